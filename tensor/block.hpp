@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace mailgrad {
+
+/// Host memory of a fixed size: zeroed, aligned to a cache line, owned.
+///
+/// Large blocks ask the kernel for huge pages, which the one pass of an update over a shard needs.
+/// Errors  std::bad_alloc.
+class block {
+public:
+  static constexpr std::size_t alignment = 64;
+
+  block() = default;
+  explicit block(std::size_t bytes);
+
+  std::size_t bytes() const noexcept { return bytes_; }
+  std::byte* data() noexcept { return data_.get(); }
+  const std::byte* data() const noexcept { return data_.get(); }
+
+  template <class T>
+  std::span<T> as() noexcept {
+    return {reinterpret_cast<T*>(data()), bytes_ / sizeof(T)};
+  }
+  template <class T>
+  std::span<const T> as() const noexcept {
+    return {reinterpret_cast<const T*>(data()), bytes_ / sizeof(T)};
+  }
+
+private:
+  struct free_memory {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  std::unique_ptr<std::byte, free_memory> data_;
+  std::size_t bytes_ = 0;
+};
+
+/// Rounds up to whole cache lines.
+constexpr std::size_t aligned(std::size_t bytes) noexcept {
+  return (bytes + block::alignment - 1) / block::alignment * block::alignment;
+}
+
+} // namespace mailgrad

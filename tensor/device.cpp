@@ -1,0 +1,58 @@
+#include <mailgrad/tensor/device.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+namespace mailgrad {
+
+namespace {
+
+std::string available_in_words() {
+  std::string words;
+  for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);
+  return words;
+}
+
+} // namespace
+
+std::string to_string(device d) {
+  return (d.kind == device_kind::cpu ? "cpu:" : "cuda:") + std::to_string(d.index);
+}
+
+device parse_device(std::string_view text) {
+  const auto colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  device result;
+  if (kind == "cuda")
+    result.kind = device_kind::cuda;
+  else if (kind != "cpu")
+    throw device_error(world_errc::no_such_device, "device '" + std::string(text) +
+                                                     "': expected cpu:N or cuda:N; this machine has " +
+                                                     available_in_words());
+  if (colon == std::string_view::npos) return result;
+  const std::string_view number = text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), result.index);
+  if (error != std::errc{} || end != number.data() + number.size())
+    throw device_error(world_errc::no_such_device,
+                       "device '" + std::string(text) + "': '" + std::string(number) + "' is not an index");
+  return result;
+}
+
+std::vector<device> available_devices() {
+  std::vector<device> all;
+  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  for (std::uint32_t core = 0; core < cores; ++core) all.push_back({device_kind::cpu, core});
+  return all;
+}
+
+void require_available(device d) {
+  const auto all = available_devices();
+  if (std::ranges::find(all, d) != all.end()) return;
+  throw device_error(world_errc::no_such_device,
+                     "device " + to_string(d) + " is not available; this machine has " + available_in_words());
+}
+
+} // namespace mailgrad

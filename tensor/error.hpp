@@ -1,0 +1,44 @@
+#pragma once
+
+#include <mailgrad/tensor/shape.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace mailgrad {
+
+/// The caller combined shapes that do not fit. Thrown before anything has changed.
+class shape_error : public std::invalid_argument {
+public:
+  using std::invalid_argument::invalid_argument;
+  /// "gemm: 2x3 against 4x5"
+  shape_error(std::string_view operation, const shape& a, const shape& b)
+    : std::invalid_argument(std::string(operation) + ": " + to_string(a) + " against " + to_string(b)) {}
+};
+
+/// What the world outside the program can refuse us.
+enum class world_errc {
+  no_such_device = 1, ///< the machine or this build lacks the device
+  device_failure,     ///< the device's driver reported an error
+  malformed_file,     ///< a file does not hold what its format promises
+};
+
+const std::error_category& world_category() noexcept;
+inline std::error_code make_error_code(world_errc e) noexcept { return {static_cast<int>(e), world_category()}; }
+
+/// A device is missing or failed; `what()` is one line for the user.
+class device_error : public std::system_error {
+public:
+  device_error(world_errc code, std::string_view what) : std::system_error(code), text_(what) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+private:
+  std::string text_; ///< without the category's own words, which std::system_error would append
+};
+
+} // namespace mailgrad
+
+template <>
+struct std::is_error_code_enum<mailgrad::world_errc> : std::true_type {};

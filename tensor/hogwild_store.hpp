@@ -1,0 +1,53 @@
+#pragma once
+
+#include <mailgrad/tensor/block.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+namespace mailgrad {
+
+/// The one lock-free room: parameters that all replicas of a process read and write at once.
+///
+/// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730. Differs: of two additions to one
+///         coordinate at once, one may be lost; a compare-and-swap would keep both at a quarter of the speed.
+/// Shapes  float32[size()], 64-byte aligned.
+/// Threads any member, any thread, any time. A coordinate is atomic, a vector is not: a reader may see half
+///         of an update. The program reads `racing_view()` in its matrix products while others write; that is
+///         the algorithm, and no other memory in Mailgrad is shared so.
+class hogwild_store {
+public:
+  explicit hogwild_store(std::span<const float> initial);
+
+  std::size_t size() const noexcept { return size_; }
+
+  float load(std::size_t i) const noexcept {
+    return std::atomic_ref{values_[i]}.load(std::memory_order_relaxed);
+  }
+  void add(std::size_t i, float delta) noexcept {
+    std::atomic_ref value{values_[i]};
+    value.store(value.load(std::memory_order_relaxed) + delta, std::memory_order_relaxed);
+  }
+
+  /// Copies `out.size()` coordinates from `first` on, each loaded relaxed.
+  void load(std::size_t first, std::span<float> out) const noexcept;
+  /// Overwrites coordinates from `first` on, each stored relaxed: what others added since the load is lost.
+  void store(std::size_t first, std::span<const float> values) noexcept;
+
+  /// What a program reads while it is being written.
+  const float* racing_view() const noexcept { return values_; }
+
+  /// Updates made so far, by all replicas: the version that staleness is counted in.
+  std::uint64_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
+  /// Counts one finished update; returns the version before it.
+  std::uint64_t advance() noexcept { return version_.fetch_add(1, std::memory_order_relaxed); }
+
+private:
+  block memory_;
+  float* values_ = nullptr;
+  std::size_t size_ = 0;
+  alignas(block::alignment) std::atomic<std::uint64_t> version_{0};
+};
+
+} // namespace mailgrad

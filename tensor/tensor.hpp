@@ -1,0 +1,43 @@
+#pragma once
+
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/dtype.hpp>
+#include <mailgrad/tensor/shape.hpp>
+
+#include <span>
+
+namespace mailgrad {
+
+/// Shape, element type and the memory that holds the elements, row-major without gaps, on the host.
+///
+/// Threads  a value like any other: const access from many threads, otherwise one at a time.
+class tensor {
+public:
+  tensor() = default;
+  /// All zero.
+  explicit tensor(const shape& dims, dtype type = dtype::float32)
+    : dims_(dims), type_(type), memory_(dims.size() * byte_size(type)) {}
+
+  const shape& dims() const noexcept { return dims_; }
+  dtype type() const noexcept { return type_; }
+  std::size_t size() const noexcept { return dims_.size(); }
+  std::byte* data() noexcept { return memory_.data(); }
+  const std::byte* data() const noexcept { return memory_.data(); }
+
+  /// The elements, which must be of `type()`.
+  template <class T = float>
+  std::span<T> values() noexcept {
+    return memory_.as<T>().first(size());
+  }
+  template <class T = float>
+  std::span<const T> values() const noexcept {
+    return memory_.as<T>().first(size());
+  }
+
+private:
+  shape dims_;
+  dtype type_ = dtype::float32;
+  block memory_;
+};
+
+} // namespace mailgrad
