@@ -30,8 +30,8 @@ device parse_device(std::string_view text) {
     result.kind = device_kind::cuda;
   else if (kind != "cpu")
     throw device_error(world_errc::no_such_device, "device '" + std::string(text) +
-                                                     "': expected cpu:N or cuda:N; this machine has " +
-                                                     available_in_words());
+                                                       "': expected cpu:N or cuda:N; this machine has " +
+                                                       available_in_words());
   if (colon == std::string_view::npos) return result;
   const std::string_view number = text.substr(colon + 1);
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), result.index);
@@ -51,8 +51,9 @@ std::vector<device> available_devices() {
 void require_available(device d) {
   const auto all = available_devices();
   if (std::ranges::find(all, d) != all.end()) return;
-  throw device_error(world_errc::no_such_device,
-                     "device " + to_string(d) + " is not available; this machine has " + available_in_words());
+  throw device_error(world_errc::no_such_device, "device " + to_string(d) +
+                                                     " is not available; this machine has " +
+                                                     available_in_words());
 }
 
 } // namespace mailgrad

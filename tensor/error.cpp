@@ -10,9 +10,12 @@ public:
 
   std::string message(int code) const override {
     switch (static_cast<world_errc>(code)) {
-    case world_errc::no_such_device: return "no such device";
-    case world_errc::device_failure: return "device failure";
-    case world_errc::malformed_file: return "malformed file";
+    case world_errc::no_such_device:
+      return "no such device";
+    case world_errc::device_failure:
+      return "device failure";
+    case world_errc::malformed_file:
+      return "malformed file";
     }
     return "unknown error " + std::to_string(code);
   }

@@ -15,7 +15,7 @@ public:
   using std::invalid_argument::invalid_argument;
   /// "gemm: 2x3 against 4x5"
   shape_error(std::string_view operation, const shape& a, const shape& b)
-    : std::invalid_argument(std::string(operation) + ": " + to_string(a) + " against " + to_string(b)) {}
+      : std::invalid_argument(std::string(operation) + ": " + to_string(a) + " against " + to_string(b)) {}
 };
 
 /// What the world outside the program can refuse us.
@@ -25,8 +25,17 @@ enum class world_errc {
   malformed_file,     ///< a file does not hold what its format promises
 };
 
+} // namespace mailgrad
+
+template <>
+struct std::is_error_code_enum<mailgrad::world_errc> : std::true_type {};
+
+namespace mailgrad {
+
 const std::error_category& world_category() noexcept;
-inline std::error_code make_error_code(world_errc e) noexcept { return {static_cast<int>(e), world_category()}; }
+inline std::error_code make_error_code(world_errc e) noexcept {
+  return {static_cast<int>(e), world_category()};
+}
 
 /// A device is missing or failed; `what()` is one line for the user.
 class device_error : public std::system_error {
@@ -39,6 +48,3 @@ private:
 };
 
 } // namespace mailgrad
-
-template <>
-struct std::is_error_code_enum<mailgrad::world_errc> : std::true_type {};

@@ -5,7 +5,7 @@
 namespace mailgrad {
 
 hogwild_store::hogwild_store(std::span<const float> initial)
-  : memory_(initial.size_bytes()), values_(memory_.as<float>().data()), size_(initial.size()) {
+    : memory_(initial.size_bytes()), values_(memory_.as<float>().data()), size_(initial.size()) {
   std::ranges::copy(initial, values_);
 }
 

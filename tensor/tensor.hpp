@@ -16,7 +16,7 @@ public:
   tensor() = default;
   /// All zero.
   explicit tensor(const shape& dims, dtype type = dtype::float32)
-    : dims_(dims), type_(type), memory_(dims.size() * byte_size(type)) {}
+      : dims_(dims), type_(type), memory_(dims.size() * byte_size(type)) {}
 
   const shape& dims() const noexcept { return dims_; }
   dtype type() const noexcept { return type_; }
