@@ -1,0 +1,92 @@
+#include <mailgrad/graph/gradients.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/embedding.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace mailgrad {
+
+namespace {
+
+/// Backward pass over one graph: adjoints by node and output, filled from the loss towards the sources.
+class reverse_sweep {
+public:
+  explicit reverse_sweep(const value& loss) : model_(loss.owner()), count_(loss.node() + 1) {
+    for (std::uint32_t id = 0; id < count_; ++id) adjoints_.emplace_back(model_.nodes()[id].outputs.size());
+    adjoints_[loss.node()][loss.output()].dense = model_.constant(1.0F, model_.of(loss).where);
+  }
+
+  void run(std::span<const value> with_respect_to) {
+    mark_dependants(with_respect_to);
+    for (std::uint32_t id = count_; id-- > 0;)
+      if (depends_[id]) differentiate(id);
+  }
+
+  adjoint of(const value& v) const { return v.node() < count_ ? adjoints_[v.node()][v.output()] : adjoint{}; }
+
+private:
+  /// Only nodes between what is asked for and the loss are differentiated.
+  void mark_dependants(std::span<const value> with_respect_to) {
+    depends_.assign(count_, 0);
+    for (const value& v : with_respect_to)
+      if (v.node() < count_) depends_[v.node()] = 1;
+    for (std::uint32_t id = 0; id < count_; ++id)
+      for (const value& v : model_.nodes()[id].inputs) depends_[id] |= depends_[v.node()];
+  }
+
+  void differentiate(std::uint32_t id) {
+    if (!std::holds_alternative<operation_node>(model_.nodes()[id].what)) return;
+    std::vector<std::optional<value>> dy;
+    for (std::uint32_t i = 0; i < adjoints_[id].size(); ++i)
+      dy.push_back(as_dense(adjoints_[id][i], value(model_, id, i)));
+    if (std::ranges::none_of(dy, [](const auto& d) { return d.has_value(); })) return;
+
+    const node n = model_.nodes()[id]; // a copy: adding nodes moves them
+    std::vector<value> outputs;
+    for (std::uint32_t i = 0; i < n.outputs.size(); ++i) outputs.emplace_back(model_, id, i);
+    const auto parts = std::get<operation_node>(n.what)->gradient(n.inputs, outputs, dy);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (depends_[n.inputs[i].node()]) accumulate(n.inputs[i], parts[i], n.where);
+  }
+
+  void accumulate(const value& v, const adjoint& part, const std::source_location& where) {
+    adjoint& sum = adjoints_[v.node()][v.output()];
+    if (part.dense) sum.dense = sum.dense ? add({*sum.dense, where}, {*part.dense, where}) : *part.dense;
+    sum.sparse.insert(sum.sparse.end(), part.sparse.begin(), part.sparse.end());
+    const bool table = std::holds_alternative<variable_node>(model_.of(v).what);
+    if (!sum.sparse.empty() && (sum.dense || !table)) sum = as_dense(sum, v).value();
+  }
+
+  /// The adjoint of `v` as one dense value; the sparse parts are added into it.
+  std::optional<value> as_dense(const adjoint& a, const value& v) {
+    std::optional<value> sum = a.dense;
+    const std::source_location where = model_.of(v).where;
+    for (const sparse_rows& part : a.sparse) {
+      const value rows = scatter_rows(part.rows, part.values, v.dims(), where);
+      sum = sum ? add({*sum, where}, {rows, where}) : rows;
+    }
+    return sum;
+  }
+
+  graph& model_;
+  std::uint32_t count_; ///< nodes up to the loss; those added later are gradients themselves
+  std::vector<std::vector<adjoint>> adjoints_;
+  std::vector<char> depends_;
+};
+
+} // namespace
+
+std::vector<adjoint> gradients(const value& loss, std::span<const value> with_respect_to) {
+  if (loss.dims().rank() != 0)
+    throw graph_error("gradients: the loss must be a scalar, not " + to_string(loss.dims()));
+  reverse_sweep sweep(loss);
+  sweep.run(with_respect_to);
+  std::vector<adjoint> found;
+  for (const value& v : with_respect_to) found.push_back(sweep.of(v));
+  return found;
+}
+
+} // namespace mailgrad

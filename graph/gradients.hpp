@@ -1,0 +1,19 @@
+#pragma once
+
+#include <mailgrad/graph/operation.hpp>
+
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// Adds the nodes of reverse-mode differentiation of `loss` to its graph.
+///
+/// Source  Griewank & Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapter 3.
+/// Shapes  loss: scalar. One adjoint for each of `with_respect_to`, empty where the loss does not depend on
+/// it.
+///         Sparse parts arise for variables that only gathering operations read; other values get dense ones.
+/// Errors  graph_error if the loss is no scalar, or passes through an operation without a gradient.
+std::vector<adjoint> gradients(const value& loss, std::span<const value> with_respect_to);
+
+} // namespace mailgrad

@@ -1,0 +1,118 @@
+#include <mailgrad/graph/graph.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace mailgrad {
+
+namespace {
+
+std::string line_of(const std::source_location& where) {
+  return std::filesystem::path(where.file_name()).filename().string() + ':' + std::to_string(where.line());
+}
+
+std::vector<value_type> types_of(std::span<const value> values) {
+  std::vector<value_type> types;
+  for (const value& v : values) types.push_back(v.type());
+  return types;
+}
+
+} // namespace
+
+const value_type& value::type() const { return owner_->of(*this).outputs[output_]; }
+
+std::string to_string(const value_type& t) {
+  return std::string(to_string(t.type)) + ' ' + to_string(t.dims);
+}
+
+std::vector<adjoint> operation::gradient(std::span<const value>, std::span<const value>,
+                                         std::span<const std::optional<value>>) const {
+  throw graph_error(std::string(name()) + " has no gradient");
+}
+
+std::optional<value> graph::named(std::string_view name) const {
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    const bool computes = std::holds_alternative<operation_node>(nodes_[i].what);
+    if (!computes && !name.empty() && nodes_[i].name == name)
+      return value(const_cast<graph&>(*this), i, 0); // a handle, not access: callers hold us non-const
+  }
+  return std::nullopt;
+}
+
+value graph::add_source(node n) {
+  nodes_.push_back(std::move(n));
+  return {*this, static_cast<std::uint32_t>(nodes_.size() - 1), 0};
+}
+
+value graph::input(std::string name, const shape& dims, dtype type, std::source_location where) {
+  if (named(name))
+    throw graph_error(line_of(where) + ": there is already an input or variable '" + name + "'");
+  return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where});
+}
+
+value graph::variable(std::string name, const shape& dims, initialiser first_values,
+                      std::source_location where) {
+  if (const auto known = named(name)) {
+    const node& n = of(*known);
+    if (!std::holds_alternative<variable_node>(n.what))
+      throw graph_error(line_of(where) + ": '" + name + "' is already an input, made at " + line_of(n.where));
+    if (known->dims() == dims) return *known;
+    throw graph_error(line_of(where) + ": variable '" + name + "' of shape " + to_string(dims) +
+                      " is already there with shape " + to_string(known->dims()) + ", made at " +
+                      line_of(n.where));
+  }
+  return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where});
+}
+
+value graph::constant(tensor values, std::source_location where) {
+  const value_type type{values.dims(), values.type()};
+  return add_source(
+      {constant_node{std::make_shared<const tensor>(std::move(values))}, {}, {}, {type}, where});
+}
+
+value graph::constant(float scalar, std::source_location where) {
+  tensor t{shape{}};
+  t.values()[0] = scalar;
+  return constant(std::move(t), where);
+}
+
+std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, std::source_location where) {
+  for (const value& v : inputs)
+    if (&v.owner() != this)
+      throw graph_error(line_of(where) + ": " + std::string(op->name()) + " mixes values of two graphs");
+  const auto types = types_of(inputs);
+  std::vector<value_type> outputs;
+  try {
+    outputs = op->infer(types);
+  } catch (const shape_error& e) {
+    std::string shapes;
+    for (const value_type& t : types) shapes += (shapes.empty() ? "" : ", ") + to_string(t);
+    throw graph_error(line_of(where) + ": " + std::string(op->name()) + "(" + shapes + "): " + e.what());
+  }
+  const auto id = static_cast<std::uint32_t>(nodes_.size());
+  const auto count = static_cast<std::uint32_t>(outputs.size());
+  nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where});
+  std::vector<value> made;
+  for (std::uint32_t i = 0; i < count; ++i) made.emplace_back(*this, id, i);
+  return made;
+}
+
+std::vector<value> graph::inputs() const {
+  std::vector<value> found;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i)
+    if (std::holds_alternative<input_node>(nodes_[i].what))
+      found.emplace_back(const_cast<graph&>(*this), i, 0);
+  return found;
+}
+
+std::vector<value> graph::variables() const {
+  std::vector<value> found;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i)
+    if (std::holds_alternative<variable_node>(nodes_[i].what))
+      found.emplace_back(const_cast<graph&>(*this), i, 0);
+  return found;
+}
+
+} // namespace mailgrad

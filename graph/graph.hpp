@@ -1,0 +1,80 @@
+#pragma once
+
+#include <mailgrad/graph/initialiser.hpp>
+#include <mailgrad/graph/operation.hpp>
+#include <mailgrad/graph/value.hpp>
+#include <mailgrad/tensor/tensor.hpp>
+
+#include <memory>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace mailgrad {
+
+/// The model function asked for something that cannot be; names the user's line, the operation and the
+/// shapes.
+class graph_error : public std::invalid_argument {
+public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// What feeds a node that computes nothing.
+struct input_node {};
+struct variable_node {
+  initialiser first_values;
+};
+struct constant_node {
+  std::shared_ptr<const tensor> values;
+};
+using operation_node = std::shared_ptr<const operation>;
+
+struct node {
+  std::variant<input_node, variable_node, constant_node, operation_node> what;
+  std::string name; ///< of an input or a variable: unique; of others: may be empty
+  std::vector<value> inputs;
+  std::vector<value_type> outputs;
+  std::source_location where; ///< the user's line that made it
+};
+
+/// A model as data: inputs, named variables and operations, in an order in which they can be computed.
+///
+/// Errors  graph_error from every function that adds something; the graph has not changed then.
+/// Threads one at a time.
+class graph {
+public:
+  graph() = default;
+  graph(const graph&) = delete; // values point to their graph
+  graph& operator=(const graph&) = delete;
+
+  value input(std::string name, const shape& dims, dtype type = dtype::float32,
+              std::source_location where = std::source_location::current());
+  /// The variable of that name, made when first asked for. Another shape under that name is an error.
+  value variable(std::string name, const shape& dims, initialiser first_values,
+                 std::source_location where = std::source_location::current());
+  value constant(tensor values, std::source_location where = std::source_location::current());
+  value constant(float scalar, std::source_location where = std::source_location::current());
+
+  /// Adds a node for `op`; returns its outputs.
+  std::vector<value> apply(operation_node op, std::vector<value> inputs, std::source_location where);
+  /// For operations with one output.
+  value apply_one(operation_node op, std::vector<value> inputs, std::source_location where) {
+    return apply(std::move(op), std::move(inputs), where).front();
+  }
+
+  const std::vector<node>& nodes() const noexcept { return nodes_; }
+  const node& of(const value& v) const noexcept { return nodes_[v.node()]; }
+  /// In the order in which they were made.
+  std::vector<value> inputs() const;
+  std::vector<value> variables() const;
+
+private:
+  value add_source(node n);
+  std::optional<value> named(std::string_view name) const;
+
+  std::vector<node> nodes_;
+};
+
+} // namespace mailgrad

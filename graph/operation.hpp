@@ -1,0 +1,92 @@
+#pragma once
+
+#include <mailgrad/graph/value.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// Memory that one call of a kernel reads and writes.
+struct call {
+  std::span<const void* const> inputs;
+  std::span<void* const> outputs;
+  void* scratch;      ///< executable::scratch_bytes() bytes, 64-byte aligned, contents undefined
+  std::uint64_t step; ///< number of the step; random operations draw from their seed and this
+
+  template <class T = float>
+  const T* in(std::size_t i) const noexcept {
+    return static_cast<const T*>(inputs[i]);
+  }
+  template <class T = float>
+  T* out(std::size_t i = 0) const noexcept {
+    return static_cast<T*>(outputs[i]);
+  }
+};
+
+/// An operation made ready for fixed shapes: kernels picked, constants of the call computed.
+///
+/// Errors  device_error; nothing else may go wrong in a run.
+/// Threads one caller at a time. run() allocates nothing.
+class executable {
+public:
+  virtual ~executable() = default;
+  virtual std::size_t scratch_bytes() const noexcept { return 0; }
+  virtual void run(const stream& s, const call& c) = 0;
+};
+
+/// Some rows of the gradient of a table, the others being zero. A row may come twice, both count; a negative
+/// row number ends the list.
+struct sparse_rows {
+  value rows;   ///< int32[n]
+  value values; ///< float32[n, width]
+};
+
+/// The gradient of the loss with respect to one value: the sum of all parts; zero if there are none.
+struct adjoint {
+  std::optional<value> dense;
+  std::vector<sparse_rows> sparse;
+
+  adjoint() = default;
+  adjoint(const value& v) : dense(v) {}
+  adjoint(const sparse_rows& rows) : sparse{rows} {}
+};
+
+/// A kind of node with its attributes: what it is called, which shapes it makes, how to differentiate it and
+/// how to run it. To add one, derive here (graph/operations/), write a function that adds it to a graph, and
+/// a test that compares its forward result with a plain loop and its gradient with central differences.
+class operation {
+public:
+  virtual ~operation() = default;
+
+  virtual std::string_view name() const noexcept = 0;
+
+  /// Types of the outputs. Errors  shape_error whose text needs no name of the operation.
+  virtual std::vector<value_type> infer(std::span<const value_type> inputs) const = 0;
+
+  /// Nodes that compute the gradient with respect to each input. `dy` holds the gradient of each output,
+  /// absent where the loss does not depend on it. An input without a gradient (labels) gets an empty adjoint.
+  virtual std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                        std::span<const std::optional<value>> dy) const;
+
+  virtual std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                              std::span<const value_type> outputs) const = 0;
+
+  /// Output 0 is input 0 under another shape: no memory, no kernel.
+  virtual bool is_view() const noexcept { return false; }
+
+  /// The input whose memory output 0 may take when nobody reads that input afterwards.
+  virtual std::optional<std::size_t> overwrites() const noexcept { return std::nullopt; }
+
+  /// Attributes in words for pictures, such as "axis 1"; empty if there are none.
+  virtual std::string describe() const { return {}; }
+};
+
+} // namespace mailgrad

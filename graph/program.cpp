@@ -1,0 +1,268 @@
+#include <mailgrad/graph/program.hpp>
+
+#include <mailgrad/graph/memory_plan.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+std::size_t bytes_of(const value_type& t) { return t.dims.size() * byte_size(t.type); }
+
+/// Copies a value that cannot be computed where it is wanted: a source, or a value that is fetched twice.
+class copy_executable : public executable {
+public:
+  explicit copy_executable(std::size_t bytes) : bytes_(bytes) {}
+  void run(const stream&, const call& c) override { std::memcpy(c.outputs[0], c.inputs[0], bytes_); }
+
+private:
+  std::size_t bytes_;
+};
+
+/// Memory of one or more values: some share it because one is a view of the other or overwrites it.
+struct storage {
+  enum class place : std::uint8_t { arena, source, constant };
+  place where = place::arena;
+  std::size_t bytes = 0;
+  std::size_t first = 0;          ///< step that writes it
+  std::size_t last = 0;           ///< last step that reads it
+  std::size_t fetch = none;       ///< index of the fetch that this memory is
+  const void* address = nullptr;  ///< known from the start for a constant, by bind() for a source
+  std::string name;               ///< of a source, for errors
+  std::vector<const void**> uses; ///< arguments to patch when the address changes
+};
+
+struct step {
+  std::unique_ptr<executable> work;
+  std::vector<std::size_t> input_storage;
+  std::vector<std::size_t> output_storage;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+};
+
+} // namespace
+
+class program::implementation {
+public:
+  implementation(const graph& model, std::span<const value> fetches);
+
+  void bind(const value& source, const void* memory) {
+    if (const std::size_t s = storage_of(source); s != none && storages_[s].where == storage::place::source)
+      move(storages_[s], memory);
+  }
+  void bind_fetch(std::size_t index, void* memory) { move(storages_[fetch_storage_.at(index)], memory); }
+  const void* fetched(std::size_t index) const { return storages_[fetch_storage_.at(index)].address; }
+  bool needs(const value& source) const { return storage_of(source) != none; }
+  void run(const stream& s, std::uint64_t number, const completion& done);
+  std::size_t arena_bytes() const noexcept { return arena_.bytes(); }
+  std::size_t kernel_count() const noexcept { return steps_.size(); }
+
+private:
+  std::size_t storage_of(const value& v) const { return storage_of_[v.node()][v.output()]; }
+  void mark_needed(std::span<const value> fetches);
+  void place_node(std::uint32_t id);
+  void place_operation(std::uint32_t id, const operation& op);
+  void place_fetches(std::span<const value> fetches);
+  void share_memory();
+  bool may_overwrite(const step& s, std::size_t position, std::size_t input) const;
+  void resolve(std::size_t& s) const;
+  void plan();
+  void link();
+  static void move(storage& s, const void* memory);
+
+  const graph& model_;
+  std::vector<char> needed_;
+  std::vector<std::vector<std::size_t>> storage_of_; ///< by node and output
+  std::vector<storage> storages_;
+  std::vector<std::size_t> merged_into_; ///< by storage: itself, or the one it shares memory with
+  std::vector<std::optional<std::size_t>> overwrites_; ///< by step
+  std::vector<step> steps_;
+  std::vector<std::size_t> fetch_storage_;
+  block arena_;
+  void* scratch_ = nullptr;
+};
+
+program::implementation::implementation(const graph& model, std::span<const value> fetches) : model_(model) {
+  for (const value& v : fetches)
+    if (&v.owner() != &model) throw graph_error("compile: a fetched value belongs to another graph");
+  mark_needed(fetches);
+  storage_of_.resize(model.nodes().size());
+  for (std::uint32_t id = 0; id < model.nodes().size(); ++id) {
+    storage_of_[id].assign(model.nodes()[id].outputs.size(), none);
+    if (needed_[id]) place_node(id);
+  }
+  place_fetches(fetches);
+  share_memory();
+  plan();
+  link();
+}
+
+void program::implementation::mark_needed(std::span<const value> fetches) {
+  needed_.assign(model_.nodes().size(), 0);
+  for (const value& v : fetches) needed_[v.node()] = 1;
+  for (std::size_t id = needed_.size(); id-- > 0;)
+    if (needed_[id])
+      for (const value& v : model_.nodes()[id].inputs) needed_[v.node()] = 1;
+}
+
+void program::implementation::place_node(std::uint32_t id) {
+  const node& n = model_.nodes()[id];
+  if (const auto* op = std::get_if<operation_node>(&n.what)) return place_operation(id, **op);
+  storage s;
+  s.bytes = bytes_of(n.outputs[0]);
+  s.name = n.name;
+  s.where = storage::place::source;
+  if (const auto* fixed = std::get_if<constant_node>(&n.what)) {
+    s.where = storage::place::constant;
+    s.address = fixed->values->data();
+  }
+  storage_of_[id][0] = storages_.size();
+  storages_.push_back(std::move(s));
+}
+
+void program::implementation::place_operation(std::uint32_t id, const operation& op) {
+  const node& n = model_.nodes()[id];
+  if (op.is_view()) {
+    storage_of_[id][0] = storage_of(n.inputs[0]);
+    return;
+  }
+  step made;
+  std::vector<value_type> types;
+  for (const value& v : n.inputs) {
+    types.push_back(v.type());
+    made.input_storage.push_back(storage_of(v));
+    storages_[storage_of(v)].last = steps_.size();
+  }
+  for (std::size_t i = 0; i < n.outputs.size(); ++i) {
+    storage s;
+    s.bytes = bytes_of(n.outputs[i]);
+    s.first = s.last = steps_.size();
+    storage_of_[id][i] = storages_.size();
+    made.output_storage.push_back(storages_.size());
+    storages_.push_back(std::move(s));
+  }
+  made.work = op.prepare(types, n.outputs);
+  overwrites_.push_back(op.overwrites());
+  steps_.push_back(std::move(made));
+}
+
+void program::implementation::place_fetches(std::span<const value> fetches) {
+  for (std::size_t i = 0; i < fetches.size(); ++i) {
+    std::size_t s = storage_of(fetches[i]);
+    if (storages_[s].where != storage::place::arena || storages_[s].fetch != none) {
+      storages_[s].last = steps_.size();
+      storage copy;
+      copy.bytes = storages_[s].bytes;
+      copy.first = steps_.size();
+      step made;
+      made.work = std::make_unique<copy_executable>(copy.bytes);
+      made.input_storage = {s};
+      made.output_storage = {s = storages_.size()};
+      steps_.push_back(std::move(made));
+      overwrites_.emplace_back();
+      storages_.push_back(std::move(copy));
+    }
+    storages_[s].fetch = i;
+    fetch_storage_.push_back(s);
+  }
+  for (const std::size_t s : fetch_storage_) storages_[s].last = steps_.size();
+}
+
+/// Where an operation may overwrite an input that nobody reads afterwards, its output moves in there.
+void program::implementation::share_memory() {
+  for (std::size_t s = 0; s < storages_.size(); ++s) merged_into_.push_back(s);
+  for (std::size_t position = 0; position < steps_.size(); ++position) {
+    const auto input = overwrites_[position];
+    if (!input || !may_overwrite(steps_[position], position, *input)) continue;
+    const std::size_t output = steps_[position].output_storage[0];
+    std::size_t target = steps_[position].input_storage[*input];
+    resolve(target);
+    merged_into_[output] = target;
+    storages_[target].last = std::max(storages_[target].last, storages_[output].last);
+    storages_[target].fetch = storages_[output].fetch;
+  }
+  for (step& s : steps_) {
+    for (std::size_t& used : s.input_storage) resolve(used);
+    for (std::size_t& used : s.output_storage) resolve(used);
+  }
+  for (std::size_t& used : fetch_storage_) resolve(used);
+}
+
+bool program::implementation::may_overwrite(const step& s, std::size_t position, std::size_t input) const {
+  std::size_t target = s.input_storage[input];
+  resolve(target);
+  const storage& memory = storages_[target];
+  const auto uses = std::ranges::count_if(s.input_storage, [&](std::size_t other) {
+    resolve(other);
+    return other == target;
+  });
+  return uses == 1 && memory.where == storage::place::arena && memory.fetch == none &&
+         memory.last == position && memory.bytes == storages_[s.output_storage[0]].bytes;
+}
+
+void program::implementation::resolve(std::size_t& s) const {
+  while (merged_into_[s] != s) s = merged_into_[s];
+}
+
+void program::implementation::plan() {
+  std::vector<lifetime> lifetimes;
+  std::vector<std::size_t> owners;
+  for (std::size_t s = 0; s < storages_.size(); ++s) {
+    if (storages_[s].where != storage::place::arena || merged_into_[s] != s) continue;
+    lifetimes.push_back({storages_[s].bytes, storages_[s].first, storages_[s].last});
+    owners.push_back(s);
+  }
+  std::size_t scratch = 0;
+  for (const step& s : steps_) scratch = std::max(scratch, s.work->scratch_bytes());
+  const memory_plan placed = plan_memory(lifetimes);
+  arena_ = block(placed.bytes + aligned(scratch));
+  scratch_ = arena_.data() + placed.bytes;
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    storages_[owners[i]].address = arena_.data() + placed.offsets[i];
+}
+
+void program::implementation::link() {
+  for (step& s : steps_) {
+    s.inputs.resize(s.input_storage.size());
+    s.outputs.resize(s.output_storage.size());
+    for (std::size_t i = 0; i < s.inputs.size(); ++i)
+      storages_[s.input_storage[i]].uses.push_back(&s.inputs[i]);
+    for (std::size_t i = 0; i < s.outputs.size(); ++i)
+      storages_[s.output_storage[i]].uses.push_back(const_cast<const void**>(&s.outputs[i]));
+  }
+  for (storage& s : storages_) move(s, s.address);
+}
+
+void program::implementation::move(storage& s, const void* memory) {
+  s.address = memory;
+  for (const void** use : s.uses) *use = memory;
+}
+
+void program::implementation::run(const stream& where, std::uint64_t number, const completion& done) {
+  for (const storage& s : storages_)
+    if (s.where == storage::place::source && s.address == nullptr)
+      throw std::logic_error("program: nothing is bound to '" + s.name + "'");
+  for (step& s : steps_) s.work->run(where, {s.inputs, s.outputs, scratch_, number});
+  done();
+}
+
+program::program(const graph& model, std::span<const value> fetches)
+    : self_(std::make_unique<implementation>(model, fetches)) {}
+program::~program() = default;
+program::program(program&&) noexcept = default;
+program& program::operator=(program&&) noexcept = default;
+
+void program::bind(const value& source, const void* memory) { self_->bind(source, memory); }
+void program::bind_fetch(std::size_t index, void* memory) { self_->bind_fetch(index, memory); }
+const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
+bool program::needs(const value& source) const { return self_->needs(source); }
+void program::run(const stream& s, std::uint64_t step, const completion& done) { self_->run(s, step, done); }
+std::size_t program::arena_bytes() const noexcept { return self_->arena_bytes(); }
+std::size_t program::kernel_count() const noexcept { return self_->kernel_count(); }
+
+} // namespace mailgrad

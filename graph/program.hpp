@@ -1,0 +1,56 @@
+#pragma once
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// Called when the last kernel of a run has finished: on the caller's thread before run() returns on a CPU,
+/// on a thread of the driver on a GPU.
+using completion = std::function<void()>;
+
+/// A graph compiled for fixed shapes: a list of kernels over memory planned once.
+///
+/// Inputs and variables are read where the caller's memory lies, fetched values are written where the caller
+/// wants them; everything between lies in one arena, in which values that are never alive together share
+/// bytes. Errors  compile: graph_error if a fetched value comes from another graph. run: device_error;
+/// std::logic_error
+///         if an input or a variable the fetched values need is not bound.
+/// Threads one caller at a time. run() allocates nothing.
+class program {
+public:
+  /// Compiles what is needed to compute `fetches`, and nothing else.
+  program(const graph& model, std::span<const value> fetches);
+  ~program();
+  program(program&&) noexcept;
+  program& operator=(program&&) noexcept;
+
+  /// Memory of an input or a variable, valid until the runs that use it are over; 64-byte aligned.
+  void bind(const value& source, const void* memory);
+  /// Memory that a fetched value is written to, instead of the program's own.
+  void bind_fetch(std::size_t index, void* memory);
+  /// Where fetch `index` lies after a run.
+  const void* fetched(std::size_t index) const;
+
+  /// Whether the fetched values depend on this input or variable.
+  bool needs(const value& source) const;
+
+  /// Runs every kernel once; `step` seeds random operations.
+  void run(const stream& s, std::uint64_t step, const completion& done);
+
+  std::size_t arena_bytes() const noexcept;
+  std::size_t kernel_count() const noexcept;
+
+private:
+  class implementation;
+  std::unique_ptr<implementation> self_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <mailgrad/tensor/dtype.hpp>
+#include <mailgrad/tensor/shape.hpp>
+
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+namespace mailgrad {
+
+class graph;
+
+/// What is known of a value before anything runs.
+struct value_type {
+  shape dims;
+  dtype type = dtype::float32;
+
+  friend bool operator==(const value_type&, const value_type&) = default;
+};
+
+/// "float32 64x784"
+std::string to_string(const value_type& t);
+
+/// One output of one node of a graph: a handle, valid as long as its graph.
+class value {
+public:
+  value() = default;
+  value(graph& owner, std::uint32_t node, std::uint32_t output)
+      : owner_(&owner), node_(node), output_(output) {}
+
+  graph& owner() const noexcept { return *owner_; }
+  std::uint32_t node() const noexcept { return node_; }
+  std::uint32_t output() const noexcept { return output_; }
+  const value_type& type() const;
+  const shape& dims() const { return type().dims; }
+
+  friend bool operator==(const value&, const value&) = default;
+
+private:
+  graph* owner_ = nullptr;
+  std::uint32_t node_ = 0;
+  std::uint32_t output_ = 0;
+};
+
+/// A value and the line of the user's program that uses it; lets an operator such as `a + b` name that line.
+struct located {
+  value what;
+  std::source_location where;
+
+  located(const value& v, std::source_location line = std::source_location::current())
+      : what(v), where(line) {}
+};
+
+} // namespace mailgrad
