@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace mailgrad {
+
+/// What became of every gradient of a run.
+struct gradient_ledger {
+  std::uint64_t produced = 0;                       ///< finished by a worker
+  std::uint64_t applied = 0;                        ///< made an update by itself
+  std::uint64_t merged = 0;                         ///< made an update together with others
+  std::map<std::string, std::uint64_t> discarded{}; ///< by reason
+  std::uint64_t lost = 0;                           ///< with their worker
+
+  std::uint64_t discarded_in_all() const;
+  /// produced = applied + merged + discarded + lost
+  bool balances() const { return produced == applied + merged + discarded_in_all() + lost; }
+
+  friend bool operator==(const gradient_ledger&, const gradient_ledger&) = default;
+};
+
+/// "1876 produced = 1874 applied + 0 merged + 2 discarded (not finite 2) + 0 lost"
+std::string to_string(const gradient_ledger& l);
+
+} // namespace mailgrad

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// Number of a worker among the workers of a run, from 0.
+struct rank {
+  std::uint32_t value = 0;
+
+  friend auto operator<=>(const rank&, const rank&) = default;
+};
+
+/// What a policy sees of a gradient when a shard takes it from its mailbox.
+struct gradient_stamp {
+  rank worker;
+  std::uint64_t step = 0;         ///< the worker's own count of its gradients, from 1
+  std::uint64_t version_read = 0; ///< of the weights it was computed from
+  std::uint64_t version_now = 0;  ///< of the shard
+};
+
+/// What becomes of a gradient.
+enum class verdict : std::uint8_t {
+  apply,   ///< makes an update by itself, at once
+  merge,   ///< waits in the batch of the next update
+  discard, ///< is dropped, with a reason that the ledger counts
+};
+
+struct decision {
+  verdict what = verdict::apply;
+  std::string_view reason{}; ///< of a discard: a word or two, of static storage
+};
+
+/// How synchronous training is: a shard asks these questions and moves the messages.
+///
+///     a gradient arrives:  judge() -> apply | merge | discard
+///     merge:               batch_complete() ? -> one update from the batch, then batch_applied()
+///     after each of both:  may_start(worker) for every worker that waits; yes sends it the weights
+///
+/// All shards of a run ask policies in the same state the same questions, and so decide alike. To add a
+/// policy, derive here, name it in make_policy(), and test the class by itself. Source  Zhu, Naruse & Goto,
+/// "Learning Efficient Parameter Server Synchronization Policies for Distributed
+///         SGD", ICLR 2020, Algorithm 1: one server loop for every policy.
+/// Threads one caller at a time.
+class policy {
+public:
+  virtual ~policy() = default;
+
+  virtual std::string_view name() const noexcept = 0;
+
+  virtual void join(rank worker) = 0;
+  /// The worker sends no more gradients; a batch that waited only for it may now be complete.
+  virtual void leave(rank worker) = 0;
+
+  virtual decision judge(const gradient_stamp& g) = 0;
+  virtual bool batch_complete() const = 0;
+  virtual void batch_applied() = 0;
+  virtual bool may_start(rank worker) const = 0;
+};
+
+/// Names of all policies, for help and for errors.
+std::vector<std::string_view> policy_names();
+
+/// A policy by its name: "async", "sync". "hogwild" has no object: its workers ask nobody.
+///
+/// Errors  std::invalid_argument that names the nearest right one.
+std::unique_ptr<policy> make_policy(std::string_view name);
+
+/// Errors  std::invalid_argument that names the nearest right one, unless `name` is among policy_names().
+void require_policy(std::string_view name);
+
+} // namespace mailgrad
