@@ -1,0 +1,114 @@
+#include <mailgrad/data/dataset.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(std::string("dataset: ") + what);
+}
+
+std::size_t rows(const shape& dims, std::size_t values) {
+  require(dims.size() > 0, "a sample has no features");
+  require(values % dims.size() == 0, "the values do not fill whole samples");
+  return values / dims.size();
+}
+
+std::size_t rows(const byte_features& f) { return rows(f.dims, f.values.size()); }
+
+std::size_t rows(const float_features& f) { return rows(f.dims, f.values.size()); }
+
+std::size_t rows(const sparse_features& f) {
+  require(!f.offsets.empty() && f.offsets.front() == 0 && f.offsets.back() == f.columns.size() &&
+              f.columns.size() == f.values.size() && std::ranges::is_sorted(f.offsets),
+          "offsets, columns and values of the sparse rows disagree");
+  require(std::ranges::all_of(
+              f.columns, [&](std::int32_t c) { return c >= 0 && static_cast<std::size_t>(c) < f.width; }),
+          "a column lies outside the width");
+  return f.offsets.size() - 1;
+}
+
+std::size_t rows(const token_windows& f) {
+  require(f.length > 0 && f.stride > 0, "a window needs a length and a stride");
+  return f.tokens.size() <= f.length ? 0 : (f.tokens.size() - f.length - 1) / f.stride + 1;
+}
+
+shape dims_of(const byte_features& f) { return f.dims; }
+shape dims_of(const float_features& f) { return f.dims; }
+shape dims_of(const sparse_features& f) { return {f.width}; }
+shape dims_of(const token_windows& f) { return {f.length}; }
+
+std::size_t bytes_of(const byte_features& f) { return f.values.capacity(); }
+std::size_t bytes_of(const float_features& f) { return f.values.capacity() * sizeof(float); }
+std::size_t bytes_of(const token_windows& f) { return f.tokens.capacity() * sizeof(std::int32_t); }
+std::size_t bytes_of(const sparse_features& f) {
+  return f.offsets.capacity() * sizeof(std::size_t) + f.columns.capacity() * sizeof(std::int32_t) +
+         f.values.capacity() * sizeof(float);
+}
+
+template <class T>
+std::vector<T> cut(const std::vector<T>& all, std::size_t first, std::size_t count) {
+  return std::vector<T>(all.data() + first, all.data() + first + count);
+}
+
+byte_features cut(const byte_features& f, std::size_t first, std::size_t count) {
+  const std::size_t n = f.dims.size();
+  return {f.dims, cut(f.values, first * n, count * n), f.scale};
+}
+
+float_features cut(const float_features& f, std::size_t first, std::size_t count) {
+  const std::size_t n = f.dims.size();
+  return {f.dims, cut(f.values, first * n, count * n)};
+}
+
+sparse_features cut(const sparse_features& f, std::size_t first, std::size_t count) {
+  const std::size_t begin = f.offsets[first];
+  const std::size_t entries = f.offsets[first + count] - begin;
+  sparse_features part{f.width, cut(f.offsets, first, count + 1), cut(f.columns, begin, entries),
+                       cut(f.values, begin, entries)};
+  for (std::size_t& offset : part.offsets) offset -= begin;
+  return part;
+}
+
+token_windows cut(const token_windows& f, std::size_t first, std::size_t count) {
+  const std::size_t tokens = count == 0 ? 0 : (count - 1) * f.stride + f.length + 1;
+  return {cut(f.tokens, first * f.stride, tokens), f.length, f.stride};
+}
+
+bool in_range(std::span<const std::int32_t> labels, std::size_t classes) {
+  return std::ranges::all_of(
+      labels, [=](std::int32_t label) { return label >= 0 && static_cast<std::size_t>(label) < classes; });
+}
+
+} // namespace
+
+dataset::dataset(feature_store features, std::vector<std::int32_t> labels, std::size_t classes)
+    : features_(std::move(features)), labels_(std::move(labels)), classes_(classes) {
+  size_ = std::visit([](const auto& f) { return rows(f); }, features_);
+  sample_dims_ = std::visit([](const auto& f) { return dims_of(f); }, features_);
+  require(labels_.size() == (is_tokens() ? 0 : size_), "there is not one label for each sample");
+  require(in_range(labels_, classes), "a label lies outside the classes");
+  if (const auto* windows = std::get_if<token_windows>(&features_))
+    require(in_range(windows->tokens, classes), "a token lies outside the classes");
+}
+
+std::size_t dataset::bytes() const noexcept {
+  return std::visit([](const auto& f) { return bytes_of(f); }, features_) +
+         labels_.capacity() * sizeof(std::int32_t);
+}
+
+dataset dataset::slice(std::size_t first, std::size_t count) const {
+  if (first > size_ || count > size_ - first)
+    throw std::out_of_range("dataset: samples " + std::to_string(first) + " to " +
+                            std::to_string(first + count) + " of " + std::to_string(size_));
+  auto features = std::visit([&](const auto& f) -> feature_store { return cut(f, first, count); }, features_);
+  return {std::move(features), is_tokens() ? std::vector<std::int32_t>{} : cut(labels_, first, count),
+          classes_};
+}
+
+} // namespace mailgrad

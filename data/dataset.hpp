@@ -1,0 +1,89 @@
+#pragma once
+
+#include <mailgrad/tensor/shape.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace mailgrad {
+
+/// Rows of bytes, as pictures come; they are scaled when a batch is made, so a picture set stays small.
+struct byte_features {
+  shape dims; ///< of one sample; pictures are height x width x channels
+  std::vector<std::uint8_t> values;
+  float scale = 1.0F / 255;
+};
+
+/// Rows of numbers.
+struct float_features {
+  shape dims; ///< of one sample
+  std::vector<float> values;
+};
+
+/// Compressed sparse rows: row i is the entries offsets[i] to offsets[i + 1].
+struct sparse_features {
+  std::size_t width = 0; ///< features of a row, stored or not
+  std::vector<std::size_t> offsets{0};
+  std::vector<std::int32_t> columns; ///< from 0, ascending within a row
+  std::vector<float> values;
+};
+
+/// Windows of a stream of tokens: window i reads `length` tokens from i * stride on, and its labels are the
+/// tokens one later.
+struct token_windows {
+  std::vector<std::int32_t> tokens;
+  std::size_t length = 0;
+  std::size_t stride = 0;
+};
+
+using feature_store = std::variant<byte_features, float_features, sparse_features, token_windows>;
+
+/// Samples and their labels in memory, kept as compactly as their kind allows.
+///
+/// Shapes  labels: int32[size()], each in [0, classes()); empty for tokens, whose labels are tokens too.
+/// Errors  std::invalid_argument if the parts do not fit together.
+/// Threads a value like any other: const access from many threads, otherwise one at a time.
+class dataset {
+public:
+  dataset() = default;
+  dataset(feature_store features, std::vector<std::int32_t> labels, std::size_t classes);
+
+  std::size_t size() const noexcept { return size_; }
+  /// Of the features of one sample: {height, width, channels}, {features}, or {window length}.
+  const shape& sample_dims() const noexcept { return sample_dims_; }
+  std::size_t classes() const noexcept { return classes_; }
+  std::span<const std::int32_t> labels() const noexcept { return labels_; }
+  const feature_store& features() const noexcept { return features_; }
+
+  bool is_sparse() const noexcept { return std::holds_alternative<sparse_features>(features_); }
+  bool is_tokens() const noexcept { return std::holds_alternative<token_windows>(features_); }
+
+  /// Memory that samples and labels take.
+  std::size_t bytes() const noexcept;
+
+  /// Copies `count` samples from `first` on, with the classes and the width of the whole.
+  dataset slice(std::size_t first, std::size_t count) const;
+
+private:
+  feature_store features_;
+  std::vector<std::int32_t> labels_;
+  shape sample_dims_;
+  std::size_t size_ = 0;
+  std::size_t classes_ = 0;
+};
+
+/// What a run reads: the samples it learns from and those it is judged by.
+struct data_split {
+  dataset train;
+  dataset test;
+  std::string name;
+  /// What the classes are called where the files say so, by class: "T-shirt", "A", "+1". Empty otherwise.
+  /// Of a text: its symbols in UTF-8.
+  std::vector<std::string> class_names;
+};
+
+} // namespace mailgrad
