@@ -3,6 +3,7 @@
 #
 # DEPENDS  targets whose headers ours include (mailgrad::tensor, Threads::Threads)
 # PRIVATE  targets that only our sources use (DNNL::dnnl, CAF::core)
+# CUDA_SOURCES, NO_CUDA_SOURCES  see mailgrad_cuda.cmake
 include_guard()
 include(GNUInstallDirs)
 
@@ -10,40 +11,54 @@ include(GNUInstallDirs)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include/mailgrad SYMBOLIC)
 
+# nvcc hands its host compiler code of its own making, which the stricter warnings would blame on us.
 add_library(mailgrad_warnings INTERFACE)
 target_compile_options(mailgrad_warnings INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+if(MAILGRAD_WERROR)
+  target_compile_options(mailgrad_warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
+endif()
 
 add_library(mailgrad_codegen INTERFACE)
 target_compile_options(mailgrad_codegen INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd;-fno-math-errno;-fno-trapping-math>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MAILGRAD_NATIVE}>>:-march=native>)
 
+# Sets `out` to `targets`, those that are nothing but headers marked as of no concern to who links us.
+function(mailgrad_private_links out)
+  set(links)
+  foreach(target IN LISTS ARGN)
+    set(link ${target})
+    if(TARGET ${target})
+      get_target_property(type ${target} TYPE)
+      get_target_property(libraries ${target} INTERFACE_LINK_LIBRARIES)
+      if(type STREQUAL INTERFACE_LIBRARY AND NOT libraries)
+        set(link $<BUILD_INTERFACE:${target}>)
+      endif()
+    endif()
+    list(APPEND links ${link})
+  endforeach()
+  set(${out} ${links} PARENT_SCOPE)
+endfunction()
+
 function(mailgrad_add_library folder)
-  cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
   set(target mailgrad_${folder})
   add_library(${target} ${arg_SOURCES})
   add_library(mailgrad::${folder} ALIAS ${target})
+  mailgrad_add_cuda(${target} CUDA_SOURCES ${arg_CUDA_SOURCES} NO_CUDA_SOURCES ${arg_NO_CUDA_SOURCES})
   target_sources(${target} PUBLIC
     FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
+  mailgrad_private_links(private_links ${arg_PRIVATE})
   target_link_libraries(${target}
     PUBLIC ${arg_DEPENDS}
-    PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:mailgrad_warnings> $<BUILD_INTERFACE:mailgrad_codegen>)
+    PRIVATE ${private_links} $<BUILD_INTERFACE:mailgrad_warnings> $<BUILD_INTERFACE:mailgrad_codegen>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON)
   install(TARGETS ${target} EXPORT mailgradTargets
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mailgrad)
-endfunction()
-
-# One folder, one test binary: mailgrad_add_test(tensor LABEL unit SOURCES shape_test.cpp DEPENDS mailgrad::tensor)
-function(mailgrad_add_test folder)
-  cmake_parse_arguments(arg "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
-  set(target ${folder}_test)
-  add_executable(${target} ${arg_SOURCES})
-  target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main
-    mailgrad_warnings mailgrad_codegen)
-  target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
-  gtest_discover_tests(${target} PROPERTIES LABELS ${arg_LABEL} DISCOVERY_TIMEOUT 120)
 endfunction()

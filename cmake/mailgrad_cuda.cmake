@@ -1,0 +1,35 @@
+# With MAILGRAD_CUDA a folder's CUDA_SOURCES (*.cu, those with a kernel launch in them) are compiled by
+# nvcc and linked with the CUDA runtime and cuBLAS. Without it the folder's NO_CUDA_SOURCES take their
+# place: they define the same functions and answer each call with a device_error.
+#
+#   mailgrad_add_library(kernels SOURCES ... CUDA_SOURCES cuda/update.cu NO_CUDA_SOURCES no_cuda.cpp)
+include_guard()
+
+if(MAILGRAD_CUDA)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "MAILGRAD_CUDA is on, but no nvcc was found: put it on PATH or name it in CUDACXX.")
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90) # Ampere and Hopper; later GPUs compile the embedded PTX
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()
+
+# Gives `target` its CUDA half, or the half that stands in for it.
+function(mailgrad_add_cuda target)
+  cmake_parse_arguments(arg "" "" "CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
+  if(NOT MAILGRAD_CUDA)
+    target_sources(${target} PRIVATE ${arg_NO_CUDA_SOURCES})
+    return()
+  endif()
+  target_sources(${target} PRIVATE ${arg_CUDA_SOURCES})
+  if(arg_CUDA_SOURCES)
+    target_link_libraries(${target} PRIVATE CUDA::cudart CUDA::cublas)
+  endif()
+endfunction()

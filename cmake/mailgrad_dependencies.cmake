@@ -1,0 +1,29 @@
+# What the libraries link with, found once and here. A folder only names the target it uses:
+# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, CAF::core, CAF::io,
+# nlohmann_json::nlohmann_json, CLI11::CLI11, GTest::gtest, benchmark::benchmark.
+#
+# What an installed static library still needs must also stand in mailgradConfig.cmake.in.
+include_guard()
+
+find_package(Threads REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(CAF REQUIRED COMPONENTS core io OPTIONAL_COMPONENTS test)
+
+if(MAILGRAD_ONEDNN)
+  find_package(ONEDNN)
+  if(NOT ONEDNN_FOUND)
+    message(FATAL_ERROR "oneDNN was not found: install it (Debian: libdnnl-dev), "
+      "or configure with -DMAILGRAD_ONEDNN=OFF to take the matrix products from Eigen.")
+  endif()
+  find_package(OpenMP REQUIRED COMPONENTS CXX) # its threads are set to one for each of ours
+endif()
+
+if(MAILGRAD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(MAILGRAD_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

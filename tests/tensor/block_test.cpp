@@ -1,0 +1,66 @@
+#include <mailgrad/tensor/block.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <utility>
+
+namespace mailgrad {
+namespace {
+
+bool is_aligned(const std::byte* memory, std::size_t to) {
+  return reinterpret_cast<std::uintptr_t>(memory) % to == 0;
+}
+
+TEST(Block, WithoutBytesOwnsNothing) {
+  EXPECT_EQ(block().data(), nullptr);
+  EXPECT_EQ(block(0).data(), nullptr);
+  EXPECT_TRUE(block(0).as<float>().empty());
+}
+
+TEST(Block, BeginsAtACacheLineAndAtZero) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{4100}}) {
+    const block b(bytes);
+    EXPECT_EQ(b.bytes(), bytes);
+    EXPECT_TRUE(is_aligned(b.data(), block::alignment)) << bytes << " bytes";
+    EXPECT_TRUE(std::ranges::all_of(b.as<std::uint8_t>(), [](std::uint8_t x) { return x == 0; }));
+  }
+}
+
+TEST(Block, OfManyMegabytesBeginsAtAHugePage) {
+  const block b((std::size_t{5} << 20) + 3);
+  EXPECT_TRUE(is_aligned(b.data(), std::size_t{2} << 20));
+  EXPECT_TRUE(std::ranges::all_of(b.as<std::uint8_t>(), [](std::uint8_t x) { return x == 0; }));
+}
+
+TEST(Block, LooksAtItsBytesAsWholeElements) {
+  block b(11);
+  EXPECT_EQ(b.as<float>().size(), 2U);
+  b.as<float>()[1] = 3.5F;
+  EXPECT_EQ(std::as_const(b).as<float>()[1], 3.5F);
+}
+
+TEST(Block, KeepsItsMemoryWhenMoved) {
+  block a(64);
+  const std::byte* memory = a.data();
+  const block b = std::move(a);
+  EXPECT_EQ(b.data(), memory);
+  EXPECT_EQ(b.bytes(), 64U);
+}
+
+TEST(Block, RefusesWhatCannotBeRoundedUp) {
+  EXPECT_THROW(block(std::numeric_limits<std::size_t>::max() - 1), std::bad_alloc);
+}
+
+TEST(Block, RoundsUpToWholeCacheLines) {
+  EXPECT_EQ(aligned(0), 0U);
+  EXPECT_EQ(aligned(1), 64U);
+  EXPECT_EQ(aligned(64), 64U);
+  EXPECT_EQ(aligned(65), 128U);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,74 @@
+#include <mailgrad/tensor/hogwild_store.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+TEST(HogwildStore, BeginsWithTheWeightsItIsGiven) {
+  const std::array initial{1.0F, -2.0F, 3.0F};
+  const hogwild_store store(initial);
+  ASSERT_EQ(store.size(), 3U);
+  for (std::size_t i = 0; i < initial.size(); ++i) {
+    EXPECT_EQ(store.load(i), initial[i]);
+    EXPECT_EQ(store.racing_view()[i], initial[i]);
+  }
+  EXPECT_EQ(store.version(), 0U);
+}
+
+TEST(HogwildStore, LiesOnACacheLine) {
+  const hogwild_store store(std::vector<float>(5));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(store.racing_view()) % block::alignment, 0U);
+}
+
+TEST(HogwildStore, AddsToOneCoordinate) {
+  hogwild_store store(std::vector<float>(3, 1.0F));
+  store.add(1, 0.5F);
+  EXPECT_EQ(store.load(0), 1.0F);
+  EXPECT_EQ(store.load(1), 1.5F);
+  EXPECT_EQ(store.load(2), 1.0F);
+}
+
+TEST(HogwildStore, CopiesARangeInAndOut) {
+  hogwild_store store(std::vector<float>(5));
+  store.store(1, std::array{7.0F, 8.0F, 9.0F});
+  std::array<float, 4> out{};
+  store.load(1, out);
+  EXPECT_EQ(out, (std::array{7.0F, 8.0F, 9.0F, 0.0F}));
+  EXPECT_EQ(store.load(0), 0.0F);
+}
+
+TEST(HogwildStore, ReturnsTheVersionBeforeAnUpdate) {
+  hogwild_store store(std::vector<float>(1));
+  EXPECT_EQ(store.advance(), 0U);
+  EXPECT_EQ(store.advance(), 1U);
+  EXPECT_EQ(store.version(), 2U);
+}
+
+TEST(HogwildStore, LosesNoVersionAndTearsNoCoordinateAmongThreads) {
+  constexpr std::uint64_t updates = 20'000;
+  hogwild_store store(std::vector<float>(1));
+  const auto work = [&store] {
+    for (std::uint64_t i = 0; i < updates; ++i) {
+      store.add(0, 1.0F);
+      store.advance();
+    }
+  };
+  {
+    const std::jthread first(work);
+    const std::jthread second(work);
+  }
+  EXPECT_EQ(store.version(), 2 * updates);
+  const float sum = store.load(0); // additions may be lost, but what is there is a whole number of them
+  EXPECT_EQ(sum, static_cast<float>(static_cast<std::uint64_t>(sum)));
+  EXPECT_GE(sum, 1.0F);
+  EXPECT_LE(sum, static_cast<float>(2 * updates));
+}
+
+} // namespace
+} // namespace mailgrad
