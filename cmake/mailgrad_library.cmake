@@ -49,8 +49,9 @@ function(mailgrad_add_library folder)
   add_library(${target} ${arg_SOURCES})
   add_library(mailgrad::${folder} ALIAS ${target})
   mailgrad_add_cuda(${target} CUDA_SOURCES ${arg_CUDA_SOURCES} NO_CUDA_SOURCES ${arg_NO_CUDA_SOURCES})
+  list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_BINARY_DIR}/include/mailgrad/${folder}/)
   target_sources(${target} PUBLIC
-    FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
+    FILE_SET HEADERS BASE_DIRS ${PROJECT_BINARY_DIR}/include FILES ${arg_HEADERS})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -60,5 +61,5 @@ function(mailgrad_add_library folder)
     PRIVATE ${private_links} $<BUILD_INTERFACE:mailgrad_warnings> $<BUILD_INTERFACE:mailgrad_codegen>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON)
   install(TARGETS ${target} EXPORT mailgradTargets
-    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mailgrad)
+    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endfunction()
