@@ -1,0 +1,15 @@
+#include <mailgrad/kernels/no_cuda.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <string>
+
+namespace mailgrad {
+
+void require_host(const stream& s, std::string_view kernel) {
+  if (const auto* gpu = std::get_if<cuda_stream>(&s))
+    throw device_error(world_errc::no_such_device, std::string(kernel) + " has no CUDA version, asked for cuda:" +
+                                                       std::to_string(gpu->device));
+}
+
+} // namespace mailgrad
