@@ -4,24 +4,24 @@
 
 namespace mailgrad {
 
-/// Time since some fixed moment, the same for every clock of a run.
+/// Time since some fixed moment, the same for every actor of a run.
 using instant = std::chrono::nanoseconds;
 
 /// Where actors get the time from; handed in, so that a test can hold it in its hand.
 ///
 /// Threads any.
-class clock {
+class time_source {
 public:
-  virtual ~clock() = default;
+  virtual ~time_source() = default;
   virtual instant now() const noexcept = 0;
 };
 
 /// The monotonic clock of this machine.
-class machine_clock final : public clock {
+class machine_time final : public time_source {
 public:
   instant now() const noexcept override { return std::chrono::steady_clock::now().time_since_epoch(); }
 };
 
-inline double seconds(instant span) noexcept { return std::chrono::duration<double>(span).count(); }
+inline double in_seconds(instant span) noexcept { return std::chrono::duration<double>(span).count(); }
 
 } // namespace mailgrad

@@ -1,0 +1,56 @@
+#include <mailgrad/actors/bound_model.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+namespace mailgrad {
+
+const tensor batch::*batch_part(std::string_view input) {
+  static constexpr std::array<std::pair<std::string_view, const tensor batch::*>, 5> parts{
+      {{batch_input::features, &batch::features},
+       {batch_input::columns, &batch::columns},
+       {batch_input::values, &batch::values},
+       {batch_input::offsets, &batch::offsets},
+       {batch_input::labels, &batch::labels}}};
+  const auto found = std::ranges::find(parts, input, [](const auto& part) { return part.first; });
+  if (found != parts.end()) return found->second;
+  throw graph_error("input '" + std::string(input) +
+                    "' is not part of a batch, which has features, columns, values, offsets and labels");
+}
+
+bound_model::bound_model(const model_function& build, const model_request& request,
+                         const parameter_layout& layout, const choose_fetches& choose)
+    : graph_(std::make_unique<graph>()) {
+  const model_outputs outputs = build(*graph_, request);
+  const std::vector<value> fetches = choose(*graph_, outputs);
+  program_ = std::make_unique<program>(*graph_, fetches);
+  find_inputs();
+  find_variables(layout);
+}
+
+void bound_model::find_inputs() {
+  for (const value& v : graph_->inputs())
+    if (program_->needs(v)) inputs_.push_back({v, batch_part(graph_->of(v).name)});
+}
+
+void bound_model::find_variables(const parameter_layout& layout) {
+  for (const value& v : graph_->variables()) {
+    const std::string& name = graph_->of(v).name;
+    const auto& placed = layout.variables();
+    const auto found = std::ranges::find(placed, name, &placed_variable::name);
+    if (found == placed.end() || !(found->dims == v.dims()))
+      throw graph_error("variable '" + name + "' of shape " + to_string(v.dims()) +
+                        " is not in the layout of this run" +
+                        (found == placed.end() ? "" : ", which has it with shape " + to_string(found->dims)));
+    variables_.push_back({v, static_cast<std::size_t>(found - placed.begin())});
+  }
+}
+
+void bound_model::bind(const batch& inputs, const weight_addresses& weights) {
+  for (const input_binding& b : inputs_) program_->bind(b.what, (inputs.*b.part).data());
+  for (const variable_binding& b : variables_) program_->bind(b.what, weights.of(b.index));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <mailgrad/actors/weight_addresses.hpp>
+#include <mailgrad/data/batch.hpp>
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/program.hpp>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace mailgrad {
+
+/// A model built for one batch size and compiled for what is wanted of it, with its inputs and variables
+/// found by name: what training and evaluation have in common.
+///
+/// Errors  graph_error if the model has a variable that the layout lacks or places otherwise.
+/// Threads one caller at a time.
+class bound_model {
+public:
+  /// Says what to compute, adding nodes to the graph if need be.
+  using choose_fetches = std::function<std::vector<value>(graph&, const model_outputs&)>;
+
+  bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
+              const choose_fetches& choose);
+
+  void bind(const batch& inputs, const weight_addresses& weights);
+
+  program& code() noexcept { return *program_; }
+  const graph& model() const noexcept { return *graph_; }
+
+private:
+  struct input_binding {
+    value what;
+    const tensor batch::*part;
+  };
+  struct variable_binding {
+    value what;
+    std::size_t index;
+  };
+
+  void find_inputs();
+  void find_variables(const parameter_layout& layout);
+
+  std::unique_ptr<graph> graph_;
+  std::unique_ptr<program> program_;
+  std::vector<input_binding> inputs_;
+  std::vector<variable_binding> variables_;
+};
+
+/// The part of a batch that feeds the input of this name. Errors  graph_error if no part has it.
+const tensor batch::*batch_part(std::string_view input);
+
+} // namespace mailgrad

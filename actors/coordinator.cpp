@@ -1,0 +1,112 @@
+#include <mailgrad/actors/coordinator.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace mailgrad {
+
+namespace {
+
+std::string worker_at_step(const worker_report& r, std::uint64_t step) {
+  return "worker " + std::to_string(r.worker.value) + " at its step " + std::to_string(step);
+}
+
+std::string last_finite(const worker_report& r) {
+  const float loss = std::bit_cast<float>(r.loss_bits);
+  return std::isnan(loss) ? "it had no finite loss before"
+                          : "its last finite loss was " + std::to_string(loss);
+}
+
+} // namespace
+
+coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
+    : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers) {
+  outcome_.workers.resize(options_.workers);
+  outcome_.lost.resize(options_.workers);
+  outcome_.shards.resize(options_.shards.size());
+  for (std::uint32_t r = 0; r < options_.workers; ++r) outcome_.workers[r].worker = {r};
+}
+
+caf::behavior coordinator::running() {
+  return {
+      on(self_, [this](const worker_joined& x) { on_joined(x); }),
+      on(self_, [this](const worker_finished& x) { account_for(x.report); }),
+      on(self_,
+         [this](const loss_diverged& x) {
+           stop(run_outcome::ending::diverged, "the loss of " + worker_at_step(x.report, x.step) +
+                                                   " is not finite; " + last_finite(x.report));
+           account_for(x.report);
+         }),
+      on(self_,
+         [this](const worker_failed& x) {
+           stop(run_outcome::ending::failed, worker_at_step(x.report, x.report.produced + 1) + ": " + x.why);
+           account_for(x.report);
+         }),
+      on(self_, [this](const worker_lost& x) { on_lost(x.worker); }),
+      on(self_, [this](const stop_training& x) { stop(run_outcome::ending::stopped, x.why); }),
+      on(self_, [this](const shard_report& x) { on_report(x); }),
+      on(self_,
+         [this](const name_waits&) {
+           for (const caf::actor& shard : options_.shards) send(self_, shard, name_waits{});
+           for (const caf::actor& device : devices_)
+             if (device) send(self_, device, name_waits{});
+         }),
+      on(self_,
+         [this](const wait_named& x) {
+           if (options_.on_wait) options_.on_wait(x);
+         }),
+  };
+}
+
+void coordinator::on_joined(const worker_joined& x) {
+  devices_[x.worker.value] = x.device;
+  watch(self_, x.device, worker_lost{x.worker});
+}
+
+/// Also comes after a worker has finished, when its actor ends in good order.
+void coordinator::on_lost(rank worker) {
+  if (accounted_[worker.value]) return;
+  for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{worker});
+  send(self_, options_.feeder, worker_left{worker});
+  outcome_.lost[worker.value] = true;
+  account_for(outcome_.workers[worker.value]);
+}
+
+void coordinator::account_for(const worker_report& report) {
+  if (accounted_[report.worker.value]) return;
+  accounted_[report.worker.value] = true;
+  devices_[report.worker.value] = nullptr;
+  outcome_.workers[report.worker.value] = report;
+  collect_if_all_accounted();
+}
+
+/// The first reason counts. Steps that have begun are finished and their gradients taken.
+void coordinator::stop(run_outcome::ending how, std::string why) {
+  if (outcome_.how == run_outcome::ending::completed) {
+    outcome_.how = how;
+    outcome_.why = std::move(why);
+  }
+  send(self_, options_.feeder, stop_dealing{});
+}
+
+void coordinator::collect_if_all_accounted() {
+  if (std::ranges::count(accounted_, false) > 0) return;
+  if (std::ranges::count(outcome_.lost, false) == 0)
+    stop(run_outcome::ending::failed, "all workers are lost");
+  reports_missing_ = options_.shards.size();
+  if (reports_missing_ == 0) return end();
+  for (const caf::actor& shard : options_.shards) send(self_, shard, report_shard{});
+}
+
+void coordinator::on_report(const shard_report& x) {
+  outcome_.shards[x.shard] = x;
+  if (--reports_missing_ == 0) end();
+}
+
+void coordinator::end() {
+  options_.on_end(std::move(outcome_));
+  self_->quit();
+}
+
+} // namespace mailgrad

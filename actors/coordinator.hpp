@@ -1,0 +1,68 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// How a run ended, as its actors tell it.
+struct run_outcome {
+  enum class ending : std::uint8_t {
+    completed, ///< all batches are trained
+    stopped,   ///< somebody asked for it
+    diverged,  ///< a loss was no finite number
+    failed,    ///< a device failed, or no worker was left
+  };
+  ending how = ending::completed;
+  std::string why;                    ///< one line; empty if completed
+  std::vector<worker_report> workers; ///< by rank; of a lost worker only the rank
+  std::vector<bool> lost;             ///< by rank: the actor died without a report
+  std::vector<shard_report> shards;   ///< by shard; none in hogwild
+};
+
+struct coordinator_options {
+  std::uint32_t workers = 1;
+  std::vector<caf::actor> shards;
+  caf::actor feeder;
+  std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
+  std::function<void(const wait_named&)> on_wait; ///< called for each wait somebody asked to name
+};
+
+/// Brings a run to its end: whatever becomes of the workers, every one is accounted for, then the shards are
+/// asked for their books and the outcome is told.
+///
+/// Guarantees  on_end is called once, also when workers die; nobody waits at a barrier for a dead worker.
+/// Never       takes part in a step: batches are the permits, dealt ahead by the feeder.
+///
+///     running --stop, divergence, failure--> stopping --last worker accounted for--> collecting --> ended
+///        \--------------------- last worker accounted for -------------------------/
+class coordinator {
+public:
+  static constexpr const char* name = "mailgrad.coordinator";
+
+  coordinator(caf::event_based_actor* self, coordinator_options options);
+  caf::behavior make_behavior() { return running(); }
+
+private:
+  caf::behavior running();
+  void on_joined(const worker_joined& x);
+  void on_lost(rank worker);
+  void on_report(const shard_report& x);
+  void account_for(const worker_report& report);
+  void stop(run_outcome::ending how, std::string why);
+  void collect_if_all_accounted();
+  void end();
+
+  caf::event_based_actor* self_;
+  coordinator_options options_;
+  run_outcome outcome_;
+  std::vector<bool> accounted_; ///< by rank
+  std::vector<caf::actor> devices_;
+  std::size_t reports_missing_ = 0;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,178 @@
+#include <mailgrad/actors/device_actor.hpp>
+
+#include <mailgrad/optim/clip.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr instant notice_interval = std::chrono::milliseconds{100};
+
+/// Of a staleness notice in hogwild, where no shard sends any.
+constexpr std::uint64_t observations_per_notice = 256;
+
+} // namespace
+
+device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
+    : self_(self), options_(std::move(options)),
+      gradients_([this] { return options_.model->make_gradient(); }), held_(options_.shards.size()),
+      missing_(options_.shards.size()) {
+  report_.worker = unreported_.worker = options_.worker;
+  report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
+}
+
+caf::behavior device_actor::make_behavior() {
+  const caf::actor me = caf::actor_cast<caf::actor>(self_);
+  send(self_, options_.coordinator, worker_joined{options_.worker, me});
+  for (const caf::actor& shard : options_.shards) send(self_, shard, join_shard{options_.worker, me});
+  send(self_, options_.feeder, next_batch{options_.worker});
+  last_notice_ = waiting_since_ = options_.time->now();
+  return training();
+}
+
+caf::behavior device_actor::training() {
+  return {
+      on(self_, [this](const shard_weights& x) { on_weights(x); }),
+      on(self_, [this](const dealt_batch& x) { on_batch(x); }),
+      on(self_,
+         [this](const data_exhausted&) {
+           exhausted_ = true;
+           start_step_if_ready();
+         }),
+      on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
+  };
+}
+
+void device_actor::on_weights(const shard_weights& x) {
+  held_[x.shard] = {x.version, x.values};
+  options_.model->use_weights(x.shard, x.values->as<float>().data());
+  barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
+  --missing_;
+  start_step_if_ready();
+}
+
+void device_actor::on_batch(const dealt_batch& x) {
+  next_batch_ = x.values;
+  start_step_if_ready();
+}
+
+void device_actor::start_step_if_ready() {
+  if (missing_ > 0 || finished_) return;
+  if (next_batch_) return start_step();
+  if (exhausted_) return finish();
+  if (!starved_since_) starved_since_ = options_.time->now();
+}
+
+void device_actor::start_step() {
+  if (starved_since_) report_.feeder_wait += (options_.time->now() - *starved_since_).count();
+  starved_since_.reset();
+  report_.barrier_wait += barrier_wait_of_step_.count();
+  barrier_wait_of_step_ = instant{0};
+
+  std::shared_ptr<const batch> inputs = std::move(next_batch_);
+  send(self_, options_.feeder, next_batch{options_.worker});
+  batch_size_ = inputs->size;
+  computing_ = gradients_.take();
+  try {
+    if (options_.writer) options_.model->use_weights(0, options_.writer->begin_step());
+    options_.model->run(options_.where, std::move(inputs), *computing_, [this] { finish_step(); });
+  } catch (const std::exception& e) {
+    finished_ = true;
+    send(self_, options_.coordinator, worker_failed{report_, e.what()});
+    finish();
+  }
+}
+
+void device_actor::finish_step() {
+  ++step_;
+  ++report_.produced;
+  report_.samples += batch_size_;
+  const float loss = options_.model->loss();
+  if (!std::isfinite(loss)) {
+    ++report_.not_finite;
+    finished_ = true;
+    send(self_, options_.coordinator, loss_diverged{report_, step_});
+    return finish();
+  }
+  report_.loss_bits = std::bit_cast<std::uint32_t>(loss);
+  ++unreported_.steps;
+  unreported_.samples += batch_size_;
+  unreported_.loss_sum += static_cast<double>(loss);
+  const float scale = clip();
+  if (options_.writer)
+    write(scale);
+  else
+    push(scale);
+  notify_progress();
+}
+
+float device_actor::clip() const {
+  if (options_.clip_norm == 0) return 1;
+  double squares = sum_of_squares(computing_->dense.as<float>());
+  for (const gradient_rows& part : computing_->sparse) {
+    const auto end = std::ranges::find_if(part.rows, [](std::int32_t row) { return row < 0; });
+    squares +=
+        sum_of_squares(part.values.first(static_cast<std::size_t>(end - part.rows.begin()) * part.width));
+  }
+  return clip_factor(std::sqrt(squares), options_.clip_norm);
+}
+
+void device_actor::push(float scale) {
+  missing_ = options_.shards.size();
+  waiting_since_ = options_.time->now();
+  const std::shared_ptr<const gradient> values = std::move(computing_);
+  for (held_weights& held : held_) held.values.reset();
+  for (std::size_t i = 0; i < options_.shards.size(); ++i)
+    send(
+        self_, options_.shards[i],
+        push_gradient{options_.worker, step_, held_[i].version, std::bit_cast<std::uint32_t>(scale), values});
+}
+
+void device_actor::write(float scale) {
+  const std::uint64_t gap = options_.writer->write(*computing_, scale);
+  computing_.reset();
+  ++report_.applied;
+  report_.gaps.count(gap);
+  gaps_.count(gap);
+  if (gaps_.total() >= observations_per_notice) {
+    send(self_, options_.tracker, staleness_observed{gaps_});
+    gaps_.clear();
+  }
+  start_step_if_ready();
+}
+
+/// Nobody need wait for this worker any longer; what it knows goes to the coordinator.
+void device_actor::finish() {
+  for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{options_.worker});
+  send(self_, options_.feeder, worker_left{options_.worker});
+  if (!finished_) send(self_, options_.coordinator, worker_finished{report_});
+  finished_ = true;
+  self_->quit();
+}
+
+void device_actor::notify_progress() {
+  const instant now = options_.time->now();
+  if (now - last_notice_ < notice_interval) return;
+  last_notice_ = now;
+  send(self_, options_.tracker, unreported_);
+  unreported_ = {options_.worker, 0, 0, 0};
+}
+
+void device_actor::name_waits_to(const caf::actor& asker) const {
+  const std::string who = "worker " + std::to_string(options_.worker.value);
+  if (starved_since_)
+    send(self_, asker, wait_named{who + " waits for a batch from the feeder", starved_since_->count()});
+  else if (missing_ > 0)
+    send(self_, asker,
+         wait_named{who + " waits for the weights of " + std::to_string(missing_) + " of " +
+                        std::to_string(options_.shards.size()) + " shards after step " +
+                        std::to_string(step_),
+                    waiting_since_.count()});
+}
+
+} // namespace mailgrad

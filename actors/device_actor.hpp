@@ -1,0 +1,87 @@
+#pragma once
+
+#include <mailgrad/actors/hogwild_writer.hpp>
+#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/recycled.hpp>
+#include <mailgrad/actors/replica.hpp>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+/// What a device actor is born with.
+struct device_actor_options {
+  rank worker;
+  stream where = host_stream{};
+  std::shared_ptr<replica> model;         ///< nobody else holds it once the actor lives
+  std::vector<caf::actor> shards;         ///< none in hogwild
+  std::shared_ptr<hogwild_writer> writer; ///< hogwild only; nobody else holds it once the actor lives
+  double clip_norm = 0;                   ///< largest global norm of a gradient; 0: any
+  caf::actor feeder;
+  caf::actor tracker;
+  caf::actor coordinator;
+  std::shared_ptr<const time_source> time;
+};
+
+/// Owns a device and a replica of the model: computes a gradient for each mini-batch, pushes it to every
+/// shard, and takes the shards' answers as the weights of the next step.
+///
+/// Guarantees  one round trip a step and shard; a gradient is pushed to all shards or to none; every weight
+/// it
+///             held is let go before the push, so that a shard nobody else reads may update in place.
+/// Never       blocks: a step on a CPU is one handler, a step on a GPU ends with a message.
+///
+///     joining --weights of all shards, a batch--> computing --pushed--> waiting --weights of all, a batch-->
+///     computing
+///                                                     |                    \--data exhausted--> finished
+///                                                     +--loss not finite, kernel failed--> finished
+class device_actor {
+public:
+  static constexpr const char* name = "mailgrad.device-actor";
+
+  device_actor(caf::event_based_actor* self, device_actor_options options);
+  caf::behavior make_behavior();
+
+private:
+  /// The weights of one shard as this worker last got them.
+  struct held_weights {
+    std::uint64_t version = 0;
+    std::shared_ptr<const block> values;
+  };
+
+  caf::behavior training();
+  void on_weights(const shard_weights& x);
+  void on_batch(const dealt_batch& x);
+  void start_step_if_ready();
+  void start_step();
+  void finish_step();
+  void push(float scale);
+  void write(float scale);
+  void finish();
+  float clip() const;
+  void notify_progress();
+  void name_waits_to(const caf::actor& asker) const;
+
+  caf::event_based_actor* self_;
+  device_actor_options options_;
+  recycled<gradient> gradients_;
+  std::shared_ptr<gradient> computing_; ///< the gradient of the step at hand
+  std::shared_ptr<const batch> next_batch_;
+  std::vector<held_weights> held_; ///< by shard
+  std::size_t missing_;            ///< shards whose weights are still to come
+  bool exhausted_ = false;         ///< the feeder has nothing more
+  bool finished_ = false;
+  std::uint64_t step_ = 0; ///< gradients produced
+  std::size_t batch_size_ = 0;
+  std::optional<instant> starved_since_; ///< weights are there, a batch is not
+  instant waiting_since_{0};
+  instant barrier_wait_of_step_{0};
+  worker_report report_;
+  worker_progress unreported_;
+  staleness_histogram gaps_; ///< hogwild: not yet sent to the tracker
+  instant last_notice_{0};
+};
+
+} // namespace mailgrad

@@ -1,0 +1,78 @@
+#include <mailgrad/actors/evaluation.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::size_t batch_size = 256;
+
+constexpr std::size_t logits_fetch = 0;
+constexpr std::size_t loss_fetch = 1;
+
+/// A forward pass over some samples at a time.
+class forward_pass {
+public:
+  forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
+               const dataset& samples, std::size_t size)
+      : classes_(request.classes) {
+    request.batch = size;
+    shape_batch(samples, size, samples.is_sparse() ? max_nonzeros(samples, size) : 0, inputs_);
+    request.nonzeros = inputs_.columns.size();
+    request.purpose = phase::evaluation;
+    model_.emplace(build, request, layout, [](graph&, const model_outputs& outputs) {
+      return std::vector{outputs.logits, outputs.loss};
+    });
+  }
+
+  /// Adds correct answers and the sum of losses of these samples to `sum`.
+  void add(const weight_addresses& weights, const dataset& samples, std::span<const std::uint32_t> which,
+           evaluation& sum) {
+    fill_batch(samples, which, inputs_);
+    model_->bind(inputs_, weights);
+    model_->code().run(host_stream{}, 0, [] {});
+    const auto labels = inputs_.labels.values<std::int32_t>();
+    const auto* logits = static_cast<const float*>(model_->code().fetched(logits_fetch));
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const std::span row{logits + i * classes_, classes_};
+      sum.accuracy += (std::ranges::max_element(row) - row.begin()) == labels[i] ? 1 : 0;
+    }
+    const auto loss = static_cast<double>(*static_cast<const float*>(model_->code().fetched(loss_fetch)));
+    sum.loss += loss * static_cast<double>(which.size());
+  }
+
+private:
+  std::size_t classes_;
+  batch inputs_;
+  std::optional<bound_model> model_;
+};
+
+} // namespace
+
+evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
+                    std::span<const float> parameters, const dataset& samples) {
+  weight_addresses weights(layout);
+  for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
+    weights.use(s, parameters.data() + layout.shard(s).begin);
+
+  std::vector<std::uint32_t> order(samples.size());
+  std::iota(order.begin(), order.end(), 0U);
+  evaluation sum;
+  const std::size_t whole = order.size() / batch_size * batch_size;
+  if (whole > 0) {
+    forward_pass pass(build, request, layout, samples, batch_size);
+    for (std::size_t i = 0; i < whole; i += batch_size)
+      pass.add(weights, samples, std::span(order).subspan(i, batch_size), sum);
+  }
+  if (whole < order.size()) {
+    forward_pass pass(build, request, layout, samples, order.size() - whole);
+    pass.add(weights, samples, std::span(order).subspan(whole), sum);
+  }
+  const auto n = static_cast<double>(std::max<std::size_t>(1, samples.size()));
+  return {sum.accuracy / n, sum.loss / n};
+}
+
+} // namespace mailgrad

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <mailgrad/actors/bound_model.hpp>
+#include <mailgrad/data/dataset.hpp>
+
+#include <span>
+
+namespace mailgrad {
+
+/// How good weights are on samples they have not seen.
+struct evaluation {
+  double accuracy = 0; ///< share of samples whose largest logit is their label's
+  double loss = 0;     ///< mean over the samples
+};
+
+/// Runs the model over all of `samples` on the calling thread.
+///
+/// Shapes  parameters: float32[layout.size()], the whole flat vector.
+/// Errors  graph_error from the model function; device_error.
+evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
+                    std::span<const float> parameters, const dataset& samples);
+
+} // namespace mailgrad

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/recycled.hpp>
+#include <mailgrad/data/dealer.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace mailgrad {
+
+struct feeder_options {
+  std::shared_ptr<const dataset> samples;
+  dealer_options deal;
+  std::size_t nonzeros = 0; ///< room in a batch of a sparse set
+};
+
+/// Deals mini-batches to the workers that ask, and knows what it dealt to whom.
+///
+/// Workers ask one batch ahead, so the next is made while they compute on the last.
+/// Guarantees  every sample is dealt once an epoch, over all workers; the order depends on the seed alone.
+/// Never       reuses the memory of a batch that somebody holds.
+///
+///     dealing --all dealt, or stop_dealing--> exhausted
+class feeder {
+public:
+  static constexpr const char* name = "mailgrad.feeder";
+
+  feeder(caf::event_based_actor* self, feeder_options options);
+  caf::behavior make_behavior() { return dealing(); }
+
+private:
+  caf::behavior dealing();
+  caf::behavior exhausted();
+  void on_next(const next_batch& x);
+
+  caf::event_based_actor* self_;
+  feeder_options options_;
+  dealer dealer_;
+  recycled<batch> batches_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <mailgrad/data/batch.hpp>
+#include <mailgrad/tensor/block.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// Rows of the gradient of one table.
+///
+/// Shapes  rows int32[n], repeats summed, a negative one ends the list; values float32[n, width].
+struct gradient_rows {
+  std::size_t variable = 0; ///< index in parameter_layout::variables()
+  std::size_t width = 0;
+  std::span<const std::int32_t> rows;
+  std::span<const float> values;
+};
+
+/// The gradient of a whole model on one mini-batch, laid out as its weights are: the shards of one model all
+/// read their part of it where it lies.
+struct gradient {
+  block dense; ///< float32[parameter_layout::dense_size()]
+  std::vector<gradient_rows> sparse;
+  std::vector<block> sparse_memory;    ///< what `sparse` points into, unless into
+  std::shared_ptr<const batch> source; ///< the batch itself
+};
+
+} // namespace mailgrad

@@ -1,0 +1,245 @@
+#pragma once
+
+#include <mailgrad/actors/caf_compat.hpp>
+#include <mailgrad/actors/gradient.hpp>
+#include <mailgrad/actors/gradient_ledger.hpp>
+#include <mailgrad/actors/staleness_histogram.hpp>
+#include <mailgrad/actors/time_source.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+// Every message of a run. A request is verb + noun, a notice a past participle, a reply a noun. Numbers with
+// a fraction travel as their bits (CAF 0.17 cannot encode every float), times as nanoseconds of the run's
+// time source. Messages with memory or statistics in them stay inside the process.
+
+namespace mailgrad {
+
+// -- device actor <-> parameter actor ----------------------------------------------------------------------
+
+/// Device to each shard, once: the weights of `worker` go to `device`. Answered with `shard_weights`.
+struct join_shard {
+  rank worker;
+  caf::actor device;
+};
+
+/// Device to each shard, once a step. Answered with `shard_weights`, as soon as the policy lets the worker
+/// start again.
+struct push_gradient {
+  rank worker;
+  std::uint64_t step = 0;         ///< the worker's own count, from 1
+  std::uint64_t version_read = 0; ///< of this shard's weights
+  std::uint32_t scale_bits = 0;   ///< float: what the gradient counts with (clipping), 1 if as it is
+  std::shared_ptr<const gradient> values;
+};
+
+/// Shard to device: the weights as of `version`, which nobody writes to while they are held.
+struct shard_weights {
+  std::uint32_t shard = 0;
+  std::uint64_t version = 0;
+  std::int64_t waited = 0; ///< ns that the worker's gradient lay here before its barrier opened
+  std::shared_ptr<const block> values;
+};
+
+/// Device or coordinator to each shard and the feeder: `worker` takes no further part; nobody waits for it.
+/// No answer.
+struct worker_left {
+  rank worker;
+};
+
+// -- device actor <-> feeder -------------------------------------------------------------------------------
+
+/// Device to feeder, one ahead of the step that needs it. Answered with `dealt_batch` or `data_exhausted`.
+struct next_batch {
+  rank worker;
+};
+
+struct dealt_batch {
+  std::shared_ptr<const batch> values;
+};
+
+struct data_exhausted {};
+
+/// Coordinator to feeder: every further `next_batch` is answered with `data_exhausted`. No answer.
+struct stop_dealing {};
+
+// -- towards the staleness tracker -------------------------------------------------------------------------
+
+/// Device to tracker, a few times a second: what it did since the last notice. No answer.
+struct worker_progress {
+  rank worker;
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  double loss_sum = 0; ///< over the steps; inside the process only
+};
+
+/// Whoever applies gradients (shard; device in hogwild) to tracker, every few hundred: gaps since the last
+/// notice. No answer.
+struct staleness_observed {
+  staleness_histogram gaps;
+};
+
+// -- towards the coordinator -------------------------------------------------------------------------------
+
+/// What a device actor knows of its own part of a run.
+struct worker_report {
+  rank worker;
+  std::uint64_t produced = 0;   ///< gradients
+  std::uint64_t applied = 0;    ///< by the worker itself (hogwild)
+  std::uint64_t not_finite = 0; ///< dropped by the worker, because their loss was no number
+  std::uint64_t samples = 0;
+  std::uint32_t loss_bits = 0;   ///< float: last finite loss; NaN if there was none
+  std::int64_t barrier_wait = 0; ///< ns, over all steps
+  std::int64_t feeder_wait = 0;  ///< ns, over all steps
+  staleness_histogram gaps;      ///< of what the worker applied itself
+};
+
+/// Device to coordinator, first of all: whose death to watch for.
+struct worker_joined {
+  rank worker;
+  caf::actor device;
+};
+
+/// Device to coordinator: the feeder has no more for it, all its gradients are answered.
+struct worker_finished {
+  worker_report report;
+};
+
+/// Device to coordinator: `step` of this worker gave a loss that is no finite number; the worker has stopped.
+struct loss_diverged {
+  worker_report report;
+  std::uint64_t step = 0;
+};
+
+/// Device to coordinator: a kernel failed; the worker has stopped.
+struct worker_failed {
+  worker_report report;
+  std::string why;
+};
+
+/// The device actor is gone (sent by watching it).
+struct worker_lost {
+  rank worker;
+};
+
+/// Coordinator to shard at the end. Answered with `shard_report`.
+struct report_shard {};
+
+/// What a shard took from one worker.
+struct worker_account {
+  std::uint64_t last_step = 0; ///< the last step taken, so that none counts twice
+  gradient_ledger ledger;      ///< `produced` counts what arrived
+  staleness_histogram gaps;    ///< of what was applied or merged
+};
+
+struct shard_report {
+  std::uint32_t shard = 0;
+  std::uint64_t version = 0;
+  std::vector<worker_account> workers; ///< by rank
+  std::shared_ptr<const block> values;
+};
+
+/// From outside to coordinator: end the run in good order. No answer.
+struct stop_training {
+  std::string why;
+};
+
+/// Coordinator to shards and devices, when nothing has moved for a while. Answered with a `wait_named` for
+/// each wait that the asked actor knows of.
+struct name_waits {};
+
+/// Shard or device to coordinator: one wait in words, such as "shard 0 waits for worker 1".
+struct wait_named {
+  std::string what;
+  std::int64_t since = 0; ///< ns of the time source
+};
+
+template <class Inspector>
+auto inspect(Inspector& f, rank& x) {
+  return fields(f, x, field("value", x.value));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_left& x) {
+  return fields(f, x, field("worker", x.worker));
+}
+template <class Inspector>
+auto inspect(Inspector& f, join_shard& x) {
+  return fields(f, x, field("worker", x.worker), field("device", x.device));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_joined& x) {
+  return fields(f, x, field("worker", x.worker), field("device", x.device));
+}
+template <class Inspector>
+auto inspect(Inspector& f, next_batch& x) {
+  return fields(f, x, field("worker", x.worker));
+}
+template <class Inspector>
+auto inspect(Inspector& f, data_exhausted& x) {
+  return fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, stop_dealing& x) {
+  return fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_lost& x) {
+  return fields(f, x, field("worker", x.worker));
+}
+template <class Inspector>
+auto inspect(Inspector& f, report_shard& x) {
+  return fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, stop_training& x) {
+  return fields(f, x, field("why", x.why));
+}
+template <class Inspector>
+auto inspect(Inspector& f, name_waits& x) {
+  return fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, wait_named& x) {
+  return fields(f, x, field("what", x.what), field("since", x.since));
+}
+
+} // namespace mailgrad
+
+CAF_BEGIN_TYPE_ID_BLOCK(mailgrad, first_custom_type_id)
+
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::rank))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::join_shard))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::push_gradient))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_weights))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_left))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::next_batch))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::dealt_batch))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::data_exhausted))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stop_dealing))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_progress))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::staleness_observed))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_joined))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_finished))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::loss_diverged))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_failed))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_lost))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::report_shard))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_report))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stop_training))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::name_waits))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::wait_named))
+
+CAF_END_TYPE_ID_BLOCK(mailgrad)
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::push_gradient)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_weights)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::dealt_batch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::staleness_observed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_progress)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_finished)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::loss_diverged)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_failed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_report)

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/shard.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// What a parameter actor is born with.
+struct parameter_actor_options {
+  std::shared_ptr<shard> weights; ///< nobody else holds it once the actor lives
+  std::string policy;
+  std::uint32_t workers =
+      1; ///< ranks 0 to workers - 1 take part; a barrier waits for all of them from the start
+  caf::actor tracker;
+  std::shared_ptr<const time_source> time;
+};
+
+/// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
+/// sends every worker the next weights as soon as the policy lets it start.
+///
+/// Guarantees  each gradient of a worker is taken at most once and in the order of its steps; a worker that
+///             leaves is waited for no longer; every push is answered, if only when a barrier opens.
+/// Never       reads a clock or a random source of its own, blocks, or writes to weights that somebody holds.
+///
+///     serving --push_gradient--> judged --apply----------> updated --weights--> the worker, if it may start
+///        ^                         |  \--merge--> pending --batch complete--> updated
+///        +------- discarded -------+
+class parameter_actor {
+public:
+  static constexpr const char* name = "mailgrad.parameter-actor";
+
+  parameter_actor(caf::event_based_actor* self, parameter_actor_options options);
+  caf::behavior make_behavior() { return serving(); }
+
+private:
+  /// A worker that takes part, and since when it waits for weights, if it does.
+  struct participant {
+    caf::actor device;
+    std::optional<instant> waits_since;
+    std::uint64_t waiting_step = 0;
+    bool merged = false; ///< its gradient lies in the pending batch
+    worker_account account;
+  };
+
+  caf::behavior serving();
+  void on_join(const join_shard& x);
+  void on_push(const push_gradient& x);
+  void on_leave(const worker_left& x);
+
+  void apply(const push_gradient& x);
+  void merge(const push_gradient& x);
+  void apply_batch_if_complete();
+  void observe(const push_gradient& x);
+  void release();
+  void name_waits_to(const caf::actor& asker) const;
+  shard_report report() const;
+
+  caf::event_based_actor* self_;
+  parameter_actor_options options_;
+  std::unique_ptr<policy> policy_;
+  std::vector<participant> participants_; ///< by rank
+  std::vector<push_gradient> pending_;
+  std::vector<contribution> contributions_;
+  staleness_histogram gaps_; ///< not yet sent to the tracker
+  instant barrier_opened_{0};
+};
+
+} // namespace mailgrad

@@ -1,0 +1,104 @@
+#include <mailgrad/actors/run_books.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+
+namespace mailgrad {
+
+namespace {
+
+std::string ending_in_words(run_outcome::ending how) {
+  switch (how) {
+  case run_outcome::ending::completed:
+    return "completed";
+  case run_outcome::ending::stopped:
+    return "stopped";
+  case run_outcome::ending::diverged:
+    return "diverged";
+  case run_outcome::ending::failed:
+    return "failed";
+  }
+  return "unknown";
+}
+
+/// What a lost worker had produced, as far as any shard heard of it.
+std::uint64_t heard_of(const run_outcome& outcome, std::size_t worker) {
+  std::uint64_t most = 0;
+  for (const shard_report& s : outcome.shards) most = std::max(most, s.workers[worker].last_step);
+  return most;
+}
+
+/// The part of the ledger that the workers know: what they produced, wrote themselves and dropped.
+gradient_ledger workers_ledger(const run_outcome& outcome) {
+  gradient_ledger l;
+  for (std::size_t r = 0; r < outcome.workers.size(); ++r) {
+    const worker_report& w = outcome.workers[r];
+    l.produced += outcome.lost[r] ? heard_of(outcome, r) : w.produced;
+    l.applied += w.applied;
+    if (w.not_finite > 0) l.discarded["not finite"] += w.not_finite;
+  }
+  return l;
+}
+
+gradient_ledger ledger_of(const run_outcome& outcome, const shard_report& shard) {
+  gradient_ledger l = workers_ledger(outcome);
+  for (std::size_t r = 0; r < shard.workers.size(); ++r) {
+    const gradient_ledger& taken = shard.workers[r].ledger;
+    l.applied += taken.applied;
+    l.merged += taken.merged;
+    for (const auto& [reason, count] : taken.discarded) l.discarded[reason] += count;
+    if (outcome.lost[r]) l.lost += heard_of(outcome, r) - taken.produced;
+  }
+  return l;
+}
+
+gradient_ledger ledger_of(const run_outcome& outcome) {
+  if (outcome.shards.empty()) return workers_ledger(outcome);
+  gradient_ledger worst = ledger_of(outcome, outcome.shards.front());
+  for (const shard_report& s : outcome.shards)
+    if (gradient_ledger l = ledger_of(outcome, s); l.lost > worst.lost) worst = std::move(l);
+  return worst;
+}
+
+std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
+  double sum = 0;
+  int known = 0;
+  for (const worker_report& w : workers) {
+    const float loss = std::bit_cast<float>(w.loss_bits);
+    if (w.produced == 0 || std::isnan(loss)) continue;
+    sum += static_cast<double>(loss);
+    ++known;
+  }
+  if (known == 0) return std::nullopt;
+  return sum / known;
+}
+
+} // namespace
+
+training_report report_of(const run_outcome& outcome) {
+  training_report r;
+  r.ended = ending_in_words(outcome.how);
+  r.why = outcome.why;
+  r.ledger = ledger_of(outcome);
+  r.steps = r.ledger.produced;
+  r.final_loss = mean_loss(outcome.workers);
+  for (const worker_report& w : outcome.workers) {
+    r.samples += w.samples;
+    r.waits.barrier += in_seconds(instant{w.barrier_wait});
+    r.waits.feeder += in_seconds(instant{w.feeder_wait});
+    r.staleness.merge(w.gaps);
+  }
+  for (const shard_report& s : outcome.shards)
+    for (const worker_account& account : s.workers) r.staleness.merge(account.gaps);
+  return r;
+}
+
+std::string in_words(const wait_named& w, instant now) {
+  char span[32];
+  std::snprintf(span, sizeof span, ", for %.1f s", in_seconds(now - instant{w.since}));
+  return w.what + span;
+}
+
+} // namespace mailgrad

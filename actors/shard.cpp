@@ -1,0 +1,85 @@
+#include <mailgrad/actors/shard.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+namespace {
+
+/// References to a block that only its pool and its shard hold.
+constexpr long held_by_nobody_else = 2;
+
+std::size_t used_rows(std::span<const std::int32_t> rows) {
+  const auto end = std::ranges::find_if(rows, [](std::int32_t row) { return row < 0; });
+  return static_cast<std::size_t>(end - rows.begin());
+}
+
+} // namespace
+
+shard::shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
+             const optimizer_options& options)
+    : index_(index), range_(layout.shard(index)),
+      dense_size_(std::min(range_.end, std::max(range_.begin, layout.dense_size())) - range_.begin),
+      blocks_(
+          [bytes = (range_.end - range_.begin) * sizeof(float)] { return std::make_shared<block>(bytes); }),
+      current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin)) {
+  layout.initialise_shard(index, seed, current_->as<float>());
+  find_tables(layout);
+}
+
+void shard::find_tables(const parameter_layout& layout) {
+  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
+    const placed_variable& variable = layout.variables()[v];
+    if (!variable.sparse) continue;
+    const std::size_t width = variable.dims.size() / variable.dims[0];
+    for (const variable_piece& piece : layout.pieces(v))
+      if (piece.shard == index_)
+        tables_.push_back({v, width, piece.offset_in_shard,
+                           static_cast<std::int32_t>(piece.offset_in_variable / width),
+                           static_cast<std::int32_t>((piece.offset_in_variable + piece.length) / width)});
+  }
+}
+
+void shard::update(const stream& s, std::span<const contribution> gradients) {
+  const bool in_place = current_.use_count() == held_by_nobody_else;
+  const std::shared_ptr<block> target = in_place ? current_ : blocks_.take();
+  const std::span<const float> from = current_->as<float>();
+  const std::span<float> to = target->as<float>();
+  update_dense(s, gradients, from.first(dense_size_), to.first(dense_size_));
+  if (!tables_.empty() && !in_place)
+    std::ranges::copy(from.subspan(dense_size_), to.begin() + static_cast<std::ptrdiff_t>(dense_size_));
+  for (const table& t : tables_)
+    update_table(s, t, gradients,
+                 to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width));
+  current_ = target;
+  ++version_;
+}
+
+void shard::update_dense(const stream& s, std::span<const contribution> gradients,
+                         std::span<const float> from, std::span<float> to) {
+  if (dense_size_ == 0) return;
+  dense_parts_.clear();
+  for (const contribution& c : gradients)
+    dense_parts_.push_back({c.values->dense.as<float>().data() + range_.begin, c.scale});
+  optimizer_->update(s, {from, to, dense_parts_, version_ + 1, 0});
+}
+
+/// Joins the lists of all gradients, because a rule with state must see every repeat of a row at once.
+void shard::update_table(const stream& s, const table& t, std::span<const contribution> gradients,
+                         std::span<float> weights) {
+  rows_.clear();
+  values_.clear();
+  for (const contribution& c : gradients) {
+    for (const gradient_rows& part : c.values->sparse) {
+      if (part.variable != t.variable) continue;
+      const std::size_t n = used_rows(part.rows);
+      rows_.insert(rows_.end(), part.rows.begin(), part.rows.begin() + static_cast<std::ptrdiff_t>(n));
+      for (const float g : part.values.first(n * t.width)) values_.push_back(c.scale * g);
+    }
+  }
+  if (rows_.empty()) return;
+  optimizer_->update_rows(
+      s, {weights, t.width, rows_, values_, 1.0F, version_ + 1, t.offset, t.row_begin, t.row_end});
+}
+
+} // namespace mailgrad

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <mailgrad/actors/gradient.hpp>
+#include <mailgrad/actors/recycled.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// A gradient and the factor it counts with in an update.
+struct contribution {
+  std::shared_ptr<const gradient> values;
+  float scale = 1;
+};
+
+/// One shard of a model: its weights as immutable versions, and the optimiser that makes the next from the
+/// last.
+///
+/// An update writes in place when nobody holds the weights, else into a spare block: the dense part costs the
+/// same memory traffic either way. A sparse table is then copied once, since the spare holds an older
+/// version. Shapes  a snapshot is float32[range of the shard], laid out as parameter_layout has it. Errors
+/// shape_error, std::bad_alloc; nothing has changed then. Threads one caller at a time; holders of snapshots
+/// read them on any thread.
+class shard {
+public:
+  /// Version 0: the first values of the variables, the same for every cut into shards.
+  shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
+        const optimizer_options& options);
+
+  std::uint32_t index() const noexcept { return index_; }
+  /// Updates made so far.
+  std::uint64_t version() const noexcept { return version_; }
+  std::shared_ptr<const block> snapshot() const noexcept { return current_; }
+
+  /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`.
+  void update(const stream& s, std::span<const contribution> gradients);
+
+private:
+  struct table {
+    std::size_t variable;
+    std::size_t width;
+    std::size_t offset; ///< of its first row here, in floats from the shard's start
+    std::int32_t row_begin;
+    std::int32_t row_end;
+  };
+
+  void find_tables(const parameter_layout& layout);
+  void update_dense(const stream& s, std::span<const contribution> gradients, std::span<const float> from,
+                    std::span<float> to);
+  void update_table(const stream& s, const table& t, std::span<const contribution> gradients,
+                    std::span<float> weights);
+
+  std::uint32_t index_;
+  shard_range range_;
+  std::size_t dense_size_; ///< floats of the shard that get dense gradients; they come first
+  std::vector<table> tables_;
+  recycled<block> blocks_;
+  std::shared_ptr<block> current_;
+  std::uint64_t version_ = 0;
+  std::unique_ptr<optimizer> optimizer_;
+  std::vector<scaled_gradient> dense_parts_;
+  std::vector<std::int32_t> rows_; ///< the lists of several gradients, one after the other
+  std::vector<float> values_;      ///< their values, scaled
+};
+
+} // namespace mailgrad

@@ -1,0 +1,281 @@
+#include <mailgrad/actors/training.hpp>
+
+#include <mailgrad/actors/coordinator.hpp>
+#include <mailgrad/actors/device_actor.hpp>
+#include <mailgrad/actors/evaluation.hpp>
+#include <mailgrad/actors/feeder.hpp>
+#include <mailgrad/actors/parameter_actor.hpp>
+#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/actors/sha256.hpp>
+#include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/optim/policies/sync.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+struct actor_config : caf::actor_system_config {
+  explicit actor_config(std::size_t threads) {
+    configure<caf::id_block::mailgrad>(*this);
+    set(option("scheduler.max-threads"), threads);
+  }
+};
+
+/// One CPU device is one thread, however many workers it is named for.
+std::size_t thread_count(const std::vector<device>& devices) {
+  std::set<std::uint32_t> cores;
+  for (const device d : devices)
+    if (d.kind == device_kind::cpu) cores.insert(d.index);
+  return std::max<std::size_t>(1, cores.size());
+}
+
+void require_valid(const training_options& o, const data_split& data) {
+  if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
+  for (const device d : o.devices) {
+    require_available(d);
+    if (d.kind != device_kind::cpu)
+      throw device_error(world_errc::no_such_device,
+                         "device " + to_string(d) + " cannot train yet: only cpu:N can");
+  }
+  require_policy(o.policy);
+  require_valid(o.optimizer);
+  if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
+  if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
+  if (o.epochs == 0 && o.steps == 0)
+    throw std::invalid_argument("epochs and steps are both 0: nothing to do");
+  if (data.train.size() == 0)
+    throw std::invalid_argument("data '" + data.name + "' holds no sample to train on");
+}
+
+model_request request_for(const data_split& data, std::size_t batch) {
+  model_request request;
+  request.sample_dims = data.train.sample_dims();
+  request.classes = data.train.classes();
+  request.batch = batch;
+  request.nonzeros = data.train.is_sparse() ? max_nonzeros(data.train, batch) : 0;
+  return request;
+}
+
+} // namespace
+
+class training::implementation {
+public:
+  implementation(model_function model, std::shared_ptr<const data_split> data, training_options options,
+                 std::shared_ptr<const time_source> time);
+  ~implementation();
+
+  void stop(const std::string& why) { send_anonymously(coordinator_, stop_training{why}); }
+  bool wait_for(std::chrono::milliseconds span);
+  training_progress progress() const;
+  std::vector<std::string> name_waits(std::chrono::milliseconds span);
+  training_report report();
+  std::span<const float> parameters();
+  const parameter_layout& layout() const noexcept { return *layout_; }
+
+private:
+  bool hogwild() const { return options_.policy == hogwild_policy::policy_name; }
+  void spawn_shards();
+  void spawn_feeder();
+  void spawn_coordinator();
+  void spawn_devices();
+  void wait();
+
+  model_function model_;
+  std::shared_ptr<const data_split> data_;
+  training_options options_;
+  std::shared_ptr<const time_source> time_;
+  model_request request_;
+  std::shared_ptr<const parameter_layout> layout_;
+  std::shared_ptr<hogwild_store> store_;
+  std::vector<float> parameters_;
+
+  mutable std::mutex mutex_; ///< guards the five below, which actors hand over to the owner
+  std::condition_variable changed_;
+  training_progress progress_;
+  std::optional<run_outcome> outcome_;
+  instant ended_{0};
+  std::vector<std::string> waits_;
+  instant started_{0};
+
+  actor_config config_;
+  caf::actor_system system_{config_};
+  std::vector<caf::actor> shards_;
+  std::vector<caf::actor> devices_;
+  caf::actor feeder_;
+  caf::actor tracker_;
+  caf::actor coordinator_;
+};
+
+training::implementation::implementation(model_function model, std::shared_ptr<const data_split> data,
+                                         training_options options, std::shared_ptr<const time_source> time)
+    : model_(std::move(model)), data_(std::move(data)), options_(std::move(options)), time_(std::move(time)),
+      config_((mailgrad::require_valid(options_, *data_), thread_count(options_.devices))) {
+  request_ = request_for(*data_, options_.batch);
+  layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
+  tracker_ =
+      spawn<staleness_tracker>(system_, staleness_tracker_options{time_, [this](const training_progress& p) {
+                                                                    std::lock_guard guard(mutex_);
+                                                                    progress_ = p;
+                                                                  }});
+  spawn_shards();
+  spawn_feeder();
+  spawn_coordinator();
+  started_ = time_->now();
+  spawn_devices();
+}
+
+training::implementation::~implementation() {
+  for (const caf::actor& a : devices_) caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
+  for (const caf::actor& a : shards_) caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
+  for (const caf::actor& a : {feeder_, tracker_, coordinator_})
+    caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
+}
+
+void training::implementation::spawn_shards() {
+  if (hogwild()) {
+    std::vector<float> initial(layout_->size());
+    layout_->initialise_shard(0, options_.seed, initial);
+    store_ = std::make_shared<hogwild_store>(initial);
+    return;
+  }
+  for (std::uint32_t s = 0; s < options_.shards; ++s) {
+    auto weights = std::make_shared<shard>(*layout_, s, options_.seed, options_.optimizer);
+    shards_.push_back(spawn<parameter_actor>(
+        system_,
+        parameter_actor_options{std::move(weights), options_.policy,
+                                static_cast<std::uint32_t>(options_.devices.size()), tracker_, time_}));
+  }
+}
+
+void training::implementation::spawn_feeder() {
+  const bool in_step = options_.policy == sync_policy::policy_name;
+  const dealer_options deal{data_->train.size(),
+                            options_.batch,
+                            options_.steps > 0 ? std::numeric_limits<std::uint32_t>::max() : options_.epochs,
+                            options_.steps,
+                            options_.seed,
+                            in_step ? deal_mode::by_rank : deal_mode::on_demand,
+                            static_cast<std::uint32_t>(options_.devices.size())};
+  const std::shared_ptr<const dataset> samples(data_, &data_->train);
+  feeder_ = spawn<feeder>(system_, feeder_options{samples, deal, request_.nonzeros});
+}
+
+void training::implementation::spawn_coordinator() {
+  coordinator_options options;
+  options.workers = static_cast<std::uint32_t>(options_.devices.size());
+  options.shards = shards_;
+  options.feeder = feeder_;
+  options.on_end = [this](run_outcome outcome) {
+    std::lock_guard guard(mutex_);
+    ended_ = time_->now();
+    outcome_ = std::move(outcome);
+    changed_.notify_all();
+  };
+  options.on_wait = [this](const wait_named& w) {
+    std::lock_guard guard(mutex_);
+    waits_.push_back(in_words(w, time_->now()));
+    changed_.notify_all();
+  };
+  coordinator_ = spawn<coordinator>(system_, std::move(options));
+}
+
+void training::implementation::spawn_devices() {
+  for (std::uint32_t r = 0; r < options_.devices.size(); ++r) {
+    device_actor_options options;
+    options.worker = {r};
+    options.model = std::make_shared<replica>(model_, request_, layout_);
+    options.shards = shards_;
+    if (store_) options.writer = std::make_shared<hogwild_writer>(*layout_, store_, options_.optimizer);
+    options.clip_norm = options_.optimizer.clip_norm;
+    options.feeder = feeder_;
+    options.tracker = tracker_;
+    options.coordinator = coordinator_;
+    options.time = time_;
+    devices_.push_back(spawn<device_actor>(system_, std::move(options)));
+  }
+}
+
+bool training::implementation::wait_for(std::chrono::milliseconds span) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, span, [this] { return outcome_.has_value(); });
+}
+
+void training::implementation::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return outcome_.has_value(); });
+}
+
+training_progress training::implementation::progress() const {
+  std::lock_guard guard(mutex_);
+  return progress_;
+}
+
+std::vector<std::string> training::implementation::name_waits(std::chrono::milliseconds span) {
+  std::unique_lock lock(mutex_);
+  waits_.clear();
+  send_anonymously(coordinator_, mailgrad::name_waits{});
+  changed_.wait_for(lock, span, [this] { return outcome_.has_value(); });
+  return waits_;
+}
+
+std::span<const float> training::implementation::parameters() {
+  wait();
+  if (!parameters_.empty()) return parameters_;
+  parameters_.resize(layout_->size());
+  if (store_) {
+    store_->load(0, parameters_);
+    return parameters_;
+  }
+  for (const shard_report& r : outcome_->shards)
+    std::ranges::copy(r.values->as<float>(),
+                      parameters_.begin() + static_cast<std::ptrdiff_t>(layout_->shard(r.shard).begin));
+  return parameters_;
+}
+
+training_report training::implementation::report() {
+  wait();
+  training_report r = report_of(*outcome_);
+  r.policy = options_.policy;
+  for (const device d : options_.devices) r.devices.push_back(to_string(d));
+  r.wall_seconds = in_seconds(ended_ - started_);
+  r.seed = options_.seed;
+  r.parameters_sha256 = sha256(std::as_bytes(parameters()));
+  if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged)
+    r.test_accuracy = evaluate(model_, request_, *layout_, parameters(), data_->test).accuracy;
+  return r;
+}
+
+training::training(model_function model, std::shared_ptr<const data_split> data, training_options options,
+                   std::shared_ptr<const time_source> time)
+    : self_(std::make_unique<implementation>(std::move(model), std::move(data), std::move(options),
+                                             std::move(time))) {}
+training::~training() = default;
+
+void training::stop(const std::string& why) { self_->stop(why); }
+bool training::wait_for(std::chrono::milliseconds span) { return self_->wait_for(span); }
+training_progress training::progress() const { return self_->progress(); }
+std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
+  return self_->name_waits(span);
+}
+training_report training::report() { return self_->report(); }
+std::span<const float> training::parameters() { return self_->parameters(); }
+const parameter_layout& training::layout() const noexcept { return self_->layout(); }
+
+training_report train(model_function model, std::shared_ptr<const data_split> data, training_options options,
+                      const std::function<void(const training_progress&)>& observe) {
+  training run(std::move(model), std::move(data), std::move(options));
+  while (!run.wait_for(std::chrono::milliseconds{250}))
+    if (observe) observe(run.progress());
+  return run.report();
+}
+
+} // namespace mailgrad

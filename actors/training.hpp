@@ -1,0 +1,77 @@
+#pragma once
+
+#include <mailgrad/actors/time_source.hpp>
+#include <mailgrad/actors/training_progress.hpp>
+#include <mailgrad/actors/training_report.hpp>
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/tensor/device.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// What to do with a model and its data.
+struct training_options {
+  std::vector<device> devices{
+      {device_kind::cpu, 0}};   ///< one worker each; a device named twice runs two in turns
+  std::string policy = "async"; ///< one of policy_names()
+  optimizer_options optimizer{sgd_options{}};
+  std::size_t batch = 64;   ///< samples in a mini-batch of one worker
+  std::uint64_t epochs = 1; ///< passes over the training set, by all workers together
+  std::uint64_t steps = 0;  ///< mini-batches, by all workers together; 0: as the epochs have it
+  std::uint32_t shards = 1; ///< parameter actors; hogwild has none
+  std::uint64_t seed = 1;   ///< of initial weights, order of samples and dropout
+};
+
+/// A training run in progress: its actors live on threads of their own, one for each device.
+///
+/// Errors  the constructor: std::invalid_argument (an option), device_error (a device that is not there),
+///         graph_error (a model that does not fit the data). A run that goes wrong later ends with a report
+///         that says so, never with an exception.
+/// Threads wait_for, progress, stop and name_waits: any; the rest: the owner's.
+class training {
+public:
+  training(model_function model, std::shared_ptr<const data_split> data, training_options options,
+           std::shared_ptr<const time_source> time = std::make_shared<machine_time>());
+  /// Stops the run if it has not ended.
+  ~training();
+  training(const training&) = delete;
+  training& operator=(const training&) = delete;
+
+  /// Ends the run in good order: steps that have begun are finished and their gradients taken.
+  void stop(const std::string& why);
+
+  /// Waits until the run ends, at most so long; true if it has ended.
+  bool wait_for(std::chrono::milliseconds span);
+
+  training_progress progress() const;
+
+  /// Each wait the actors know of, in words, as far as they answer within `span`.
+  std::vector<std::string> name_waits(std::chrono::milliseconds span);
+
+  /// Waits for the end, measures the accuracy on the test set, and says what the run did.
+  training_report report();
+
+  /// The weights, float32[layout().size()], after the end.
+  std::span<const float> parameters();
+  const parameter_layout& layout() const noexcept;
+
+private:
+  class implementation;
+  std::unique_ptr<implementation> self_;
+};
+
+/// Trains and reports; `observe` is called a few times a second on the calling thread.
+training_report train(model_function model, std::shared_ptr<const data_split> data, training_options options,
+                      const std::function<void(const training_progress&)>& observe = {});
+
+} // namespace mailgrad

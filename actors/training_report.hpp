@@ -1,0 +1,55 @@
+#pragma once
+
+#include <mailgrad/actors/gradient_ledger.hpp>
+#include <mailgrad/actors/staleness_histogram.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// A change of policy in mid-run.
+struct policy_switch {
+  std::uint64_t step = 0;
+  std::string from;
+  std::string to;
+  std::string why;
+};
+
+/// Time that workers spent waiting, summed over all of them.
+struct wait_seconds {
+  double barrier = 0; ///< for other workers' gradients
+  double bound = 0;   ///< for slower workers, at a staleness bound
+  double feeder = 0;  ///< for a batch
+};
+
+/// What a run leaves behind. Unknown figures are absent, never 0.
+struct training_report {
+  std::string policy;
+  std::vector<std::string> devices;
+  std::string ended;       ///< "completed", "stopped", "diverged" or "failed"
+  std::string why;         ///< one line, if it was not completed
+  std::uint64_t steps = 0; ///< mini-batches trained, by all workers: gradients produced
+  std::uint64_t samples = 0;
+  double wall_seconds = 0;          ///< of training alone: neither loading nor the test
+  std::optional<double> final_loss; ///< mean of the workers' last finite losses
+  std::optional<double> test_accuracy;
+  gradient_ledger ledger;
+  staleness_histogram staleness; ///< version gap of each gradient, on each shard
+  wait_seconds waits;
+  std::vector<policy_switch> switches;
+  std::string parameters_sha256;
+  std::uint64_t seed = 0;
+
+  double steps_per_second() const { return wall_seconds > 0 ? static_cast<double>(steps) / wall_seconds : 0; }
+  double samples_per_second() const {
+    return wall_seconds > 0 ? static_cast<double>(samples) / wall_seconds : 0;
+  }
+};
+
+/// One JSON object. Its field names are an interface: tools and papers read them.
+std::string to_json(const training_report& r);
+
+} // namespace mailgrad
