@@ -11,6 +11,9 @@ include_guard()
 if(MAILGRAD_TESTS)
   enable_testing()
   include(GoogleTest)
+  foreach(label unit actor process gpu)
+    add_custom_target(mailgrad_tests_${label})
+  endforeach()
 endif()
 
 set(MAILGRAD_DATA "" CACHE PATH "Folder of real data sets for the tests; default: ../shared/data if it is there")
@@ -32,9 +35,6 @@ function(mailgrad_add_test folder)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(${target} PRIVATE MAILGRAD_DATA_DIR="${mailgrad_data_dir}")
 
-  if(NOT TARGET mailgrad_tests_${arg_LABEL})
-    add_custom_target(mailgrad_tests_${arg_LABEL})
-  endif()
   add_dependencies(mailgrad_tests_${arg_LABEL} ${target})
 
   # Listed when ctest starts: a binary that cannot even start is then a failed test, not a failed build.
