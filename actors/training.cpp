@@ -80,6 +80,7 @@ public:
   training_report report();
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept { return *layout_; }
+  std::uint64_t total_steps() const noexcept { return total_steps_; }
 
 private:
   bool hogwild() const { return options_.policy == hogwild_policy::policy_name; }
@@ -97,6 +98,7 @@ private:
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<hogwild_store> store_;
   std::vector<float> parameters_;
+  std::uint64_t total_steps_ = 0;
 
   mutable std::mutex mutex_; ///< guards the five below, which actors hand over to the owner
   std::condition_variable changed_;
@@ -165,6 +167,7 @@ void training::implementation::spawn_feeder() {
                             options_.seed,
                             in_step ? deal_mode::by_rank : deal_mode::on_demand,
                             static_cast<std::uint32_t>(options_.devices.size())};
+  total_steps_ = dealer(deal).batches();
   const std::shared_ptr<const dataset> samples(data_, &data_->train);
   feeder_ = spawn<feeder>(system_, feeder_options{samples, deal, request_.nonzeros});
 }
@@ -267,6 +270,7 @@ std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
   return self_->name_waits(span);
 }
 training_report training::report() { return self_->report(); }
+std::uint64_t training::total_steps() const noexcept { return self_->total_steps(); }
 std::span<const float> training::parameters() { return self_->parameters(); }
 const parameter_layout& training::layout() const noexcept { return self_->layout(); }
 

@@ -54,6 +54,8 @@ public:
   bool wait_for(std::chrono::milliseconds span);
 
   training_progress progress() const;
+  /// Mini-batches of the whole run, by all workers.
+  std::uint64_t total_steps() const noexcept;
 
   /// Each wait the actors know of, in words, as far as they answer within `span`.
   std::vector<std::string> name_waits(std::chrono::milliseconds span);

@@ -1,0 +1,14 @@
+#include <mailgrad/cli/exit_code.hpp>
+
+#include <stdexcept>
+#include <system_error>
+
+namespace mailgrad {
+
+int exit_code_of(const std::exception& e) {
+  const bool mendable = dynamic_cast<const std::invalid_argument*>(&e) != nullptr ||
+                        dynamic_cast<const std::system_error*>(&e) != nullptr;
+  return mendable ? exit_code::bad_input : exit_code::failed;
+}
+
+} // namespace mailgrad

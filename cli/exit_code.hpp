@@ -1,0 +1,18 @@
+#pragma once
+
+#include <exception>
+
+namespace mailgrad {
+
+/// What the tool tells the shell.
+struct exit_code {
+  static constexpr int done = 0;
+  static constexpr int failed = 1;        ///< a run that started did not reach its end
+  static constexpr int bad_input = 2;     ///< options or files that cannot be used; nothing was trained
+  static constexpr int interrupted = 130; ///< Ctrl-C, as shells have it: 128 + SIGINT
+};
+
+/// bad_input for what the user can mend (options, models, files, devices), failed for the rest.
+int exit_code_of(const std::exception& e);
+
+} // namespace mailgrad

@@ -1,0 +1,48 @@
+#include <mailgrad/cli/commands.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/wrong_option.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+namespace mailgrad {
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
+               "mailgrad");
+  app.set_version_flag("--version", MAILGRAD_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "'mailgrad COMMAND --help' tells more about each.\n"
+      "Exit codes: 0 done, 1 the run failed, 2 wrong options or damaged input, 130 stopped by Ctrl-C.");
+  const command commands[] = {make_train_command(app), make_devices_command(app), make_graph_command(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) { // --help, --version
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    std::cerr << "mailgrad: " << explain(app, e) << '\n';
+    return exit_code::bad_input;
+  }
+  for (const command& c : commands)
+    if (c.parser->parsed()) return c.run();
+  return exit_code::bad_input;
+}
+
+} // namespace
+
+} // namespace mailgrad
+
+int main(int argc, char** argv) {
+  try {
+    return mailgrad::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << "mailgrad: " << e.what() << '\n';
+    return mailgrad::exit_code_of(e);
+  }
+}

@@ -1,0 +1,69 @@
+#include <mailgrad/cli/report_output.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace mailgrad {
+
+namespace {
+
+[[noreturn]] void cannot_write(const std::string& path) {
+  throw std::system_error(errno, std::generic_category(), "report '" + path + "' cannot be written");
+}
+
+std::string partial(const std::string& path) { return path + ".partial"; }
+
+std::string formatted(const char* format, double figure) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, figure);
+  return text;
+}
+
+std::string staleness_in_words(const staleness_histogram& h) {
+  if (h.empty()) return "no gradient was applied";
+  return "mean " + formatted("%.2f", h.mean()) + ", p50 " + std::to_string(h.quantile(0.5)) + ", p99 " +
+         std::to_string(h.quantile(0.99)) + ", max " + std::to_string(h.max());
+}
+
+} // namespace
+
+report_output::report_output(std::string path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  std::ofstream probe(partial(path_), std::ios::app);
+  if (!probe) cannot_write(path_);
+}
+
+void report_output::write(const training_report& r) const {
+  if (path_.empty()) return;
+  std::ofstream file(partial(path_), std::ios::trunc);
+  file << to_json(r) << '\n';
+  file.close();
+  if (!file) cannot_write(path_);
+  std::filesystem::rename(partial(path_), path_);
+}
+
+std::string introduction(const training_options& o, const data_split& data, const training& run) {
+  std::string devices;
+  for (const device d : o.devices) devices += (devices.empty() ? "" : ", ") + to_string(d);
+  return data.name + ": " + std::to_string(data.train.size()) + " samples to train on, " +
+         std::to_string(data.test.size()) + " to test on, " + std::to_string(data.train.classes()) +
+         " classes\n" + o.policy + " on " + devices + "; " + run.layout().balance_in_words();
+}
+
+std::string in_words(const training_report& r) {
+  std::string text = r.ended + " after " + std::to_string(r.steps) + " steps, " + std::to_string(r.samples) +
+                     " samples, " + formatted("%.2f s", r.wall_seconds) + ": " +
+                     formatted("%.0f samples/s", r.samples_per_second()) + '\n';
+  if (r.final_loss) text += "final loss    " + formatted("%.4f", *r.final_loss) + '\n';
+  if (r.test_accuracy) text += "test accuracy " + formatted("%.4f", *r.test_accuracy) + '\n';
+  text += "staleness     " + staleness_in_words(r.staleness) + '\n';
+  text += "waiting       " + formatted("%.2f s at barriers, ", r.waits.barrier) +
+          formatted("%.2f s for batches", r.waits.feeder) + '\n';
+  text += "gradients     " + to_string(r.ledger) + '\n';
+  return text + "parameters    sha256 " + r.parameters_sha256 + '\n';
+}
+
+} // namespace mailgrad

@@ -1,0 +1,200 @@
+#include <mailgrad/cli/commands.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/progress_display.hpp>
+#include <mailgrad/cli/report_output.hpp>
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/data/open.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace mailgrad {
+
+namespace {
+
+/// The words of the command line, not yet understood.
+struct train_words {
+  std::string model = "mlp";
+  std::string data = "fashion-mnist";
+  std::vector<std::string> devices{"cpu:0"};
+  std::string policy = "async";
+  std::string optimizer = "sgd";
+  std::optional<double> learning_rate;
+  std::string schedule = "constant";
+  std::optional<double> weight_decay;
+  double l2 = 0;
+  double clip_norm = 0;
+  std::size_t batch = 64;
+  std::uint64_t epochs = 1;
+  std::uint64_t steps = 0;
+  std::uint32_t shards = 1;
+  std::uint64_t seed = 1;
+  std::string report;
+  bool quiet = false;
+};
+
+std::string joined(const auto& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+void add_what(CLI::App& parser, train_words& w) {
+  parser.add_option("--model", w.model, "mlp, lenet, softmax, or a JSON file of layers")
+      ->capture_default_str()
+      ->group("What to train");
+  parser.add_option("--data", w.data, "fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data")
+      ->capture_default_str()
+      ->group("What to train");
+  parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
+      ->capture_default_str()
+      ->group("What to train");
+  auto* epochs =
+      parser.add_option("--epochs", w.epochs, "Passes over the training set, all workers together")
+          ->capture_default_str()
+          ->group("What to train");
+  parser.add_option("--steps", w.steps, "Mini-batches, all workers together, instead of --epochs")
+      ->excludes(epochs)
+      ->group("What to train");
+}
+
+void add_how(CLI::App& parser, train_words& w) {
+  parser
+      .add_option("--devices", w.devices, "One worker for each: cpu:0,cpu:1 ('mailgrad devices' lists them)")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group("How to run it");
+  parser.add_option("--policy", w.policy, "How workers keep together: " + joined(policy_names()))
+      ->capture_default_str()
+      ->group("How to run it");
+  parser.add_option("--shards", w.shards, "Parameter actors, each with an equal part of the weights")
+      ->capture_default_str()
+      ->group("How to run it");
+  parser.add_option("--seed", w.seed, "Of first weights, order of samples and dropout")
+      ->capture_default_str()
+      ->group("How to run it");
+}
+
+void add_optimizer(CLI::App& parser, train_words& w) {
+  parser
+      .add_option("--optimizer", w.optimizer,
+                  joined(optimizer_names()) + "; with settings: adam:beta1=0.8,epsilon=1e-6")
+      ->capture_default_str()
+      ->group("Optimiser");
+  parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser")
+      ->group("Optimiser");
+  parser
+      .add_option("--schedule", w.schedule,
+                  "constant, step:every=500,factor=0.1 or cosine:total=1000,warmup=100")
+      ->capture_default_str()
+      ->group("Optimiser");
+  parser.add_option("--weight-decay", w.weight_decay, "Decoupled: weights shrink by lr * this in each step")
+      ->group("Optimiser");
+  parser.add_option("--l2", w.l2, "In the loss: the gradient grows by this * weights")->group("Optimiser");
+  parser.add_option("--clip-norm", w.clip_norm, "Largest global norm of a worker's gradient; 0: any")
+      ->group("Optimiser");
+}
+
+training_options understood(const train_words& w) {
+  training_options o;
+  o.devices.clear();
+  for (const std::string& name : w.devices) o.devices.push_back(parse_device(name));
+  for (const device d : o.devices) require_available(d);
+  require_policy(w.policy);
+  o.policy = w.policy;
+  o.optimizer = parse_optimizer(w.optimizer);
+  o.optimizer.learning_rate = w.learning_rate;
+  o.optimizer.schedule = parse_schedule(w.schedule);
+  o.optimizer.weight_decay = w.weight_decay;
+  o.optimizer.l2 = w.l2;
+  o.optimizer.clip_norm = w.clip_norm;
+  o.batch = w.batch;
+  o.epochs = w.epochs;
+  o.steps = w.steps;
+  o.shards = w.shards;
+  o.seed = w.seed;
+  return o;
+}
+
+/// Follows a run to its end, and says what it waits for when nothing moves.
+void watch_run(training& run, progress_display& display) {
+  constexpr instant stall = std::chrono::seconds{10};
+  const interrupt ctrl_c;
+  const machine_time time;
+  bool stopping = false;
+  std::uint64_t last_steps = 0;
+  instant last_move = time.now();
+  while (!run.wait_for(std::chrono::milliseconds{200})) {
+    const training_progress p = run.progress();
+    display.show(p);
+    if (ctrl_c.requested() && !stopping) {
+      stopping = true;
+      run.stop("interrupted by a signal");
+    }
+    if (p.steps != last_steps) {
+      last_steps = p.steps;
+      last_move = time.now();
+    }
+    if (time.now() - last_move < stall) continue;
+    last_move = time.now();
+    display.finish();
+    for (const std::string& wait : run.name_waits(std::chrono::milliseconds{500})) std::cerr << wait << '\n';
+  }
+  display.show(run.progress());
+  display.finish();
+}
+
+int exit_code_of(const training_report& r) {
+  if (r.ended == "completed") return exit_code::done;
+  return r.ended == "stopped" ? exit_code::interrupted : exit_code::failed;
+}
+
+int train_with(const train_words& w) {
+  const report_output output(w.report);
+  const training_options options = understood(w);
+  const model_function model = find_model(w.model);
+  const auto data = std::make_shared<const data_split>(open_data(w.data));
+
+  training run(model, data, options);
+  const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
+  if (!w.quiet) std::cerr << introduction(options, *data, run) << '\n';
+  progress_display display(std::cerr, style, run.total_steps());
+  watch_run(run, display);
+  const training_report report = run.report();
+  std::cout << in_words(report);
+  if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
+  output.write(report);
+  return exit_code_of(report);
+}
+
+} // namespace
+
+command make_train_command(CLI::App& app) {
+  CLI::App* parser =
+      app.add_subcommand("train", "Train a model on one or more devices, and report what it cost");
+  auto words = std::make_shared<train_words>();
+  add_what(*parser, *words);
+  add_how(*parser, *words);
+  add_optimizer(*parser, *words);
+  parser->add_option("--report", words->report, "Write what the run did to this file, as one JSON object")
+      ->group("Output");
+  parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->group("Output");
+  parser->footer(
+      "Policies:\n"
+      "  async    each gradient is applied as it comes; nobody waits\n"
+      "  sync     one update from the mean of one gradient of each worker; all wait for the slowest\n"
+      "  hogwild  workers write into one shared block without asking anybody\n"
+      "\nCtrl-C ends the run in good order: steps that have begun are finished, the report is written.\n"
+      "\nExample:\n"
+      "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "
+      "--epochs 2");
+  return {parser, [words] { return train_with(*words); }};
+}
+
+} // namespace mailgrad

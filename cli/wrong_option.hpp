@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+class ParseError;
+} // namespace CLI
+
+namespace mailgrad {
+
+/// What is wrong with the command line, in one line that names the nearest right option or command.
+std::string explain(const CLI::App& app, const CLI::ParseError& e);
+
+} // namespace mailgrad
