@@ -1,5 +1,8 @@
 #pragma once
 
+#include <mailgrad/kernels/window.hpp>
+#include <mailgrad/tensor/shape.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +19,7 @@ struct padding {
   std::array<std::size_t, 2> before{}; ///< rows above, columns to the left; for `given`
   std::array<std::size_t, 2> after{};  ///< rows below, columns to the right; for `given`
 
-  /// As many outputs as inputs / stride, rounded up; an odd row or column goes below or to the right.
+  /// As many windows as pixels / stride, rounded up; an odd row or column goes below or to the right.
   static constexpr padding same() { return {}; }
   /// None: every window lies inside the image.
   static constexpr padding valid() { return {rule::valid, {}, {}}; }
@@ -26,7 +29,15 @@ struct padding {
   }
 };
 
-/// "same", "valid", or "2+2x1+1".
+/// "padding same", "padding valid", or "padding 2+2 1+1": above + below, left + right.
 std::string to_string(const padding& p);
+
+/// Windows of rows x columns over images of shape [batch, height, width, channels].
+///
+/// Errors  shape_error if `image` is no such shape or has no pixels, a window or a stride is 0, a window is
+/// larger
+///         than the padded image, or padding is as large as the window.
+window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& window,
+                          const std::array<std::size_t, 2>& stride, const padding& pad);
 
 } // namespace mailgrad

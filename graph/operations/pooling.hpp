@@ -20,7 +20,8 @@ struct pooling_options {
 ///
 /// Shapes  x: float32[batch, height, width, channels]; result: float32[batch, height', width', channels],
 ///         extents as in conv2d.
-/// Errors  graph_error if x is no such image, a window is larger than the padded image, or padding is as large
+/// Errors  graph_error if x is no such image, a window is larger than the padded image, or padding is as
+/// large
 ///         as the window.
 value max_pool(const value& x, const pooling_options& options = {},
                std::source_location where = std::source_location::current());

@@ -1,0 +1,118 @@
+#include <mailgrad/graph/operations/convolution.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/convolution.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+class convolution_executable : public executable {
+public:
+  explicit convolution_executable(std::unique_ptr<convolution_plan> plan) : plan_(std::move(plan)) {}
+  std::size_t scratch_bytes() const noexcept override { return plan_->scratch_bytes(); }
+  void run(const stream& s, const call& c) override { plan_->run(s, c.in(0), c.in(1), c.out(), c.scratch); }
+
+private:
+  std::unique_ptr<convolution_plan> plan_;
+};
+
+shape x_dims(const window_grid& g) { return {g.batch, g.height, g.width, g.channels}; }
+shape w_dims(const convolution_shape& c) {
+  return {c.windows.rows, c.windows.columns, c.windows.channels, c.out_channels};
+}
+shape y_dims(const convolution_shape& c) {
+  return {c.windows.batch, c.windows.out_height, c.windows.out_width, c.out_channels};
+}
+
+/// The gradient with respect to the images. Inputs: dy, w.
+class data_gradient_operation : public operation {
+public:
+  explicit data_gradient_operation(const convolution_shape& c) : shape_(c) {}
+
+  std::string_view name() const noexcept override { return "conv2d_data_gradient"; }
+  std::vector<value_type> infer(std::span<const value_type>) const override {
+    return {{x_dims(shape_.windows), dtype::float32}};
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type>,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<convolution_executable>(plan_convolution_data_gradient(shape_));
+  }
+
+private:
+  convolution_shape shape_;
+};
+
+/// The gradient with respect to the weights. Inputs: x, dy.
+class weight_gradient_operation : public operation {
+public:
+  explicit weight_gradient_operation(const convolution_shape& c) : shape_(c) {}
+
+  std::string_view name() const noexcept override { return "conv2d_weight_gradient"; }
+  std::vector<value_type> infer(std::span<const value_type>) const override {
+    return {{w_dims(shape_), dtype::float32}};
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type>,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<convolution_executable>(plan_convolution_weight_gradient(shape_));
+  }
+
+private:
+  convolution_shape shape_;
+};
+
+class convolution_operation : public operation {
+public:
+  explicit convolution_operation(const convolution_options& options) : options_(options) {}
+
+  std::string_view name() const noexcept override { return "conv2d"; }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    return {{y_dims(shape_of(inputs[0], inputs[1])), dtype::float32}};
+  }
+
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    const value& x = inputs[0];
+    const value& w = inputs[1];
+    graph& model = x.owner();
+    const auto where = model.of(outputs[0]).where;
+    const convolution_shape c = shape_of(x.type(), w.type());
+    return {model.apply_one(std::make_shared<data_gradient_operation>(c), {*dy[0], w}, where),
+            model.apply_one(std::make_shared<weight_gradient_operation>(c), {x, *dy[0]}, where)};
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<convolution_executable>(plan_convolution(shape_of(inputs[0], inputs[1])));
+  }
+
+  std::string describe() const override {
+    return "stride " + std::to_string(options_.stride[0]) + 'x' + std::to_string(options_.stride[1]) + ", " +
+           to_string(options_.pad);
+  }
+
+private:
+  convolution_shape shape_of(const value_type& x, const value_type& w) const {
+    if (x.type != dtype::float32 || w.type != dtype::float32)
+      throw shape_error("images and weights are float32");
+    if (w.dims.rank() != 4)
+      throw shape_error("weights are [rows, columns, in, out], not of rank " + std::to_string(w.dims.rank()));
+    const window_grid g = place_windows(x.dims, {w.dims[0], w.dims[1]}, options_.stride, options_.pad);
+    if (g.channels != w.dims[2])
+      throw shape_error("images of " + std::to_string(g.channels) + " channels against weights for " +
+                        std::to_string(w.dims[2]));
+    return {g, w.dims[3]};
+  }
+
+  convolution_options options_;
+};
+
+} // namespace
+
+value conv2d(const value& x, const value& w, const convolution_options& options, std::source_location where) {
+  return x.owner().apply_one(std::make_shared<convolution_operation>(options), {x, w}, where);
+}
+
+} // namespace mailgrad

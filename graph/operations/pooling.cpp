@@ -1,0 +1,124 @@
+#include <mailgrad/graph/operations/pooling.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/pooling.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+enum class pooling : std::uint8_t { max, average };
+
+class pooling_executable : public executable {
+public:
+  pooling_executable(pooling kind, const window_grid& g) : kind_(kind), grid_(g) {}
+  void run(const stream& s, const call& c) override {
+    if (kind_ == pooling::max)
+      max_pool(s, grid_, c.in(0), c.out(0), c.out<std::int32_t>(1));
+    else
+      average_pool(s, grid_, c.in(0), c.out());
+  }
+
+private:
+  pooling kind_;
+  window_grid grid_;
+};
+
+class gradient_executable : public executable {
+public:
+  gradient_executable(pooling kind, const window_grid& g) : kind_(kind), grid_(g) {}
+  void run(const stream& s, const call& c) override {
+    if (kind_ == pooling::max)
+      max_pool_gradient(s, grid_, c.in(0), c.in<std::int32_t>(1), c.out());
+    else
+      average_pool_gradient(s, grid_, c.in(0), c.out());
+  }
+
+private:
+  pooling kind_;
+  window_grid grid_;
+};
+
+/// Inputs: dy, and for max pooling which value of each window was chosen.
+class pooling_gradient_operation : public operation {
+public:
+  pooling_gradient_operation(pooling kind, const window_grid& g) : kind_(kind), grid_(g) {}
+
+  std::string_view name() const noexcept override {
+    return kind_ == pooling::max ? "max_pool_gradient" : "average_pool_gradient";
+  }
+  std::vector<value_type> infer(std::span<const value_type>) const override {
+    return {{shape{grid_.batch, grid_.height, grid_.width, grid_.channels}, dtype::float32}};
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type>,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<gradient_executable>(kind_, grid_);
+  }
+
+private:
+  pooling kind_;
+  window_grid grid_;
+};
+
+/// Outputs: y, and for max pooling which value of each window was chosen.
+class pooling_operation : public operation {
+public:
+  pooling_operation(pooling kind, const pooling_options& options) : kind_(kind), options_(options) {}
+
+  std::string_view name() const noexcept override {
+    return kind_ == pooling::max ? "max_pool" : "average_pool";
+  }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const window_grid g = grid_of(inputs[0]);
+    const shape pooled{g.batch, g.out_height, g.out_width, g.channels};
+    if (kind_ == pooling::average) return {{pooled, dtype::float32}};
+    return {{pooled, dtype::float32}, {pooled, dtype::int32}};
+  }
+
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    graph& model = inputs[0].owner();
+    std::vector<value> needed{*dy[0]};
+    if (kind_ == pooling::max) needed.push_back(outputs[1]);
+    return {model.apply_one(std::make_shared<pooling_gradient_operation>(kind_, grid_of(inputs[0].type())),
+                            std::move(needed), model.of(outputs[0]).where)};
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<pooling_executable>(kind_, grid_of(inputs[0]));
+  }
+
+  std::string describe() const override {
+    return "window " + std::to_string(options_.window[0]) + 'x' + std::to_string(options_.window[1]) +
+           ", stride " + std::to_string(options_.stride[0]) + 'x' + std::to_string(options_.stride[1]) +
+           ", " + to_string(options_.pad);
+  }
+
+private:
+  window_grid grid_of(const value_type& x) const {
+    if (x.type != dtype::float32) throw shape_error("images are float32");
+    return place_windows(x.dims, options_.window, options_.stride, options_.pad);
+  }
+
+  pooling kind_;
+  pooling_options options_;
+};
+
+value pool(pooling kind, const value& x, const pooling_options& options, const std::source_location& where) {
+  return x.owner().apply(std::make_shared<pooling_operation>(kind, options), {x}, where).front();
+}
+
+} // namespace
+
+value max_pool(const value& x, const pooling_options& options, std::source_location where) {
+  return pool(pooling::max, x, options, where);
+}
+
+value average_pool(const value& x, const pooling_options& options, std::source_location where) {
+  return pool(pooling::average, x, options, where);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <mailgrad/kernels/window.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstdint>
+
+namespace mailgrad {
+
+/// The largest value of each window and channel, and where in the window it stands.
+///
+/// Shapes  x: float32[batch, height, width, channels]; y, chosen: [batch, out_height, out_width, channels].
+/// Units   chosen: row * columns + column within the window; the first of equal values or of NaNs.
+/// Errors  device_error for a stream of a GPU.
+void max_pool(const stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen);
+
+/// dx: the sum of dy over the windows that chose this value.
+void max_pool_gradient(const stream& s, const window_grid& g, const float* dy, const std::int32_t* chosen,
+                       float* dx);
+
+/// The mean of each window and channel, over the values inside the image.
+///
+/// Shapes  as max_pool.
+/// Errors  as max_pool.
+void average_pool(const stream& s, const window_grid& g, const float* x, float* y);
+
+void average_pool_gradient(const stream& s, const window_grid& g, const float* dy, float* dx);
+
+} // namespace mailgrad
