@@ -1,0 +1,142 @@
+#include <mailgrad/data/batch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+using sample_ids = std::span<const std::uint32_t>;
+
+void reshape(tensor& t, const shape& dims, dtype type) {
+  if (t.data() == nullptr || t.dims() != dims || t.type() != type) t = tensor(dims, type);
+}
+
+shape rows_of(std::size_t n, const shape& sample_dims) {
+  std::array<std::size_t, shape::max_rank> extents{n};
+  std::ranges::copy(sample_dims, extents.begin() + 1);
+  return shape(std::span(extents).first(sample_dims.rank() + 1));
+}
+
+/// Rows lie anywhere: the next one is asked for while this one is converted.
+void prefetch(const std::uint8_t* row, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += block::alignment) __builtin_prefetch(row + i);
+}
+
+void scale_row(const std::uint8_t* row, std::size_t n, float scale, float* out) {
+#pragma omp simd
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(row[i]) * scale;
+}
+
+void fill(const byte_features& f, sample_ids samples, batch& out) {
+  const std::size_t n = f.dims.size();
+  float* to = out.features.values().data();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (i + 1 < samples.size()) prefetch(f.values.data() + samples[i + 1] * n, n);
+    scale_row(f.values.data() + samples[i] * n, n, f.scale, to + i * n);
+  }
+}
+
+void fill(const float_features& f, sample_ids samples, batch& out) {
+  const std::size_t n = f.dims.size();
+  float* to = out.features.values().data();
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    std::copy_n(f.values.data() + samples[i] * n, n, to + i * n);
+}
+
+void fill(const token_windows& f, sample_ids samples, batch& out) {
+  std::int32_t* inputs = out.features.values<std::int32_t>().data();
+  std::int32_t* targets = out.labels.values<std::int32_t>().data();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::int32_t* window = f.tokens.data() + samples[i] * f.stride;
+    std::copy_n(window, f.length, inputs + i * f.length);
+    std::copy_n(window + 1, f.length, targets + i * f.length);
+  }
+}
+
+std::size_t count_entries(const sparse_features& f, sample_ids samples) {
+  return std::transform_reduce(samples.begin(), samples.end(), std::size_t{0}, std::plus<>{},
+                               [&](std::uint32_t i) { return f.offsets[i + 1] - f.offsets[i]; });
+}
+
+void fill(const sparse_features& f, sample_ids samples, batch& out) {
+  const auto columns = out.columns.values<std::int32_t>();
+  const auto values = out.values.values();
+  const auto offsets = out.offsets.values<std::int32_t>();
+  std::size_t end = 0;
+  offsets[0] = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::size_t first = f.offsets[samples[i]];
+    const std::size_t count = f.offsets[samples[i] + 1] - first;
+    std::copy_n(f.columns.data() + first, count, columns.data() + end);
+    std::copy_n(f.values.data() + first, count, values.data() + end);
+    end += count;
+    offsets[i + 1] = static_cast<std::int32_t>(end);
+  }
+  // Beyond the entries of the last fill the padding still stands.
+  const std::size_t stale = std::max(end, std::min(out.nonzeros, columns.size()));
+  std::fill(columns.begin() + static_cast<std::ptrdiff_t>(end),
+            columns.begin() + static_cast<std::ptrdiff_t>(stale), -1);
+  std::fill(values.begin() + static_cast<std::ptrdiff_t>(end),
+            values.begin() + static_cast<std::ptrdiff_t>(stale), 0.0F);
+  out.nonzeros = end;
+}
+
+void require_samples(const dataset& d, sample_ids samples) {
+  for (std::uint32_t i : samples)
+    if (i >= d.size())
+      throw std::out_of_range("batch: sample " + std::to_string(i) + " of a set of " +
+                              std::to_string(d.size()));
+}
+
+/// Room that these samples need; what `out` has where that is enough.
+std::size_t room_for(const dataset& d, sample_ids samples, const batch& out) {
+  const auto* sparse = std::get_if<sparse_features>(&d.features());
+  if (sparse == nullptr || count_entries(*sparse, samples) <= out.columns.size()) return out.columns.size();
+  return max_nonzeros(d, samples.size());
+}
+
+} // namespace
+
+std::size_t max_nonzeros(const dataset& d, std::size_t samples) {
+  const auto* f = std::get_if<sparse_features>(&d.features());
+  if (f == nullptr) return 0;
+  std::vector<std::size_t> lengths(d.size());
+  std::transform(f->offsets.begin() + 1, f->offsets.end(), f->offsets.begin(), lengths.begin(),
+                 std::minus<>{});
+  const auto longest = static_cast<std::ptrdiff_t>(std::min(samples, lengths.size()));
+  std::ranges::nth_element(lengths, lengths.begin() + longest, std::greater<>{});
+  return std::accumulate(lengths.begin(), lengths.begin() + longest, std::size_t{0});
+}
+
+void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, batch& out) {
+  out.size = samples;
+  if (!d.is_sparse()) {
+    reshape(out.features, rows_of(samples, d.sample_dims()), d.is_tokens() ? dtype::int32 : dtype::float32);
+    reshape(out.labels, d.is_tokens() ? out.features.dims() : shape{samples}, dtype::int32);
+    return;
+  }
+  reshape(out.labels, {samples}, dtype::int32);
+  reshape(out.offsets, {samples + 1}, dtype::int32);
+  if (out.columns.data() != nullptr && out.columns.size() == nonzeros) return;
+  reshape(out.values, {nonzeros}, dtype::float32);
+  reshape(out.columns, {nonzeros}, dtype::int32);
+  std::ranges::fill(out.columns.values<std::int32_t>(), -1);
+  out.nonzeros = 0;
+}
+
+void fill_batch(const dataset& d, std::span<const std::uint32_t> samples, batch& out) {
+  require_samples(d, samples);
+  shape_batch(d, samples.size(), room_for(d, samples, out), out);
+  std::visit([&](const auto& f) { fill(f, samples, out); }, d.features());
+  if (d.is_tokens()) return;
+  const auto labels = out.labels.values<std::int32_t>();
+  for (std::size_t i = 0; i < samples.size(); ++i) labels[i] = d.labels()[samples[i]];
+}
+
+} // namespace mailgrad

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace mailgrad {
+
+/// Labels that a file keeps as bytes, and where they lie in it: label i is the byte first + i * stride.
+struct byte_labels {
+  std::vector<std::uint8_t> values;
+  std::filesystem::path file;
+  std::uint64_t first = 0;
+  std::uint64_t stride = 1;
+};
+
+/// Classes of a training set: one more than its largest label.
+///
+/// Errors  data_error if there is a gap among the labels, since a damaged label looks just so. Where classes
+///         really have no samples, say how many there are and use require_below() instead.
+std::size_t count_classes(const byte_labels& labels);
+
+/// Errors  data_error naming the first label that is not below `classes`.
+void require_below(std::size_t classes, const byte_labels& labels);
+
+std::vector<std::int32_t> widened(const byte_labels& labels);
+
+} // namespace mailgrad

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// The bytes of a file, plain or gzip (told apart by what the file begins with), read once from start to end.
+///
+/// What a file says about itself is never trusted: room is taken as bytes arrive, and a stream that unpacks
+/// to more than `most_bytes` is refused. Units   offsets count unpacked bytes. Errors  data_error: the file
+/// is missing, unreadable or no regular file; the gzip stream is cut or damaged. Threads one at a time.
+class byte_source {
+public:
+  static constexpr std::uint64_t most_bytes = std::uint64_t{4} << 30;
+
+  explicit byte_source(const std::filesystem::path& file);
+  ~byte_source();
+  byte_source(byte_source&&) noexcept;
+  byte_source& operator=(byte_source&&) noexcept;
+
+  const std::filesystem::path& file() const noexcept { return file_; }
+  std::uint64_t offset() const noexcept { return offset_; }
+  /// Upper bound on the bytes still to come: exact for a plain file, from the best ratio of gzip otherwise.
+  std::uint64_t most_left() const noexcept;
+
+  /// Fills `out`; returns how much was filled, which is less than asked for at the end of the file alone.
+  std::size_t read(std::span<std::uint8_t> out);
+  /// True once every byte is read and, of a gzip stream, its checksum was right.
+  bool at_end();
+
+private:
+  struct implementation;
+
+  std::filesystem::path file_;
+  std::unique_ptr<implementation> implementation_;
+  std::uint64_t offset_ = 0;
+};
+
+/// The next `count` bytes, or fewer if the file ends before. Takes no more than twice the memory of what
+/// arrives, however large `count` is.
+std::vector<std::uint8_t> read_up_to(byte_source& source, std::uint64_t count);
+
+} // namespace mailgrad

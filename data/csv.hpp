@@ -1,0 +1,42 @@
+#pragma once
+
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/data/label_map.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace mailgrad {
+
+/// Which column holds the label. `automatic`: the first or last one, whichever holds words where the others
+/// hold numbers, or is called label, class, target or y in the header; the last otherwise.
+enum class csv_label : std::uint8_t { automatic, first, last };
+
+/// Whether the first line names the columns. `automatic`: it does if none of its fields is a number.
+enum class csv_header : std::uint8_t { automatic, present, absent };
+
+struct csv_options {
+  csv_label label = csv_label::automatic;
+  csv_header header = csv_header::automatic;
+  char delimiter = 0;      ///< 0: the comma, semicolon or tab that is most frequent in the first line
+  std::size_t columns = 0; ///< with the label; 0: as many as the first line has
+};
+
+/// One row a line, a label and numbers.
+struct csv_rows {
+  float_features features;
+  std::vector<std::int32_t> labels;
+  csv_options layout; ///< as found: what the test file must look like, too
+};
+
+/// Reads delimited text, plain or gzip. Fields may stand in double quotes and have blanks around them.
+///
+/// A training file finds `labels` open and settles them; a test file finds them settled.
+/// Shapes  {columns - 1}.
+/// Errors  data_error: no rows; another number of columns; a field that is no finite number; a label that
+///         `labels` refuses.
+csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels);
+
+} // namespace mailgrad

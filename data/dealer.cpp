@@ -1,0 +1,103 @@
+#include <mailgrad/data/dealer.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::uint64_t endless = std::numeric_limits<std::uint64_t>::max() / 2;
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(std::string("dealer: ") + what);
+}
+
+/// Neighbouring seeds and epochs must not give neighbouring generators.
+///
+/// Source  Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (the
+/// finaliser).
+std::uint64_t mixed(std::uint64_t seed, std::uint64_t epoch) {
+  std::uint64_t z = seed + (epoch + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+/// A number in [0, n), each equally likely. The standard's distributions differ between libraries, and a run
+/// must not.
+///
+/// Source  Lemire, "Fast random integer generation in an interval", ACM TOMACS 2019, Algorithm 5, for 32
+/// bits.
+std::uint32_t below(std::uint32_t n, std::mt19937_64& random) {
+  const std::uint32_t threshold = (0 - n) % n;
+  while (true) {
+    const std::uint64_t product = (random() >> 32) * n;
+    if (static_cast<std::uint32_t>(product) >= threshold) return static_cast<std::uint32_t>(product >> 32);
+  }
+}
+
+/// Source  Fisher & Yates, as in Knuth, The Art of Computer Programming, vol. 2, Algorithm P.
+void shuffle(std::span<std::uint32_t> samples, std::mt19937_64& random) {
+  std::iota(samples.begin(), samples.end(), 0U);
+  for (auto rest = static_cast<std::uint32_t>(samples.size()); rest > 1; --rest)
+    std::swap(samples[rest - 1], samples[below(rest, random)]);
+}
+
+} // namespace
+
+dealer::dealer(const dealer_options& options) : options_(options) {
+  require(options.samples > 0, "there are no samples");
+  require(options.samples <= std::numeric_limits<std::uint32_t>::max(), "samples are numbered in 32 bits");
+  require(options.batch_size > 0, "a batch needs a sample");
+  require(options.ranks > 0, "there are no ranks");
+  batches_per_epoch_ = (options.samples - 1) / options.batch_size + 1;
+
+  batches_ = options.batches > 0                             ? options.batches
+             : options.epochs > endless / batches_per_epoch_ ? endless
+                                                             : options.epochs * batches_per_epoch_;
+  next_.resize(options.mode == deal_mode::by_rank ? options.ranks : 1);
+  std::iota(next_.begin(), next_.end(), std::uint64_t{0});
+  dealt_.resize(options.ranks);
+  left_.resize(options.ranks);
+  for (shuffled& order : orders_) order.samples.resize(options.samples);
+}
+
+std::uint64_t& dealer::next_number(std::uint32_t rank) {
+  if (options_.mode == deal_mode::on_demand) return next_.front();
+  return any_left_ ? *std::ranges::min_element(next_) : next_[rank];
+}
+
+std::span<const std::uint32_t> dealer::order_of(std::uint64_t epoch) {
+  for (const shuffled& order : orders_)
+    if (order.epoch == epoch) return order.samples;
+  shuffled& oldest = *std::ranges::min_element(orders_, {}, &shuffled::epoch);
+  std::mt19937_64 random{mixed(options_.seed, epoch)};
+  shuffle(oldest.samples, random);
+  oldest.epoch = epoch;
+  return oldest.samples;
+}
+
+std::optional<deal> dealer::next(std::uint32_t rank) {
+  if (left_.at(rank)) return std::nullopt;
+  std::uint64_t& number = next_number(rank);
+  if (number >= batches_) return std::nullopt;
+  const std::uint64_t epoch = number / batches_per_epoch_;
+  const std::size_t first = number % batches_per_epoch_ * options_.batch_size;
+  const std::size_t count = std::min(options_.batch_size, options_.samples - first);
+  const deal dealt{number, epoch, order_of(epoch).subspan(first, count)};
+  number += next_.size();
+  ++dealt_[rank].batches;
+  dealt_[rank].samples += count;
+  return dealt;
+}
+
+void dealer::leave(std::uint32_t rank) {
+  left_.at(rank) = true;
+  any_left_ = true;
+}
+
+} // namespace mailgrad

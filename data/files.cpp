@@ -1,0 +1,197 @@
+#include <mailgrad/data/files.hpp>
+
+#include <mailgrad/data/error.hpp>
+#include <mailgrad/data/sniff.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace mailgrad {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// How a training file's name turns into that of its test file.
+struct pair_rule {
+  std::string_view train;
+  std::string_view test;
+  file_format format;
+};
+
+constexpr std::array pair_rules{
+    pair_rule{".train", ".test", file_format::automatic}, pair_rule{".tra", ".tes", file_format::csv},
+    pair_rule{"train.csv", "test.csv", file_format::csv}, pair_rule{"", ".t", file_format::libsvm}};
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+std::string without_gz(std::string name) {
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return name;
+}
+
+/// `name` in `folder`, plain or packed; empty if there is neither.
+fs::path plain_or_packed(const fs::path& folder, const std::string& name) {
+  for (const char* suffix : {"", ".gz"})
+    if (const fs::path path = folder / (name + suffix); is_file(path)) return path;
+  return {};
+}
+
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator entry{folder, error}, end; !error && entry != end; entry.increment(error))
+    if (is_file(entry->path())) files.push_back(entry->path());
+  if (error) throw_unreadable(folder, error.value());
+  std::ranges::sort(files);
+  return files;
+}
+
+using candidates = std::vector<data_files>;
+
+candidates idx_quartets(const fs::path& folder) {
+  data_files files;
+  files.format = file_format::idx;
+  files.train = {plain_or_packed(folder, "train-images-idx3-ubyte")};
+  files.train_labels = plain_or_packed(folder, "train-labels-idx1-ubyte");
+  files.test = plain_or_packed(folder, "t10k-images-idx3-ubyte");
+  files.test_labels = plain_or_packed(folder, "t10k-labels-idx1-ubyte");
+  const bool complete = !files.train[0].empty() && !files.train_labels.empty() && !files.test.empty() &&
+                        !files.test_labels.empty();
+  return complete ? candidates{files} : candidates{};
+}
+
+candidates cifar_records_in(const fs::path& folder) {
+  data_files files;
+  files.format = file_format::cifar;
+  if (const fs::path train = plain_or_packed(folder, "train.bin"); !train.empty()) {
+    files.train = {train};
+    files.test = plain_or_packed(folder, "test.bin");
+  } else {
+    for (int i = 1; i <= 5; ++i)
+      if (const auto part = plain_or_packed(folder, "data_batch_" + std::to_string(i) + ".bin");
+          !part.empty())
+        files.train.push_back(part);
+    files.test = plain_or_packed(folder, "test_batch.bin");
+  }
+  for (const char* name : {"labels.txt", "batches.meta.txt"})
+    if (files.class_names.empty() && is_file(folder / name)) files.class_names = folder / name;
+  return files.train.empty() || files.test.empty() ? candidates{} : candidates{files};
+}
+
+/// The test file beside `train`, by the first rule that gives one.
+candidates with_partner(const fs::path& train) {
+  const std::string name = without_gz(train.filename().string());
+  for (const pair_rule& rule : pair_rules) {
+    if (!name.ends_with(rule.train)) continue;
+    const std::string stem = name.substr(0, name.size() - rule.train.size());
+    const fs::path test = plain_or_packed(train.parent_path(), stem + std::string(rule.test));
+    if (test.empty()) continue;
+    data_files files;
+    files.format = rule.format;
+    files.train = {train};
+    files.test = test;
+    return {files};
+  }
+  return {};
+}
+
+candidates pairs_in(const std::vector<fs::path>& listing) {
+  candidates found;
+  for (const fs::path& file : listing)
+    for (data_files& files : with_partner(file)) found.push_back(std::move(files));
+  return found;
+}
+
+candidates singles_in(const std::vector<fs::path>& listing, file_format format) {
+  candidates found;
+  for (const fs::path& file : listing)
+    if (format_of_name(file.filename().string()) == format) {
+      found.emplace_back().format = format;
+      found.back().train = {file};
+    }
+  return found;
+}
+
+/// The first layout that the folder has.
+candidates layouts_of(const fs::path& folder) {
+  if (auto found = idx_quartets(folder); !found.empty()) return found;
+  if (auto found = cifar_records_in(folder); !found.empty()) return found;
+  const std::vector<fs::path> listing = files_in(folder);
+  if (auto found = pairs_in(listing); !found.empty()) return found;
+  for (file_format format : {file_format::csv, file_format::libsvm, file_format::text})
+    if (auto found = singles_in(listing, format); !found.empty()) return found;
+  return {};
+}
+
+data_files in_folder(const fs::path& folder) {
+  candidates found = layouts_of(folder);
+  if (found.empty())
+    throw_malformed(folder,
+                    "expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
+                    "and test.bin, X and X.t, X.train and X.test, X.tra and X.tes, train.csv and "
+                    "test.csv, or one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz; "
+                    "found none of them");
+  if (found.size() > 1)
+    throw_malformed(folder, "expected one data set, found " + quoted(found[0].train[0].filename().string()) +
+                                " and " + quoted(found[1].train[0].filename().string()) +
+                                "; name the file instead of the folder");
+  return found.front();
+}
+
+file_format format_of(const fs::path& file) {
+  const file_format format = format_of_name(without_gz(file.filename().string()));
+  return format != file_format::automatic ? format : format_of_content(file);
+}
+
+data_files of_file(const fs::path& file, const file_options& options) {
+  candidates found = options.train_fraction ? candidates{} : with_partner(file);
+  if (found.empty()) found.emplace_back().train = {file};
+  data_files& files = found.front();
+  if (options.format != file_format::automatic) files.format = options.format;
+  if (files.format == file_format::automatic) files.format = format_of(file);
+  if (files.format == file_format::idx) {
+    found = idx_quartets(file.parent_path());
+    if (found.empty())
+      throw_malformed(file, "expected three IDX companions beside it, found not all of them");
+  }
+  return found.front();
+}
+
+fs::path find_path(std::string_view name_or_path, const file_options& options) {
+  const fs::path path(name_or_path);
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return path;
+  std::string searched;
+  if (path.is_relative() && !path.empty())
+    for (const fs::path& folder : options.search) {
+      if (is_folder(folder / path) || is_file(folder / path)) return folder / path;
+      searched += (searched.empty() ? "" : ", ") + folder.string();
+    }
+  const std::string where = searched.empty() ? "" : "; looked for that name in " + searched + ", too";
+  throw data_error(std::make_error_code(std::errc::no_such_file_or_directory),
+                   quoted(name_or_path) + ": expected a data set, found no such file or folder" + where);
+}
+
+} // namespace
+
+data_files find_files(std::string_view name_or_path, const file_options& options) {
+  const fs::path path = find_path(name_or_path, options);
+  data_files files = is_folder(path) ? in_folder(path) : of_file(path, options);
+  // A folder may be given as "mnist/" or "."
+  const fs::path absolute = fs::absolute(path).lexically_normal();
+  files.name = (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
+  if (files.format == file_format::automatic) files.format = format_of(files.train.front());
+  return files;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text };
+
+struct file_options {
+  file_format format = file_format::automatic; ///< of a single file; automatic: by its name and first lines
+  std::optional<double>
+      train_fraction; ///< if given, a single file is cut even where its test set lies beside it
+  std::vector<std::filesystem::path> search{"/usr/share/datasets"}; ///< folders in which a name is looked up
+};
+
+/// The files that make a data set.
+struct data_files {
+  file_format format = file_format::automatic;
+  std::string name;
+  std::vector<std::filesystem::path> train;
+  std::filesystem::path train_labels; ///< IDX
+  std::filesystem::path test;         ///< empty: the training file has to be cut
+  std::filesystem::path test_labels;  ///< IDX
+  std::filesystem::path class_names;  ///< one a line; empty if there is none
+};
+
+/// Finds the files of a data set, in a folder that holds exactly one of these, each plain or with .gz:
+///
+///   train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...   IDX
+///   train.bin, test.bin, or data_batch_1.bin ..., test_batch.bin  CIFAR; class names in labels.txt
+///   X, X.t                                                        libsvm
+///   X.train, X.test                                               libsvm or CSV
+///   X.tra, X.tes                                                  CSV
+///   train.csv, test.csv                                           CSV
+///   one *.data or *.csv; one *-vect or *.libsvm; one *.txt        CSV; libsvm; text; to be cut
+///
+/// or a single file: with its partner if that lies beside it, otherwise to be cut.
+/// Errors  data_error, one line that says what was looked for.
+data_files find_files(std::string_view name_or_path, const file_options& options);
+
+} // namespace mailgrad

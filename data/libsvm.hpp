@@ -1,0 +1,34 @@
+#pragma once
+
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/data/label_map.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace mailgrad {
+
+/// A label and the features that are not zero, line by line.
+struct libsvm_rows {
+  sparse_features features;
+  std::vector<std::int32_t> labels;
+};
+
+/// The widest set of features that a file may claim by its indices alone; more takes an option, since weights
+/// are made for each of them.
+inline constexpr std::size_t most_libsvm_features = std::size_t{1} << 24;
+
+/// Reads lines of "label index:value index:value ...", plain or gzip; a row may have no features, and a "#"
+/// begins a comment. Indices count from 1 in the file and from 0 here.
+///
+/// A training file finds `labels` open and settles them; a test file finds them settled.
+/// Shapes  `features` wide; 0: as the largest index in the file says. A test file is given the width of its
+///         training file, since not every file uses every index.
+/// Errors  data_error: no rows; a label that `labels` refuses; an index that is 0, not above the one before
+/// or
+///         beyond the features; a value that is no finite number.
+libsvm_rows read_libsvm(const std::filesystem::path& file, std::size_t features, label_map& labels);
+
+} // namespace mailgrad

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+namespace mailgrad {
+
+/// The number that all of `text` spells, in decimal with an optional sign and exponent; "nan" and "inf" are
+/// read as such. Nothing for anything else, or beyond a double.
+inline std::optional<double> parse_number(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// Whether a float can hold the number: it is finite and not beyond the largest float.
+inline bool fits_float(double number) { return std::abs(number) <= std::numeric_limits<float>::max(); }
+
+} // namespace mailgrad

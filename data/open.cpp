@@ -1,0 +1,210 @@
+#include <mailgrad/data/open.hpp>
+
+#include <mailgrad/data/cifar.hpp>
+#include <mailgrad/data/error.hpp>
+#include <mailgrad/data/idx.hpp>
+#include <mailgrad/data/libsvm.hpp>
+#include <mailgrad/data/line_reader.hpp>
+#include <mailgrad/data/text.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double usual_fraction = 0.8;
+constexpr double usual_text_fraction = 0.9;
+
+/// How many of `count` are for training; at least one is left on either side.
+std::size_t training_part(std::size_t count, const open_options& options, double usual) {
+  const double fraction = options.train_fraction.value_or(usual);
+  const auto part = static_cast<std::size_t>(std::llround(static_cast<double>(count) * fraction));
+  return std::clamp<std::size_t>(part, 1, count - 1);
+}
+
+void require_two_rows(const fs::path& file, std::size_t rows) {
+  if (rows < 2) throw_malformed(file, "expected two rows or more to cut off a test set, found 1");
+}
+
+data_split cut(const fs::path& file, const dataset& all, const open_options& options) {
+  require_two_rows(file, all.size());
+  const std::size_t part = training_part(all.size(), options, usual_fraction);
+  return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
+}
+
+/// Both parts of a set of pictures have pictures of one size.
+void require_same_dims(const byte_features& train, const fs::path& train_file, const byte_features& test,
+                       const fs::path& test_file) {
+  if (test.dims == train.dims) return;
+  throw_malformed(test_file, file_offset{8},
+                  "expected images of " + to_string(train.dims) + ", as " + train_file.filename().string() +
+                      " has, found " + to_string(test.dims));
+}
+
+data_split open_idx(const data_files& files, const open_options& options) {
+  byte_features train = read_idx_images(files.train.front());
+  byte_features test = read_idx_images(files.test);
+  require_same_dims(train, files.train.front(), test, files.test);
+  data_split split;
+  split.train =
+      join_idx(std::move(train), files.train.front(), read_idx_labels(files.train_labels), options.classes);
+  split.test =
+      join_idx(std::move(test), files.test, read_idx_labels(files.test_labels), split.train.classes());
+  return split;
+}
+
+std::vector<std::string> read_names(const fs::path& file) {
+  std::vector<std::string> names;
+  if (file.empty()) return names;
+  line_reader lines{file};
+  while (const auto line = lines.next()) names.emplace_back(*line);
+  if (names.empty()) throw_malformed(file, "expected a class name a line, found an empty file");
+  return names;
+}
+
+/// One set of several files.
+cifar_records read_all(const std::vector<fs::path>& files, const shape& dims, std::size_t classes) {
+  cifar_records all = read_cifar(files.front(), dims);
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    const cifar_records more = read_cifar(files[i], dims);
+    if (classes > 0) require_below(classes, more.labels);
+    auto& images = all.images.values;
+    auto& labels = all.labels.values;
+    images.insert(images.end(), more.images.values.begin(), more.images.values.end());
+    labels.insert(labels.end(), more.labels.values.begin(), more.labels.values.end());
+  }
+  return all;
+}
+
+data_split open_cifar(const data_files& files, const open_options& options) {
+  data_split split;
+  split.class_names = read_names(files.class_names);
+  const std::size_t classes = options.classes > 0 ? options.classes : split.class_names.size();
+  dataset train = join_cifar(read_all(files.train, options.record_dims, classes), classes);
+  if (files.test.empty()) {
+    auto names = std::move(split.class_names);
+    split = cut(files.train.front(), train, options);
+    split.class_names = std::move(names);
+    return split;
+  }
+  split.test = join_cifar(read_cifar(files.test, options.record_dims), train.classes());
+  split.train = std::move(train);
+  return split;
+}
+
+/// What each column is divided by, from the training rows alone.
+std::vector<float> divisors(const float_features& f, std::size_t rows, feature_scale scale) {
+  const std::size_t columns = f.dims.size();
+  std::vector<float> largest(columns);
+  for (std::size_t i = 0; i < rows * columns; ++i)
+    largest[i % columns] = std::max(largest[i % columns], std::abs(f.values[i]));
+  if (scale == feature_scale::maximum) std::ranges::fill(largest, std::ranges::max(largest));
+  std::ranges::replace(largest, 0.0F, 1.0F);
+  return largest;
+}
+
+void divide(float_features& f, const std::vector<float>& by) {
+  for (std::size_t i = 0; i < f.values.size(); ++i) f.values[i] /= by[i % by.size()];
+}
+
+data_split open_csv(const data_files& files, const open_options& options) {
+  const fs::path& file = files.train.front();
+  label_map labels{options.classes};
+  csv_rows train = read_csv(file, options.csv, labels);
+  const bool whole = files.test.empty();
+  csv_rows test = whole ? csv_rows{} : read_csv(files.test, train.layout, labels);
+  if (whole) require_two_rows(file, train.labels.size());
+  const std::size_t rows =
+      whole ? training_part(train.labels.size(), options, usual_fraction) : train.labels.size();
+  if (options.scale != feature_scale::none) {
+    const std::vector<float> by = divisors(train.features, rows, options.scale);
+    divide(train.features, by);
+    divide(test.features, by);
+  }
+  dataset first{std::move(train.features), std::move(train.labels), labels.classes()};
+  data_split split;
+  if (whole)
+    split = cut(file, first, options);
+  else
+    split = {std::move(first), {std::move(test.features), std::move(test.labels), labels.classes()}, {}, {}};
+  split.class_names = labels.names();
+  return split;
+}
+
+data_split open_libsvm(const data_files& files, const open_options& options) {
+  const fs::path& file = files.train.front();
+  label_map labels{options.classes};
+  libsvm_rows train = read_libsvm(file, options.features, labels);
+  const std::size_t width = train.features.width;
+  dataset first{std::move(train.features), std::move(train.labels), labels.classes()};
+  data_split split;
+  if (files.test.empty()) {
+    split = cut(file, first, options);
+  } else {
+    libsvm_rows test = read_libsvm(files.test, width, labels);
+    split = {std::move(first), {std::move(test.features), std::move(test.labels), labels.classes()}, {}, {}};
+  }
+  split.class_names = labels.names();
+  return split;
+}
+
+data_split open_text(const data_files& files, const open_options& options) {
+  const fs::path& file = files.train.front();
+  text_corpus corpus = read_text(file);
+  const std::size_t window = options.window;
+  const std::size_t stride = options.stride > 0 ? options.stride : window;
+  const std::size_t count = corpus.tokens.size();
+  const std::size_t part = count < 2 ? 0 : training_part(count, options, usual_text_fraction);
+  if (part <= window || count - part <= window)
+    throw_malformed(file, "expected over " + std::to_string(window) +
+                              " characters, the window, for training and for testing, found " +
+                              std::to_string(part) + " and " + std::to_string(count - part));
+  const auto middle = corpus.tokens.begin() + static_cast<std::ptrdiff_t>(part);
+  token_windows test{{middle, corpus.tokens.end()}, window, stride};
+  token_windows train{{corpus.tokens.begin(), middle}, window, stride};
+  const std::size_t symbols = corpus.symbols.size();
+  return {{std::move(train), {}, symbols}, {std::move(test), {}, symbols}, {}, std::move(corpus.symbols)};
+}
+
+data_split open_files(const data_files& files, const open_options& options) {
+  switch (files.format) {
+  case file_format::idx:
+    return open_idx(files, options);
+  case file_format::cifar:
+    return open_cifar(files, options);
+  case file_format::csv:
+    return open_csv(files, options);
+  case file_format::libsvm:
+    return open_libsvm(files, options);
+  case file_format::text:
+    return open_text(files, options);
+  case file_format::automatic:
+    break;
+  }
+  throw_malformed(files.train.front(), "expected IDX, CIFAR (*.bin), CSV, libsvm or UTF-8 text, found none "
+                                       "of them in its first lines; name the format");
+}
+
+void require_sensible(const open_options& options) {
+  const double fraction = options.train_fraction.value_or(usual_fraction);
+  if (!(fraction > 0 && fraction < 1))
+    throw std::invalid_argument("open_data: train_fraction lies between 0 and 1");
+  if (options.window == 0) throw std::invalid_argument("open_data: a window needs a token");
+}
+
+} // namespace
+
+data_split open_data(std::string_view name_or_path, const open_options& options) {
+  require_sensible(options);
+  const data_files files = find_files(name_or_path, options);
+  data_split split = open_files(files, options);
+  split.name = files.name;
+  return split;
+}
+
+} // namespace mailgrad

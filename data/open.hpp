@@ -1,0 +1,38 @@
+#pragma once
+
+#include <mailgrad/data/csv.hpp>
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/data/files.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace mailgrad {
+
+/// What the numbers of a CSV file are divided by; pictures are always divided by 255, and libsvm files, whose
+/// zeros must stay zeros and whose values are mostly ones, are left as they are.
+enum class feature_scale : std::uint8_t {
+  none,
+  maximum,        ///< the largest absolute value in the training set
+  column_maximum, ///< that of each column, for columns of different units
+};
+
+struct open_options : file_options {
+  std::size_t classes = 0;      ///< 0: as many as the labels of the training set show
+  std::size_t features = 0;     ///< of a libsvm file; 0: as many as the training file shows
+  shape record_dims{32, 32, 3}; ///< of the pictures of a CIFAR file: height, width, channels
+  csv_options csv;
+  feature_scale scale = feature_scale::maximum;
+  std::size_t window = 64; ///< tokens of a text that a sample reads
+  std::size_t stride = 0;  ///< from one window to the next; 0: the window, so that each token is read once
+};
+
+/// Opens a data set by its name ("fashion-mnist"), its folder or its file; find_files() says what is known.
+/// Labels and widths come from the training file, and the test file has to fit.
+///
+/// A file that brings no test set is cut: its first train_fraction (0.8, of a text 0.9) is for training.
+/// Errors  data_error, one line: nothing of that name; a folder of unknown layout; a damaged file.
+data_split open_data(std::string_view name_or_path, const open_options& options = {});
+
+} // namespace mailgrad

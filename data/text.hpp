@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// A text as a stream of characters, each a number below symbols.size().
+struct text_corpus {
+  std::vector<std::string> symbols; ///< each character that occurs, in UTF-8, in the order of Unicode
+  std::vector<std::int32_t> tokens;
+};
+
+/// Reads UTF-8 text, plain or gzip, character by character.
+///
+/// Errors  data_error: the file is empty or no UTF-8.
+text_corpus read_text(const std::filesystem::path& file);
+
+} // namespace mailgrad
