@@ -23,6 +23,7 @@ endif()
 
 add_library(mailgrad_codegen INTERFACE)
 target_compile_options(mailgrad_codegen INTERFACE
+  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr> # std::span in a kernel
   $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd;-fno-math-errno;-fno-trapping-math>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MAILGRAD_NATIVE}>>:-march=native>)
 
