@@ -25,7 +25,14 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
   outcome_.workers.resize(options_.workers);
   outcome_.lost.resize(options_.workers);
   outcome_.shards.resize(options_.shards.size());
+  reported_.resize(options_.shards.size());
   for (std::uint32_t r = 0; r < options_.workers; ++r) outcome_.workers[r].worker = {r};
+}
+
+caf::behavior coordinator::make_behavior() {
+  for (std::uint32_t i = 0; i < options_.shards.size(); ++i) watch(self_, options_.shards[i], shard_lost{i});
+  watch(self_, options_.feeder, feeder_lost{});
+  return running();
 }
 
 caf::behavior coordinator::running() {
@@ -44,6 +51,8 @@ caf::behavior coordinator::running() {
            account_for(x.report);
          }),
       on(self_, [this](const worker_lost& x) { on_lost(x.worker); }),
+      on(self_, [this](const shard_lost& x) { on_shard_lost(x.shard); }),
+      on(self_, [this](const feeder_lost&) { abandon("the feeder is lost"); }),
       on(self_, [this](const stop_training& x) { stop(run_outcome::ending::stopped, x.why); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
       on(self_,
@@ -90,21 +99,39 @@ void coordinator::stop(run_outcome::ending how, std::string why) {
   send(self_, options_.feeder, stop_dealing{});
 }
 
+void coordinator::on_shard_lost(std::uint32_t shard) {
+  if (reported_[shard]) return; // it is no longer needed
+  reported_[shard] = true;
+  abandon("shard " + std::to_string(shard) + " is lost");
+  end_if_all_reported();
+}
+
+/// Workers wait for what will not come: they are told, report, and end.
+void coordinator::abandon(const std::string& why) {
+  if (collecting_) return;
+  stop(run_outcome::ending::failed, why);
+  for (const caf::actor& device : devices_)
+    if (device) send(self_, device, give_up{});
+}
+
 void coordinator::collect_if_all_accounted() {
   if (std::ranges::count(accounted_, false) > 0) return;
   if (std::ranges::count(outcome_.lost, false) == 0)
     stop(run_outcome::ending::failed, "all workers are lost");
-  reports_missing_ = options_.shards.size();
-  if (reports_missing_ == 0) return end();
-  for (const caf::actor& shard : options_.shards) send(self_, shard, report_shard{});
+  collecting_ = true;
+  for (std::size_t i = 0; i < options_.shards.size(); ++i)
+    if (!reported_[i]) send(self_, options_.shards[i], report_shard{});
+  end_if_all_reported();
 }
 
 void coordinator::on_report(const shard_report& x) {
   outcome_.shards[x.shard] = x;
-  if (--reports_missing_ == 0) end();
+  reported_[x.shard] = true;
+  end_if_all_reported();
 }
 
-void coordinator::end() {
+void coordinator::end_if_all_reported() {
+  if (!collecting_ || std::ranges::count(reported_, false) > 0) return;
   options_.on_end(std::move(outcome_));
   self_->quit();
 }

@@ -21,7 +21,7 @@ struct run_outcome {
   std::string why;                    ///< one line; empty if completed
   std::vector<worker_report> workers; ///< by rank; of a lost worker only the rank
   std::vector<bool> lost;             ///< by rank: the actor died without a report
-  std::vector<shard_report> shards;   ///< by shard; none in hogwild
+  std::vector<shard_report> shards;   ///< by shard, of a lost one without workers; none in hogwild
 };
 
 struct coordinator_options {
@@ -35,7 +35,7 @@ struct coordinator_options {
 /// Brings a run to its end: whatever becomes of the workers, every one is accounted for, then the shards are
 /// asked for their books and the outcome is told.
 ///
-/// Guarantees  on_end is called once, also when workers die; nobody waits at a barrier for a dead worker.
+/// Guarantees  on_end is called once, also when workers, shards or the feeder die; nobody waits for the dead.
 /// Never       takes part in a step: batches are the permits, dealt ahead by the feeder.
 ///
 ///     running --stop, divergence, failure--> stopping --last worker accounted for--> collecting --> ended
@@ -45,24 +45,27 @@ public:
   static constexpr const char* name = "mailgrad.coordinator";
 
   coordinator(caf::event_based_actor* self, coordinator_options options);
-  caf::behavior make_behavior() { return running(); }
+  caf::behavior make_behavior();
 
 private:
   caf::behavior running();
   void on_joined(const worker_joined& x);
   void on_lost(rank worker);
+  void on_shard_lost(std::uint32_t shard);
+  void abandon(const std::string& why);
   void on_report(const shard_report& x);
   void account_for(const worker_report& report);
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();
-  void end();
+  void end_if_all_reported();
 
   caf::event_based_actor* self_;
   coordinator_options options_;
   run_outcome outcome_;
   std::vector<bool> accounted_; ///< by rank
   std::vector<caf::actor> devices_;
-  std::size_t reports_missing_ = 0;
+  std::vector<bool> reported_; ///< by shard: its books are here, or it is lost
+  bool collecting_ = false;
 };
 
 } // namespace mailgrad

@@ -44,6 +44,7 @@ caf::behavior device_actor::training() {
            exhausted_ = true;
            start_step_if_ready();
          }),
+      on(self_, [this](const give_up&) { finish(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };
 }

@@ -125,6 +125,17 @@ struct worker_lost {
   rank worker;
 };
 
+/// A parameter actor is gone, and with it the weights that workers wait for (sent by watching it).
+struct shard_lost {
+  std::uint32_t shard = 0;
+};
+
+/// The feeder is gone, and with it the batches (sent by watching it).
+struct feeder_lost {};
+
+/// Coordinator to device: what you wait for will not come. The worker reports and ends.
+struct give_up {};
+
 /// Coordinator to shard at the end. Answered with `shard_report`.
 struct report_shard {};
 
@@ -190,6 +201,18 @@ auto inspect(Inspector& f, worker_lost& x) {
   return fields(f, x, field("worker", x.worker));
 }
 template <class Inspector>
+auto inspect(Inspector& f, shard_lost& x) {
+  return fields(f, x, field("shard", x.shard));
+}
+template <class Inspector>
+auto inspect(Inspector& f, feeder_lost& x) {
+  return fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, give_up& x) {
+  return fields(f, x);
+}
+template <class Inspector>
 auto inspect(Inspector& f, report_shard& x) {
   return fields(f, x);
 }
@@ -226,6 +249,9 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_finished))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::loss_diverged))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_failed))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_lost))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_lost))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::feeder_lost))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::give_up))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::report_shard))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_report))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stop_training))

@@ -26,7 +26,8 @@ std::string ending_in_words(run_outcome::ending how) {
 /// What a lost worker had produced, as far as any shard heard of it.
 std::uint64_t heard_of(const run_outcome& outcome, std::size_t worker) {
   std::uint64_t most = 0;
-  for (const shard_report& s : outcome.shards) most = std::max(most, s.workers[worker].last_step);
+  for (const shard_report& s : outcome.shards)
+    if (worker < s.workers.size()) most = std::max(most, s.workers[worker].last_step);
   return most;
 }
 
@@ -42,15 +43,19 @@ gradient_ledger workers_ledger(const run_outcome& outcome) {
   return l;
 }
 
+/// What no shard ever took is lost: with its worker, or with a shard whose books are gone.
 gradient_ledger ledger_of(const run_outcome& outcome, const shard_report& shard) {
   gradient_ledger l = workers_ledger(outcome);
+  const std::uint64_t pushed = l.produced - l.applied - l.discarded_in_all();
+  std::uint64_t taken_in_all = 0;
   for (std::size_t r = 0; r < shard.workers.size(); ++r) {
     const gradient_ledger& taken = shard.workers[r].ledger;
     l.applied += taken.applied;
     l.merged += taken.merged;
     for (const auto& [reason, count] : taken.discarded) l.discarded[reason] += count;
-    if (outcome.lost[r]) l.lost += heard_of(outcome, r) - taken.produced;
+    taken_in_all += taken.produced;
   }
+  l.lost = pushed - taken_in_all;
   return l;
 }
 

@@ -40,12 +40,7 @@ std::size_t thread_count(const std::vector<device>& devices) {
 
 void require_valid(const training_options& o, const data_split& data) {
   if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
-  for (const device d : o.devices) {
-    require_available(d);
-    if (d.kind != device_kind::cpu)
-      throw device_error(world_errc::no_such_device,
-                         "device " + to_string(d) + " cannot train yet: only cpu:N can");
-  }
+  for (const device d : o.devices) require_available(d);
   require_policy(o.policy);
   require_valid(o.optimizer);
   if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
