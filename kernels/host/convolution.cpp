@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/host/dense_convolution.hpp>
 #include <mailgrad/kernels/host/sparse_convolution.hpp>
+#include <mailgrad/kernels/host/sparse_terms.hpp>
 #include <mailgrad/kernels/no_cuda.hpp>
 
 #include <algorithm>
@@ -23,6 +24,11 @@ public:
 private:
   std::size_t size_;
 };
+
+/// Whether a row of a window fits into the registers of the kernels that skip zeros, and fills them.
+bool suits_sparse_gradients(const convolution_shape& c) {
+  return c.windows.columns <= max_packets && c.windows.channels >= packet_size;
+}
 
 bool is_empty(const convolution_shape& c) { return c.x_size() == 0 || c.w_size() == 0 || c.y_size() == 0; }
 

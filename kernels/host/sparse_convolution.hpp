@@ -8,9 +8,8 @@ namespace mailgrad {
 // and often an eighth, is not zero; the work shrinks by as much. A zero counts as nothing even against an
 // infinity or a NaN of the other operand. Where too much of dy is not zero, `dense` does the work: the choice
 // depends on dy alone, so the same operands still give the same bits.
-
-/// Whether the kernels here can do this shape: windows of at most 12 columns, at least 8 channels.
-bool suits_sparse_gradients(const convolution_shape& c) noexcept;
+//
+// Windows have at most max_packets columns. No extent is 0.
 
 std::unique_ptr<convolution_plan> plan_sparse_data_gradient(const convolution_shape& c,
                                                             std::unique_ptr<convolution_plan> dense);

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace mailgrad {
+
+/// A value that is not zero, and where the run of floats that it multiplies begins.
+struct term {
+  float factor;
+  std::uint32_t offset;
+};
+
+inline constexpr std::size_t packet_size = 8;  ///< floats in one vector register
+inline constexpr std::size_t max_packets = 12; ///< sums that fit into 16 registers beside what else they need
+
+/// sum[0 .. n) += factor * base[offset .. offset + n), over the terms in their order.
+using add_terms_function = void (*)(float* sum, std::span<const term> terms, const float* base);
+
+/// The function for runs of n = packets * packet_size floats, 0 < packets <= max_packets; it keeps the sums
+/// in registers.
+add_terms_function add_terms_of(std::size_t packets) noexcept;
+
+} // namespace mailgrad
