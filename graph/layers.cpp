@@ -1,0 +1,99 @@
+#include <mailgrad/graph/layers.hpp>
+
+#include <mailgrad/graph/operations/activations.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/convolution.hpp>
+#include <mailgrad/graph/operations/embedding.hpp>
+#include <mailgrad/graph/operations/matmul.hpp>
+#include <mailgrad/graph/operations/movement.hpp>
+#include <mailgrad/graph/operations/sparse.hpp>
+
+#include <cmath>
+
+namespace mailgrad {
+
+namespace {
+
+initialiser first_weights(std::size_t fan_in, std::size_t fan_out, activation how) {
+  return how == activation::relu || how == activation::gelu ? initialiser::he(fan_in)
+                                                            : initialiser::glorot(fan_in, fan_out);
+}
+
+value bias(graph& g, std::size_t units, const std::string& name, std::source_location where) {
+  return g.variable(name + "/bias", {units}, initialiser::zeros(), where);
+}
+
+/// Bias and relu have a kernel that does both in one pass.
+value finish(const value& x, const value& b, activation how, std::source_location where) {
+  if (how == activation::relu) return bias_relu(x, b, where);
+  return activate(add_bias(x, b, where), how, where);
+}
+
+void require_rank(const value& x, std::size_t rank, std::string_view layer, std::source_location where) {
+  if (x.dims().rank() == rank) return;
+  throw graph_error(std::string(where.file_name()) + ':' + std::to_string(where.line()) + ": layer '" +
+                    std::string(layer) + "' takes a value of rank " + std::to_string(rank) + ", not " +
+                    to_string(x.dims()));
+}
+
+} // namespace
+
+value activate(const value& x, activation how, std::source_location where) {
+  switch (how) {
+  case activation::relu:
+    return relu(x, where);
+  case activation::gelu:
+    return gelu(x, where);
+  case activation::tanh:
+    return tanh(x, where);
+  case activation::sigmoid:
+    return sigmoid(x, where);
+  case activation::none:
+    break;
+  }
+  return x;
+}
+
+value dense(const value& x, std::size_t units, const std::string& name, activation how,
+            std::source_location where) {
+  require_rank(x, 2, name, where);
+  graph& g = x.owner();
+  const std::size_t in = x.dims()[1];
+  const value weights = g.variable(name + "/weights", {in, units}, first_weights(in, units, how), where);
+  return finish(matmul(x, weights, where), bias(g, units, name, where), how, where);
+}
+
+value sparse_dense(const value& columns, const value& values, const value& offsets, std::size_t in,
+                   std::size_t units, const std::string& name, activation how, std::source_location where) {
+  graph& g = columns.owner();
+  const value weights = g.variable(name + "/weights", {in, units}, first_weights(in, units, how), where);
+  return finish(sparse_matmul(columns, values, offsets, weights, where), bias(g, units, name, where), how,
+                where);
+}
+
+value conv(const value& x, std::size_t filters, const std::string& name, const conv_options& options,
+           std::source_location where) {
+  require_rank(x, 4, name, where);
+  graph& g = x.owner();
+  const std::size_t in = x.dims()[3];
+  const std::size_t pixels = options.window[0] * options.window[1];
+  const value weights = g.variable(name + "/weights", {options.window[0], options.window[1], in, filters},
+                                   first_weights(pixels * in, pixels * filters, options.how), where);
+  const value y = conv2d(x, weights, {options.stride, options.pad}, where);
+  return finish(y, bias(g, filters, name, where), options.how, where);
+}
+
+value embedding(const value& indices, std::size_t size, std::size_t width, const std::string& name,
+                std::source_location where) {
+  const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
+  const value table =
+      indices.owner().variable(name + "/table", {size, width}, initialiser::normal(0, deviation), where);
+  return gather(table, indices, where);
+}
+
+value flatten(const value& x, std::source_location where) {
+  const std::size_t batch = x.dims()[0];
+  return reshape(x, {batch, x.dims().size() / batch}, where);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operations/padding.hpp>
+
+#include <array>
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+namespace mailgrad {
+
+// Layers: operations with variables of their own, which are called "<name>/weights" and "<name>/bias". A
+// second layer of the same name and shape shares them.
+
+/// What a layer does to its result, element by element.
+enum class activation : std::uint8_t { none, relu, gelu, tanh, sigmoid };
+
+value activate(const value& x, activation how, std::source_location where = std::source_location::current());
+
+/// activation(x * weights + bias). Weights start as He et al. have it before a relu, as Glorot & Bengio
+/// otherwise.
+///
+/// Shapes  x: float32[batch, in]; weights: [in, units]; bias: [units]; result: [batch, units].
+value dense(const value& x, std::size_t units, const std::string& name, activation how = activation::none,
+            std::source_location where = std::source_location::current());
+
+/// dense() on rows that are mostly zero; the gradient of its weights comes in rows too.
+///
+/// Shapes  columns: int32[n], values: float32[n], offsets: int32[batch + 1]; weights: [in, units].
+value sparse_dense(const value& columns, const value& values, const value& offsets, std::size_t in,
+                   std::size_t units, const std::string& name, activation how = activation::none,
+                   std::source_location where = std::source_location::current());
+
+struct conv_options {
+  std::array<std::size_t, 2> window{3, 3}; ///< rows, columns
+  std::array<std::size_t, 2> stride{1, 1};
+  padding pad = padding::same();
+  activation how = activation::none;
+};
+
+/// activation(conv2d(x, weights) + bias).
+///
+/// Shapes  x: float32[batch, height, width, in]; weights: [rows, columns, in, filters]; bias: [filters].
+value conv(const value& x, std::size_t filters, const std::string& name, const conv_options& options = {},
+           std::source_location where = std::source_location::current());
+
+/// Rows of a table of `size` rows by `width`, one for each index.
+///
+/// Shapes  indices: int32, any rank; result: one more axis, of extent `width`.
+value embedding(const value& indices, std::size_t size, std::size_t width, const std::string& name,
+                std::source_location where = std::source_location::current());
+
+/// All axes but the first as one. Shapes  x: [batch, ...]; result: [batch, n].
+value flatten(const value& x, std::source_location where = std::source_location::current());
+
+} // namespace mailgrad

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/models/model.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace mailgrad {
+
+// A model as a list of layers, one after the other: what the built-in models and a model file have in common.
+
+struct dense_layer {
+  std::optional<std::size_t> units; ///< unset: as many as there are classes
+  activation how = activation::none;
+};
+
+struct conv_layer {
+  std::size_t filters = 0;
+  conv_options options;
+};
+
+struct pool_layer {
+  enum class rule : std::uint8_t { largest, mean };
+  rule how = rule::largest;
+  std::size_t size = 2;
+  std::size_t stride = 2;
+};
+
+struct flatten_layer {};
+
+struct dropout_layer {
+  float rate = 0.5F; ///< share of values set to 0 while training
+};
+
+struct layer_norm_layer {};
+
+using layer =
+    std::variant<dense_layer, conv_layer, pool_layer, flatten_layer, dropout_layer, layer_norm_layer>;
+using layer_stack = std::vector<layer>;
+
+/// A classifier from layers: images are flattened where a dense layer needs it, rows that are mostly zero
+/// need a dense layer first, and the result is the cross-entropy of the last layer's values.
+///
+/// Layers are named after their kind and place: "dense1", "conv2".
+/// Errors  graph_error, naming the layer, if one does not fit what comes before it or the last does not give
+/// a value
+///         for each class.
+model_outputs build_classifier(graph& g, const layer_stack& layers, const model_request& request);
+
+} // namespace mailgrad

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <mailgrad/graph/graph.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace mailgrad {
+
+/// What a model is built for: dropout and the like are left out of an evaluation.
+enum class phase : std::uint8_t { training, evaluation };
+
+/// What a model function has to fit.
+struct model_request {
+  shape sample_dims;        ///< of the features of one sample: {height, width, channels}, {features}
+  std::size_t classes = 2;  ///< labels are 0 to classes - 1
+  std::size_t batch = 1;    ///< samples in a mini-batch
+  std::size_t nonzeros = 0; ///< room for entries in a mini-batch of sparse rows; 0: rows are dense
+  phase purpose = phase::training;
+  std::uint64_t seed = 1; ///< of random operations
+};
+
+/// What a model function built.
+///
+/// Shapes  logits: float32[batch, classes]; loss: scalar, the mean over the batch.
+struct model_outputs {
+  value logits;
+  value loss;
+};
+
+/// Builds a model in an empty graph. Its inputs are named as a batch names its parts: "features" and
+/// "labels", or "columns", "values", "offsets" and "labels" where the rows are sparse.
+///
+/// Errors  graph_error if the model does not fit what is asked for.
+using model_function = std::function<model_outputs(graph&, const model_request&)>;
+
+/// The model of that name ("mlp", "lenet", "softmax"), or of that JSON file of layers.
+///
+/// Errors  std::invalid_argument that names the nearest right one, or says what in the file is wrong and
+/// where.
+model_function find_model(std::string_view name_or_file);
+
+} // namespace mailgrad
