@@ -38,7 +38,7 @@ std::size_t thread_count(const std::vector<device>& devices) {
   return std::max<std::size_t>(1, cores.size());
 }
 
-void require_valid(const training_options& o, const data_split& data) {
+void check(const training_options& o, const data_split& data) {
   if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
   for (const device d : o.devices) require_available(d);
   require_policy(o.policy);
@@ -115,7 +115,7 @@ private:
 training::implementation::implementation(model_function model, std::shared_ptr<const data_split> data,
                                          training_options options, std::shared_ptr<const time_source> time)
     : model_(std::move(model)), data_(std::move(data)), options_(std::move(options)), time_(std::move(time)),
-      config_((mailgrad::require_valid(options_, *data_), thread_count(options_.devices))) {
+      config_((check(options_, *data_), thread_count(options_.devices))) {
   request_ = request_for(*data_, options_.batch);
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
   tracker_ =
