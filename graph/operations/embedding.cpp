@@ -1,0 +1,101 @@
+#include <mailgrad/graph/operations/embedding.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operations/movement.hpp>
+#include <mailgrad/kernels/gather.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <tuple>
+
+namespace mailgrad {
+
+namespace {
+
+class gather_executable : public executable {
+public:
+  gather_executable(const shape& table, std::size_t count) : table_(table), count_(count) {}
+  void run(const stream& s, const call& c) override {
+    mailgrad::gather(s, {c.in(0), table_.size()}, table_[1], {c.in<std::int32_t>(1), count_}, c.out());
+  }
+
+private:
+  shape table_;
+  std::size_t count_;
+};
+
+class gather_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "gather"; }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const auto& [table, indices] = std::tie(inputs[0], inputs[1]);
+    if (table.type != dtype::float32 || table.dims.rank() != 2)
+      throw shape_error("the table must be float32[rows, width]");
+    if (indices.type != dtype::int32) throw shape_error("the indices must be int32");
+    std::vector<std::size_t> extents(indices.dims.begin(), indices.dims.end());
+    extents.push_back(table.dims[1]);
+    return {{shape(extents), dtype::float32}};
+  }
+
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    const auto where = inputs[0].owner().of(outputs[0]).where;
+    const std::size_t count = inputs[1].dims().size();
+    const value rows = inputs[1].dims().rank() == 1 ? inputs[1] : reshape(inputs[1], {count}, where);
+    return {sparse_rows{rows, reshape(*dy[0], {count, inputs[0].dims()[1]}, where)}, {}};
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<gather_executable>(inputs[0].dims, inputs[1].dims.size());
+  }
+};
+
+class scatter_executable : public executable {
+public:
+  scatter_executable(const shape& table, std::size_t count) : table_(table), count_(count) {}
+  void run(const stream& s, const call& c) override {
+    mailgrad::scatter_rows(s, {c.in<std::int32_t>(0), count_}, c.in(1), table_[1], {c.out(), table_.size()});
+  }
+
+private:
+  shape table_;
+  std::size_t count_;
+};
+
+class scatter_operation : public operation {
+public:
+  explicit scatter_operation(const shape& table) : table_(table) {}
+
+  std::string_view name() const noexcept override { return "scatter_rows"; }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const auto& [rows, values] = std::tie(inputs[0], inputs[1]);
+    if (table_.rank() != 2) throw shape_error("a table has two extents, not " + to_string(table_));
+    if (rows.type != dtype::int32 || rows.dims.rank() != 1) throw shape_error("the rows must be int32[n]");
+    const shape expected{rows.dims[0], table_[1]};
+    if (values.type != dtype::float32 || values.dims != expected)
+      throw shape_error("the values must be float32 " + to_string(expected));
+    return {{table_, dtype::float32}};
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<scatter_executable>(table_, inputs[0].dims[0]);
+  }
+
+private:
+  shape table_;
+};
+
+} // namespace
+
+value gather(const value& table, const value& indices, std::source_location where) {
+  return table.owner().apply_one(std::make_shared<gather_operation>(), {table, indices}, where);
+}
+
+value scatter_rows(const value& rows, const value& values, const shape& dims, std::source_location where) {
+  return rows.owner().apply_one(std::make_shared<scatter_operation>(dims), {rows, values}, where);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,136 @@
+#include <mailgrad/graph/operations/movement.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/strided_copy.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+std::string in_words(const std::vector<std::size_t>& order) {
+  std::string text;
+  for (const std::size_t axis : order) text += (text.empty() ? "" : ", ") + std::to_string(axis);
+  return text;
+}
+
+/// The same memory under another shape.
+class view_operation : public operation {
+public:
+  bool is_view() const noexcept override { return true; }
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    return {reshape(*dy[0], inputs[0].dims(), inputs[0].owner().of(outputs[0]).where)};
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type>,
+                                      std::span<const value_type>) const override {
+    return nullptr;
+  }
+};
+
+class reshape_operation : public view_operation {
+public:
+  explicit reshape_operation(const shape& dims) : dims_(dims) {}
+  std::string_view name() const noexcept override { return "reshape"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    if (inputs[0].dims.size() != dims_.size())
+      throw shape_error(std::to_string(inputs[0].dims.size()) + " elements do not make " + to_string(dims_));
+    return {{dims_, inputs[0].type}};
+  }
+
+private:
+  shape dims_;
+};
+
+class squeeze_operation : public view_operation {
+public:
+  explicit squeeze_operation(std::size_t axis) : axis_(axis) {}
+  std::string_view name() const noexcept override { return "squeeze"; }
+  std::string describe() const override { return "axis " + std::to_string(axis_); }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const shape& dims = inputs[0].dims;
+    if (axis_ >= dims.rank()) throw shape_error("there is no axis " + std::to_string(axis_));
+    if (dims[axis_] != 1)
+      throw shape_error("axis " + std::to_string(axis_) + " has extent " + std::to_string(dims[axis_]) +
+                        ", not 1");
+    std::vector<std::size_t> rest(dims.begin(), dims.end());
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis_));
+    return {{shape(rest), inputs[0].type}};
+  }
+
+private:
+  std::size_t axis_;
+};
+
+class copy_executable : public executable {
+public:
+  explicit copy_executable(const strided_copy& box) : box_(box) {}
+  void run(const stream& s, const call& c) override { box_.run(s, c.in(0), c.out()); }
+
+private:
+  strided_copy box_;
+};
+
+class transpose_operation : public operation {
+public:
+  explicit transpose_operation(std::vector<std::size_t> order) : order_(std::move(order)) {}
+
+  std::string_view name() const noexcept override { return "transpose"; }
+  std::string describe() const override { return "axes " + in_words(order_); }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
+    std::vector<std::size_t> axes(inputs[0].dims.rank());
+    std::iota(axes.begin(), axes.end(), std::size_t{0});
+    if (!std::ranges::is_permutation(axes, order_))
+      throw shape_error("the order (" + in_words(order_) + ") does not name each axis once");
+    shape dims = inputs[0].dims;
+    for (std::size_t i = 0; i < order_.size(); ++i) dims[i] = inputs[0].dims[order_[i]];
+    return {{dims, dtype::float32}};
+  }
+
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    std::vector<std::size_t> back(order_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) back[order_[i]] = i;
+    return {transpose(*dy[0], back, inputs[0].owner().of(outputs[0]).where)};
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type> outputs) const override {
+    const element_places x = row_major(inputs[0].dims);
+    element_places from;
+    for (std::size_t i = 0; i < order_.size(); ++i) from.steps[i] = x.steps[order_[i]];
+    const shape& dims = outputs[0].dims;
+    return std::make_unique<copy_executable>(strided_copy(dims, from, row_major(dims)));
+  }
+
+private:
+  std::vector<std::size_t> order_;
+};
+
+} // namespace
+
+value reshape(const value& x, const shape& dims, std::source_location where) {
+  return x.owner().apply_one(std::make_shared<reshape_operation>(dims), {x}, where);
+}
+
+value squeeze(const value& x, std::size_t axis, std::source_location where) {
+  return x.owner().apply_one(std::make_shared<squeeze_operation>(axis), {x}, where);
+}
+
+value transpose(const value& x, std::source_location where) {
+  std::vector<std::size_t> order(x.dims().rank());
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return transpose(x, order, where);
+}
+
+value transpose(const value& x, const std::vector<std::size_t>& order, std::source_location where) {
+  return x.owner().apply_one(std::make_shared<transpose_operation>(order), {x}, where);
+}
+
+} // namespace mailgrad

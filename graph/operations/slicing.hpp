@@ -1,0 +1,40 @@
+#pragma once
+
+#include <mailgrad/graph/value.hpp>
+
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+// Parts of values, and values made of parts. Axes count from 0, outermost first.
+
+/// The elements [begin, end) along one axis.
+///
+/// Shapes  x: float32 of any rank.
+/// Errors  graph_error if there is no such axis or range.
+value slice(const value& x, std::size_t axis, std::size_t begin, std::size_t end,
+            std::source_location where = std::source_location::current());
+
+/// Slices that follow one another along one axis and together make x.
+///
+/// Errors  graph_error if the lengths do not add up to the extent of the axis.
+std::vector<value> split(const value& x, std::size_t axis, const std::vector<std::size_t>& lengths,
+                         std::source_location where = std::source_location::current());
+
+/// Puts values one after the other along one axis.
+///
+/// Shapes  parts: float32, at least one; all other extents are equal.
+/// Errors  graph_error if there are no parts, or shapes differ.
+value concat(std::span<const value> parts, std::size_t axis,
+             std::source_location where = std::source_location::current());
+
+/// Puts values of one shape side by side along a new axis, which becomes axis `axis` of the result.
+///
+/// Errors  as concat.
+value stack(std::span<const value> parts, std::size_t axis,
+            std::source_location where = std::source_location::current());
+
+} // namespace mailgrad

@@ -1,0 +1,44 @@
+#include <mailgrad/kernels/gather.hpp>
+
+#include <mailgrad/kernels/no_cuda.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+/// Offset of a row in its table. One comparison finds negative numbers too.
+std::size_t offset_of(std::int32_t row, std::size_t width, std::size_t table_size) {
+  const auto offset = static_cast<std::size_t>(static_cast<std::uint32_t>(row)) * width;
+  if (offset + width > table_size)
+    throw std::out_of_range("row " + std::to_string(row) + " of a table of " +
+                            std::to_string(table_size / std::max<std::size_t>(1, width)) + " rows");
+  return offset;
+}
+
+} // namespace
+
+void gather(const stream& s, std::span<const float> table, std::size_t width,
+            std::span<const std::int32_t> rows, float* result) {
+  require_host(s, "gather");
+  for (const std::int32_t row : rows)
+    result = std::copy_n(table.data() + offset_of(row, width, table.size()), width, result);
+}
+
+void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
+                  std::span<float> table) {
+  require_host(s, "scatter_rows");
+  std::ranges::fill(table, 0.0F);
+  for (const std::int32_t row : rows) {
+    if (row < 0) return;
+    float* to = table.data() + offset_of(row, width, table.size());
+#pragma omp simd
+    for (std::size_t c = 0; c < width; ++c) to[c] += values[c];
+    values += width;
+  }
+}
+
+} // namespace mailgrad
