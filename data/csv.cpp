@@ -87,7 +87,7 @@ std::optional<std::string_view> csv_parser::learn_layout(std::string_view line) 
   if (layout.columns == 0) layout.columns = fields_.size();
   if (layout.columns < 2)
     throw_malformed(lines_.file(), lines_.number(),
-                    "expected a label and numbers between commas, found " + quoted(line));
+                    "expected a label and numbers between commas, found " + in_quotes(line));
   rows_.features.dims = {layout.columns - 1};
   if (layout.header == csv_header::automatic)
     layout.header = std::ranges::none_of(fields_, is_number) ? csv_header::present : csv_header::absent;
@@ -130,7 +130,7 @@ void csv_parser::add_value(std::string_view field, std::size_t column) {
   if (!number || !fits_float(*number))
     throw_malformed(lines_.file(), lines_.number(),
                     "expected a finite number in column " + std::to_string(column + 1) + ", found " +
-                        quoted(field));
+                        in_quotes(field));
   rows_.features.values.push_back(static_cast<float>(*number));
 }
 
@@ -138,7 +138,7 @@ void csv_parser::add_label(std::string_view field) {
   const auto label = labels_.find(field);
   if (!label)
     throw_malformed(lines_.file(), lines_.number(),
-                    "expected " + labels_.expected() + ", found " + quoted(field));
+                    "expected " + labels_.expected() + ", found " + in_quotes(field));
   rows_.labels.push_back(*label);
 }
 

@@ -46,7 +46,7 @@ void throw_unreadable(const std::filesystem::path& file, int code) {
   throw data_error(error, in_one_line(file) + ": cannot be read: " + error.message());
 }
 
-std::string quoted(std::string_view found) {
+std::string in_quotes(std::string_view found) {
   std::string text = "'";
   for (char c : found.substr(0, longest_quote)) text += printable(c) ? std::string(1, c) : escaped(c);
   return text + (found.size() > longest_quote ? "...'" : "'");

@@ -41,7 +41,7 @@ struct file_line {
 
 /// Text of a file, fit to stand in one line of a message: in quotes, cut when long, without control
 /// characters.
-std::string quoted(std::string_view found);
+std::string in_quotes(std::string_view found);
 
 /// "0x00000803"
 std::string in_hex(std::uint32_t number);

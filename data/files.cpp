@@ -142,8 +142,9 @@ data_files in_folder(const fs::path& folder) {
                     "test.csv, or one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz; "
                     "found none of them");
   if (found.size() > 1)
-    throw_malformed(folder, "expected one data set, found " + quoted(found[0].train[0].filename().string()) +
-                                " and " + quoted(found[1].train[0].filename().string()) +
+    throw_malformed(folder, "expected one data set, found " +
+                                in_quotes(found[0].train[0].filename().string()) + " and " +
+                                in_quotes(found[1].train[0].filename().string()) +
                                 "; name the file instead of the folder");
   return found.front();
 }
@@ -179,7 +180,7 @@ fs::path find_path(std::string_view name_or_path, const file_options& options) {
     }
   const std::string where = searched.empty() ? "" : "; looked for that name in " + searched + ", too";
   throw data_error(std::make_error_code(std::errc::no_such_file_or_directory),
-                   quoted(name_or_path) + ": expected a data set, found no such file or folder" + where);
+                   in_quotes(name_or_path) + ": expected a data set, found no such file or folder" + where);
 }
 
 } // namespace

@@ -54,7 +54,7 @@ private:
 void libsvm_parser::add(std::string_view line) {
   const std::string_view word = next_word(line);
   const auto label = parse_number(word) ? labels_.find(word) : std::nullopt;
-  if (!label) fail("expected " + labels_.expected() + ", found " + quoted(word));
+  if (!label) fail("expected " + labels_.expected() + ", found " + in_quotes(word));
   std::size_t previous = 0;
   for (auto entry = next_word(line); !entry.empty(); entry = next_word(line)) add_entry(entry, previous);
   rows_.labels.push_back(*label);
@@ -65,23 +65,23 @@ std::size_t libsvm_parser::parse_index(std::string_view text, std::string_view w
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
   if (end != text.data() + text.size() || (error != std::errc{} && error != std::errc::result_out_of_range))
-    fail("expected index:value, found " + quoted(word));
+    fail("expected index:value, found " + in_quotes(word));
   const std::size_t most = given_ > 0 ? given_ : most_libsvm_features;
   if (index == 0 || index > most || error == std::errc::result_out_of_range)
-    fail("expected an index from 1 to " + std::to_string(most) + ", found " + quoted(text));
+    fail("expected an index from 1 to " + std::to_string(most) + ", found " + in_quotes(text));
   return index;
 }
 
 void libsvm_parser::add_entry(std::string_view word, std::size_t& previous) {
   const auto colon = word.find(':');
-  if (colon == 0 || colon == std::string_view::npos) fail("expected index:value, found " + quoted(word));
+  if (colon == 0 || colon == std::string_view::npos) fail("expected index:value, found " + in_quotes(word));
   const std::size_t index = parse_index(word.substr(0, colon), word);
   if (index <= previous)
     fail("expected an index above " + std::to_string(previous) + ", found " + std::to_string(index));
   const std::string_view text = word.substr(colon + 1);
   const auto value = parse_number(text);
   if (!value || !fits_float(*value))
-    fail("expected a finite number at index " + std::to_string(index) + ", found " + quoted(text));
+    fail("expected a finite number at index " + std::to_string(index) + ", found " + in_quotes(text));
   previous = index;
   rows_.features.columns.push_back(static_cast<std::int32_t>(index - 1));
   rows_.features.values.push_back(static_cast<float>(*value));
