@@ -1,0 +1,71 @@
+#include <mailgrad/graph/operations/dropout.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/dropout.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <cstdio>
+
+namespace mailgrad {
+
+namespace {
+
+class dropout_executable : public executable {
+public:
+  dropout_executable(float rate, std::uint64_t seed, std::size_t size)
+      : rate_(rate), seed_(seed), size_(size) {}
+  void run(const stream& s, const call& c) override {
+    mailgrad::dropout(s, {rate_, seed_, c.step}, c.in(0), c.out(), size_);
+  }
+
+private:
+  float rate_;
+  std::uint64_t seed_;
+  std::size_t size_;
+};
+
+class dropout_operation : public operation, public std::enable_shared_from_this<dropout_operation> {
+public:
+  dropout_operation(float rate, std::uint64_t seed) : rate_(rate), seed_(seed) {}
+
+  std::string_view name() const noexcept override { return "dropout"; }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
+    if (!(rate_ >= 0 && rate_ < 1))
+      throw shape_error("the rate must be at least 0 and below 1, not " + std::to_string(rate_));
+    return {inputs[0]};
+  }
+
+  /// What was multiplied by 0 or by 1 / (1 - rate) on the way there is so on the way back.
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    graph& model = inputs[0].owner();
+    return {model.apply_one(shared_from_this(), {*dy[0]}, model.of(outputs[0]).where)};
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<dropout_executable>(rate_, seed_, inputs[0].dims.size());
+  }
+
+  std::optional<std::size_t> overwrites() const noexcept override { return 0; }
+
+  std::string describe() const override {
+    char text[32];
+    std::snprintf(text, sizeof text, "rate %g", static_cast<double>(rate_));
+    return text;
+  }
+
+private:
+  float rate_;
+  std::uint64_t seed_;
+};
+
+} // namespace
+
+value dropout(const value& x, float rate, std::uint64_t seed, std::source_location where) {
+  return x.owner().apply_one(std::make_shared<dropout_operation>(rate, seed), {x}, where);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,58 @@
+#include <mailgrad/kernels/layer_norm.hpp>
+
+#include <mailgrad/kernels/no_cuda.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mailgrad {
+
+void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
+                const float* beta, float* y, float* mean, float* inverse) {
+  require_host(s, "layer_norm");
+  const auto n = static_cast<float>(r.width);
+  for (std::size_t row = 0; row < r.rows; ++row, x += r.width, y += r.width) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::size_t c = 0; c < r.width; ++c) sum += x[c];
+    const float mu = sum / n;
+    float squares = 0; // of differences: the difference of squares would cancel
+#pragma omp simd reduction(+ : squares)
+    for (std::size_t c = 0; c < r.width; ++c) squares += (x[c] - mu) * (x[c] - mu);
+    const float inv = 1 / std::sqrt(squares / n + r.epsilon);
+#pragma omp simd
+    for (std::size_t c = 0; c < r.width; ++c) y[c] = (x[c] - mu) * inv * gamma[c] + beta[c];
+    mean[row] = mu;
+    inverse[row] = inv;
+  }
+}
+
+void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
+                         const float* mean, const float* inverse, const float* dy, float* dx, float* dgamma,
+                         float* dbeta) {
+  require_host(s, "layer_norm_gradient");
+  std::fill_n(dgamma, r.width, 0.0F);
+  std::fill_n(dbeta, r.width, 0.0F);
+  const auto n = static_cast<float>(r.width);
+  for (std::size_t row = 0; row < r.rows; ++row, x += r.width, dy += r.width, dx += r.width) {
+    const float mu = mean[row];
+    const float inv = inverse[row];
+    float sum = 0, sum_x_hat = 0; // of the gradient with respect to x_hat, and of its product with x_hat
+#pragma omp simd reduction(+ : sum, sum_x_hat)
+    for (std::size_t c = 0; c < r.width; ++c) {
+      const float x_hat = (x[c] - mu) * inv;
+      const float g = dy[c] * gamma[c];
+      sum += g;
+      sum_x_hat += g * x_hat;
+      dgamma[c] += dy[c] * x_hat;
+      dbeta[c] += dy[c];
+    }
+#pragma omp simd
+    for (std::size_t c = 0; c < r.width; ++c) {
+      const float x_hat = (x[c] - mu) * inv;
+      dx[c] = inv * (dy[c] * gamma[c] - (sum + x_hat * sum_x_hat) / n);
+    }
+  }
+}
+
+} // namespace mailgrad

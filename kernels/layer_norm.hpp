@@ -1,0 +1,32 @@
+#pragma once
+
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstddef>
+
+namespace mailgrad {
+
+/// What is normalised, each row by itself.
+struct layer_norm_rows {
+  std::size_t rows = 0, width = 0;
+  float epsilon = 1e-5F; ///< added to the variance
+};
+
+/// Rows brought to mean 0 and variance 1, then scaled and shifted: y = (x - mean) * inverse * gamma + beta,
+/// where inverse is 1 / sqrt(variance + epsilon).
+///
+/// Source  Ba, Kiros & Hinton, "Layer Normalization", 2016, arXiv:1607.06450, equation 4.
+/// Shapes  x, y: float32[rows, width]; gamma, beta: [width]; mean, inverse: [rows].
+/// Errors  device_error for a stream of a GPU.
+void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
+                const float* beta, float* y, float* mean, float* inverse);
+
+/// From dy, the gradient with respect to y, those with respect to x, gamma and beta.
+///
+/// Shapes  as layer_norm; dgamma, dbeta: [width].
+/// Errors  as layer_norm.
+void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
+                         const float* mean, const float* inverse, const float* dy, float* dx, float* dgamma,
+                         float* dbeta);
+
+} // namespace mailgrad

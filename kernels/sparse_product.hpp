@@ -1,0 +1,37 @@
+#pragma once
+
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace mailgrad {
+
+/// Rows that are mostly zero: row i is the entries offsets[i] to offsets[i + 1]. What lies behind the last
+/// row's entries is not read.
+struct compressed_rows {
+  std::span<const std::int32_t> columns;
+  const float* values; ///< as many as `columns`
+  std::span<const std::int32_t> offsets;
+
+  std::size_t rows() const noexcept { return offsets.size() - 1; }
+};
+
+/// y = x * table.
+///
+/// Shapes  table: float32[columns of x, width]; y: float32[x.rows(), width].
+/// Errors  std::out_of_range for a column that the table lacks or an offset behind the entries; device_error
+///         for a stream of a GPU.
+void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
+                    std::size_t width, float* y);
+
+/// The gradient with respect to the rows of the table that x.columns names: entry j of row i gives
+/// values[j] * dy[i] for row columns[j].
+///
+/// Shapes  rows: float32[x.columns.size(), width], of which those behind the last entry stay as they are.
+/// Errors  as sparse_product.
+void sparse_product_gradient(const stream& s, const compressed_rows& x, const float* dy, std::size_t width,
+                             float* rows);
+
+} // namespace mailgrad
