@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <limits>
 #include <random>
 #include <vector>
@@ -47,7 +48,7 @@ floats random_values(std::size_t n, std::uint64_t seed, double part_filled = 1) 
 
 floats run(convolution_plan& plan, const floats& left, const floats& right, std::size_t result_size) {
   block scratch(plan.scratch_bytes());
-  std::memset(scratch.data(), 0xff, scratch.bytes()); // NaN: nothing may rely on what scratch memory holds
+  std::ranges::fill(scratch.as<std::byte>(), std::byte{0xff}); // NaN: nothing may rely on what it holds
   floats result(result_size, std::numeric_limits<float>::quiet_NaN());
   plan.run(host_stream{}, left.data(), right.data(), result.data(), scratch.data());
   return result;
