@@ -1,0 +1,29 @@
+#pragma once
+
+#include <mailgrad/graph/value.hpp>
+
+#include <source_location>
+
+namespace mailgrad {
+
+// Functions of each element.
+//
+// Shapes  float32 of any shape, the result likewise.
+// Errors  graph_error for integers.
+
+/// max(x, 0); its gradient at 0 is 0.
+value relu(const value& x, std::source_location where = std::source_location::current());
+
+/// x Phi(x) with the exact normal distribution Phi, as PyTorch's default; not the tanh approximation.
+///
+/// Source  Hendrycks & Gimpel, arXiv:1606.08415.
+value gelu(const value& x, std::source_location where = std::source_location::current());
+
+value tanh(const value& x, std::source_location where = std::source_location::current());
+value sigmoid(const value& x, std::source_location where = std::source_location::current());
+value exp(const value& x, std::source_location where = std::source_location::current());
+value log(const value& x, std::source_location where = std::source_location::current());
+value square(const value& x, std::source_location where = std::source_location::current());
+value sqrt(const value& x, std::source_location where = std::source_location::current());
+
+} // namespace mailgrad

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <mailgrad/graph/operation.hpp>
+#include <mailgrad/kernels/functors/elementwise_function.hpp>
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// The shape of an element-wise result; shapes are aligned at their last axis, extents of 1 are repeated.
+///
+/// Errors  shape_error if two extents differ and neither is 1.
+shape broadcast_shapes(const shape& a, const shape& b);
+
+/// An operation of one or two operands that is one function, applied element by element.
+class elementwise_operation : public operation {
+public:
+  /// Adds the nodes of the gradient with respect to each input, given the gradient of the result.
+  using gradient_rule = std::vector<adjoint> (*)(std::span<const value> inputs, const located& y,
+                                                 const located& dy);
+
+  elementwise_operation(std::string_view name, elementwise_function f, gradient_rule rule)
+      : name_(name), function_(f), rule_(rule) {}
+
+  std::string_view name() const noexcept override { return name_; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override;
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override;
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type> outputs) const override;
+  std::optional<std::size_t> overwrites() const noexcept override;
+
+private:
+  std::string_view name_;
+  elementwise_function function_;
+  gradient_rule rule_;
+};
+
+/// Adds a node for a function without a gradient of its own: one that computes a gradient.
+value apply_function(std::string_view name, elementwise_function f, const located& a, const located& b);
+
+} // namespace mailgrad

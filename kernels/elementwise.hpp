@@ -1,0 +1,74 @@
+#pragma once
+
+#include <mailgrad/kernels/functors/elementwise_function.hpp>
+#include <mailgrad/tensor/shape.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace mailgrad {
+
+/// A chain of functions that is walked element by element, so that what lies between them never reaches
+/// memory.
+///
+/// Operands are numbered: first the inputs, then the steps in their order.
+struct elementwise_chain {
+  static constexpr std::size_t max_inputs = 8;
+  static constexpr std::size_t max_steps = 8;
+
+  struct step {
+    elementwise_function function = elementwise_function::copy;
+    std::uint8_t a = 0;
+    std::uint8_t b = 0;      ///< same as `a` where the function takes one number
+    std::int8_t output = -1; ///< the output that this step's result is; negative if it is none
+  };
+  /// Of an input: one element for each of the result, or one for all.
+  enum class extent : std::uint8_t { full, one };
+
+  std::array<extent, max_inputs> inputs{};
+  std::array<step, max_steps> steps{};
+  std::uint8_t input_count = 0;
+  std::uint8_t step_count = 0;
+
+  /// Bytes of the memory between the steps that elementwise() needs.
+  std::size_t scratch_bytes() const noexcept;
+};
+
+/// Runs the chain over n elements. The result of a step has the same bits whether it runs in a chain or
+/// alone.
+///
+/// Shapes  inputs: float32[n], or [1]; outputs: float32[n]. An output may be the memory of an input of n
+///         elements that no later step reads.
+/// Errors  device_error for a GPU this build lacks.
+void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
+                 std::span<void* const> outputs, std::size_t n, void* scratch);
+
+/// How two operands are repeated to fill a result: strides in elements, 0 where an operand is repeated.
+struct broadcast_plan {
+  std::array<std::size_t, shape::max_rank> extents{};
+  std::array<std::size_t, shape::max_rank> a{};
+  std::array<std::size_t, shape::max_rank> b{};
+  std::size_t rank = 0; ///< after axes that are walked alike were joined; at least 1
+};
+
+/// Shapes  a, b: aligned with `result` at the last axis, each extent equal to it or 1.
+broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& result);
+
+/// y = f(a, b) with a and b repeated as planned; a function of one number takes a.
+///
+/// Shapes  y may be the memory of an operand that is not repeated.
+/// Errors  device_error for a GPU this build lacks.
+void broadcast(const stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
+               const float* b, float* y);
+
+/// What bias_relu leaves for its gradient, in one pass: dz = dy where y > 0, else 0, and its sum over rows.
+///
+/// Shapes  y, dy, dz: float32[rows, columns]; db: float32[columns]. dz may be the memory of dy or y.
+/// Errors  device_error for a stream of a GPU.
+void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
+                        std::size_t rows, std::size_t columns);
+
+} // namespace mailgrad

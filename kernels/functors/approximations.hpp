@@ -1,0 +1,129 @@
+#pragma once
+
+#include <mailgrad/kernels/functors/host_device.hpp>
+
+#include <cstdint>
+#include <cstring>
+
+/// exp, log, tanh and erf of float32 without branches, so that compilers vectorise a loop over them; the same
+/// formula gives the same result on host and device.
+///
+/// The largest errors over all floats in range stand beside each, in units in the last place (ulp) of the
+/// correctly rounded result; tests/kernels/approximations_test.cpp measures them. The C library's functions
+/// are within 1 ulp, but cost a call for each element.
+namespace mailgrad::approximate {
+
+MAILGRAD_HOST_DEVICE inline std::uint32_t bits_of(float x) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+MAILGRAD_HOST_DEVICE inline float from_bits(std::uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/// 2^n for -126 <= n <= 127.
+MAILGRAD_HOST_DEVICE inline float power_of_two(std::int32_t n) {
+  return from_bits(static_cast<std::uint32_t>(n + 127) << 23);
+}
+
+/// At most 1 ulp, 2 where the result is subnormal; overflows to infinity and underflows to 0 as exp does.
+///
+/// Source  Cephes, expf: exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2.
+MAILGRAD_HOST_DEVICE inline float exp(float x) {
+  x = x > 89.0F ? 89.0F : x; // a NaN passes both comparisons unharmed
+  x = x < -104.0F ? -104.0F : x;
+  constexpr float round = 12582912.0F; // 1.5 * 2^23: adding it leaves no bits for a fraction
+  const float shifted = x * 1.44269504F + round;
+  const float n = shifted - round;
+  float r = x - n * 0.693359375F; // ln 2 in two parts, the first with few bits, so that n * it is exact
+  r = r + n * 2.12194440e-4F;
+  float p = 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * (r * r) + r + 1.0F;
+  const auto power = static_cast<std::int32_t>(bits_of(shifted) - bits_of(round));
+  const std::int32_t half = power >> 1; // 2^128 and 2^-149 are no normal floats, their halves' powers are
+  return p * power_of_two(half) * power_of_two(power - half);
+}
+
+/// At most 1 ulp; log(0) is -infinity and the logarithm of a negative number NaN.
+///
+/// Source  Cephes, logf: log(2^n m) = n ln 2 + log(m), sqrt(1/2) <= m < sqrt(2).
+MAILGRAD_HOST_DEVICE inline float log(float x) {
+  constexpr float infinity = __builtin_inff();
+  const bool subnormal = x < 1.17549435e-38F;
+  const float scaled = subnormal ? x * 8388608.0F : x;
+  constexpr std::uint32_t root_half = 0x3f3504f3;
+  const std::int32_t exponent = static_cast<std::int32_t>(bits_of(scaled) - root_half) >> 23;
+  const float m = from_bits(bits_of(scaled) - (static_cast<std::uint32_t>(exponent) << 23)) - 1.0F;
+  const float n = static_cast<float>(exponent) - (subnormal ? 23.0F : 0.0F);
+  const float square = m * m;
+  float p = 7.0376836292e-2F;
+  p = p * m - 1.1514610310e-1F;
+  p = p * m + 1.1676998740e-1F;
+  p = p * m - 1.2420140846e-1F;
+  p = p * m + 1.4249322787e-1F;
+  p = p * m - 1.6668057665e-1F;
+  p = p * m + 2.0000714765e-1F;
+  p = p * m - 2.4999993993e-1F;
+  p = p * m + 3.3333331174e-1F;
+  float y = p * m * square - n * 2.12194440e-4F - 0.5F * square;
+  y = m + y + n * 0.693359375F;
+  y = x == infinity ? infinity : y;
+  y = x == 0.0F ? -infinity : y;
+  return x >= 0.0F ? y : __builtin_nanf(""); // and NaN for NaN
+}
+
+/// At most 5 ulp; never beyond 1.
+///
+/// Source  the rational minimax approximation of Eigen 3.4, generic_fast_tanh_float; outside of the clamp the
+///         result is 1 in float32.
+MAILGRAD_HOST_DEVICE inline float tanh(float x) {
+  x = x > 7.90531111F ? 7.90531111F : x;
+  x = x < -7.90531111F ? -7.90531111F : x;
+  const float square = x * x;
+  float p = -2.76076847742355e-16F;
+  p = p * square + 2.00018790482477e-13F;
+  p = p * square - 8.60467152213735e-11F;
+  p = p * square + 5.12229709037114e-08F;
+  p = p * square + 1.48572235717979e-05F;
+  p = p * square + 6.37261928875436e-04F;
+  p = p * square + 4.89352455891786e-03F;
+  float q = 1.19825839466702e-06F;
+  q = q * square + 1.18534705686654e-04F;
+  q = q * square + 2.26843463243900e-03F;
+  q = q * square + 4.89352518554385e-03F;
+  return x * p / q;
+}
+
+/// At most 8 ulp.
+///
+/// Source  the rational minimax approximation of Eigen 3.4, generic_fast_erf_float; outside of the clamp the
+///         result is 1 in float32.
+MAILGRAD_HOST_DEVICE inline float erf(float x) {
+  x = x > 4.0F ? 4.0F : x;
+  x = x < -4.0F ? -4.0F : x;
+  const float square = x * x;
+  float p = -2.72614225801306e-10F;
+  p = p * square + 2.77068142495902e-08F;
+  p = p * square - 2.10102402082508e-06F;
+  p = p * square - 5.69250639462346e-05F;
+  p = p * square - 7.34990630326855e-04F;
+  p = p * square - 2.95459980854025e-03F;
+  p = p * square - 1.60960333262415e-02F;
+  float q = -1.45660718464996e-05F;
+  q = q * square - 2.13374055278905e-04F;
+  q = q * square - 1.68282697438203e-03F;
+  q = q * square - 7.37332916720468e-03F;
+  q = q * square - 1.42647390514189e-02F;
+  return x * p / q;
+}
+
+} // namespace mailgrad::approximate

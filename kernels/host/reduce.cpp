@@ -1,0 +1,78 @@
+#include <mailgrad/kernels/reduce.hpp>
+
+#include <mailgrad/kernels/host/odometer.hpp>
+#include <mailgrad/kernels/no_cuda.hpp>
+
+#include <algorithm>
+#include <span>
+
+namespace mailgrad {
+
+namespace {
+
+/// The sum of term(i) for i < n, in 32 partial sums: one would wait for itself at every addition, and lose
+/// more bits.
+template <class Term>
+float sum_of(std::size_t n, Term term) {
+  constexpr std::size_t lanes = 32;
+  std::array<float, lanes> partial{};
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+#pragma omp simd
+    for (std::size_t lane = 0; lane < lanes; ++lane) partial[lane] += term(i + lane);
+  float rest = 0;
+  for (; i < n; ++i) rest += term(i);
+  for (std::size_t half = lanes / 2; half > 0; half /= 2)
+    for (std::size_t lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+  return partial[0] + rest;
+}
+
+void add_row(const float* x, float* y, std::size_t n) {
+#pragma omp simd
+  for (std::size_t i = 0; i < n; ++i) y[i] += x[i];
+}
+
+} // namespace
+
+sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& summed) {
+  sum_plan p;
+  for (std::size_t axis = 0; axis < dims.rank(); ++axis)
+    if (!summed[axis]) p.result_size *= dims[axis];
+  std::size_t step = p.result_size;
+  for (std::size_t axis = 0; axis < dims.rank(); ++axis) {
+    const std::size_t extent = dims[axis];
+    if (!summed[axis] && extent != 0) step /= extent;
+    const bool joins = p.rank > 0 && (p.steps[p.rank - 1] == 0) == summed[axis];
+    if (!joins) ++p.rank;
+    p.extents[p.rank - 1] = extent * (joins ? p.extents[p.rank - 1] : 1);
+    p.steps[p.rank - 1] = summed[axis] ? 0 : step;
+  }
+  if (p.rank == 0) p.extents[p.rank++] = 1;
+  return p;
+}
+
+void sum(const stream& s, const sum_plan& plan, const float* x, float scale, float* y) {
+  require_host(s, "sum");
+  std::fill_n(y, plan.result_size, 0.0F);
+  const auto extents = std::span(plan.extents).first(plan.rank);
+  if (std::ranges::find(extents, std::size_t{0}) != extents.end()) return;
+
+  const std::size_t inner = plan.rank - 1;
+  odometer<1> at(extents, {plan.steps.data()});
+  do {
+    if (plan.steps[inner] == 0)
+      y[at.offset(0)] += sum_of(extents[inner], [x](std::size_t i) { return x[i]; });
+    else
+      add_row(x, y + at.offset(0), extents[inner]);
+    x += extents[inner];
+  } while (at.advance());
+  if (scale != 1)
+    for (std::size_t i = 0; i < plan.result_size; ++i) y[i] *= scale;
+}
+
+void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y) {
+  require_host(s, "mean_squared_difference");
+  *y = sum_of(n, [=](std::size_t i) { return (a[i] - b[i]) * (a[i] - b[i]); }) / static_cast<float>(n);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <mailgrad/tensor/shape.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <array>
+#include <cstddef>
+
+namespace mailgrad {
+
+/// The axes of a value as a sum walks them, neighbours of one kind joined.
+struct sum_plan {
+  std::array<std::size_t, shape::max_rank> extents{};
+  std::array<std::size_t, shape::max_rank> steps{}; ///< in the result; 0 along a summed axis
+  std::size_t rank = 0;                             ///< at least 1
+  std::size_t result_size = 1;
+};
+
+/// A sum over those axes of `dims` for which `summed` is true.
+sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& summed);
+
+/// y = scale * the sum of x over the planned axes; the sum of nothing is 0.
+///
+/// Shapes  y: float32[plan.result_size], apart from x.
+/// Errors  device_error for a stream of a GPU.
+void sum(const stream& s, const sum_plan& plan, const float* x, float scale, float* y);
+
+/// The mean of (a - b)^2 over n elements.
+///
+/// Errors  device_error for a stream of a GPU.
+void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y);
+
+} // namespace mailgrad
