@@ -16,7 +16,7 @@ void sync_policy::join(rank worker) {
 /// A gradient that has arrived stays in its batch; its worker is only no longer waited for.
 void sync_policy::leave(rank worker) {
   standing& s = workers_[worker.value];
-  if (s == standing::computing) s = standing::absent;
+  s = s == standing::arrived || s == standing::leaving ? standing::leaving : standing::absent;
 }
 
 decision sync_policy::judge(const gradient_stamp& g) {
@@ -27,10 +27,13 @@ decision sync_policy::judge(const gradient_stamp& g) {
 }
 
 bool sync_policy::batch_complete() const {
-  return count(standing::arrived) > 0 && count(standing::computing) == 0;
+  return count(standing::arrived) + count(standing::leaving) > 0 && count(standing::computing) == 0;
 }
 
-void sync_policy::batch_applied() { std::ranges::replace(workers_, standing::arrived, standing::computing); }
+void sync_policy::batch_applied() {
+  std::ranges::replace(workers_, standing::arrived, standing::computing);
+  std::ranges::replace(workers_, standing::leaving, standing::absent);
+}
 
 bool sync_policy::may_start(rank worker) const { return workers_[worker.value] == standing::computing; }
 

@@ -21,7 +21,12 @@ public:
   bool may_start(rank worker) const override;
 
 private:
-  enum class standing : std::uint8_t { absent, computing, arrived };
+  enum class standing : std::uint8_t {
+    absent,
+    computing,
+    arrived, ///< its gradient lies in the batch
+    leaving, ///< the same, and there will be no further one
+  };
   std::size_t count(standing s) const;
 
   std::vector<standing> workers_; ///< by rank

@@ -1,0 +1,132 @@
+#include <mailgrad/kernels/update.hpp>
+
+#include <mailgrad/kernels/cuda/update.hpp>
+#include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// Floats of a sum of gradients that stay in the first cache until they are used.
+constexpr std::size_t tile = 1024;
+
+template <class Rule>
+using state_of = std::array<float*, Rule::states>;
+
+/// The loop itself. `weights` and `updated` are the same memory or apart, so no iteration touches another's.
+template <class Rule, std::size_t... i>
+void loop(const Rule& rule, const float* weights, float* updated, const float* gradient, float scale,
+          [[maybe_unused]] const state_of<Rule>& state, std::size_t n, std::index_sequence<i...>) {
+#pragma omp simd
+  for (std::size_t k = 0; k < n; ++k) {
+    float w = weights[k];
+    rule(w, scale * gradient[k], state[i][k]...);
+    updated[k] = w;
+  }
+}
+
+template <class Rule>
+void apply(const Rule& rule, const float* weights, float* updated, const float* gradient, float scale,
+           const state_of<Rule>& state, std::size_t n) {
+  loop(rule, weights, updated, gradient, scale, state, n, std::make_index_sequence<Rule::states>{});
+}
+
+template <class Rule>
+state_of<Rule> advanced(state_of<Rule> state, std::size_t by) {
+  for (float*& s : state) s += by;
+  return state;
+}
+
+/// Sums a tile of every gradient, in the order given, and updates from the sum while it is near.
+template <class Rule>
+void apply_sum(const Rule& rule, const weight_update& work, const state_of<Rule>& state) {
+  std::array<float, tile> sum;
+  for (std::size_t first = 0; first < work.weights.size(); first += tile) {
+    const std::size_t n = std::min(tile, work.weights.size() - first);
+    std::fill_n(sum.begin(), n, 0.0F);
+    for (const scaled_gradient& g : work.gradients) {
+      const float* values = g.values + first;
+#pragma omp simd
+      for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * values[k];
+    }
+    apply(rule, work.weights.data() + first, work.updated.data() + first, sum.data(), 1.0F,
+          advanced<Rule>(state, first), n);
+  }
+}
+
+template <class Rule>
+void run(const Rule& rule, const weight_update& work, std::span<float* const> state) {
+  state_of<Rule> pointers{};
+  std::ranges::copy(state, pointers.begin());
+  if (work.gradients.size() != 1) return apply_sum(rule, work, pointers);
+  const scaled_gradient& g = work.gradients.front();
+  apply(rule, work.weights.data(), work.updated.data(), g.values, g.scale, pointers, work.weights.size());
+}
+
+template <class Rule>
+void run_rows(const Rule& rule, const row_update& work, std::span<float* const> state) {
+  state_of<Rule> pointers{};
+  std::ranges::copy(state, pointers.begin());
+  for (std::size_t j = 0; j < work.rows.size(); ++j) {
+    const std::size_t first = work.rows[j] * work.width;
+    float* row = work.weights.data() + first;
+    apply(rule, row, row, work.values.data() + j * work.width, work.scale, advanced<Rule>(pointers, first),
+          work.width);
+  }
+}
+
+/// Calls `f` with the rule itself, wrapped in its penalty if there is one.
+template <class F>
+void with_rule(const update_rule& rule, const weight_penalty& penalty, F f) {
+  std::visit(
+      [&]<class Rule>(const Rule& r) {
+        if (penalty.none())
+          f(r);
+        else
+          f(penalised_update<Rule>{r, penalty});
+      },
+      rule);
+}
+
+std::size_t states_of(const update_rule& rule) {
+  return std::visit([]<class Rule>(const Rule&) { return Rule::states; }, rule);
+}
+
+void require_states(const update_rule& rule, std::span<float* const> state) {
+  if (state.size() != states_of(rule))
+    throw shape_error("update: " + std::to_string(state.size()) + " states for a rule of " +
+                      std::to_string(states_of(rule)));
+}
+
+} // namespace
+
+void update(const stream& s, const update_rule& rule, const weight_penalty& penalty,
+            const weight_update& work, std::span<float* const> state) {
+  if (work.weights.size() != work.updated.size())
+    throw shape_error("update", shape{work.weights.size()}, shape{work.updated.size()});
+  require_states(rule, state);
+  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::update(*gpu, rule, penalty, work, state);
+  with_rule(rule, penalty, [&](const auto& r) { run(r, work, state); });
+}
+
+void update_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
+                 const row_update& work, std::span<float* const> state) {
+  require_host(s, "update_rows");
+  require_states(rule, state);
+  if (work.values.size() != work.rows.size() * work.width)
+    throw shape_error("update_rows: " + std::to_string(work.values.size()) + " values for " +
+                      std::to_string(work.rows.size()) + " rows of " + std::to_string(work.width));
+  const std::size_t height = work.width == 0 ? 0 : work.weights.size() / work.width;
+  for (const std::uint32_t row : work.rows)
+    if (row >= height)
+      throw shape_error("update_rows: row " + std::to_string(row) + " of a table of " +
+                        std::to_string(height));
+  with_rule(rule, penalty, [&](const auto& r) { run_rows(r, work, state); });
+}
+
+} // namespace mailgrad

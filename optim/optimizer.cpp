@@ -1,0 +1,147 @@
+#include <mailgrad/optim/optimizer.hpp>
+
+#include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/optim/row_sum.hpp>
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+/// The most floats of state that a rule keeps for a weight.
+constexpr std::size_t most_states = 2;
+
+/// Names of a rule's states, in the order its functor takes them.
+std::vector<std::string_view> state_names(const sgd_options&) { return {}; }
+std::vector<std::string_view> state_names(const momentum_options&) { return {"velocity"}; }
+std::vector<std::string_view> state_names(const nesterov_options&) { return {"velocity"}; }
+std::vector<std::string_view> state_names(const adagrad_options&) { return {"sum_of_squares"}; }
+std::vector<std::string_view> state_names(const rmsprop_options&) { return {"mean_square"}; }
+std::vector<std::string_view> state_names(const adam_options&) { return {"mean", "mean_square"}; }
+
+// The functor of one step, from the options of a rule.
+
+update_rule rule_of(const sgd_options&, double rate, std::uint64_t) {
+  return sgd_update{static_cast<float>(rate)};
+}
+
+update_rule rule_of(const momentum_options& o, double rate, std::uint64_t) {
+  return momentum_update{static_cast<float>(rate), static_cast<float>(o.momentum)};
+}
+
+update_rule rule_of(const nesterov_options& o, double rate, std::uint64_t) {
+  return nesterov_update{static_cast<float>(rate), static_cast<float>(o.momentum)};
+}
+
+update_rule rule_of(const adagrad_options& o, double rate, std::uint64_t) {
+  return adagrad_update{static_cast<float>(rate), static_cast<float>(o.epsilon)};
+}
+
+update_rule rule_of(const rmsprop_options& o, double rate, std::uint64_t) {
+  return rmsprop_update{static_cast<float>(rate), static_cast<float>(o.alpha),
+                        static_cast<float>(1 - o.alpha), static_cast<float>(o.epsilon)};
+}
+
+update_rule rule_of(const adam_options& o, double rate, std::uint64_t step) {
+  const auto t = static_cast<double>(step);
+  const double bias1 = 1 - std::pow(o.beta1, t);
+  const double bias2 = 1 - std::pow(o.beta2, t);
+  return adam_update{static_cast<float>(rate / bias1), static_cast<float>(o.beta1),
+                     static_cast<float>(1 - o.beta1),  static_cast<float>(o.beta2),
+                     static_cast<float>(1 - o.beta2),  static_cast<float>(1 / std::sqrt(bias2)),
+                     static_cast<float>(o.epsilon)};
+}
+
+float first_state(const optimizer_options& options) {
+  const auto* adagrad = std::get_if<adagrad_options>(&options.rule);
+  return adagrad ? static_cast<float>(adagrad->initial_sum) : 0;
+}
+
+/// Every rule: its options say which functor a step runs and how many blocks of state go with it.
+class rule_optimizer final : public optimizer {
+public:
+  rule_optimizer(const optimizer_options& options, std::size_t size)
+      : options_(options), size_(size),
+        names_(std::visit([](const auto& rule) { return state_names(rule); }, options.rule)) {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      states_[i] = block(size * sizeof(float));
+      for (float& x : states_[i].as<float>()) x = first_state(options);
+    }
+  }
+
+  std::string_view name() const noexcept override { return mailgrad::name(options_); }
+
+  double learning_rate(std::uint64_t step) const override {
+    return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
+  }
+
+  std::vector<optimizer_state> state() override {
+    std::vector<optimizer_state> all;
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      all.push_back({names_[i], states_[i].as<float>().first(size_)});
+    return all;
+  }
+
+  void update(const stream& s, const dense_update& work) override {
+    require_host(s, "optimizer update");
+    require_range(work.first, work.weights.size(), work.step);
+    const auto pointers = states_from(work.first);
+    mailgrad::update(s, functor(work.step), penalty(work.step), {work.weights, work.updated, work.gradients},
+                     std::span(pointers).first(names_.size()));
+  }
+
+  void update_rows(const stream& s, const sparse_update& work) override {
+    require_host(s, "optimizer update");
+    require_range(work.first, work.weights.size(), work.step);
+    const bool sums_repeats = !names_.empty() || !penalty(work.step).none();
+    const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
+    const auto pointers = states_from(work.first);
+    mailgrad::update_rows(s, functor(work.step), penalty(work.step),
+                          {work.weights, work.width, touched.rows, touched.values, work.scale},
+                          std::span(pointers).first(names_.size()));
+  }
+
+private:
+  void require_range(std::size_t first, std::size_t count, std::uint64_t step) const {
+    if (step == 0) throw std::invalid_argument("optimizer: steps count from 1");
+    if (first > size_ || count > size_ - first)
+      throw shape_error("optimizer: weights " + std::to_string(first) + " to " +
+                        std::to_string(first + count) + " of a shard of " + std::to_string(size_));
+  }
+
+  update_rule functor(std::uint64_t step) const {
+    return std::visit([&](const auto& rule) { return rule_of(rule, learning_rate(step), step); },
+                      options_.rule);
+  }
+
+  weight_penalty penalty(std::uint64_t step) const {
+    return {static_cast<float>(options_.l2),
+            static_cast<float>(learning_rate(step) * base_weight_decay(options_))};
+  }
+
+  std::array<float*, most_states> states_from(std::size_t first) {
+    std::array<float*, most_states> pointers{};
+    for (std::size_t i = 0; i < names_.size(); ++i) pointers[i] = states_[i].as<float>().data() + first;
+    return pointers;
+  }
+
+  optimizer_options options_;
+  std::size_t size_;
+  std::vector<std::string_view> names_;
+  std::array<block, most_states> states_;
+  row_sum rows_;
+};
+
+} // namespace
+
+std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
+  require_valid(options);
+  return std::make_unique<rule_optimizer>(options, shard_size);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,114 @@
+#include <mailgrad/optim/optimizer_options.hpp>
+
+#include <mailgrad/optim/settings.hpp>
+#include <mailgrad/tensor/nearest_name.hpp>
+
+#include <array>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr double any = std::numeric_limits<double>::infinity();
+
+constexpr std::array<std::string_view, 7> names{
+    sgd_options::name,     momentum_options::name, nesterov_options::name, adagrad_options::name,
+    rmsprop_options::name, adam_options::name,     adamw_options::name};
+
+// What each rule reads, with the range of each value.
+
+void read(settings&, sgd_options&) {}
+void read(settings& s, momentum_options& o) { s.take("momentum", o.momentum, 0, 1); }
+void read(settings& s, nesterov_options& o) { s.take("momentum", o.momentum, 0, 1); }
+void read(settings& s, adagrad_options& o) {
+  s.take("epsilon", o.epsilon, 0, any);
+  s.take("initial_sum", o.initial_sum, 0, any);
+}
+void read(settings& s, rmsprop_options& o) {
+  s.take("alpha", o.alpha, 0, 1);
+  s.take("epsilon", o.epsilon, 0, any);
+}
+void read(settings& s, adam_options& o) {
+  s.take("beta1", o.beta1, 0, 1);
+  s.take("beta2", o.beta2, 0, 1);
+  s.take("epsilon", o.epsilon, 0, any);
+}
+
+/// Sets `rule` to the alternative of that name; false if there is none.
+template <class... Rules>
+bool choose(std::variant<Rules...>& rule, std::string_view wanted) {
+  return ((Rules::name == wanted && (rule = Rules{}, true)) || ...);
+}
+
+void require(bool right, std::string_view option, double value, std::string_view range) {
+  if (!right)
+    throw std::invalid_argument("optimizer: " + std::string(option) + " must be " + std::string(range) +
+                                ", not " + std::to_string(value));
+}
+
+void require_factor(double x, std::string_view option) {
+  require(x >= 0 && x < 1, option, x, "at least 0 and less than 1");
+}
+
+void require_small(double x, std::string_view option) {
+  require(x >= 0 && x < any, option, x, "a number of at least 0");
+}
+
+void require_valid_rule(const sgd_options&) {}
+void require_valid_rule(const momentum_options& o) { require_factor(o.momentum, "momentum"); }
+void require_valid_rule(const nesterov_options& o) { require_factor(o.momentum, "momentum"); }
+void require_valid_rule(const adagrad_options& o) {
+  require_small(o.epsilon, "epsilon");
+  require_small(o.initial_sum, "initial_sum");
+}
+void require_valid_rule(const rmsprop_options& o) {
+  require_factor(o.alpha, "alpha");
+  require_small(o.epsilon, "epsilon");
+}
+void require_valid_rule(const adam_options& o) {
+  require_factor(o.beta1, "beta1");
+  require_factor(o.beta2, "beta2");
+  require_small(o.epsilon, "epsilon");
+}
+
+} // namespace
+
+double base_learning_rate(const optimizer_options& options) {
+  return options.learning_rate.value_or(
+      std::visit([]<class Rule>(const Rule&) { return Rule::default_learning_rate; }, options.rule));
+}
+
+double base_weight_decay(const optimizer_options& options) {
+  const bool decays = std::holds_alternative<adamw_options>(options.rule);
+  return options.weight_decay.value_or(decays ? adamw_options::default_weight_decay : 0.0);
+}
+
+std::string_view name(const optimizer_options& options) {
+  return std::visit([]<class Rule>(const Rule&) { return Rule::name; }, options.rule);
+}
+
+std::span<const std::string_view> optimizer_names() { return names; }
+
+optimizer_options parse_optimizer(std::string_view text) {
+  settings words("optimizer", text);
+  optimizer_options options;
+  if (!choose(options.rule, words.name()))
+    throw std::invalid_argument("optimizer '" + std::string(words.name()) + "' is unknown; did you mean '" +
+                                std::string(nearest_name(words.name(), names)) + "'?");
+  std::visit([&](auto& rule) { read(words, rule); }, options.rule);
+  words.require_nothing_left();
+  return options;
+}
+
+void require_valid(const optimizer_options& options) {
+  require_small(base_learning_rate(options), "learning rate");
+  require_small(options.l2, "l2");
+  require_small(base_weight_decay(options), "weight decay");
+  require_small(options.clip_norm, "clip norm");
+  std::visit([](const auto& rule) { require_valid_rule(rule); }, options.rule);
+}
+
+} // namespace mailgrad

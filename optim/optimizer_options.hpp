@@ -1,0 +1,93 @@
+#pragma once
+
+#include <mailgrad/optim/schedule.hpp>
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace mailgrad {
+
+// One struct a rule: what it needs beyond the options that all rules share. Defaults are PyTorch's, but for
+// the momentum, which is 0 there. Each factor is per step and without a unit.
+
+struct sgd_options {
+  static constexpr std::string_view name = "sgd";
+  static constexpr double default_learning_rate = 1e-3;
+};
+
+struct momentum_options {
+  static constexpr std::string_view name = "momentum";
+  static constexpr double default_learning_rate = 1e-3;
+  double momentum = 0.9;
+};
+
+struct nesterov_options {
+  static constexpr std::string_view name = "nesterov";
+  static constexpr double default_learning_rate = 1e-3;
+  double momentum = 0.9;
+};
+
+struct adagrad_options {
+  static constexpr std::string_view name = "adagrad";
+  static constexpr double default_learning_rate = 1e-2;
+  double epsilon = 1e-10;
+  double initial_sum = 0; ///< where each sum of squares starts
+};
+
+struct rmsprop_options {
+  static constexpr std::string_view name = "rmsprop";
+  static constexpr double default_learning_rate = 1e-2;
+  double alpha = 0.99; ///< weight of the past in the mean square
+  double epsilon = 1e-8;
+};
+
+struct adam_options {
+  static constexpr std::string_view name = "adam";
+  static constexpr double default_learning_rate = 1e-3;
+  double beta1 = 0.9;   ///< weight of the past in the mean gradient
+  double beta2 = 0.999; ///< weight of the past in the mean square
+  double epsilon = 1e-8;
+};
+
+/// Adam with decoupled weight decay, 0.01 unless `optimizer_options::weight_decay` says otherwise.
+struct adamw_options : adam_options {
+  static constexpr std::string_view name = "adamw";
+  static constexpr double default_weight_decay = 1e-2;
+};
+
+/// How a shard turns gradients into its next version.
+struct optimizer_options {
+  std::variant<sgd_options, momentum_options, nesterov_options, adagrad_options, rmsprop_options,
+               adam_options, adamw_options>
+      rule;
+  std::optional<double> learning_rate; ///< per step, before the schedule; unset: the rule's default
+  learning_rate_schedule schedule;
+  double l2 = 0;                      ///< in the loss: the gradient becomes g + l2 * w
+  std::optional<double> weight_decay; ///< decoupled: w loses learning rate * weight_decay * w; unset: the
+                                      ///< rule's default, which is 0 for all but AdamW
+  double clip_norm = 0;               ///< largest global norm a worker's gradient may have; 0: any
+};
+
+/// What `options.learning_rate` says, or the rule's default.
+double base_learning_rate(const optimizer_options& options);
+
+/// What `options.weight_decay` says, or the rule's default.
+double base_weight_decay(const optimizer_options& options);
+
+/// "adam"
+std::string_view name(const optimizer_options& options);
+
+/// The names that parse_optimizer() reads, for a help text.
+std::span<const std::string_view> optimizer_names();
+
+/// Reads the name of a rule and, if wanted, settings of its own: "adam" or "adam:beta1=0.8,epsilon=1e-6".
+///
+/// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value.
+optimizer_options parse_optimizer(std::string_view text);
+
+/// Errors  std::invalid_argument, in one line that names the option, its value and its range.
+void require_valid(const optimizer_options& options);
+
+} // namespace mailgrad

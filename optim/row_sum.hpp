@@ -1,0 +1,34 @@
+#pragma once
+
+#include <mailgrad/optim/optimizer.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// Rows of a table, from 0 where the shard's part of it begins, and their values.
+struct row_list {
+  std::span<const std::uint32_t> rows;
+  std::span<const float> values;
+};
+
+/// Picks a shard's rows out of a sparse gradient, and sums those that come more than once.
+///
+/// Both lists are valid until the next call. In the order in which rows first come, so the same gradient
+/// gives the same bits. Errors  shape_error if there are too few values, or the weights do not hold the rows.
+class row_sum {
+public:
+  /// Every row of the shard, repeats and all.
+  row_list as_they_come(const sparse_update& work);
+  /// Every row of the shard once.
+  row_list distinct(const sparse_update& work);
+
+private:
+  std::vector<std::uint32_t> rows_;
+  std::vector<float> values_;
+  std::vector<std::uint32_t> place_; ///< by row: 1 + its place in `rows_`; 0 if it has not come
+};
+
+} // namespace mailgrad

@@ -1,0 +1,95 @@
+#include <mailgrad/optim/schedule.hpp>
+
+#include <mailgrad/optim/settings.hpp>
+#include <mailgrad/tensor/nearest_name.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numbers>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr double any = std::numeric_limits<double>::infinity();
+
+double factor(const constant_schedule&, std::uint64_t, std::uint64_t) { return 1; }
+
+double factor(const step_schedule& s, std::uint64_t t, std::uint64_t) {
+  return std::pow(s.factor, static_cast<double>(t / s.every));
+}
+
+double factor(const cosine_schedule& s, std::uint64_t t, std::uint64_t warmup) {
+  const auto span = static_cast<double>(s.total - warmup);
+  const double done = std::min(1.0, static_cast<double>(t) / span);
+  return s.final + (1 - s.final) * (1 + std::cos(std::numbers::pi * done)) / 2;
+}
+
+std::string number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", x);
+  return text;
+}
+
+std::string shape_in_words(const constant_schedule&) { return "constant"; }
+std::string shape_in_words(const step_schedule& s) {
+  return "step:every=" + std::to_string(s.every) + ",factor=" + number(s.factor);
+}
+std::string shape_in_words(const cosine_schedule& s) {
+  return "cosine:total=" + std::to_string(s.total) + ",final=" + number(s.final);
+}
+
+step_schedule read_step(settings& text) {
+  step_schedule s;
+  text.take("every", s.every);
+  text.take("factor", s.factor, 0, any);
+  if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1");
+  return s;
+}
+
+cosine_schedule read_cosine(settings& text, std::uint64_t warmup) {
+  cosine_schedule s;
+  text.take("total", s.total);
+  text.take("final", s.final, 0, any);
+  if (s.total <= warmup)
+    throw std::invalid_argument("schedule 'cosine': total must be more than the warm-up of " +
+                                std::to_string(warmup) + " steps, not " + std::to_string(s.total));
+  return s;
+}
+
+} // namespace
+
+double learning_rate(const learning_rate_schedule& schedule, double base, std::uint64_t step) {
+  if (step <= schedule.warmup) return base * static_cast<double>(step) / static_cast<double>(schedule.warmup);
+  const std::uint64_t t = step - schedule.warmup - 1;
+  return base * std::visit([&](const auto& s) { return factor(s, t, schedule.warmup); }, schedule.shape);
+}
+
+learning_rate_schedule parse_schedule(std::string_view text) {
+  static constexpr std::array<std::string_view, 3> names{"constant", "step", "cosine"};
+  settings words("schedule", text);
+  learning_rate_schedule schedule;
+  words.take("warmup", schedule.warmup);
+  if (words.name() == "step")
+    schedule.shape = read_step(words);
+  else if (words.name() == "cosine")
+    schedule.shape = read_cosine(words, schedule.warmup);
+  else if (words.name() != "constant")
+    throw std::invalid_argument("schedule '" + std::string(words.name()) + "' is unknown; did you mean '" +
+                                std::string(nearest_name(words.name(), names)) + "'?");
+  words.require_nothing_left();
+  return schedule;
+}
+
+std::string to_string(const learning_rate_schedule& schedule) {
+  std::string text = std::visit([](const auto& s) { return shape_in_words(s); }, schedule.shape);
+  if (schedule.warmup == 0) return text;
+  return text + (text.find(':') == std::string::npos ? ':' : ',') +
+         "warmup=" + std::to_string(schedule.warmup);
+}
+
+} // namespace mailgrad
