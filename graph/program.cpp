@@ -245,7 +245,7 @@ void program::implementation::move(storage& s, const void* memory) {
 
 void program::implementation::run(const stream& where, std::uint64_t number, const completion& done) {
   for (const storage& s : storages_)
-    if (s.where == storage::place::source && s.address == nullptr)
+    if (s.where == storage::place::source && s.bytes != 0 && s.address == nullptr)
       throw std::logic_error("program: nothing is bound to '" + s.name + "'");
   for (step& s : steps_) s.work->run(where, {s.inputs, s.outputs, scratch_, number});
   done();

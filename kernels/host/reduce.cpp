@@ -10,21 +10,32 @@ namespace mailgrad {
 
 namespace {
 
-/// The sum of term(i) for i < n, in 32 partial sums: one would wait for itself at every addition, and lose
-/// more bits.
+/// The sum of term(i) for first <= i < last, in 32 partial sums: one alone would wait for itself at every
+/// addition.
 template <class Term>
-float sum_of(std::size_t n, Term term) {
+float sum_block(std::size_t first, std::size_t last, Term term) {
   constexpr std::size_t lanes = 32;
   std::array<float, lanes> partial{};
-  std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
+  std::size_t i = first;
+  for (; i + lanes <= last; i += lanes)
 #pragma omp simd
     for (std::size_t lane = 0; lane < lanes; ++lane) partial[lane] += term(i + lane);
   float rest = 0;
-  for (; i < n; ++i) rest += term(i);
+  for (; i < last; ++i) rest += term(i);
   for (std::size_t half = lanes / 2; half > 0; half /= 2)
     for (std::size_t lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
   return partial[0] + rest;
+}
+
+/// Halves long ranges, so that the error grows with the logarithm of the length.
+///
+/// Source  Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14, 1993: pairwise sums.
+template <class Term>
+float sum_between(std::size_t first, std::size_t last, Term term) {
+  constexpr std::size_t block = 4096;
+  if (last - first <= block) return sum_block(first, last, term);
+  const std::size_t middle = first + (last - first) / 2;
+  return sum_between(first, middle, term) + sum_between(middle, last, term);
 }
 
 void add_row(const float* x, float* y, std::size_t n) {
@@ -61,7 +72,7 @@ void sum(const stream& s, const sum_plan& plan, const float* x, float scale, flo
   odometer<1> at(extents, {plan.steps.data()});
   do {
     if (plan.steps[inner] == 0)
-      y[at.offset(0)] += sum_of(extents[inner], [x](std::size_t i) { return x[i]; });
+      y[at.offset(0)] += sum_between(0, extents[inner], [x](std::size_t i) { return x[i]; });
     else
       add_row(x, y + at.offset(0), extents[inner]);
     x += extents[inner];
@@ -72,7 +83,8 @@ void sum(const stream& s, const sum_plan& plan, const float* x, float scale, flo
 
 void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y) {
   require_host(s, "mean_squared_difference");
-  *y = sum_of(n, [=](std::size_t i) { return (a[i] - b[i]) * (a[i] - b[i]); }) / static_cast<float>(n);
+  const auto square = [=](std::size_t i) { return (a[i] - b[i]) * (a[i] - b[i]); };
+  *y = sum_between(0, n, square) / static_cast<float>(n);
 }
 
 } // namespace mailgrad

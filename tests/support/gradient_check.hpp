@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <gtest/gtest.h>
+#include <memory>
 #include <random>
 #include <span>
 #include <utility>
@@ -25,9 +26,24 @@
 ///     expect_gradients(y, {x});
 namespace mailgrad::test {
 
-/// What inputs and variables hold. A variable that is not listed holds what its initialiser draws from
-/// seed 1.
-using feeds = std::vector<std::pair<value, tensor>>;
+inline tensor copy_of(const tensor& from) {
+  tensor copy(from.dims(), from.type());
+  std::copy_n(from.data(), from.size() * byte_size(from.type()), copy.data());
+  return copy;
+}
+
+/// What an input or a variable holds.
+struct feed {
+  feed(const value& what, tensor&& holds)
+      : source(what), values(std::make_shared<const tensor>(std::move(holds))) {}
+  feed(const value& what, const tensor& holds) : feed(what, copy_of(holds)) {}
+
+  value source;
+  std::shared_ptr<const tensor> values;
+};
+
+/// A variable that is not listed holds what its initialiser draws from seed 1.
+using feeds = std::vector<feed>;
 
 template <class T = float>
 tensor tensor_of(const shape& dims, const std::vector<T>& values) {
@@ -51,9 +67,9 @@ public:
   bound_program(std::span<const value> fetches, const feeds& fed)
       : fetches_(fetches.begin(), fetches.end()), program_(fetches.front().owner(), fetches) {
     graph& model = fetches.front().owner();
-    for (const auto& [source, values] : fed) held_.emplace_back(source, values_of(values));
+    for (const feed& f : fed) held_.emplace_back(f.source, copy_of(*f.values));
     for (const value& v : model.variables())
-      if (std::ranges::none_of(fed, [&](const auto& f) { return f.first == v; }))
+      if (std::ranges::none_of(fed, [&](const feed& f) { return f.source == v; }))
         held_.emplace_back(v, first_values(model.of(v)));
     for (auto& [source, values] : held_) program_.bind(source, values.data());
   }
@@ -71,11 +87,6 @@ public:
   }
 
 private:
-  static tensor values_of(const tensor& from) {
-    tensor copy(from.dims(), from.type());
-    std::copy_n(from.data(), from.size() * byte_size(from.type()), copy.data());
-    return copy;
-  }
   static tensor first_values(const node& n) {
     tensor made(n.outputs[0].dims);
     initialise(std::get<variable_node>(n.what).first_values, 1, n.name, made.values());
