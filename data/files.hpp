@@ -13,8 +13,8 @@ enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text
 
 struct file_options {
   file_format format = file_format::automatic; ///< of a single file; automatic: by its name and first lines
-  std::optional<double>
-      train_fraction; ///< if given, a single file is cut even where its test set lies beside it
+  /// If given, a single file is cut even where its test set lies beside it.
+  std::optional<double> train_fraction = std::nullopt;
   std::vector<std::filesystem::path> search{"/usr/share/datasets"}; ///< folders in which a name is looked up
 };
 

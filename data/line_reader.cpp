@@ -1,7 +1,6 @@
 #include <mailgrad/data/line_reader.hpp>
 
 #include <algorithm>
-#include <cstring>
 
 namespace mailgrad {
 
@@ -16,9 +15,6 @@ void line_reader::refill() {
             buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
   end_ -= begin_;
   begin_ = 0;
-  if (end_ > longest)
-    throw_malformed(file(), file_line{number_ + 1},
-                    "expected at most " + std::to_string(longest) + " bytes, found a longer line");
   if (buffer_.size() - end_ < chunk) buffer_.resize(std::max(2 * end_, end_ + chunk));
   const auto room = std::span(buffer_).subspan(end_);
   const std::size_t count = source_.read({reinterpret_cast<std::uint8_t*>(room.data()), room.size()});
@@ -29,20 +25,21 @@ void line_reader::refill() {
 std::optional<std::string_view> line_reader::next_raw() {
   std::size_t searched = 0;
   while (true) {
-    const char* line = buffer_.data() + begin_;
-    const std::size_t have = end_ - begin_;
-    const void* newline = have == searched ? nullptr : std::memchr(line + searched, '\n', have - searched);
-    if (newline == nullptr && !finished_) {
-      searched = have;
+    const std::string_view have(buffer_.data() + begin_, end_ - begin_);
+    const std::size_t newline = have.find('\n', searched);
+    const std::string_view line = have.substr(0, newline);
+    if (line.size() > longest)
+      throw_malformed(file(), file_line{number_ + 1},
+                      "expected at most " + std::to_string(longest) + " bytes, found a longer line");
+    if (newline == std::string_view::npos && !finished_) {
+      searched = have.size();
       refill();
       continue;
     }
-    if (newline == nullptr && have == 0) return std::nullopt;
-    const auto length =
-        newline == nullptr ? have : static_cast<std::size_t>(static_cast<const char*>(newline) - line);
-    begin_ += newline == nullptr ? length : length + 1;
+    if (have.empty()) return std::nullopt;
+    begin_ += std::min(line.size() + 1, have.size());
     ++number_;
-    return std::string_view(line, length > 0 && line[length - 1] == '\r' ? length - 1 : length);
+    return line.substr(0, line.ends_with('\r') ? line.size() - 1 : line.size());
   }
 }
 

@@ -22,7 +22,7 @@ constexpr double usual_text_fraction = 0.9;
 
 /// How many of `count` are for training; at least one is left on either side.
 std::size_t training_part(std::size_t count, const open_options& options, double usual) {
-  const double fraction = options.train_fraction.value_or(usual);
+  const double fraction = options.files.train_fraction.value_or(usual);
   const auto part = static_cast<std::size_t>(std::llround(static_cast<double>(count) * fraction));
   return std::clamp<std::size_t>(part, 1, count - 1);
 }
@@ -67,33 +67,33 @@ std::vector<std::string> read_names(const fs::path& file) {
   return names;
 }
 
-/// One set of several files.
-cifar_records read_all(const std::vector<fs::path>& files, const shape& dims, std::size_t classes) {
-  cifar_records all = read_cifar(files.front(), dims);
-  for (std::size_t i = 1; i < files.size(); ++i) {
-    const cifar_records more = read_cifar(files[i], dims);
-    if (classes > 0) require_below(classes, more.labels);
-    auto& images = all.images.values;
-    auto& labels = all.labels.values;
-    images.insert(images.end(), more.images.values.begin(), more.images.values.end());
-    labels.insert(labels.end(), more.labels.values.begin(), more.labels.values.end());
+/// One set of several files. Labels are checked file by file, so that a message names the right one.
+dataset join_files(const std::vector<fs::path>& files, const shape& dims, std::size_t classes) {
+  cifar_records all{{dims, {}}, {{}, files.front(), 0, 1 + dims.size()}};
+  std::size_t shown = 0;
+  for (const fs::path& file : files) {
+    const cifar_records part = read_cifar(file, dims);
+    if (classes > 0) require_below(classes, part.labels);
+    shown = std::max(shown, classes > 0 ? classes : count_classes(part.labels));
+    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(all.images.values, part.images.values);
+    append(all.labels.values, part.labels.values);
   }
-  return all;
+  return join_cifar(std::move(all), shown);
 }
 
 data_split open_cifar(const data_files& files, const open_options& options) {
+  std::vector<std::string> names = read_names(files.class_names);
+  dataset train =
+      join_files(files.train, options.record_dims, options.classes > 0 ? options.classes : names.size());
   data_split split;
-  split.class_names = read_names(files.class_names);
-  const std::size_t classes = options.classes > 0 ? options.classes : split.class_names.size();
-  dataset train = join_cifar(read_all(files.train, options.record_dims, classes), classes);
   if (files.test.empty()) {
-    auto names = std::move(split.class_names);
     split = cut(files.train.front(), train, options);
-    split.class_names = std::move(names);
-    return split;
+  } else {
+    split.test = join_cifar(read_cifar(files.test, options.record_dims), train.classes());
+    split.train = std::move(train);
   }
-  split.test = join_cifar(read_cifar(files.test, options.record_dims), train.classes());
-  split.train = std::move(train);
+  split.class_names = std::move(names);
   return split;
 }
 
@@ -191,7 +191,7 @@ data_split open_files(const data_files& files, const open_options& options) {
 }
 
 void require_sensible(const open_options& options) {
-  const double fraction = options.train_fraction.value_or(usual_fraction);
+  const double fraction = options.files.train_fraction.value_or(usual_fraction);
   if (!(fraction > 0 && fraction < 1))
     throw std::invalid_argument("open_data: train_fraction lies between 0 and 1");
   if (options.window == 0) throw std::invalid_argument("open_data: a window needs a token");
@@ -201,7 +201,7 @@ void require_sensible(const open_options& options) {
 
 data_split open_data(std::string_view name_or_path, const open_options& options) {
   require_sensible(options);
-  const data_files files = find_files(name_or_path, options);
+  const data_files files = find_files(name_or_path, options.files);
   data_split split = open_files(files, options);
   split.name = files.name;
   return split;

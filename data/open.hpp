@@ -18,11 +18,12 @@ enum class feature_scale : std::uint8_t {
   column_maximum, ///< that of each column, for columns of different units
 };
 
-struct open_options : file_options {
+struct open_options {
+  file_options files{};
   std::size_t classes = 0;      ///< 0: as many as the labels of the training set show
   std::size_t features = 0;     ///< of a libsvm file; 0: as many as the training file shows
   shape record_dims{32, 32, 3}; ///< of the pictures of a CIFAR file: height, width, channels
-  csv_options csv;
+  csv_options csv{};
   feature_scale scale = feature_scale::maximum;
   std::size_t window = 64; ///< tokens of a text that a sample reads
   std::size_t stride = 0;  ///< from one window to the next; 0: the window, so that each token is read once

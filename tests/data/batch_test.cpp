@@ -1,0 +1,101 @@
+#include <mailgrad/data/batch.hpp>
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+namespace mailgrad {
+namespace {
+
+using testing::ElementsAre;
+using ids = std::vector<std::uint32_t>;
+
+dataset rows_of_bytes() { return {byte_features{{1, 3, 1}, {0, 51, 255, 1, 2, 3, 4, 5, 6}}, {2, 0, 1}, 3}; }
+
+dataset sparse_rows() {
+  return {sparse_features{9, {0, 3, 3, 4, 6}, {0, 4, 8, 2, 1, 7}, {1, 2, 3, 4, 5, 6}}, {0, 1, 1, 0}, 2};
+}
+
+TEST(Batch, ScalesBytesAndKeepsTheirDims) {
+  batch b;
+  fill_batch(rows_of_bytes(), ids{2, 0}, b);
+  EXPECT_EQ(b.size, 2U);
+  EXPECT_EQ(b.features.dims(), (shape{2, 1, 3, 1}));
+  const auto x = b.features.values();
+  EXPECT_FLOAT_EQ(x[0], 4.0F / 255);
+  EXPECT_FLOAT_EQ(x[3], 0.0F);
+  EXPECT_FLOAT_EQ(x[4], 0.2F);
+  EXPECT_FLOAT_EQ(x[5], 1.0F);
+  EXPECT_THAT(b.labels.values<std::int32_t>(), ElementsAre(1, 2));
+}
+
+TEST(Batch, TakesNumbersAsTheyAre) {
+  const dataset d{float_features{{2}, {1.5F, -2.0F, 3.0F, 4.0F}}, {0, 1}, 2};
+  batch b;
+  fill_batch(d, ids{1, 0, 1}, b);
+  EXPECT_EQ(b.features.dims(), (shape{3, 2}));
+  EXPECT_THAT(b.features.values(), ElementsAre(3.0F, 4.0F, 1.5F, -2.0F, 3.0F, 4.0F));
+}
+
+TEST(Batch, ShiftsTheTargetsOfTokensByOne) {
+  const dataset d{token_windows{{0, 1, 2, 3, 4, 5, 6}, 3, 3}, {}, 7};
+  batch b;
+  fill_batch(d, ids{1, 0}, b);
+  EXPECT_EQ(b.features.dims(), (shape{2, 3}));
+  EXPECT_THAT(b.features.values<std::int32_t>(), ElementsAre(3, 4, 5, 0, 1, 2));
+  EXPECT_THAT(b.labels.values<std::int32_t>(), ElementsAre(4, 5, 6, 1, 2, 3));
+}
+
+TEST(Batch, PadsSparseRowsToTheLongestThereCanBe) {
+  batch b;
+  fill_batch(sparse_rows(), ids{1, 3}, b);
+  EXPECT_EQ(b.nonzeros, 2U);
+  EXPECT_THAT(b.columns.values<std::int32_t>(), ElementsAre(1, 7, -1, -1, -1));
+  EXPECT_THAT(b.values.values(), ElementsAre(5, 6, 0, 0, 0));
+  EXPECT_THAT(b.offsets.values<std::int32_t>(), ElementsAre(0, 0, 2));
+  EXPECT_THAT(b.labels.values<std::int32_t>(), ElementsAre(1, 0));
+}
+
+TEST(Batch, PadsAnewWhereALongerBatchWas) {
+  batch b;
+  fill_batch(sparse_rows(), ids{0, 3}, b);
+  fill_batch(sparse_rows(), ids{1, 2}, b);
+  EXPECT_THAT(b.columns.values<std::int32_t>(), ElementsAre(2, -1, -1, -1, -1));
+  EXPECT_THAT(b.values.values(), ElementsAre(4, 0, 0, 0, 0));
+}
+
+TEST(Batch, KeepsItsMemoryAndItsRoom) {
+  batch b;
+  shape_batch(sparse_rows(), 2, 8, b);
+  const auto* columns = b.columns.data();
+  const auto* labels = b.labels.data();
+  fill_batch(sparse_rows(), ids{0, 3}, b);
+  EXPECT_EQ(b.columns.data(), columns);
+  EXPECT_EQ(b.labels.data(), labels);
+  EXPECT_EQ(b.columns.size(), 8U);
+  fill_batch(sparse_rows(), ids{2}, b); // the smaller one at the end of an epoch
+  EXPECT_EQ(b.columns.data(), columns);
+  EXPECT_EQ(b.labels.size(), 1U);
+
+  batch dense;
+  fill_batch(rows_of_bytes(), ids{0, 1}, dense);
+  const auto* features = dense.features.data();
+  fill_batch(rows_of_bytes(), ids{2, 1}, dense);
+  EXPECT_EQ(dense.features.data(), features);
+}
+
+TEST(Batch, RefusesASampleThatIsNotThere) {
+  batch b;
+  EXPECT_THROW(fill_batch(rows_of_bytes(), ids{0, 3}, b), std::out_of_range);
+  EXPECT_EQ(b.size, 0U);
+}
+
+TEST(MaxNonzeros, SumsTheLongestRows) {
+  EXPECT_EQ(max_nonzeros(sparse_rows(), 1), 3U);
+  EXPECT_EQ(max_nonzeros(sparse_rows(), 2), 5U);
+  EXPECT_EQ(max_nonzeros(sparse_rows(), 100), 6U);
+  EXPECT_EQ(max_nonzeros(rows_of_bytes(), 2), 0U);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,64 @@
+#include <mailgrad/data/dataset.hpp>
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace mailgrad {
+namespace {
+
+using ints = std::vector<std::int32_t>;
+using sizes = std::vector<std::size_t>;
+
+dataset three_pictures() { return {byte_features{{1, 2, 1}, {10, 11, 20, 21, 30, 31}}, {0, 1, 0}, 2}; }
+
+dataset three_sparse_rows() {
+  return {sparse_features{5, {0, 2, 2, 3}, {1, 4, 0}, {1.0F, 2.0F, 3.0F}}, {1, 0, 1}, 2};
+}
+
+TEST(Dataset, KnowsItsSamples) {
+  const dataset d = three_pictures();
+  EXPECT_EQ(d.size(), 3U);
+  EXPECT_EQ(d.sample_dims(), (shape{1, 2, 1}));
+  EXPECT_EQ(d.classes(), 2U);
+  EXPECT_FALSE(d.is_sparse());
+  EXPECT_TRUE(three_sparse_rows().is_sparse());
+  EXPECT_EQ(three_sparse_rows().sample_dims(), (shape{5}));
+}
+
+TEST(Dataset, SlicesPictures) {
+  const dataset part = three_pictures().slice(1, 2);
+  EXPECT_EQ(part.size(), 2U);
+  EXPECT_EQ(std::get<byte_features>(part.features()).values, (std::vector<std::uint8_t>{20, 21, 30, 31}));
+  EXPECT_EQ(part.labels()[0], 1);
+}
+
+TEST(Dataset, SlicesSparseRowsWithTheWholeWidth) {
+  const dataset part = three_sparse_rows().slice(1, 2);
+  const auto& f = std::get<sparse_features>(part.features());
+  EXPECT_EQ(f.width, 5U);
+  EXPECT_EQ(f.offsets, (sizes{0, 0, 1}));
+  EXPECT_EQ(f.columns, (ints{0}));
+  EXPECT_EQ(f.values, (std::vector<float>{3.0F}));
+}
+
+TEST(Dataset, CountsWholeWindowsOfTokens) {
+  const dataset d{token_windows{{0, 1, 2, 0, 1, 2, 0}, 2, 2}, {}, 3};
+  EXPECT_EQ(d.size(), 3U);
+  EXPECT_TRUE(d.is_tokens());
+  EXPECT_EQ(std::get<token_windows>(d.slice(1, 1).features()).tokens, (ints{2, 0, 1}));
+  EXPECT_EQ((dataset{token_windows{{0, 1}, 2, 2}, {}, 3}).size(), 0U);
+}
+
+TEST(Dataset, RefusesPartsThatDoNotFit) {
+  EXPECT_THROW((dataset{byte_features{{2}, {1, 2, 3}}, {0}, 1}), std::invalid_argument);
+  EXPECT_THROW((dataset{byte_features{{2}, {1, 2}}, {0, 0}, 1}), std::invalid_argument);
+  EXPECT_THROW((dataset{byte_features{{2}, {1, 2}}, {1}, 1}), std::invalid_argument);
+  EXPECT_THROW((dataset{sparse_features{2, {0, 1}, {2}, {1.0F}}, {0}, 1}), std::invalid_argument);
+  EXPECT_THROW((dataset{sparse_features{2, {0, 2}, {1}, {1.0F}}, {0}, 1}), std::invalid_argument);
+  EXPECT_THROW((dataset{token_windows{{0, 3}, 1, 1}, {}, 3}), std::invalid_argument);
+  EXPECT_THROW(three_pictures().slice(2, 2), std::out_of_range);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,137 @@
+#include <mailgrad/data/files.hpp>
+
+#include "scratch_files.hpp"
+
+#include <gmock/gmock.h>
+
+namespace mailgrad {
+namespace {
+
+using testing::HasSubstr;
+
+data_files find(const scratch_folder& folder, const std::string& name = "",
+                const file_options& options = {}) {
+  return find_files((folder.path() / name).string(), options);
+}
+
+void write_quartet(const scratch_folder& folder, const std::string& suffix) {
+  for (const char* part : {"train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"})
+    folder.write(part + std::string("-ubyte") + suffix, "");
+}
+
+TEST(Files, AreAnIdxQuartetPlainOrPacked) {
+  for (const char* suffix : {"", ".gz"}) {
+    const scratch_folder folder;
+    write_quartet(folder, suffix);
+    const data_files files = find(folder);
+    EXPECT_EQ(files.format, file_format::idx);
+    EXPECT_EQ(files.train.front().filename(), "train-images-idx3-ubyte" + std::string(suffix));
+    EXPECT_EQ(files.train_labels.filename(), "train-labels-idx1-ubyte" + std::string(suffix));
+    EXPECT_EQ(files.test.filename(), "t10k-images-idx3-ubyte" + std::string(suffix));
+    EXPECT_EQ(files.test_labels.filename(), "t10k-labels-idx1-ubyte" + std::string(suffix));
+    EXPECT_EQ(files.name, folder.path().filename());
+    EXPECT_EQ(
+        find(folder, "t10k-images-idx3-ubyte" + std::string(suffix), {.format = file_format::idx}).train,
+        files.train);
+  }
+}
+
+TEST(Files, AreCifarRecords) {
+  const scratch_folder folder;
+  folder.write("train.bin.gz", "");
+  folder.write("test.bin", "");
+  folder.write("labels.txt", "a\n");
+  folder.write("train-index.txt.gz", "");
+  const data_files files = find(folder);
+  EXPECT_EQ(files.format, file_format::cifar);
+  EXPECT_EQ(files.train.front().filename(), "train.bin.gz");
+  EXPECT_EQ(files.test.filename(), "test.bin");
+  EXPECT_EQ(files.class_names.filename(), "labels.txt");
+}
+
+TEST(Files, AreCifarRecordsInSeveralFiles) {
+  const scratch_folder folder;
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "test_batch.bin", "batches.meta.txt"})
+    folder.write(name, "");
+  const data_files files = find(folder);
+  EXPECT_EQ(files.train.size(), 2U);
+  EXPECT_EQ(files.test.filename(), "test_batch.bin");
+  EXPECT_EQ(files.class_names.filename(), "batches.meta.txt");
+}
+
+struct pair_case {
+  const char* train;
+  const char* test;
+  file_format format;
+};
+
+class FilePair : public testing::TestWithParam<pair_case> {};
+
+TEST_P(FilePair, IsFoundInItsFolderAndByItsTrainingFile) {
+  const scratch_folder folder;
+  folder.write("README", "");
+  folder.write(GetParam().train, "1 1:1\n");
+  folder.write(GetParam().test, "1 1:1\n");
+  for (const char* name : {"", GetParam().train}) {
+    const data_files files = find(folder, name);
+    EXPECT_EQ(files.format, GetParam().format);
+    EXPECT_EQ(files.train.front().filename(), GetParam().train);
+    EXPECT_EQ(files.test.filename(), GetParam().test);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, FilePair,
+                         testing::Values(pair_case{"a9a", "a9a.t", file_format::libsvm},
+                                         pair_case{"x.gz", "x.t.gz", file_format::libsvm},
+                                         pair_case{"m.txt.train", "m.txt.test", file_format::libsvm},
+                                         pair_case{"o.tra", "o.tes", file_format::csv},
+                                         pair_case{"train.csv", "test.csv.gz", file_format::csv}));
+
+TEST(Files, AreASingleOneToBeCut) {
+  const scratch_folder folder;
+  folder.write("letter.names", "");
+  folder.write("letter.data", "");
+  EXPECT_EQ(find(folder).format, file_format::csv);
+  EXPECT_TRUE(find(folder).test.empty());
+  EXPECT_EQ(find(folder, "letter.data").name, "letter.data");
+}
+
+TEST(Files, LeaveTheirPartnerAsideWhereAFractionIsAsked) {
+  const scratch_folder folder;
+  folder.write("a", "1 1:1\n");
+  folder.write("a.t", "1 1:1\n");
+  EXPECT_TRUE(find(folder, "a", {.train_fraction = 0.5}).test.empty());
+}
+
+TEST(Files, AreSearchedByName) {
+  const scratch_folder folder;
+  write_quartet(folder, "");
+  const data_files files =
+      find_files(folder.path().filename().string(), {.search = {folder.path().parent_path()}});
+  EXPECT_EQ(files.format, file_format::idx);
+  EXPECT_EQ(files.name, folder.path().filename());
+}
+
+TEST(Files, SayWhereANameWasLookedUp) {
+  EXPECT_EQ(complaint([] {
+              find_files("fashion-minst", {.search = {"/a", "/b"}});
+            }),
+            "'fashion-minst': expected a data set, found no such file or folder; looked for that name in /a, "
+            "/b, too");
+}
+
+TEST(Files, SayWhatWasLookedForInAFolder) {
+  const scratch_folder folder;
+  folder.write("movies.dat", "");
+  EXPECT_THAT(complaint([&] { find(folder); }), HasSubstr("train.bin and test.bin"));
+}
+
+TEST(Files, SayThatThereAreSeveralSets) {
+  const scratch_folder folder;
+  folder.write("a.csv", "");
+  folder.write("b.csv", "");
+  EXPECT_THAT(complaint([&] { find(folder); }), HasSubstr("found 'a.csv' and 'b.csv'; name the file"));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,155 @@
+#include <mailgrad/data/open.hpp>
+
+#include "scratch_files.hpp"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+namespace mailgrad {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class OpenData : public testing::Test {
+protected:
+  data_split open(const std::string& name = "", const open_options& options = {}) const {
+    return open_data((folder.path() / name).string(), options);
+  }
+  std::string open_complaint(const std::string& name = "", const open_options& options = {}) const {
+    return complaint([&] { open(name, options); });
+  }
+  void write_idx(const std::string& train_labels, const std::string& test_labels) const {
+    folder.write("train-images-idx3-ubyte", idx_images(3, 1, 2, "abcdef"));
+    folder.write("train-labels-idx1-ubyte", idx_labels(3, train_labels));
+    folder.write("t10k-images-idx3-ubyte.gz", gzipped(idx_images(2, 1, 2, "ABCD")));
+    folder.write("t10k-labels-idx1-ubyte.gz", gzipped(idx_labels(2, test_labels)));
+  }
+
+  scratch_folder folder;
+};
+
+const std::vector<float>& floats_of(const dataset& d) {
+  return std::get<float_features>(d.features()).values;
+}
+
+TEST_F(OpenData, ReadsAnIdxQuartet) {
+  write_idx({"\0\1\2", 3}, {"\2\1", 2});
+  const data_split split = open();
+  EXPECT_EQ(split.train.size(), 3U);
+  EXPECT_EQ(split.test.size(), 2U);
+  EXPECT_EQ(split.test.classes(), 3U);
+  EXPECT_EQ(split.name, folder.path().filename());
+}
+
+TEST_F(OpenData, RefusesATestLabelThatTrainingDoesNotKnow) {
+  write_idx({"\0\1\2", 3}, {"\2\3", 2});
+  EXPECT_EQ(open_complaint(), "t10k-labels-idx1-ubyte.gz: offset 9: expected a label from 0 to 2, found 3");
+}
+
+TEST_F(OpenData, RefusesTestImagesOfAnotherSize) {
+  write_idx({"\0\1\2", 3}, {"\2\1", 2});
+  folder.write("t10k-images-idx3-ubyte.gz", gzipped(idx_images(2, 2, 1, "ABCD")));
+  EXPECT_EQ(open_complaint(), "t10k-images-idx3-ubyte.gz: offset 8: expected images of 1x2x1, as "
+                              "train-images-idx3-ubyte has, found 2x1x1");
+}
+
+TEST_F(OpenData, ReadsCifarRecordsWithTheirNames) {
+  folder.write("train.bin", std::string("\0rgb\1RGB", 8));
+  folder.write("test.bin", std::string("\1xyz", 4));
+  folder.write("labels.txt", "apple\ncherry\ntomato\n");
+  const data_split split = open("", {.record_dims = {1, 1, 3}});
+  EXPECT_EQ(split.train.size(), 2U);
+  EXPECT_EQ(split.train.classes(), 3U);
+  EXPECT_THAT(split.class_names, ElementsAre("apple", "cherry", "tomato"));
+}
+
+TEST_F(OpenData, JoinsCifarRecordsOfSeveralFiles) {
+  folder.write("data_batch_1.bin", std::string("\0rgb", 4));
+  folder.write("data_batch_2.bin", std::string("\1RGB", 4));
+  folder.write("test_batch.bin", std::string("\1xyz", 4));
+  const data_split split = open("", {.record_dims = {1, 1, 3}});
+  EXPECT_EQ(split.train.size(), 2U);
+  EXPECT_EQ(split.train.classes(), 2U);
+}
+
+TEST_F(OpenData, SaysInWhichOfSeveralFilesALabelIsOutOfRange) {
+  folder.write("data_batch_1.bin", std::string("\0rgb", 4));
+  folder.write("data_batch_2.bin", std::string("\0RGB\x09xyz", 8));
+  folder.write("test_batch.bin", std::string("\1xyz", 4));
+  EXPECT_EQ(open_complaint("", {.record_dims = {1, 1, 3}}),
+            "data_batch_2.bin: offset 4: expected a label from 0 to 0, found 9");
+}
+
+TEST_F(OpenData, DividesByTheLargestTrainingNumber) {
+  folder.write("x.tra", "0,-4,1\n2,1,0\n");
+  folder.write("x.tes", "8,4,1\n");
+  EXPECT_THAT(floats_of(open().train), ElementsAre(0, -1, 0.5F, 0.25F));
+  EXPECT_THAT(floats_of(open().test), ElementsAre(2, 1));
+  EXPECT_THAT(floats_of(open("", {.scale = feature_scale::column_maximum}).train),
+              ElementsAre(0, -1, 1, 0.25F));
+  EXPECT_THAT(floats_of(open("", {.scale = feature_scale::none}).test), ElementsAre(8, 4));
+}
+
+TEST_F(OpenData, CutsAFileThatBringsNoTestSet) {
+  folder.write("x.data", "A,1\nB,2\nA,3\nB,4\nC,50\n");
+  const data_split split = open();
+  EXPECT_EQ(split.train.size(), 4U);
+  EXPECT_EQ(split.test.size(), 1U);
+  EXPECT_EQ(split.train.classes(), 3U);
+  EXPECT_THAT(split.class_names, ElementsAre("A", "B", "C"));
+  EXPECT_THAT(floats_of(split.train),
+              ElementsAre(0.25F, 0.5F, 0.75F, 1)); // the test row's 50 is not looked at
+  open_options half;
+  half.files.train_fraction = 0.4;
+  EXPECT_EQ(open("x.data", half).train.size(), 2U);
+}
+
+TEST_F(OpenData, RefusesToCutASingleRow) {
+  folder.write("x.data", "A,1\n");
+  EXPECT_EQ(open_complaint(), "x.data: expected two rows or more to cut off a test set, found 1");
+}
+
+TEST_F(OpenData, TakesTheWidthOfASparseSetFromItsTrainingFile) {
+  folder.write("x", "1 7:1\n0 1:1\n");
+  folder.write("x.t", "1 2:1\n");
+  EXPECT_EQ(open().test.sample_dims(), (shape{7}));
+  EXPECT_EQ(open("", {.features = 9}).test.sample_dims(), (shape{9}));
+  folder.write("x.t", "1 8:1\n");
+  EXPECT_EQ(open_complaint(), "x.t: line 1: expected an index from 1 to 7, found '8'");
+}
+
+TEST_F(OpenData, CutsATextIntoWindows) {
+  folder.write("input.txt", std::string(90, 'a') + "bcdefghijk");
+  const data_split split = open("", {.window = 4});
+  EXPECT_TRUE(split.train.is_tokens());
+  EXPECT_EQ(split.train.size(), 22U);
+  EXPECT_EQ(split.test.size(), 2U);
+  EXPECT_EQ(split.train.classes(), 11U);
+  EXPECT_EQ(split.class_names.front(), "a");
+  EXPECT_EQ(open("", {.window = 4, .stride = 1}).test.size(), 6U);
+  EXPECT_EQ(open_complaint(), "input.txt: expected over 64 characters, the window, for training and for "
+                              "testing, found 90 and 10");
+}
+
+TEST_F(OpenData, ReadsASingleFileByTheFormatItIsTold) {
+  folder.write("odd", "1 2 3");
+  EXPECT_TRUE(open("odd", {.files = {.format = file_format::text, .train_fraction = 0.5}, .window = 1})
+                  .train.is_tokens());
+}
+
+TEST_F(OpenData, SaysThatAFormatIsUnknown) {
+  folder.write("odd", std::string("\1\2\0", 3));
+  EXPECT_THAT(open_complaint("odd"), HasSubstr("expected IDX, CIFAR (*.bin), CSV, libsvm or UTF-8 text"));
+}
+
+TEST_F(OpenData, RefusesSenselessOptions) {
+  open_options options;
+  options.files.train_fraction = 1.0;
+  EXPECT_THROW(open("x", options), std::invalid_argument);
+  EXPECT_THROW(open("x", {.window = 0}), std::invalid_argument);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,172 @@
+#include <mailgrad/data/batch.hpp>
+#include <mailgrad/data/open.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+namespace mailgrad {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Folder of the real data sets; empty where they are not at hand.
+fs::path real_data() {
+  if (const char* folder = std::getenv("MAILGRAD_DATA")) return folder;
+#ifdef MAILGRAD_DATA
+  return MAILGRAD_DATA;
+#else
+  return {};
+#endif
+}
+
+#define NEEDS_REAL_DATA(name)                                                                                \
+  if (!fs::exists(real_data() / (name))) GTEST_SKIP() << "no real data set " << (name)
+
+data_split open_real(const char* name, const open_options& options = {}) {
+  return open_data((real_data() / name).string(), options);
+}
+
+std::size_t count_label(const dataset& d, std::int32_t label) {
+  return static_cast<std::size_t>(std::ranges::count(d.labels(), label));
+}
+
+/// Test accuracy of the class whose mean picture is nearest.
+double nearest_mean_accuracy(const data_split& split) {
+  const auto& train = std::get<byte_features>(split.train.features());
+  const auto& test = std::get<byte_features>(split.test.features());
+  const std::size_t n = train.dims.size();
+  const std::size_t classes = split.train.classes();
+  std::vector<float> means(classes * n);
+  for (std::size_t i = 0; i < split.train.size(); ++i) {
+    const auto label = static_cast<std::size_t>(split.train.labels()[i]);
+    for (std::size_t j = 0; j < n; ++j) means[label * n + j] += train.values[i * n + j];
+  }
+  for (std::size_t c = 0; c < classes; ++c) {
+    const auto count = static_cast<float>(count_label(split.train, static_cast<std::int32_t>(c)));
+    for (std::size_t j = 0; j < n; ++j) means[c * n + j] /= count;
+  }
+  std::size_t right = 0;
+  std::vector<float> distances(classes);
+  for (std::size_t i = 0; i < split.test.size(); ++i) {
+    for (std::size_t c = 0; c < classes; ++c) {
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::size_t j = 0; j < n; ++j) {
+        const float difference = static_cast<float>(test.values[i * n + j]) - means[c * n + j];
+        sum += difference * difference;
+      }
+      distances[c] = sum;
+    }
+    right += std::ranges::min_element(distances) - distances.begin() == split.test.labels()[i];
+  }
+  return static_cast<double>(right) / static_cast<double>(split.test.size());
+}
+
+TEST(RealData, OfMnist) {
+  NEEDS_REAL_DATA("mnist");
+  const data_split split = open_real("mnist");
+  EXPECT_EQ(split.name, "mnist");
+  EXPECT_EQ(split.train.size(), 60'000U);
+  EXPECT_EQ(split.test.size(), 10'000U);
+  EXPECT_EQ(split.train.classes(), 10U);
+  EXPECT_EQ(split.train.sample_dims(), (shape{28, 28, 1}));
+  EXPECT_LT(split.train.bytes(), 47'500'000U);
+  EXPECT_NEAR(nearest_mean_accuracy(split), 0.820, 0.0006);
+}
+
+TEST(RealData, OfFashionMnistByItsName) {
+  if (!fs::exists("/usr/share/datasets/fashion-mnist"))
+    GTEST_SKIP() << "Debian's package dataset-fashion-mnist is not installed";
+  const data_split split = open_data("fashion-mnist");
+  EXPECT_EQ(split.name, "fashion-mnist");
+  EXPECT_EQ(split.train.size(), 60'000U);
+  EXPECT_EQ(split.test.size(), 10'000U);
+  EXPECT_NEAR(nearest_mean_accuracy(split), 0.677, 0.0006);
+}
+
+TEST(RealData, OfFruits) {
+  NEEDS_REAL_DATA("fruits32");
+  const data_split split = open_real("fruits32");
+  EXPECT_EQ(split.train.size(), 3'600U);
+  EXPECT_EQ(split.test.size(), 900U);
+  EXPECT_EQ(split.train.sample_dims(), (shape{32, 32, 3}));
+  EXPECT_EQ(split.class_names, (std::vector<std::string>{"Apple", "Cherry", "Tomato"}));
+  for (std::int32_t label : {0, 1, 2}) EXPECT_EQ(count_label(split.train, label), 1'200U);
+}
+
+TEST(RealData, OfTinyShakespeare) {
+  NEEDS_REAL_DATA("tinyshakespeare");
+  const data_split split = open_real("tinyshakespeare");
+  EXPECT_EQ(split.class_names.size(), 65U);
+  EXPECT_EQ(std::get<token_windows>(split.train.features()).tokens.size() +
+                std::get<token_windows>(split.test.features()).tokens.size(),
+            1'115'394U);
+}
+
+TEST(RealData, OfA9a) {
+  NEEDS_REAL_DATA("a9a");
+  const data_split split = open_real("a9a");
+  EXPECT_EQ(split.train.size(), 32'561U);
+  EXPECT_EQ(split.test.size(), 16'281U);
+  EXPECT_EQ(count_label(split.train, 1), 7'841U);
+  EXPECT_EQ(count_label(split.test, 1), 3'846U);
+  EXPECT_EQ(split.train.sample_dims(), (shape{123}));
+  EXPECT_EQ(split.test.sample_dims(), (shape{123}));
+  const auto entries = static_cast<double>(std::get<sparse_features>(split.train.features()).values.size());
+  EXPECT_NEAR(entries / 32'561, 13.9, 0.05);
+  EXPECT_EQ(split.class_names, (std::vector<std::string>{"-1", "1"}));
+}
+
+TEST(RealData, OfAgaricus) {
+  NEEDS_REAL_DATA("agaricus");
+  const data_split split = open_real("agaricus");
+  EXPECT_EQ(split.train.size(), 6'513U);
+  EXPECT_EQ(split.test.size(), 1'611U);
+  EXPECT_EQ(count_label(split.train, 1), 3'140U);
+  EXPECT_EQ(count_label(split.test, 1), 776U);
+  EXPECT_EQ(split.train.sample_dims(), (shape{126}));
+}
+
+TEST(RealData, OfFarmAds) {
+  NEEDS_REAL_DATA("farm-ads");
+  const data_split split = open_real("farm-ads");
+  EXPECT_EQ(split.train.size(), 3'314U);
+  EXPECT_EQ(split.test.size(), 829U);
+  EXPECT_EQ(split.train.sample_dims(), (shape{54'877}));
+  EXPECT_EQ(count_label(split.train, 1) + count_label(split.test, 1), 2'210U);
+  EXPECT_EQ(std::max(max_nonzeros(split.train, 1), max_nonzeros(split.test, 1)), 2'300U);
+}
+
+TEST(RealData, OfLetter) {
+  NEEDS_REAL_DATA("letter");
+  const data_split split = open_real("letter");
+  EXPECT_EQ(split.train.size(), 16'000U);
+  EXPECT_EQ(split.test.size(), 4'000U);
+  EXPECT_EQ(split.train.sample_dims(), (shape{16}));
+  EXPECT_EQ(split.class_names.size(), 26U);
+  EXPECT_EQ(split.class_names.back(), "Z");
+  EXPECT_EQ(split.train.labels()[0], 'T' - 'A');
+  const auto& values = std::get<float_features>(split.train.features()).values;
+  EXPECT_FLOAT_EQ(values[0], 2.0F / 15);
+  EXPECT_FLOAT_EQ(std::ranges::max(values), 1.0F);
+}
+
+TEST(RealData, OfOptdigits) {
+  NEEDS_REAL_DATA("optdigits");
+  const data_split split = open_real("optdigits");
+  EXPECT_EQ(split.train.size(), 3'823U);
+  EXPECT_EQ(split.test.size(), 1'797U);
+  EXPECT_EQ(split.train.sample_dims(), (shape{64}));
+  EXPECT_EQ(split.train.classes(), 10U);
+}
+
+TEST(RealData, OfMovieRatingsIsOfNoKnownLayout) {
+  NEEDS_REAL_DATA("movietweetings-100k");
+  EXPECT_THROW(open_real("movietweetings-100k"), std::system_error);
+}
+
+} // namespace
+} // namespace mailgrad
