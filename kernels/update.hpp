@@ -44,10 +44,10 @@ struct row_update {
 
 /// Applies `rule` in place to the listed rows, one after the other, and touches no other row.
 ///
-/// A row that is listed twice is updated twice, which is a sum only where the rule is linear (SGD, no
-/// penalty). Shapes  weights and each pointer of `state`: float32[table rows, width]. Errors  shape_error if
-/// sizes or the number of states differ, or a row lies outside the table; device_error
-///         for a stream of a GPU: rows are updated on the host only.
+/// A row that is listed twice is updated twice, which is a sum only for SGD without a penalty.
+/// Shapes  weights and each pointer of `state`: float32[table rows, width].
+/// Errors  shape_error if sizes or the number of states differ, or a row lies outside the table; nothing has
+///         changed then. device_error for a stream of a GPU: rows are updated on the host only.
 /// Threads one caller at a time for one table and its state.
 void update_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
                  const row_update& work, std::span<float* const> state);

@@ -5,6 +5,7 @@
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <stdexcept>
@@ -70,7 +71,7 @@ public:
         names_(std::visit([](const auto& rule) { return state_names(rule); }, options.rule)) {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       states_[i] = block(size * sizeof(float));
-      for (float& x : states_[i].as<float>()) x = first_state(options);
+      if (first_state(options) != 0) std::ranges::fill(states_[i].as<float>(), first_state(options));
     }
   }
 

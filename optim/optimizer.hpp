@@ -17,14 +17,12 @@ namespace mailgrad {
 struct dense_update {
   std::span<const float> weights; ///< version t
   std::span<float> updated;       ///< version t+1: the memory of `weights` itself, or memory apart
-  std::span<const scaled_gradient>
-      gradients;          ///< each float32[weights.size()]; none at all is a zero gradient
-  std::uint64_t step = 1; ///< counts from 1
-  std::size_t first = 0;  ///< where the range starts in the shard, in floats
+  std::span<const scaled_gradient> gradients; ///< each float32[weights.size()]; none: a gradient of zero
+  std::uint64_t step = 1;                     ///< counts from 1
+  std::size_t first = 0;                      ///< where the range starts in the shard, in floats
 };
 
-/// One update of the rows that a sparse gradient touches: an embedding table, the weights of a sparse
-/// softmax.
+/// One update of the rows that a sparse gradient touches, as in an embedding table.
 struct sparse_update {
   std::span<float> weights; ///< float32[row_end - row_begin, width]; row r lies at (r - row_begin) * width
   std::size_t width = 0;    ///< floats in a row
@@ -47,9 +45,9 @@ struct optimizer_state {
 ///
 /// Sparse updates are lazy, as in torch.optim.SparseAdam: only touched rows decay, in weight and in state,
 /// and the step of a bias correction is the shard's, not the row's. Plain SGD adds each row as it comes; a
-/// rule with state, or with a penalty on the weights, sums repeated rows first and updates each once. Errors
-/// shape_error if sizes disagree or the range leaves the shard, std::invalid_argument for step 0; nothing
-///         has changed then. device_error for the stream of a GPU: the state lies in host memory.
+/// rule with state, or with a penalty on the weights, sums repeated rows first and updates each once.
+/// Errors  shape_error if sizes disagree or the range leaves the shard, std::invalid_argument for step 0;
+///         nothing has changed then. device_error for the stream of a GPU: the state lies in host memory.
 ///         std::bad_alloc where update_rows() meets a longer list or a taller table than ever before; after
 ///         that neither function allocates.
 /// Threads one caller at a time.

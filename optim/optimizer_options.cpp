@@ -109,6 +109,7 @@ void require_valid(const optimizer_options& options) {
   require_small(base_weight_decay(options), "weight decay");
   require_small(options.clip_norm, "clip norm");
   std::visit([](const auto& rule) { require_valid_rule(rule); }, options.rule);
+  require_valid(options.schedule);
 }
 
 } // namespace mailgrad

@@ -16,8 +16,9 @@ struct row_list {
 
 /// Picks a shard's rows out of a sparse gradient, and sums those that come more than once.
 ///
-/// Both lists are valid until the next call. In the order in which rows first come, so the same gradient
-/// gives the same bits. Errors  shape_error if there are too few values, or the weights do not hold the rows.
+/// Rows stay in the order in which they first come, so the same gradient gives the same bits.
+/// Errors  shape_error if there are too few values, or the weights do not hold the rows.
+/// Threads one caller at a time; a list is valid until the next call.
 class row_sum {
 public:
   /// Every row of the shard, repeats and all.

@@ -47,21 +47,37 @@ step_schedule read_step(settings& text) {
   step_schedule s;
   text.take("every", s.every);
   text.take("factor", s.factor, 0, any);
-  if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1");
   return s;
 }
 
-cosine_schedule read_cosine(settings& text, std::uint64_t warmup) {
+cosine_schedule read_cosine(settings& text) {
   cosine_schedule s;
   text.take("total", s.total);
   text.take("final", s.final, 0, any);
-  if (s.total <= warmup)
-    throw std::invalid_argument("schedule 'cosine': total must be more than the warm-up of " +
-                                std::to_string(warmup) + " steps, not " + std::to_string(s.total));
   return s;
 }
 
+void require_valid(const constant_schedule&, std::uint64_t) {}
+
+void require_valid(const step_schedule& s, std::uint64_t) {
+  if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1, not 0");
+  if (!(s.factor >= 0 && s.factor < any))
+    throw std::invalid_argument("schedule 'step': factor must be at least 0, not " + number(s.factor));
+}
+
+void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
+  if (s.total <= warmup)
+    throw std::invalid_argument("schedule 'cosine': total must be more than the " + std::to_string(warmup) +
+                                " steps of the warm-up, not " + std::to_string(s.total));
+  if (!(s.final >= 0 && s.final < any))
+    throw std::invalid_argument("schedule 'cosine': final must be at least 0, not " + number(s.final));
+}
+
 } // namespace
+
+void require_valid(const learning_rate_schedule& schedule) {
+  std::visit([&](const auto& s) { require_valid(s, schedule.warmup); }, schedule.shape);
+}
 
 double learning_rate(const learning_rate_schedule& schedule, double base, std::uint64_t step) {
   if (step <= schedule.warmup) return base * static_cast<double>(step) / static_cast<double>(schedule.warmup);
@@ -77,11 +93,12 @@ learning_rate_schedule parse_schedule(std::string_view text) {
   if (words.name() == "step")
     schedule.shape = read_step(words);
   else if (words.name() == "cosine")
-    schedule.shape = read_cosine(words, schedule.warmup);
+    schedule.shape = read_cosine(words);
   else if (words.name() != "constant")
     throw std::invalid_argument("schedule '" + std::string(words.name()) + "' is unknown; did you mean '" +
                                 std::string(nearest_name(words.name(), names)) + "'?");
   words.require_nothing_left();
+  require_valid(schedule);
   return schedule;
 }
 

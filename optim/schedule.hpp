@@ -12,7 +12,7 @@ struct constant_schedule {};
 
 /// The learning rate is multiplied by `factor` after every `every` steps: factor^floor(t / every).
 struct step_schedule {
-  std::uint64_t every = 1000; ///< steps
+  std::uint64_t every = 1000; ///< steps; at least 1
   double factor = 0.1;
 };
 
@@ -27,15 +27,17 @@ struct cosine_schedule {
 
 /// How the learning rate moves: a warm-up, then a shape whose t counts from 0 at the end of the warm-up.
 ///
-/// Source  warm-up: Goyal et al., "Accurate, large minibatch SGD", 2017, section 2.2, arXiv:1706.02677:
-/// linear,
-///         step k of W takes k / W of the base learning rate.
+/// Source  warm-up: Goyal et al., "Accurate, large minibatch SGD", 2017, section 2.2, arXiv:1706.02677. It is
+///         linear: step k of W takes k / W of the base learning rate.
 struct learning_rate_schedule {
   std::variant<constant_schedule, step_schedule, cosine_schedule> shape;
   std::uint64_t warmup = 0; ///< steps
 };
 
-/// The learning rate of step `step`, which counts from 1.
+/// Errors  std::invalid_argument, in one line, for numbers outside of what their comments say.
+void require_valid(const learning_rate_schedule& schedule);
+
+/// The learning rate of step `step`, which counts from 1, by a valid schedule.
 double learning_rate(const learning_rate_schedule& schedule, double base, std::uint64_t step);
 
 /// Reads "constant", "step:every=500,factor=0.1" or "cosine:total=1000,final=0.01"; each takes "warmup=100".

@@ -2,7 +2,9 @@
 
 #include <mailgrad/tensor/nearest_name.hpp>
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <stdexcept>
 #include <system_error>
@@ -21,7 +23,10 @@ std::string quoted(std::string_view text) { return '\'' + std::string(text) + '\
 
 std::string range(double low, double high) {
   char text[64];
-  std::snprintf(text, sizeof text, "at least %g and less than %g", low, high);
+  if (std::isinf(high))
+    std::snprintf(text, sizeof text, "at least %g", low);
+  else
+    std::snprintf(text, sizeof text, "at least %g and less than %g", low, high);
   return text;
 }
 
@@ -35,7 +40,9 @@ settings::settings(std::string_view what, std::string_view text)
     const std::string_view part = rest.substr(0, rest.find(','));
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) fail(quoted(part) + " is no setting; write key=value");
-    all_.push_back({part.substr(0, equals), part.substr(equals + 1)});
+    const std::string_view key = part.substr(0, equals);
+    if (std::ranges::find(all_, key, &setting::key) != all_.end()) fail(quoted(key) + " comes twice");
+    all_.push_back({key, part.substr(equals + 1)});
     rest.remove_prefix(std::min(rest.size(), part.size() + 1));
   }
 }

@@ -7,12 +7,11 @@
 
 namespace mailgrad {
 
-/// "name:key=value,key=value", as options of the command line have it: a name and its settings, each taken by
-/// its key, none left over.
+/// "name:key=value,key=value", as an option of the command line has it: each setting is taken by its key.
 ///
-/// Errors  std::invalid_argument in one line that names `what` is being read, the key, the value and its
-/// range, or the
-///         nearest right name.
+/// Errors  std::invalid_argument in one line that says what was being read and names the key, the value and
+///         its range, or the nearest right key.
+/// Threads one caller at a time; the text must outlive it.
 class settings {
 public:
   settings(std::string_view what, std::string_view text);

@@ -9,9 +9,8 @@ namespace mailgrad {
 
 /// Adagrad, diagonal form.
 ///
-/// Source  Duchi, Hazan & Singer, "Adaptive subgradient methods", JMLR 12, 2011, section 1.2. Differs:
-/// epsilon
-///         is added to the root, as in PyTorch, where the paper adds delta to the matrix.
+/// Source  Duchi, Hazan & Singer, "Adaptive subgradient methods", JMLR 12, 2011, section 1.2. Differs: adds
+///         epsilon to the root, as PyTorch does, where the paper adds delta to the matrix.
 struct adagrad_update {
   static constexpr std::size_t states = 1;
 

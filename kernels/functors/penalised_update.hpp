@@ -9,8 +9,7 @@ namespace mailgrad {
 /// The two ways to draw weights towards zero, both from the weight before the update.
 ///
 /// Source  Loshchilov & Hutter, "Decoupled weight decay regularization", ICLR 2019, arXiv:1711.05101.
-///         Differs: decays by learning_rate * weight_decay, as PyTorch does, where the paper has eta *
-///         lambda.
+///         Differs: decays by learning_rate * weight_decay, as PyTorch does; the paper has eta * lambda.
 struct weight_penalty {
   float l2 = 0;    ///< in the loss: the gradient becomes g + l2 * w
   float decay = 0; ///< decoupled: learning_rate * weight_decay of this step; the weight loses decay * w
