@@ -56,7 +56,7 @@ void label_map::settle(std::vector<std::int32_t>& labels) {
 }
 
 std::string label_map::expected() const {
-  if (names_.empty() || (open_ && names_.size() < most())) return "a whole number or a word as label";
+  if (names_.empty() || (open_ && names_.size() < most())) return "a label that is a whole number or a word";
   std::string text = "one of the " + std::to_string(names_.size()) + " labels";
   const std::size_t shown = std::min<std::size_t>(names_.size(), 4);
   for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? " " : ", ") + in_quotes(names_[i]);

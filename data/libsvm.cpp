@@ -53,7 +53,8 @@ private:
 
 void libsvm_parser::add(std::string_view line) {
   const std::string_view word = next_word(line);
-  const auto label = parse_number(word) ? labels_.find(word) : std::nullopt;
+  if (!parse_number(word)) fail("expected a whole number as label, found " + in_quotes(word));
+  const auto label = labels_.find(word);
   if (!label) fail("expected " + labels_.expected() + ", found " + in_quotes(word));
   std::size_t previous = 0;
   for (auto entry = next_word(line); !entry.empty(); entry = next_word(line)) add_entry(entry, previous);

@@ -1,5 +1,7 @@
 #include <mailgrad/data/batch.hpp>
 
+#include "allocations.hpp"
+
 #include <gmock/gmock.h>
 
 #include <stdexcept>
@@ -82,6 +84,18 @@ TEST(Batch, KeepsItsMemoryAndItsRoom) {
   const auto* features = dense.features.data();
   fill_batch(rows_of_bytes(), ids{2, 1}, dense);
   EXPECT_EQ(dense.features.data(), features);
+}
+
+TEST(Batch, AllocatesNothingOnceShaped) {
+  const ids samples{2, 0};
+  const std::vector<dataset> sets{rows_of_bytes(), sparse_rows(), {token_windows{{0, 1, 2, 1}, 1, 1}, {}, 3}};
+  for (const dataset& d : sets) {
+    batch b;
+    fill_batch(d, samples, b);
+    const std::size_t before = allocations();
+    fill_batch(d, samples, b);
+    EXPECT_EQ(allocations(), before);
+  }
 }
 
 TEST(Batch, RefusesASampleThatIsNotThere) {

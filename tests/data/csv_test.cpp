@@ -86,8 +86,8 @@ TEST(Csv, RefusesAnotherNumberOfColumns) {
 
 TEST(Csv, RefusesLabelsThatAreNone) {
   EXPECT_EQ(csv_complaint("1,2,0.5\n"),
-            "x.csv: line 1: expected a whole number or a word as label, found '0.5'");
-  EXPECT_THAT(csv_complaint("1,2,0\n1,2,nan\n"), HasSubstr("line 2: expected a whole number or a word"));
+            "x.csv: line 1: expected a label that is a whole number or a word, found '0.5'");
+  EXPECT_THAT(csv_complaint("1,2,0\n1,2,nan\n"), HasSubstr("line 2: expected a label that is"));
   EXPECT_THAT(csv_complaint("1,2,0\n1,2,\n"), HasSubstr("found ''"));
 }
 

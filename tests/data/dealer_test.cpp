@@ -1,5 +1,7 @@
 #include <mailgrad/data/dealer.hpp>
 
+#include "allocations.hpp"
+
 #include <gmock/gmock.h>
 
 #include <map>
@@ -186,6 +188,15 @@ TEST(Dealer, PutsEverySampleAnywhereAlike) {
   while (const auto got = d.next(0))
     sum += static_cast<double>(std::ranges::find(got->samples, 0U) - got->samples.begin());
   EXPECT_NEAR(sum / 2000, 4.0, 0.3);
+}
+
+TEST(Dealer, AllocatesNothingWhileItDeals) {
+  dealer d{{.samples = 100, .batch_size = 8, .epochs = 5, .mode = deal_mode::by_rank, .ranks = 3}};
+  const std::size_t before = allocations();
+  for (std::uint32_t i = 0; i < 40; ++i) d.next(i % 3);
+  d.leave(1);
+  for (std::uint32_t i = 0; i < 40; ++i) d.next(i % 3);
+  EXPECT_EQ(allocations(), before);
 }
 
 TEST(Dealer, RefusesSenselessOptions) {
