@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/no_cuda.hpp>
 
 #include <mailgrad/kernels/cuda/elementwise.hpp>
+#include <mailgrad/kernels/cuda/gemm.hpp>
 
 // Takes the place of the CUDA kernels in a build without them.
 namespace mailgrad::cuda {
@@ -13,6 +14,10 @@ void elementwise(const cuda_stream& s, const elementwise_chain&, std::span<const
 void broadcast(const cuda_stream& s, elementwise_function, const broadcast_plan&, const float*, const float*,
                float*) {
   require_host(s, "broadcast");
+}
+
+void gemm(const cuda_stream& s, const gemm_shape&, const float*, const float*, float*) {
+  require_host(s, "gemm");
 }
 
 } // namespace mailgrad::cuda

@@ -1,0 +1,145 @@
+#include <mailgrad/graph/operations/matmul.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+namespace {
+
+using enum operand_order;
+
+operand_order other(operand_order o) { return o == as_is ? transposed : as_is; }
+
+/// What the leading axes of the operands are.
+enum class leading : std::uint8_t {
+  batch,      ///< equal: one product for each
+  more_rows,  ///< of a alone: they join its rows
+  more_inner, ///< equal, and summed over: they join the inner axis of a transposed a and a plain b
+};
+
+class matmul_executable : public executable {
+public:
+  explicit matmul_executable(const gemm_shape& g) : g_(g) {}
+  std::size_t scratch_bytes() const noexcept override { return gemm_scratch_bytes(g_); }
+  void run(const stream& s, const call& c) override { gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch); }
+
+private:
+  gemm_shape g_;
+};
+
+class matmul_operation : public operation {
+public:
+  matmul_operation(const matmul_options& orders, leading axes) : orders_(orders), leading_(axes) {}
+
+  std::string_view name() const noexcept override { return "matmul"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override;
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override;
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<matmul_executable>(product_of(inputs[0].dims, inputs[1].dims));
+  }
+  std::string describe() const override;
+
+private:
+  gemm_shape product_of(const shape& a, const shape& b) const;
+
+  matmul_options orders_;
+  leading leading_;
+};
+
+/// The last two axes as rows and columns of what is multiplied, whatever lies in memory.
+struct matrix {
+  std::size_t rows, columns;
+};
+
+matrix matrix_of(const shape& s, operand_order order) {
+  const std::size_t rows = s[s.rank() - 2], columns = s.back();
+  return order == as_is ? matrix{rows, columns} : matrix{columns, rows};
+}
+
+std::size_t leading_size(const shape& s) {
+  std::size_t size = 1;
+  for (std::size_t axis = 0; axis + 2 < s.rank(); ++axis) size *= s[axis];
+  return size;
+}
+
+bool same_leading(const shape& a, const shape& b) {
+  return a.rank() == b.rank() && std::equal(a.begin(), a.end() - 2, b.begin());
+}
+
+gemm_shape matmul_operation::product_of(const shape& a, const shape& b) const {
+  const matrix left = matrix_of(a, orders_.a), right = matrix_of(b, orders_.b);
+  gemm_shape g{left.rows, right.columns, left.columns, orders_.a, orders_.b, 1};
+  const std::size_t count = leading_size(a);
+  if (leading_ == leading::batch) g.batch = count;
+  if (leading_ == leading::more_rows) g.m *= count;
+  if (leading_ == leading::more_inner) g.k *= count;
+  return g;
+}
+
+std::vector<value_type> matmul_operation::infer(std::span<const value_type> inputs) const {
+  const shape &a = inputs[0].dims, &b = inputs[1].dims;
+  for (const value_type& t : inputs) {
+    if (t.type != dtype::float32) throw shape_error("expected float32");
+    if (t.dims.rank() < 2)
+      throw shape_error("a matrix has rank 2 or more, not " + std::to_string(t.dims.rank()));
+  }
+  const matrix left = matrix_of(a, orders_.a), right = matrix_of(b, orders_.b);
+  if (left.columns != right.rows)
+    throw shape_error("inner extents " + std::to_string(left.columns) + " and " + std::to_string(right.rows) +
+                      " differ");
+  if (leading_ != leading::more_rows && !same_leading(a, b)) throw shape_error("the leading axes differ");
+
+  if (leading_ == leading::more_inner) return {{{left.rows, right.columns}, dtype::float32}};
+  shape result = a;
+  result[a.rank() - 2] = left.rows;
+  result[a.rank() - 1] = right.columns;
+  return {{result, dtype::float32}};
+}
+
+/// Source  Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008, section 2.2.2:
+///         dA = dC B^T, dB = A^T dC; an operand given transposed gets the transpose of that.
+std::vector<adjoint> matmul_operation::gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                                std::span<const std::optional<value>> dy) const {
+  const value &a = inputs[0], &b = inputs[1], &dc = *dy[0];
+  graph& model = a.owner();
+  const std::source_location where = model.of(outputs[0]).where;
+  const auto product = [&](const value& left, operand_order l, const value& right, operand_order r,
+                           leading axes) -> adjoint {
+    return model.apply_one(std::make_shared<matmul_operation>(matmul_options{l, r}, axes), {left, right},
+                           where);
+  };
+  if (leading_ == leading::more_inner)
+    return {product(b, as_is, dc, transposed, leading::more_rows),
+            product(a, as_is, dc, as_is, leading::more_rows)};
+
+  const adjoint da = orders_.a == as_is ? product(dc, as_is, b, other(orders_.b), leading_)
+                                        : product(b, orders_.b, dc, transposed, leading_);
+  if (leading_ == leading::more_rows)
+    return {da, orders_.b == as_is ? product(a, transposed, dc, as_is, leading::more_inner)
+                                   : product(dc, transposed, a, as_is, leading::more_inner)};
+  return {da, orders_.b == as_is ? product(a, other(orders_.a), dc, as_is, leading_)
+                                 : product(dc, transposed, a, orders_.a, leading_)};
+}
+
+std::string matmul_operation::describe() const {
+  if (orders_.a == as_is && orders_.b == as_is) return {};
+  if (orders_.a == transposed && orders_.b == transposed) return "a and b transposed";
+  return orders_.a == transposed ? "a transposed" : "b transposed";
+}
+
+} // namespace
+
+value matmul(const value& a, const value& b, std::source_location where) { return matmul(a, b, {}, where); }
+
+value matmul(const value& a, const value& b, const matmul_options& options, std::source_location where) {
+  const bool one_b = b.dims().rank() == 2 && options.a == as_is;
+  const auto op = std::make_shared<matmul_operation>(options, one_b ? leading::more_rows : leading::batch);
+  return a.owner().apply_one(op, {a, b}, where);
+}
+
+} // namespace mailgrad

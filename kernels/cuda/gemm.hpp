@@ -1,0 +1,10 @@
+#pragma once
+
+#include <mailgrad/kernels/gemm.hpp>
+
+namespace mailgrad::cuda {
+
+/// The CUDA half of kernels/gemm.hpp.
+void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c);
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mailgrad {
+
+/// How an operand of a product lies in memory.
+enum class operand_order : std::uint8_t { as_is, transposed };
+
+/// C = A B, `batch` times, each matrix row-major and without gaps, the matrices of a batch one after the
+/// other.
+///
+/// Shapes  A: m x k, stored k x m if transposed; B: k x n, stored n x k if transposed; C: m x n.
+struct gemm_shape {
+  std::size_t m = 0, n = 0, k = 0;
+  operand_order a = operand_order::as_is;
+  operand_order b = operand_order::as_is;
+  std::size_t batch = 1;
+};
+
+/// Bytes of scratch memory that gemm() needs on the host.
+std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
+
+/// Source  Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008,
+///         with the register tile of Van Zee & van de Geijn, "BLIS", ACM TOMS 41(3), 2015. Differs: A is read
+///         where it lies, as the matrices of a training step are small enough for that.
+/// Shapes  c: apart from a and b. scratch: gemm_scratch_bytes(g), 64-byte aligned.
+/// Errors  device_error for a GPU this build lacks, or that cuBLAS reports.
+/// Threads one caller at a time for one c and scratch. The same operands give the same bits.
+void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch);
+
+} // namespace mailgrad

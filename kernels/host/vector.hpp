@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+/// Registers of as many floats as the processor compiled for has, through the vector types of GCC and Clang.
+namespace mailgrad::simd {
+
+#if defined(__AVX512F__)
+inline constexpr std::size_t width = 16;
+inline constexpr std::size_t registers = 32;
+#elif defined(__AVX__)
+inline constexpr std::size_t width = 8;
+inline constexpr std::size_t registers = 16;
+#else
+inline constexpr std::size_t width = 4;
+inline constexpr std::size_t registers = 16;
+#endif
+
+using vector [[gnu::vector_size(width * sizeof(float))]] = float;
+
+inline vector load(const float* from) {
+  vector v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+inline void store(float* to, const vector& v) { std::memcpy(to, &v, sizeof v); }
+
+/// In pairs, so that it waits for fewer additions than one after the other would.
+inline float sum(const vector& v) {
+  float lanes[width];
+  store(lanes, v);
+  for (std::size_t half = width / 2; half > 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  return lanes[0];
+}
+
+namespace detail {
+
+/// Swaps, in rows r[i] and r[i + Step], the Step x Step blocks beside the diagonal.
+template <std::size_t Step, std::size_t... Lane>
+void swap_blocks(vector& upper, vector& lower, std::index_sequence<Lane...>) {
+  const vector a = upper, b = lower;
+  upper = __builtin_shufflevector(a, b, (Lane & Step ? width + Lane - Step : Lane)...);
+  lower = __builtin_shufflevector(a, b, (Lane & Step ? width + Lane : Lane + Step)...);
+}
+
+template <std::size_t Step>
+void transpose_from(vector (&rows)[width]) {
+  for (std::size_t i = 0; i < width; ++i)
+    if ((i & Step) == 0) swap_blocks<Step>(rows[i], rows[i + Step], std::make_index_sequence<width>{});
+  if constexpr (Step > 1) transpose_from<Step / 2>(rows);
+}
+
+} // namespace detail
+
+/// Source  Eklundh, "A fast computer method for matrix transposing", IEEE Trans. Computers 21(7), 1972.
+inline void transpose(vector (&rows)[width]) { detail::transpose_from<width / 2>(rows); }
+
+} // namespace mailgrad::simd

@@ -1,0 +1,97 @@
+#include <mailgrad/kernels/gemm.hpp>
+
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <Eigen/Core>
+#include <gtest/gtest.h>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+matrix random_matrix(std::size_t rows, std::size_t columns) {
+  return matrix::Random(static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(columns));
+}
+
+/// What gemm() makes of two operands; the memory around the result must stay as it was.
+matrix product(const gemm_shape& g, const matrix& a, const matrix& b) {
+  constexpr std::size_t margin = 64;
+  std::vector<float> memory(g.m * g.n + 2 * margin, -7);
+  block scratch(gemm_scratch_bytes(g));
+  const matrix left = g.a == operand_order::as_is ? a : matrix(a.transpose());
+  const matrix right = g.b == operand_order::as_is ? b : matrix(b.transpose());
+  gemm(host_stream{}, g, left.data(), right.data(), memory.data() + margin, scratch.data());
+  for (std::size_t i = 0; i < margin; ++i) {
+    EXPECT_EQ(memory[i], -7);
+    EXPECT_EQ(memory[margin + g.m * g.n + i], -7);
+  }
+  return Eigen::Map<matrix>(memory.data() + margin, a.rows(), b.cols());
+}
+
+using extents = std::tuple<std::size_t, std::size_t, std::size_t>;
+
+class GemmOfShape : public testing::TestWithParam<extents> {};
+
+TEST_P(GemmOfShape, AgreesWithEigen) {
+  using enum operand_order;
+  const auto [m, n, k] = GetParam();
+  const matrix a = random_matrix(m, k), b = random_matrix(k, n);
+  const matrix expected = (a.cast<double>() * b.cast<double>()).cast<float>();
+  for (const operand_order left : {as_is, transposed})
+    for (const operand_order right : {as_is, transposed}) {
+      const matrix c = product({m, n, k, left, right, 1}, a, b);
+      EXPECT_LT((c - expected).cwiseAbs().maxCoeff(), 2e-6F * static_cast<float>(k + 10))
+          << "a " << (left == transposed) << " b " << (right == transposed);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, GemmOfShape,
+                         testing::Values(extents{64, 512, 784}, extents{64, 10, 784}, extents{784, 10, 64},
+                                         extents{64, 256, 10}, extents{256, 65, 128}, extents{64, 64, 32}));
+INSTANTIATE_TEST_SUITE_P(Edges, GemmOfShape,
+                         testing::Combine(testing::Values(1, 2, 5, 6, 7, 13, 31),
+                                          testing::Values(1, 2, 7, 8, 9, 11, 16, 17, 33),
+                                          testing::Values(1, 7, 8, 17, 300)));
+
+TEST(Gemm, MultipliesEachMatrixOfABatch) {
+  const gemm_shape one{5, 9, 20, operand_order::as_is, operand_order::as_is, 1};
+  gemm_shape three = one;
+  three.batch = 3;
+  std::vector<float> a(3 * 5 * 20), b(3 * 20 * 9), c(3 * 5 * 9), expected(c.size());
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 17) - 8;
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 13) - 6;
+  block scratch(gemm_scratch_bytes(three));
+  gemm(host_stream{}, three, a.data(), b.data(), c.data(), scratch.data());
+  for (std::size_t i = 0; i < 3; ++i)
+    gemm(host_stream{}, one, &a[i * 100], &b[i * 180], &expected[i * 45], scratch.data());
+  EXPECT_EQ(c, expected);
+}
+
+TEST(Gemm, OfNoInnerElementsIsZero) {
+  std::vector<float> c(6, 1);
+  gemm(host_stream{}, {2, 3, 0, operand_order::as_is, operand_order::as_is, 1}, nullptr, nullptr, c.data(),
+       nullptr);
+  EXPECT_EQ(c, std::vector<float>(6, 0));
+}
+
+TEST(Gemm, GivesTheSameBitsEveryTime) {
+  const matrix a = random_matrix(64, 784), b = random_matrix(784, 10);
+  const gemm_shape g{64, 10, 784, operand_order::as_is, operand_order::as_is, 1};
+  EXPECT_EQ(product(g, a, b), product(g, a, b));
+}
+
+TEST(Gemm, LetsNaNAndInfinityThrough) {
+  matrix a = random_matrix(7, 33), b = random_matrix(33, 20);
+  a(2, 30) = std::numeric_limits<float>::quiet_NaN();
+  b(3, 19) = std::numeric_limits<float>::infinity();
+  const matrix c = product({7, 20, 33, operand_order::as_is, operand_order::as_is, 1}, a, b);
+  for (Eigen::Index j = 0; j < 20; ++j) EXPECT_TRUE(std::isnan(c(2, j)));
+  EXPECT_TRUE(std::isinf(c(0, 19)));
+  EXPECT_TRUE(std::isfinite(c(0, 18)));
+}
+
+} // namespace
+} // namespace mailgrad
