@@ -1,6 +1,6 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
 # Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, OpenSSL::Crypto, CAF::core, CAF::io,
-# nlohmann_json::nlohmann_json, CLI11::CLI11, GTest::gtest, benchmark::benchmark.
+# nlohmann_json::nlohmann_json, CLI11::CLI11, GTest::gtest.
 #
 # What an installed static library still needs must also stand in mailgradConfig.cmake.in.
 include_guard()
@@ -24,7 +24,4 @@ endif()
 
 if(MAILGRAD_TESTS)
   find_package(GTest REQUIRED)
-endif()
-if(MAILGRAD_BENCH)
-  find_package(benchmark REQUIRED)
 endif()
