@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -14,8 +15,43 @@ constexpr std::size_t line = block::alignment / sizeof(float);
 
 std::size_t round_up(std::size_t floats) { return (floats + line - 1) / line * line; }
 
-/// Of a table: floats in a row.
-std::size_t row_width(const placed_variable& v) { return v.dims.size() / v.dims[0]; }
+/// Floats between the places where this variable may be cut: whole cache lines, and in a table whole rows.
+std::size_t grain(const placed_variable& v) {
+  return v.sparse ? std::lcm(line, v.dims.size() / v.dims[0]) : line;
+}
+
+/// The places where the flat vector may be cut, numbered from 0, its start, to last(), its end.
+class cut_places {
+public:
+  explicit cut_places(const std::vector<placed_variable>& variables) {
+    for (const placed_variable& v : variables) {
+      runs_.push_back({last_, v.offset, v.offset + round_up(v.dims.size()), grain(v)});
+      last_ += (v.dims.size() + grain(v) - 1) / grain(v);
+    }
+  }
+
+  std::size_t last() const noexcept { return last_; }
+
+  /// In floats.
+  std::size_t position(std::size_t place) const {
+    const auto r = std::ranges::upper_bound(runs_, place, {}, &run::first) - 1;
+    return std::min(r->end, r->begin + (place - r->first) * r->grain);
+  }
+
+  std::size_t nearest(std::size_t floats) const {
+    const run& r = *(std::ranges::upper_bound(runs_, floats, {}, &run::begin) - 1);
+    const std::size_t before = r.first + (floats - r.begin) / r.grain;
+    return floats - position(before) <= position(before + 1) - floats ? before : before + 1;
+  }
+
+private:
+  /// A variable: its first place, and floats from there on.
+  struct run {
+    std::size_t first, begin, end, grain;
+  };
+  std::vector<run> runs_;
+  std::size_t last_ = 0;
+};
 
 } // namespace
 
@@ -33,6 +69,9 @@ void parameter_layout::place(const graph& model, const std::vector<bool>& sparse
     if (sparse[i] != tables) continue;
     const node& n = model.of(all[i]);
     const auto& made = std::get<variable_node>(n.what);
+    if (all[i].dims().size() == 0)
+      throw std::invalid_argument("variable '" + n.name + "' of shape " + to_string(all[i].dims()) +
+                                  " holds no weights");
     variables_.push_back({n.name, all[i].dims(), made.first_values, size_, tables});
     size_ += round_up(all[i].dims().size());
   }
@@ -44,27 +83,20 @@ std::size_t parameter_layout::weight_count() const noexcept {
   return sum;
 }
 
-/// Anywhere on a cache line; in a table only between rows, or behind it.
-std::size_t parameter_layout::nearest_cut(std::size_t wanted) const {
-  for (const placed_variable& v : variables_) {
-    const std::size_t end = v.offset + v.dims.size();
-    if (!v.sparse || wanted <= v.offset || wanted >= v.offset + round_up(v.dims.size())) continue;
-    const std::size_t rows = (wanted - v.offset + row_width(v) / 2) / row_width(v);
-    const std::size_t cut = v.offset + rows * row_width(v);
-    return cut >= end ? v.offset + round_up(v.dims.size()) : cut;
-  }
-  return std::min(size_, round_up(wanted));
-}
-
+/// Each cut is the nearest to its share of the floats that leaves a place for each cut to come.
 void parameter_layout::cut(std::size_t shards) {
-  std::size_t begin = 0;
+  const cut_places places(variables_);
+  if (shards == 0 || shards > places.last())
+    throw std::invalid_argument(std::to_string(shards) + " shards cannot be cut from a model of " +
+                                std::to_string(weight_count()) + " weights; it has room for 1 to " +
+                                std::to_string(places.last()));
+  std::size_t place = 0;
   for (std::size_t i = 1; i <= shards; ++i) {
-    const std::size_t end = i == shards ? size_ : nearest_cut(size_ * i / shards);
-    if (end <= begin)
-      throw std::invalid_argument(std::to_string(shards) + " shards are too many for a model of " +
-                                  std::to_string(weight_count()) + " weights");
-    shards_.push_back({begin, end});
-    begin = end;
+    const std::size_t begin = places.position(place);
+    place = i == shards
+                ? places.last()
+                : std::clamp(places.nearest(size_ * i / shards), place + 1, places.last() - (shards - i));
+    shards_.push_back({begin, places.position(place)});
   }
 }
 
@@ -93,16 +125,34 @@ void parameter_layout::initialise_shard(std::size_t index, std::uint64_t seed,
   }
 }
 
+std::size_t parameter_layout::weight_count(std::size_t shard) const {
+  std::size_t sum = 0;
+  for (std::size_t v = 0; v < variables_.size(); ++v)
+    for (const variable_piece& piece : pieces(v))
+      if (piece.shard == shard) sum += piece.length;
+  return sum;
+}
+
 std::string parameter_layout::balance_in_words() const {
-  std::string text = std::to_string(weight_count()) + " weights in " + std::to_string(shards_.size()) +
+  const std::size_t all = weight_count();
+  std::string text = std::to_string(all) + " weights in " + std::to_string(shards_.size()) +
                      (shards_.size() == 1 ? " shard" : " shards");
   for (std::size_t i = 0; i < shards_.size(); ++i) {
+    const std::size_t part = weight_count(i);
     char share[64];
-    std::snprintf(share, sizeof share, "%s%zu (%.1f %%)", i == 0 ? ": " : ", ", shards_[i].size(),
-                  100.0 * static_cast<double>(shards_[i].size()) / static_cast<double>(size_));
+    std::snprintf(share, sizeof share, "%s%zu (%.1f %%)", i == 0 ? ": " : ", ", part,
+                  100.0 * static_cast<double>(part) / static_cast<double>(all));
     text += share;
   }
   return text;
+}
+
+bool operator==(const parameter_layout& a, const parameter_layout& b) noexcept {
+  const auto same_place = [](const placed_variable& x, const placed_variable& y) {
+    return x.name == y.name && x.dims == y.dims && x.sparse == y.sparse; // offsets follow from these
+  };
+  return std::ranges::equal(a.variables_, b.variables_, same_place) &&
+         std::ranges::equal(a.shards_, b.shards_, {}, &shard_range::end, &shard_range::end);
 }
 
 } // namespace mailgrad

@@ -40,9 +40,12 @@ struct variable_piece {
 /// Where the variables of a model lie in one flat vector, and how that vector is cut into shards.
 ///
 /// Variables with dense gradients come first, tables with sparse ones last, each group in the order in which
-/// the model made them. Shards are contiguous and equal in size as far as cuts allow: at cache lines in dense
-/// variables, between rows in tables. The offsets do not depend on the number of shards. Errors
-/// std::invalid_argument if there are no variables, or more shards than places to cut.
+/// the model made them. Shards are contiguous and equal in size as far as cuts allow: at cache lines, and in
+/// tables between rows too. So every variable begins on a cache line of its shard, and so does every piece of
+/// one. The offsets do not depend on the number of shards.
+///
+/// Errors  std::invalid_argument if there are no variables, one holds no weights, or there are more shards
+///         than places to cut.
 class parameter_layout {
 public:
   /// `sparse` says for each of model.variables() whether its gradient comes in rows.
@@ -55,17 +58,21 @@ public:
 
   std::size_t shard_count() const noexcept { return shards_.size(); }
   shard_range shard(std::size_t index) const { return shards_.at(index); }
+  std::size_t weight_count(std::size_t shard) const;
+  /// In the order of the shards.
   std::vector<variable_piece> pieces(std::size_t variable) const;
 
   /// Fills the weights of one shard with the first values of its variables; gaps become 0.
   void initialise_shard(std::size_t index, std::uint64_t seed, std::span<float> values) const;
 
-  /// "535818 weights in 2 shards: 267920 (50.0 %), 267920 (50.0 %)"
+  /// "535818 weights in 2 shards: 267904 (50.0 %), 267914 (50.0 %)"
   std::string balance_in_words() const;
+
+  /// Same names, shapes and places, cut alike. First values may differ.
+  friend bool operator==(const parameter_layout& a, const parameter_layout& b) noexcept;
 
 private:
   void place(const graph& model, const std::vector<bool>& sparse, bool tables);
-  std::size_t nearest_cut(std::size_t wanted) const;
   void cut(std::size_t shards);
 
   std::vector<placed_variable> variables_;
