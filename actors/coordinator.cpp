@@ -71,6 +71,7 @@ caf::behavior coordinator::running() {
 void coordinator::on_joined(const worker_joined& x) {
   devices_[x.worker.value] = x.device;
   watch(self_, x.device, worker_lost{x.worker});
+  if (abandoned_) send(self_, x.device, give_up{});
 }
 
 /// Also comes after a worker has finished, when its actor ends in good order.
@@ -109,6 +110,7 @@ void coordinator::on_shard_lost(std::uint32_t shard) {
 /// Workers wait for what will not come: they are told, report, and end.
 void coordinator::abandon(const std::string& why) {
   if (collecting_) return;
+  abandoned_ = true;
   stop(run_outcome::ending::failed, why);
   for (const caf::actor& device : devices_)
     if (device) send(self_, device, give_up{});

@@ -65,6 +65,7 @@ private:
   std::vector<bool> accounted_; ///< by rank
   std::vector<caf::actor> devices_;
   std::vector<bool> reported_; ///< by shard: its books are here, or it is lost
+  bool abandoned_ = false;     ///< a shard or the feeder is lost: whoever joins is told to give up
   bool collecting_ = false;
 };
 

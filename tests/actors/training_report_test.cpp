@@ -1,0 +1,110 @@
+#include <mailgrad/actors/training_report.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+
+std::vector<std::string> field_names(const json& object) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names;
+}
+
+training_report finished_run() {
+  training_report r;
+  r.policy = "async";
+  r.devices = {"cpu:0", "cpu:1"};
+  r.ended = "completed";
+  r.steps = 100;
+  r.samples = 6400;
+  r.wall_seconds = 0.5;
+  r.final_loss = 0.25;
+  r.test_accuracy = 0.875;
+  r.ledger = {100, 98, 0, {{"not finite", 1}}, 1};
+  r.staleness.count(0, 40);
+  r.staleness.count(1, 50);
+  r.staleness.count(5, 8);
+  r.waits = {1.5, 0, 0.25};
+  r.switches.push_back({50, "sync", "async", "barrier wait 61 %"});
+  r.parameters_sha256 = "ab12";
+  r.seed = 7;
+  return r;
+}
+
+TEST(TrainingReport, HasTheFieldsThatToolsRead) {
+  const json o = json::parse(to_json(finished_run()));
+  EXPECT_THAT(field_names(o),
+              ElementsAre("policy", "devices", "ended", "why", "steps", "samples", "wall_seconds",
+                          "steps_per_second", "samples_per_second", "final_loss", "test_accuracy", "ledger",
+                          "staleness", "wait_seconds", "switches", "parameters_sha256", "seed"));
+  EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
+  EXPECT_THAT(field_names(o["staleness"]), ElementsAre("mean", "p50", "p99", "max", "histogram"));
+  EXPECT_THAT(field_names(o["wait_seconds"]), ElementsAre("barrier", "bound", "feeder"));
+  EXPECT_THAT(field_names(o["switches"][0]), ElementsAre("step", "from", "to", "why"));
+}
+
+TEST(TrainingReport, WritesEachFigureUnderItsName) {
+  const json o = json::parse(to_json(finished_run()));
+  EXPECT_EQ(o["policy"], "async");
+  EXPECT_EQ(o["devices"], json({"cpu:0", "cpu:1"}));
+  EXPECT_EQ(o["ended"], "completed");
+  EXPECT_EQ(o["why"], "");
+  EXPECT_EQ(o["steps"], 100);
+  EXPECT_EQ(o["samples"], 6400);
+  EXPECT_EQ(o["steps_per_second"], 200.0);
+  EXPECT_EQ(o["samples_per_second"], 12800.0);
+  EXPECT_EQ(o["final_loss"], 0.25);
+  EXPECT_EQ(o["test_accuracy"], 0.875);
+  EXPECT_EQ(o["ledger"],
+            json::parse(R"({"produced":100,"applied":98,"merged":0,"discarded":{"not finite":1},"lost":1})"));
+  EXPECT_EQ(o["staleness"]["histogram"], json::parse("[[0,40],[1,50],[5,8]]"));
+  EXPECT_EQ(o["staleness"]["p50"], 1);
+  EXPECT_EQ(o["staleness"]["p99"], 5);
+  EXPECT_EQ(o["staleness"]["max"], 5);
+  EXPECT_DOUBLE_EQ(o["staleness"]["mean"].get<double>(), 90.0 / 98);
+  EXPECT_EQ(o["wait_seconds"], json::parse(R"({"barrier":1.5,"bound":0.0,"feeder":0.25})"));
+  EXPECT_EQ(o["switches"][0]["why"], "barrier wait 61 %");
+  EXPECT_EQ(o["parameters_sha256"], "ab12");
+  EXPECT_EQ(o["seed"], 7);
+}
+
+TEST(TrainingReport, WritesNullForWhatIsUnknown) {
+  training_report r;
+  r.ended = "stopped";
+  const json o = json::parse(to_json(r));
+  EXPECT_TRUE(o["final_loss"].is_null());
+  EXPECT_TRUE(o["test_accuracy"].is_null());
+  for (const char* figure : {"mean", "p50", "p99", "max"})
+    EXPECT_TRUE(o["staleness"][figure].is_null()) << figure;
+  EXPECT_EQ(o["staleness"]["histogram"], json::array());
+  EXPECT_EQ(o["switches"], json::array());
+  EXPECT_EQ(o["ledger"]["discarded"], json::object());
+  EXPECT_EQ(o["steps_per_second"], 0.0);
+}
+
+TEST(TrainingReport, IsJsonWhateverTextItHolds) {
+  training_report r;
+  r.why = "a \"quoted\" line\nand \xff a byte that is no UTF-8";
+  EXPECT_TRUE(json::accept(to_json(r)));
+}
+
+TEST(TrainingReport, IsJsonWhateverTheFigures) {
+  training_report r;
+  r.final_loss = std::numeric_limits<double>::quiet_NaN();
+  const json o = json::parse(to_json(r));
+  EXPECT_TRUE(o["final_loss"].is_null());
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,190 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/tests/support/manual_time.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#if CAF_MAJOR_VERSION >= 1
+#include <caf/test/fixture/deterministic.hpp>
+#include <caf/test/reporter.hpp>
+#else
+#include <caf/scheduler/test_coordinator.hpp>
+#endif
+
+// Runs actors on the test's own thread, one message at a time, with time in the test's hand. Same interface
+// on CAF 0.17 and 1.x; only 0.17 lets the test choose who comes next, so on 1.x every schedule is the same
+// one.
+
+namespace mailgrad::testing {
+
+#if CAF_MAJOR_VERSION >= 1
+
+/// CAF's fixture logs to the reporter of CAF's own test runner; give it one.
+struct needs_reporter {
+  needs_reporter() {
+    static auto reporter = caf::test::reporter::make_default();
+    caf::test::reporter::instance(reporter.get());
+  }
+};
+
+struct registers_types {
+  registers_types() {
+    caf::core::init_global_meta_objects();
+    caf::init_global_meta_objects<caf::id_block::mailgrad>();
+  }
+};
+
+/// An actor system whose messages are delivered one by one.
+class deterministic_system : needs_reporter, registers_types, caf::test::fixture::deterministic {
+public:
+  caf::actor_system& actors() { return sys; }
+  bool step() { return dispatch_message(); }
+  bool step_any(std::mt19937_64&) { return dispatch_message(); }
+  std::size_t run() { return dispatch_messages(); }
+};
+
+#else
+
+/// An actor system whose messages are delivered one by one.
+class deterministic_system {
+public:
+  ~deterministic_system() { run(); }
+
+  caf::actor_system& actors() { return system_; }
+
+  /// Delivers one message to the actor that has waited longest; false if no message is under way.
+  bool step() { return scheduler().try_run_once(); }
+
+  /// Delivers one message to an actor picked at random among those that have one.
+  bool step_any(std::mt19937_64& random) {
+    auto& ready = scheduler().jobs;
+    if (ready.empty()) return false;
+    std::swap(ready.front(), ready[random() % ready.size()]);
+    return step();
+  }
+
+  std::size_t run() {
+    std::size_t steps = 0;
+    while (step()) ++steps;
+    return steps;
+  }
+
+private:
+  caf::scheduler::test_coordinator& scheduler() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  }
+  struct config : caf::actor_system_config {
+    config() {
+      configure<caf::id_block::mailgrad>(*this);
+      set("scheduler.policy", caf::atom("testing"));
+    }
+  } config_;
+  caf::actor_system system_{config_};
+};
+
+#endif
+
+/// Remembers every message of the listed types that it gets.
+template <class... Messages>
+class probe {
+public:
+  static constexpr const char* name = "mailgrad.probe";
+  using memory = std::tuple<std::vector<Messages>...>;
+
+  probe(caf::event_based_actor* self, std::shared_ptr<memory> heard)
+      : self_(self), heard_(std::move(heard)) {}
+
+  /// Begins with a question, so that it gets what is answered to the sender.
+  template <class Question>
+  probe(caf::event_based_actor* self, std::shared_ptr<memory> heard, const caf::actor& to,
+        const Question& question)
+      : probe(self, std::move(heard)) {
+    send(self, to, question);
+  }
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_, [this](const Messages& x) { std::get<std::vector<Messages>>(*heard_).push_back(x); })...};
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<memory> heard_;
+};
+
+/// A probe and what it heard, for a test's eyes.
+template <class... Messages>
+class listener {
+public:
+  template <class... Question>
+  explicit listener(caf::actor_system& system, const Question&... question)
+      : heard_(std::make_shared<typename probe<Messages...>::memory>()),
+        actor_(spawn<probe<Messages...>>(system, heard_, question...)) {}
+
+  const caf::actor& actor() const { return actor_; }
+  template <class Message>
+  std::vector<Message>& heard() {
+    return std::get<std::vector<Message>>(*heard_);
+  }
+
+private:
+  std::shared_ptr<typename probe<Messages...>::memory> heard_;
+  caf::actor actor_;
+};
+
+/// Fixture of protocol tests: actors spawned here run only in step(), run() and what calls them.
+class DeterministicTest : public ::testing::Test {
+protected:
+  ~DeterministicTest() override {
+    for (const caf::actor& a : spawned_) caf::anon_send_exit(a, caf::exit_reason::kill);
+    run();
+  }
+
+  caf::actor_system& system() { return system_.actors(); }
+
+  /// Spawns an actor that ends with the test.
+  template <class State, class... Options>
+  caf::actor start(Options&&... options) {
+    spawned_.push_back(mailgrad::spawn<State>(system(), std::forward<Options>(options)...));
+    return spawned_.back();
+  }
+  template <class... Messages>
+  listener<Messages...> listen() {
+    listener<Messages...> l(system());
+    spawned_.push_back(l.actor());
+    return l;
+  }
+
+  /// Delivers `message` and everything that follows from it.
+  template <class Message>
+  void tell(const caf::actor& to, Message message) {
+    send_anonymously(to, std::move(message));
+    run();
+  }
+
+  /// Delivers `question` and everything that follows; what was answered is in the result.
+  template <class... Answers, class Question>
+  listener<Answers...> ask(const caf::actor& to, const Question& question) {
+    listener<Answers...> l(system(), to, question);
+    spawned_.push_back(l.actor());
+    run();
+    return l;
+  }
+
+  bool step() { return system_.step(); }
+  void run() { system_.run(); }
+
+  const std::shared_ptr<manual_time> time_ = std::make_shared<manual_time>();
+
+private:
+  deterministic_system system_;
+  std::vector<caf::actor> spawned_;
+};
+
+} // namespace mailgrad::testing

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <mailgrad/actors/time_source.hpp>
+
+#include <atomic>
+
+namespace mailgrad::testing {
+
+/// A clock that stands still until the test moves it.
+class manual_time final : public time_source {
+public:
+  instant now() const noexcept override { return instant{now_.load()}; }
+  void advance(instant span) noexcept { now_ += span.count(); }
+
+private:
+  std::atomic<instant::rep> now_{1'000'000'000}; // not 0, which could pass for "unknown"
+};
+
+} // namespace mailgrad::testing
