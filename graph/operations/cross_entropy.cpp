@@ -1,0 +1,81 @@
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/cross_entropy.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+namespace {
+
+class cross_entropy_executable : public executable {
+public:
+  explicit cross_entropy_executable(const shape& logits)
+      : columns_(logits.back()), rows_(logits.size() / columns_) {}
+  void run(const stream& s, const call& c) override {
+    cross_entropy(s, c.in(0), c.in<std::int32_t>(1), c.out(0), c.out(1), rows_, columns_);
+  }
+
+private:
+  std::size_t columns_, rows_;
+};
+
+class cross_entropy_gradient_executable : public executable {
+public:
+  explicit cross_entropy_gradient_executable(const shape& logits)
+      : columns_(logits.back()), rows_(logits.size() / columns_) {}
+  void run(const stream& s, const call& c) override {
+    cross_entropy_gradient(s, c.in(0), c.in<std::int32_t>(1), c.in(2), c.out(), rows_, columns_);
+  }
+
+private:
+  std::size_t columns_, rows_;
+};
+
+/// From probabilities, labels and the gradient of the loss.
+class cross_entropy_gradient_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "cross_entropy_gradient"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override { return {inputs[0]}; }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<cross_entropy_gradient_executable>(inputs[0].dims);
+  }
+  std::optional<std::size_t> overwrites() const noexcept override { return 0; }
+};
+
+/// Outputs: the loss, and the probabilities for the gradient, which nobody else gets to see.
+class cross_entropy_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "cross_entropy"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const value_type &logits = inputs[0], &labels = inputs[1];
+    if (logits.type != dtype::float32) throw shape_error("expected float32 logits");
+    if (labels.type != dtype::int32) throw shape_error("expected int32 labels");
+    if (logits.dims.rank() == 0 || logits.dims.back() == 0) throw shape_error("there are no classes");
+    if (!std::equal(labels.dims.begin(), labels.dims.end(), logits.dims.begin(), logits.dims.end() - 1))
+      throw shape_error("expected one label for each row of logits");
+    return {{shape{}, dtype::float32}, logits};
+  }
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    graph& model = outputs[0].owner();
+    return {model.apply_one(std::make_shared<cross_entropy_gradient_operation>(),
+                            {outputs[1], inputs[1], *dy[0]}, model.of(outputs[0]).where),
+            adjoint{}};
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<cross_entropy_executable>(inputs[0].dims);
+  }
+};
+
+} // namespace
+
+value cross_entropy(const value& logits, const value& labels, std::source_location where) {
+  return logits.owner().apply(std::make_shared<cross_entropy_operation>(), {logits, labels}, where).front();
+}
+
+} // namespace mailgrad

@@ -1,0 +1,78 @@
+#include <mailgrad/graph/operations/softmax.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/softmax.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+/// Rows along the last axis.
+struct row_grid {
+  explicit row_grid(const shape& s) : columns(s.back()), rows(columns == 0 ? 0 : s.size() / columns) {}
+  std::size_t columns, rows;
+};
+
+class softmax_executable : public executable {
+public:
+  explicit softmax_executable(const shape& x) : grid_(x) {}
+  void run(const stream& s, const call& c) override {
+    softmax(s, c.in(0), c.out(), grid_.rows, grid_.columns);
+  }
+
+private:
+  row_grid grid_;
+};
+
+class softmax_gradient_executable : public executable {
+public:
+  explicit softmax_gradient_executable(const shape& y) : grid_(y) {}
+  void run(const stream& s, const call& c) override {
+    softmax_gradient(s, c.in(0), c.in(1), c.out(), grid_.rows, grid_.columns);
+  }
+
+private:
+  row_grid grid_;
+};
+
+/// From the softmax's result y and the gradient dy of that.
+class softmax_gradient_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "softmax_gradient"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override { return {inputs[1]}; }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<softmax_gradient_executable>(inputs[0].dims);
+  }
+  std::optional<std::size_t> overwrites() const noexcept override { return 1; }
+};
+
+class softmax_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "softmax"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    if (inputs[0].type != dtype::float32) throw shape_error("expected float32");
+    if (inputs[0].dims.rank() == 0) throw shape_error("a scalar has no axis to sum over");
+    return {inputs[0]};
+  }
+  std::vector<adjoint> gradient(std::span<const value>, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    graph& model = outputs[0].owner();
+    return {model.apply_one(std::make_shared<softmax_gradient_operation>(), {outputs[0], *dy[0]},
+                            model.of(outputs[0]).where)};
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<softmax_executable>(inputs[0].dims);
+  }
+  std::optional<std::size_t> overwrites() const noexcept override { return 0; }
+};
+
+} // namespace
+
+value softmax(const value& x, std::source_location where) {
+  return x.owner().apply_one(std::make_shared<softmax_operation>(), {x}, where);
+}
+
+} // namespace mailgrad

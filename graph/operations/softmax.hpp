@@ -1,0 +1,15 @@
+#pragma once
+
+#include <mailgrad/graph/value.hpp>
+
+#include <source_location>
+
+namespace mailgrad {
+
+/// exp(x) / sum of exp(x), over the last axis.
+///
+/// Shapes  x: float32 of rank 1 or more; the result likewise.
+/// Errors  graph_error otherwise.
+value softmax(const value& x, std::source_location where = std::source_location::current());
+
+} // namespace mailgrad

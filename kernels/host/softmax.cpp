@@ -1,0 +1,26 @@
+#include <mailgrad/kernels/softmax.hpp>
+
+#include <mailgrad/kernels/host/softmax_row.hpp>
+#include <mailgrad/kernels/no_cuda.hpp>
+
+namespace mailgrad {
+
+void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
+  require_host(s, "softmax");
+  for (std::size_t row = 0; row < rows; ++row, x += columns, y += columns)
+    scale(y, 1 / exponentials(x, y, columns).sum, columns);
+}
+
+void softmax_gradient(const stream& s, const float* y, const float* dy, float* dx, std::size_t rows,
+                      std::size_t columns) {
+  require_host(s, "softmax_gradient");
+  for (std::size_t row = 0; row < rows; ++row, y += columns, dy += columns, dx += columns) {
+    float projection = 0;
+#pragma omp simd reduction(+ : projection)
+    for (std::size_t i = 0; i < columns; ++i) projection += y[i] * dy[i];
+#pragma omp simd
+    for (std::size_t i = 0; i < columns; ++i) dx[i] = y[i] * (dy[i] - projection);
+  }
+}
+
+} // namespace mailgrad

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstddef>
+
+namespace mailgrad {
+
+/// y = exp(x) / sum of exp(x), for each row; the row's largest element is taken off first, so nothing
+/// overflows.
+///
+/// Shapes  x, y: float32[rows, columns]; y may be x.
+/// Errors  device_error for a stream of a GPU.
+void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::size_t columns);
+
+/// dx = y * (dy - sum of y * dy), for each row, with y the softmax's result.
+///
+/// Shapes  y, dy, dx: float32[rows, columns]; dx may be dy or y.
+/// Errors  device_error for a stream of a GPU.
+void softmax_gradient(const stream& s, const float* y, const float* dy, float* dx, std::size_t rows,
+                      std::size_t columns);
+
+} // namespace mailgrad
