@@ -15,15 +15,11 @@ namespace fs = std::filesystem;
 /// Folder of the real data sets; empty where they are not at hand.
 fs::path real_data() {
   if (const char* folder = std::getenv("MAILGRAD_DATA")) return folder;
-#ifdef MAILGRAD_DATA
-  return MAILGRAD_DATA;
-#else
-  return {};
-#endif
+  return MAILGRAD_DATA_DIR;
 }
 
 #define NEEDS_REAL_DATA(name)                                                                                \
-  if (!fs::exists(real_data() / (name))) GTEST_SKIP() << "no real data set " << (name)
+  if (real_data().empty() || !fs::exists(real_data() / (name))) GTEST_SKIP() << "no real data set " << (name)
 
 data_split open_real(const char* name, const open_options& options = {}) {
   return open_data((real_data() / name).string(), options);
