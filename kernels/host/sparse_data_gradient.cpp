@@ -45,7 +45,7 @@ private:
 
   memory take(scratch_parts& parts) const {
     return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
-            parts.take<term>(grid().windows() * shape_.out_channels + 1),
+            parts.take<term>(grid().windows() * shape_.out_channels),
             parts.take<std::uint32_t>(grid().windows() + 1)};
   }
 
@@ -54,11 +54,9 @@ private:
     for (std::size_t window = 0; window < grid().windows(); ++window) {
       m.first_terms[window] = count;
       const float* values = dy + window * shape_.out_channels;
-      for (std::size_t out = 0; out < shape_.out_channels;
-           ++out) { // always written, sometimes kept: no branch
-        m.terms[count] = {values[out], static_cast<std::uint32_t>(out * layout_.run)};
-        count += values[out] != 0.0F ? 1U : 0U;
-      }
+      for_each_filled(values, shape_.out_channels, [&](std::size_t out) {
+        m.terms[count++] = {values[out], static_cast<std::uint32_t>(out * layout_.run)};
+      });
     }
     m.first_terms[grid().windows()] = count;
   }

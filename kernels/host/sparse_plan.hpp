@@ -87,10 +87,12 @@ protected:
     std::size_t k = 0;
     for (std::size_t row = 0; row < grid().rows; ++row)
       for (std::size_t column = 0; column < grid().columns; ++column)
-        for (std::size_t c = 0; c < grid().channels; ++c)
-          for (std::size_t out = 0; out < shape_.out_channels; ++out)
-            visit(k++, run_offset(c / layout_.channels, row, out) + column * layout_.channels +
-                           c % layout_.channels);
+        for (std::size_t c = 0; c < grid().channels; ++c) {
+          const std::size_t in_run = column * layout_.channels + c % layout_.channels;
+          std::size_t in_runs = run_offset(c / layout_.channels, row, 0) + in_run;
+          for (std::size_t out = 0; out < shape_.out_channels; ++out, in_runs += layout_.run)
+            visit(k++, in_runs);
+        }
   }
 
   /// Calls visit(offset in our image, offset in the blocked one, count) for every pixel and channel block

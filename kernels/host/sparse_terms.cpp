@@ -3,6 +3,10 @@
 #include <array>
 #include <utility>
 
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
 namespace mailgrad {
 
 namespace {
@@ -30,7 +34,27 @@ constexpr std::array<add_terms_function, sizeof...(Packets)> table(std::index_se
   return {add_terms<Packets + 1>...};
 }
 
+/// filled_mask of one packet.
+std::uint64_t packet_mask(const float* values) noexcept {
+#ifdef __AVX__
+  const __m256 filled = _mm256_cmp_ps(_mm256_loadu_ps(values), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+  return static_cast<std::uint64_t>(_mm256_movemask_ps(filled));
+#else
+  std::uint64_t mask = 0;
+  for (std::size_t k = 0; k < packet_size; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
+  return mask;
+#endif
+}
+
 } // namespace
+
+std::uint64_t filled_mask(const float* values, std::size_t n) noexcept {
+  std::uint64_t mask = 0;
+  std::size_t k = 0;
+  for (; k + packet_size <= n; k += packet_size) mask |= packet_mask(values + k) << k;
+  for (; k < n; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
+  return mask;
+}
 
 add_terms_function add_terms_of(std::size_t packets) noexcept {
   static constexpr auto by_packets = table(std::make_index_sequence<max_packets>());

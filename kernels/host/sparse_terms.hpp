@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,5 +23,17 @@ using add_terms_function = void (*)(float* sum, std::span<const term> terms, con
 /// The function for runs of n = packets * packet_size floats, 0 < packets <= max_packets; it keeps the sums
 /// in registers.
 add_terms_function add_terms_of(std::size_t packets) noexcept;
+
+/// Bit k tells whether values[k] is not zero, for n <= 64 values.
+std::uint64_t filled_mask(const float* values, std::size_t n) noexcept;
+
+/// Calls visit(k) for each of n values that is not zero, in order.
+template <class Visit>
+void for_each_filled(const float* values, std::size_t n, Visit visit) {
+  for (std::size_t first = 0; first < n; first += 64)
+    for (std::uint64_t left = filled_mask(values + first, std::min<std::size_t>(n - first, 64)); left != 0;
+         left &= left - 1)
+      visit(first + static_cast<std::size_t>(std::countr_zero(left)));
+}
 
 } // namespace mailgrad

@@ -45,20 +45,18 @@ private:
 
   memory take(scratch_parts& parts) const {
     return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
-            parts.take<term>((grid().windows() + 1) * shape_.out_channels),
+            parts.take<term>(grid().windows() * shape_.out_channels),
             parts.take<std::uint32_t>(shape_.out_channels)};
   }
 
   void list_terms(const float* dy, const memory& m) const {
-    const std::size_t room = grid().windows() + 1;
     std::ranges::fill(m.counts, 0U);
     for (std::size_t i = 0; i < grid().out_height; ++i)
-      for (std::size_t j = 0; j < grid().out_width; ++j) {
+      for (std::size_t j = 0; j < grid().out_width; ++j, dy += shape_.out_channels) {
         const auto offset = static_cast<std::uint32_t>(layout_.window_offset(grid(), i, j));
-        for (std::size_t out = 0; out < shape_.out_channels; ++out, ++dy) { // no branch, as above
-          m.terms[out * room + m.counts[out]] = {*dy, offset};
-          m.counts[out] += *dy != 0.0F ? 1U : 0U;
-        }
+        for_each_filled(dy, shape_.out_channels, [&](std::size_t out) {
+          m.terms[out * grid().windows() + m.counts[out]++] = {dy[out], offset};
+        });
       }
   }
 
@@ -68,7 +66,7 @@ private:
         const float* values = &m.image[block * layout_.block_size() + row * layout_.width * layout_.channels];
         for (std::size_t out = 0; out < shape_.out_channels; ++out)
           add_terms_(&m.runs[run_offset(block, row, out)],
-                     m.terms.subspan(out * (grid().windows() + 1), m.counts[out]), values);
+                     m.terms.subspan(out * grid().windows(), m.counts[out]), values);
       }
   }
 };
