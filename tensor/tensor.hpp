@@ -13,6 +13,7 @@ namespace mailgrad {
 /// Threads  a value like any other: const access from many threads, otherwise one at a time.
 class tensor {
 public:
+  /// Nothing: shape 0.
   tensor() = default;
   /// All zero.
   explicit tensor(const shape& dims, dtype type = dtype::float32)
@@ -35,7 +36,7 @@ public:
   }
 
 private:
-  shape dims_;
+  shape dims_{0};
   dtype type_ = dtype::float32;
   block memory_;
 };
