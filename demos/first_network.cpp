@@ -1,0 +1,28 @@
+// A network of two layers, trained by two device actors without waiting for each other; the README's first
+// program.
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/data/open.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+
+#include <iostream>
+
+using namespace mailgrad;
+
+model_outputs two_layers(graph& g, const model_request& r) {
+  const value images = g.input("features", {r.batch, 28, 28, 1});
+  const value labels = g.input("labels", {r.batch}, dtype::int32);
+  const value hidden = dense(flatten(images), 128, "hidden", activation::relu);
+  const value logits = dense(hidden, r.classes, "logits");
+  return {logits, cross_entropy(logits, labels)};
+}
+
+int main() {
+  training_options options;
+  options.devices = {parse_device("cpu:0"), parse_device("cpu:1")};
+  options.policy = "async";
+  options.optimizer = parse_optimizer("adam");
+  const auto data = std::make_shared<data_split>(open_data("fashion-mnist"));
+  std::cout << to_json(train(two_layers, data, options)) << '\n';
+}
