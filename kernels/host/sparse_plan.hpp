@@ -35,7 +35,7 @@ struct blocked_image {
 
   std::size_t height, width;
   std::size_t blocks = 0;
-  std::size_t channels = 0; ///< of one block, a multiple of 8
+  std::size_t channels = 0; ///< of one block, whole packets
   std::size_t run = 0;      ///< floats in one row of a window
 };
 

@@ -11,22 +11,18 @@ namespace mailgrad {
 
 namespace {
 
-using packet [[gnu::vector_size(packet_size * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
-
 template <std::size_t Packets>
 void add_terms(float* sum, std::span<const term> terms, const float* base) {
-  packet s[Packets]; // no std::array: the attributes of packet are none for a template
+  simd::vector s[Packets]; // an array of the language: a template would ignore the attributes of the type
 #pragma GCC unroll 16
-  for (std::size_t i = 0; i < Packets; ++i) s[i] = *reinterpret_cast<const packet*>(sum + i * packet_size);
+  for (std::size_t i = 0; i < Packets; ++i) s[i] = simd::load(sum + i * packet_size);
   for (const term& t : terms) {
-    const packet factor = t.factor - packet{};
     const float* run = base + t.offset;
 #pragma GCC unroll 16
-    for (std::size_t i = 0; i < Packets; ++i)
-      s[i] += factor * *reinterpret_cast<const packet*>(run + i * packet_size);
+    for (std::size_t i = 0; i < Packets; ++i) s[i] += t.factor * simd::load(run + i * packet_size);
   }
 #pragma GCC unroll 16
-  for (std::size_t i = 0; i < Packets; ++i) *reinterpret_cast<packet*>(sum + i * packet_size) = s[i];
+  for (std::size_t i = 0; i < Packets; ++i) simd::store(sum + i * packet_size, s[i]);
 }
 
 template <std::size_t... Packets>
@@ -34,14 +30,14 @@ constexpr std::array<add_terms_function, sizeof...(Packets)> table(std::index_se
   return {add_terms<Packets + 1>...};
 }
 
-/// filled_mask of one packet.
-std::uint64_t packet_mask(const float* values) noexcept {
+/// filled_mask of eight values.
+std::uint64_t byte_of_mask(const float* values) noexcept {
 #ifdef __AVX__
   const __m256 filled = _mm256_cmp_ps(_mm256_loadu_ps(values), _mm256_setzero_ps(), _CMP_NEQ_UQ);
   return static_cast<std::uint64_t>(_mm256_movemask_ps(filled));
 #else
   std::uint64_t mask = 0;
-  for (std::size_t k = 0; k < packet_size; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
+  for (std::size_t k = 0; k < 8; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
   return mask;
 #endif
 }
@@ -51,7 +47,7 @@ std::uint64_t packet_mask(const float* values) noexcept {
 std::uint64_t filled_mask(const float* values, std::size_t n) noexcept {
   std::uint64_t mask = 0;
   std::size_t k = 0;
-  for (; k + packet_size <= n; k += packet_size) mask |= packet_mask(values + k) << k;
+  for (; k + 8 <= n; k += 8) mask |= byte_of_mask(values + k) << k;
   for (; k < n; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
   return mask;
 }

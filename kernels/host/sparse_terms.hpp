@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/kernels/host/vector.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -14,7 +16,7 @@ struct term {
   std::uint32_t offset;
 };
 
-inline constexpr std::size_t packet_size = 8;  ///< floats in one vector register
+inline constexpr std::size_t packet_size = simd::width; ///< floats in one vector register
 inline constexpr std::size_t max_packets = 12; ///< sums that fit into 16 registers beside what else they need
 
 /// sum[0 .. n) += factor * base[offset .. offset + n), over the terms in their order.
