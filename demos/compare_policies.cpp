@@ -17,7 +17,10 @@ namespace {
 using nlohmann::json;
 using row = std::vector<std::string>;
 
-std::string fixed(double value, int digits) {
+/// A number as the table shows it, "-" where the report does not know.
+std::string figure(const json& number, int digits) {
+  if (number.is_null()) return "-";
+  const double value = number.get<double>();
   std::string text(64, '\0');
   const int length = std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   text.resize(static_cast<std::size_t>(length));
@@ -53,34 +56,37 @@ row row_of(const std::filesystem::path& report) {
   const json& wait = run.at("wait_seconds");
   return {model_of(report),
           run.at("policy").get<std::string>(),
-          fixed(run.at("test_accuracy").get<double>(), 4),
-          fixed(run.at("samples_per_second").get<double>(), 0),
-          fixed(staleness.at("mean").get<double>(), 2),
-          fixed(staleness.at("p99").get<double>(), 0),
-          fixed(wait.at("barrier").get<double>(), 2),
-          fixed(wait.at("feeder").get<double>(), 2),
+          figure(run.at("test_accuracy"), 4),
+          figure(run.at("samples_per_second"), 0),
+          figure(staleness.at("mean"), 2),
+          figure(staleness.at("p99"), 0),
+          figure(wait.at("barrier"), 2),
+          figure(wait.at("feeder"), 2),
           ledger_of(run.at("ledger"))};
 }
 
+/// Words to the left, figures to the right.
 void print(const std::vector<row>& table) {
-  std::vector<std::size_t> widths(table.front().size());
+  const std::size_t last = table.front().size() - 1;
+  std::vector<std::size_t> widths(last);
   for (const row& cells : table)
-    for (std::size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], cells[c].size());
+    for (std::size_t c = 0; c < last; ++c) widths[c] = std::max(widths[c], cells[c].size());
   for (const row& cells : table) {
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      const bool words = c < 2 || c + 1 == cells.size();
-      const int width = static_cast<int>(widths[c]) * (words ? -1 : 1);
-      std::printf(c + 1 == cells.size() ? "%*s\n" : "%*s  ", c + 1 == cells.size() ? 0 : width,
-                  cells[c].c_str());
-    }
+    for (std::size_t c = 0; c < last; ++c)
+      std::printf("%*s  ", static_cast<int>(widths[c]) * (c < 2 ? -1 : 1), cells[c].c_str());
+    std::printf("%s\n", cells[last].c_str());
   }
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  std::vector<row> table{
-      {"model", "policy", "accuracy", "samples/s", "staleness", "p99", "barrier s", "feeder s", "gradients"}};
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: compare_policies MODEL-POLICY.json ...\n");
+    return 2;
+  }
+  std::vector<row> table{{"model", "policy", "accuracy", "samples/s", "staleness", "its p99", "barrier s",
+                          "feeder s", "gradients"}};
   for (int i = 1; i < argc; ++i) {
     try {
       table.push_back(row_of(argv[i]));
