@@ -4,11 +4,13 @@
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/convolution.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>
+#include <mailgrad/graph/operations/layer_norm.hpp>
 #include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/graph/operations/sparse.hpp>
 
 #include <cmath>
+#include <filesystem>
 
 namespace mailgrad {
 
@@ -29,11 +31,11 @@ value finish(const value& x, const value& b, activation how, std::source_locatio
   return activate(add_bias(x, b, where), how, where);
 }
 
-void require_rank(const value& x, std::size_t rank, std::string_view layer, std::source_location where) {
-  if (x.dims().rank() == rank) return;
-  throw graph_error(std::string(where.file_name()) + ':' + std::to_string(where.line()) + ": layer '" +
-                    std::string(layer) + "' takes a value of rank " + std::to_string(rank) + ", not " +
-                    to_string(x.dims()));
+[[noreturn]] void fail(std::string_view layer, const char* wants, const value& x,
+                       std::source_location where) {
+  const auto file = std::filesystem::path(where.file_name()).filename().string();
+  throw graph_error(file + ':' + std::to_string(where.line()) + ": " + std::string(layer) + " takes " +
+                    wants + ", not " + to_string(x.type()));
 }
 
 } // namespace
@@ -56,24 +58,25 @@ value activate(const value& x, activation how, std::source_location where) {
 
 value dense(const value& x, std::size_t units, const std::string& name, activation how,
             std::source_location where) {
-  require_rank(x, 2, name, where);
+  if (x.dims().rank() < 2) fail(name, "rows of numbers", x, where);
   graph& g = x.owner();
-  const std::size_t in = x.dims()[1];
+  const std::size_t in = x.dims().back();
   const value weights = g.variable(name + "/weights", {in, units}, first_weights(in, units, how), where);
-  return finish(matmul(x, weights, where), bias(g, units, name, where), how, where);
+  const value y = matmul(x, weights, where);
+  return finish(y, bias(g, units, name, where), how, where);
 }
 
 value sparse_dense(const value& columns, const value& values, const value& offsets, std::size_t in,
                    std::size_t units, const std::string& name, activation how, std::source_location where) {
   graph& g = columns.owner();
   const value weights = g.variable(name + "/weights", {in, units}, first_weights(in, units, how), where);
-  return finish(sparse_matmul(columns, values, offsets, weights, where), bias(g, units, name, where), how,
-                where);
+  const value y = sparse_matmul(columns, values, offsets, weights, where);
+  return finish(y, bias(g, units, name, where), how, where);
 }
 
 value conv(const value& x, std::size_t filters, const std::string& name, const conv_options& options,
            std::source_location where) {
-  require_rank(x, 4, name, where);
+  if (x.dims().rank() != 4) fail(name, "images of height x width x channels", x, where);
   graph& g = x.owner();
   const std::size_t in = x.dims()[3];
   const std::size_t pixels = options.window[0] * options.window[1];
@@ -91,7 +94,17 @@ value embedding(const value& indices, std::size_t size, std::size_t width, const
   return gather(table, indices, where);
 }
 
+value layer_norm(const value& x, const std::string& name, std::source_location where) {
+  if (x.dims().rank() == 0) fail(name, "rows of numbers", x, where);
+  graph& g = x.owner();
+  const shape row{x.dims().back()};
+  const value gamma = g.variable(name + "/gamma", row, initialiser::constant(1), where);
+  const value beta = g.variable(name + "/beta", row, initialiser::zeros(), where);
+  return layer_norm(x, gamma, beta, 1e-5F, where);
+}
+
 value flatten(const value& x, std::source_location where) {
+  if (x.dims().size() == 0 || x.dims().rank() == 0) fail("flatten", "samples of numbers", x, where);
   const std::size_t batch = x.dims()[0];
   return reshape(x, {batch, x.dims().size() / batch}, where);
 }

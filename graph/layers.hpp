@@ -7,27 +7,31 @@
 #include <cstdint>
 #include <source_location>
 #include <string>
+#include <string_view>
 
 namespace mailgrad {
 
-// Layers: operations with variables of their own, which are called "<name>/weights" and "<name>/bias". A
-// second layer of the same name and shape shares them.
+// Layers: operations with variables of their own, which are called "<name>/weights" and so on. A second layer
+// of the same name and shape shares them.
 
 /// What a layer does to its result, element by element.
 enum class activation : std::uint8_t { none, relu, gelu, tanh, sigmoid };
+inline constexpr std::array<std::string_view, 5> activation_names{"none", "relu", "gelu", "tanh", "sigmoid"};
 
 value activate(const value& x, activation how, std::source_location where = std::source_location::current());
 
-/// activation(x * weights + bias). Weights start as He et al. have it before a relu, as Glorot & Bengio
-/// otherwise.
+/// activation(x * weights + bias). Weights start as He et al. have it before a relu or gelu, as Glorot &
+/// Bengio otherwise; biases start as 0.
 ///
-/// Shapes  x: float32[batch, in]; weights: [in, units]; bias: [units]; result: [batch, units].
+/// Shapes  x: float32[..., n, in]; weights: [in, units]; bias: [units]; result: [..., n, units].
+/// Errors  graph_error if x has a rank below 2.
 value dense(const value& x, std::size_t units, const std::string& name, activation how = activation::none,
             std::source_location where = std::source_location::current());
 
 /// dense() on rows that are mostly zero; the gradient of its weights comes in rows too.
 ///
 /// Shapes  columns: int32[n], values: float32[n], offsets: int32[batch + 1]; weights: [in, units].
+/// Errors  as sparse_matmul.
 value sparse_dense(const value& columns, const value& values, const value& offsets, std::size_t in,
                    std::size_t units, const std::string& name, activation how = activation::none,
                    std::source_location where = std::source_location::current());
@@ -42,16 +46,27 @@ struct conv_options {
 /// activation(conv2d(x, weights) + bias).
 ///
 /// Shapes  x: float32[batch, height, width, in]; weights: [rows, columns, in, filters]; bias: [filters].
+/// Errors  graph_error if x is no such image, or the window does not fit.
 value conv(const value& x, std::size_t filters, const std::string& name, const conv_options& options = {},
            std::source_location where = std::source_location::current());
 
 /// Rows of a table of `size` rows by `width`, one for each index.
 ///
-/// Shapes  indices: int32, any rank; result: one more axis, of extent `width`.
+/// Shapes  indices: int32, any rank; table: [size, width]; result: one more axis, of extent `width`.
 value embedding(const value& indices, std::size_t size, std::size_t width, const std::string& name,
                 std::source_location where = std::source_location::current());
 
-/// All axes but the first as one. Shapes  x: [batch, ...]; result: [batch, n].
+/// Rows along the last axis with mean 0 and variance 1, then scaled by gamma and shifted by beta, which start
+/// as 1 and 0.
+///
+/// Shapes  x: float32[..., n]; gamma, beta: [n].
+value layer_norm(const value& x, const std::string& name,
+                 std::source_location where = std::source_location::current());
+
+/// All axes but the first as one.
+///
+/// Shapes  x: [batch, ...]; result: [batch, n].
+/// Errors  graph_error if x is a scalar or of no elements.
 value flatten(const value& x, std::source_location where = std::source_location::current());
 
 } // namespace mailgrad

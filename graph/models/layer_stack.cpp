@@ -2,101 +2,117 @@
 
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/operations/dropout.hpp>
-#include <mailgrad/graph/operations/layer_norm.hpp>
 #include <mailgrad/graph/operations/pooling.hpp>
 
+#include <map>
 #include <string>
 
 namespace mailgrad {
 
 namespace {
 
-shape batched(std::size_t batch, const shape& sample) {
-  std::vector<std::size_t> extents{batch};
-  extents.insert(extents.end(), sample.begin(), sample.end());
-  return shape(std::span<const std::size_t>(extents));
+shape followed_by(std::size_t first, const shape& rest) {
+  std::vector<std::size_t> extents{first};
+  extents.insert(extents.end(), rest.begin(), rest.end());
+  return shape(extents);
+}
+
+/// Without "layer_stack.cpp:83: ": that line is ours, and says nothing to whoever listed the layers.
+std::string without_our_line(const graph_error& e) {
+  const std::string text = e.what();
+  const std::string ours = "layer_stack.cpp:";
+  return text.starts_with(ours) ? text.substr(text.find(": ") + 2) : text;
 }
 
 /// Adds layers to a graph, each to the result of the one before.
 class stack_builder {
 public:
   stack_builder(graph& g, const model_request& request) : graph_(g), request_(request) {
-    if (request.nonzeros > 0) return;
-    current_ = graph_.input("features", batched(request.batch, request.sample_dims));
+    if (reads_tokens())
+      tokens_ = g.input("features", followed_by(request.batch, request.sample_dims), dtype::int32);
+    if (reads_numbers()) current_ = g.input("features", followed_by(request.batch, request.sample_dims));
   }
 
   void add(const layer& l) {
-    ++count_;
-    std::visit([this](const auto& one) { add_one(one); }, l);
+    ++place_;
+    std::visit(
+        [this](const auto& one) {
+          name_ = std::string(one.kind) + std::to_string(++counts_[one.kind]);
+          try {
+            current_ = result_of(one);
+          } catch (const graph_error& e) {
+            throw graph_error("layer " + std::to_string(place_) + " (" + name_ + "): " + without_our_line(e));
+          }
+        },
+        l);
   }
 
-  const value& result() const {
-    if (!current_) throw graph_error("a model of no layers cannot read sparse rows");
-    return *current_;
+  model_outputs classify() {
+    if (!current_) throw graph_error("a model needs a layer that reads the samples");
+    const shape labels = followed_by(request_.batch, reads_tokens() ? request_.sample_dims : shape{});
+    std::vector<std::size_t> extents(labels.begin(), labels.end());
+    extents.push_back(request_.classes);
+    const shape wanted(extents);
+    if (current_->dims() != wanted)
+      throw graph_error("the last layer gives " + to_string(current_->dims()) + " values, where " +
+                        std::to_string(request_.classes) + " classes need " + to_string(wanted));
+    return {*current_, cross_entropy(*current_, graph_.input("labels", labels, dtype::int32))};
   }
 
 private:
-  std::string name(const char* kind) const { return kind + std::to_string(count_); }
+  bool reads_tokens() const { return request_.features == feature_kind::tokens; }
+  bool reads_numbers() const { return !reads_tokens() && request_.nonzeros == 0; }
 
-  void add_one(const dense_layer& l) {
-    const std::size_t units = l.units.value_or(request_.classes);
-    if (!current_) return add_sparse(l, units);
-    const value x = current_->dims().rank() == 2 ? *current_ : flatten(*current_);
-    current_ = dense(x, units, name("dense"), l.how);
+  const value& before() const {
+    if (current_) return *current_;
+    throw graph_error(reads_tokens()
+                          ? "tokens are read by an embedding, which must come first"
+                          : "rows that are mostly zero are read by a dense layer, which must come first");
   }
 
-  void add_sparse(const dense_layer& l, std::size_t units) {
+  value result_of(const dense_layer& l) {
+    const std::size_t units = l.units.value_or(request_.classes);
+    if (!current_ && !reads_tokens()) return sparse_result(l, units);
+    const bool image = before().dims().rank() > 2 && !reads_tokens();
+    return dense(image ? flatten(before()) : before(), units, name_, l.how);
+  }
+
+  value sparse_result(const dense_layer& l, std::size_t units) {
     const value columns = graph_.input("columns", {request_.nonzeros}, dtype::int32);
     const value values = graph_.input("values", {request_.nonzeros});
     const value offsets = graph_.input("offsets", {request_.batch + 1}, dtype::int32);
-    current_ =
-        sparse_dense(columns, values, offsets, request_.sample_dims.size(), units, name("dense"), l.how);
+    return sparse_dense(columns, values, offsets, request_.sample_dims.size(), units, name_, l.how);
   }
 
-  /// Images keep their axes; anything else has none that a window could slide over.
-  const value& image(const std::string& who) const {
-    if (current_ && current_->dims().rank() == 4) return *current_;
-    throw graph_error("layer '" + who +
-                      "' needs images of height x width x channels; what comes before it is " +
-                      (current_ ? to_string(current_->dims()) : std::string("a row that is mostly zero")));
-  }
+  value result_of(const conv_layer& l) { return conv(before(), l.filters, name_, l.options); }
 
-  const value& any(const std::string& who) const {
-    if (current_) return *current_;
-    throw graph_error("layer '" + who + "' cannot read rows that are mostly zero; begin with a dense layer");
-  }
-
-  void add_one(const conv_layer& l) {
-    const std::string who = name("conv");
-    current_ = conv(image(who), l.filters, who, l.options);
-  }
-
-  void add_one(const pool_layer& l) {
+  value result_of(const pool_layer& l) {
     const pooling_options options{{l.size, l.size}, {l.stride, l.stride}, padding::valid()};
-    const value& x = image(name("pool"));
-    current_ = l.how == pool_layer::rule::largest ? max_pool(x, options) : average_pool(x, options);
+    return l.how == pool_layer::rule::largest ? max_pool(before(), options) : average_pool(before(), options);
   }
 
-  void add_one(const flatten_layer&) { current_ = flatten(any(name("flatten"))); }
-
-  void add_one(const dropout_layer& l) {
-    const value& x = any(name("dropout"));
-    if (request_.purpose == phase::training) current_ = dropout(x, l.rate, request_.seed + count_);
+  value result_of(const embedding_layer& l) {
+    if (!tokens_ || current_) throw graph_error("an embedding reads tokens, and comes first");
+    return embedding(*tokens_, request_.classes, l.width, name_);
   }
 
-  void add_one(const layer_norm_layer&) {
-    const std::string who = name("layer_norm");
-    const value& x = any(who);
-    const std::size_t width = x.dims().back();
-    const value gamma = graph_.variable(who + "/gamma", {width}, initialiser::constant(1));
-    const value beta = graph_.variable(who + "/beta", {width}, initialiser::zeros());
-    current_ = layer_norm(x, gamma, beta);
+  value result_of(const flatten_layer&) { return flatten(before()); }
+
+  /// Each dropout draws from a seed of its own.
+  value result_of(const dropout_layer& l) {
+    if (request_.purpose == phase::evaluation) return before();
+    return dropout(before(), l.rate, request_.seed + (std::uint64_t{place_} << 32));
   }
+
+  value result_of(const layer_norm_layer&) { return layer_norm(before(), name_); }
 
   graph& graph_;
   const model_request& request_;
-  std::optional<value> current_; ///< none yet where the rows are sparse
-  std::size_t count_ = 0;
+  std::optional<value> tokens_;
+  std::optional<value> current_; ///< none yet where the samples are no dense numbers
+  std::map<std::string_view, std::size_t> counts_;
+  std::string name_; ///< of the layer that is being added
+  std::size_t place_ = 0;
 };
 
 } // namespace
@@ -104,13 +120,7 @@ private:
 model_outputs build_classifier(graph& g, const layer_stack& layers, const model_request& request) {
   stack_builder builder(g, request);
   for (const layer& l : layers) builder.add(l);
-  const value logits = builder.result();
-  if (!(logits.dims() == shape{request.batch, request.classes}))
-    throw graph_error("the last layer gives " + to_string(logits.dims()) + ", but " +
-                      std::to_string(request.batch) + " samples of " + std::to_string(request.classes) +
-                      " classes need " + to_string(shape{request.batch, request.classes}));
-  const value labels = g.input("labels", {request.batch}, dtype::int32);
-  return {logits, cross_entropy(logits, labels)};
+  return builder.classify();
 }
 
 } // namespace mailgrad

@@ -12,42 +12,59 @@ namespace mailgrad {
 
 // A model as a list of layers, one after the other: what the built-in models and a model file have in common.
 
+/// Of units, filters and windows; more is a typing error.
+inline constexpr std::size_t largest_extent = 1 << 20;
+
 struct dense_layer {
+  static constexpr std::string_view kind = "dense";
   std::optional<std::size_t> units; ///< unset: as many as there are classes
   activation how = activation::none;
 };
 
 struct conv_layer {
+  static constexpr std::string_view kind = "conv";
   std::size_t filters = 0;
   conv_options options;
 };
 
 struct pool_layer {
+  static constexpr std::string_view kind = "pool";
   enum class rule : std::uint8_t { largest, mean };
   rule how = rule::largest;
-  std::size_t size = 2;
-  std::size_t stride = 2;
+  std::size_t size = 2;   ///< rows and columns of a window
+  std::size_t stride = 2; ///< from one window to the next
 };
 
-struct flatten_layer {};
+/// The vectors that stand for tokens.
+struct embedding_layer {
+  static constexpr std::string_view kind = "embedding";
+  std::size_t width = 0;
+};
+
+struct flatten_layer {
+  static constexpr std::string_view kind = "flatten";
+};
 
 struct dropout_layer {
+  static constexpr std::string_view kind = "dropout";
   float rate = 0.5F; ///< share of values set to 0 while training
 };
 
-struct layer_norm_layer {};
+struct layer_norm_layer {
+  static constexpr std::string_view kind = "layer_norm";
+};
 
-using layer =
-    std::variant<dense_layer, conv_layer, pool_layer, flatten_layer, dropout_layer, layer_norm_layer>;
+using layer = std::variant<dense_layer, conv_layer, pool_layer, embedding_layer, flatten_layer, dropout_layer,
+                           layer_norm_layer>;
 using layer_stack = std::vector<layer>;
 
 /// A classifier from layers: images are flattened where a dense layer needs it, rows that are mostly zero
-/// need a dense layer first, and the result is the cross-entropy of the last layer's values.
+/// need a dense layer first and tokens an embedding, and the loss is the cross-entropy of the last layer's
+/// values.
 ///
-/// Layers are named after their kind and place: "dense1", "conv2".
-/// Errors  graph_error, naming the layer, if one does not fit what comes before it or the last does not give
-/// a value
-///         for each class.
+/// Layers are named after their kind and numbered within it: "conv1", "conv2", "dense1".
+/// Errors  graph_error, naming the layer and its place in the list, if one does not fit what comes before it,
+///         or the last does not give a value for each class.
 model_outputs build_classifier(graph& g, const layer_stack& layers, const model_request& request);
 
 } // namespace mailgrad

@@ -12,10 +12,14 @@ namespace mailgrad {
 /// What a model is built for: dropout and the like are left out of an evaluation.
 enum class phase : std::uint8_t { training, evaluation };
 
+/// What the samples of a data set are made of.
+enum class feature_kind : std::uint8_t { numbers, tokens };
+
 /// What a model function has to fit.
 struct model_request {
-  shape sample_dims;        ///< of the features of one sample: {height, width, channels}, {features}
-  std::size_t classes = 2;  ///< labels are 0 to classes - 1
+  shape sample_dims; ///< of one sample: {height, width, channels}, {features}, or {window length} of tokens
+  feature_kind features = feature_kind::numbers;
+  std::size_t classes = 2;  ///< labels are 0 to classes - 1, and so are tokens
   std::size_t batch = 1;    ///< samples in a mini-batch
   std::size_t nonzeros = 0; ///< room for entries in a mini-batch of sparse rows; 0: rows are dense
   phase purpose = phase::training;
@@ -24,7 +28,8 @@ struct model_request {
 
 /// What a model function built.
 ///
-/// Shapes  logits: float32[batch, classes]; loss: scalar, the mean over the batch.
+/// Shapes  logits: float32[batch, classes], of tokens [batch, window length, classes]; loss: scalar, the mean
+///         over the labels.
 struct model_outputs {
   value logits;
   value loss;
@@ -36,10 +41,11 @@ struct model_outputs {
 /// Errors  graph_error if the model does not fit what is asked for.
 using model_function = std::function<model_outputs(graph&, const model_request&)>;
 
-/// The model of that name ("mlp", "lenet", "softmax"), or of that JSON file of layers.
+/// The built-in model of that name, "mlp" or "mlp:hidden=512x256" (built_in.hpp), or the model that a JSON
+/// file lists the layers of (model_file.hpp).
 ///
 /// Errors  std::invalid_argument that names the nearest right one, or says what in the file is wrong and
-/// where.
+///         where.
 model_function find_model(std::string_view name_or_file);
 
 } // namespace mailgrad

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <stdexcept>
@@ -17,13 +18,21 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t largest_extent = 1 << 20; ///< of units, filters, windows: beyond this a typing error
+std::string in_quotes(std::string_view text) { return std::string("'").append(text).append("'"); }
+
+/// JSON text of a value, cut where it gets long.
+std::string shown(const json& found) {
+  constexpr std::size_t most = 60;
+  std::string text = found.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > most) text.replace(most, std::string::npos, "...");
+  return text;
+}
 
 /// The settings of one layer of the file; each is taken by its name, and none may be left over.
-class settings {
+class layer_settings {
 public:
-  settings(std::string where, const json& object) : where_(std::move(where)), object_(object) {
-    if (!object.is_object()) fail("settings must be an object, not " + object.dump());
+  layer_settings(std::string where, const json& object) : where_(std::move(where)), object_(object) {
+    if (!object.is_object()) fail("settings must be an object, not " + shown(object));
   }
 
   [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument(where_ + ": " + what); }
@@ -37,10 +46,10 @@ public:
   std::size_t extent(std::string_view name, std::optional<std::size_t> otherwise) {
     const json* found = take(name);
     if (!found && otherwise) return *otherwise;
-    if (!found) fail("'" + std::string(name) + "' is missing");
+    if (!found) fail(in_quotes(name) + " is missing");
     if (!found->is_number_unsigned() || *found == 0 || *found > largest_extent)
-      fail("'" + std::string(name) + "' must be a whole number from 1 to " + std::to_string(largest_extent) +
-           ", not " + found->dump());
+      fail(in_quotes(name) + " must be a whole number from 1 to " + std::to_string(largest_extent) +
+           ", not " + shown(*found));
     return found->get<std::size_t>();
   }
 
@@ -50,18 +59,19 @@ public:
                      std::size_t otherwise) {
     const json* found = take(name);
     if (!found) return otherwise;
-    const auto word = found->is_string() ? found->get<std::string>() : found->dump();
-    for (std::size_t i = 0; i < n; ++i)
-      if (names[i] == word) return i;
-    fail("'" + std::string(name) + "' cannot be '" + word + "'; did you mean '" +
-         std::string(nearest_name(word, names)) + "'?");
+    const auto word = found->is_string() ? found->get<std::string>() : shown(*found);
+    const auto at = std::ranges::find(names, word);
+    if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
+    fail(in_quotes(name) + " cannot be " + in_quotes(word) + "; did you mean " +
+         in_quotes(nearest_name(word, names)) + "?");
   }
 
   void require_nothing_left() const {
     for (const auto& [key, unused] : object_.items()) {
       if (std::ranges::find(known_, key) != known_.end()) continue;
-      fail("there is no setting '" + key + "'" +
-           (known_.empty() ? "" : "; did you mean '" + std::string(nearest_name(key, known_)) + "'?"));
+      if (known_.empty()) fail("there are no settings, but here is " + in_quotes(key));
+      fail("there is no setting " + in_quotes(key) + "; did you mean " +
+           in_quotes(nearest_name(key, known_)) + "?");
     }
   }
 
@@ -71,12 +81,11 @@ private:
   std::vector<std::string_view> known_;
 };
 
-activation take_activation(settings& s) {
-  static constexpr std::array<std::string_view, 5> names{"none", "relu", "gelu", "tanh", "sigmoid"};
-  return static_cast<activation>(s.choice("activation", names, 0));
+activation take_activation(layer_settings& s) {
+  return static_cast<activation>(s.choice("activation", activation_names, 0));
 }
 
-layer read_dense(settings& s) {
+layer read_dense(layer_settings& s) {
   dense_layer l;
   const json* units = s.take("units");
   if (units && *units != "classes") l.units = s.extent("units", {});
@@ -84,7 +93,7 @@ layer read_dense(settings& s) {
   return l;
 }
 
-layer read_conv(settings& s) {
+layer read_conv(layer_settings& s) {
   static constexpr std::array<std::string_view, 2> paddings{"same", "valid"};
   conv_layer l;
   l.filters = s.extent("filters", {});
@@ -95,68 +104,88 @@ layer read_conv(settings& s) {
   return l;
 }
 
-layer read_pool(settings& s, pool_layer::rule how) {
+layer read_pool(layer_settings& s, pool_layer::rule how) {
   const std::size_t size = s.extent("size", 2);
   return pool_layer{how, size, s.extent("stride", size)};
 }
 
-layer read_dropout(settings& s) {
+layer read_dropout(layer_settings& s) {
   dropout_layer l;
   const json* rate = s.take("rate");
   if (!rate) return l;
   if (!rate->is_number() || *rate < 0 || *rate >= 1)
-    s.fail("'rate' must be at least 0 and less than 1, not " + rate->dump());
+    s.fail("'rate' must be at least 0 and less than 1, not " + shown(*rate));
   l.rate = rate->get<float>();
   return l;
 }
 
-layer read_kind(const std::string& kind, settings& s) {
-  static constexpr std::array<std::string_view, 7> kinds{"dense",   "conv",    "max_pool",  "average_pool",
-                                                         "flatten", "dropout", "layer_norm"};
+layer read_kind(const std::string& kind, layer_settings& s) {
+  static constexpr std::array<std::string_view, 8> kinds{"dense",     "conv",    "max_pool", "average_pool",
+                                                         "embedding", "flatten", "dropout",  "layer_norm"};
   if (kind == "dense") return read_dense(s);
   if (kind == "conv") return read_conv(s);
   if (kind == "max_pool") return read_pool(s, pool_layer::rule::largest);
   if (kind == "average_pool") return read_pool(s, pool_layer::rule::mean);
+  if (kind == "embedding") return embedding_layer{s.extent("width", {})};
   if (kind == "flatten") return flatten_layer{};
   if (kind == "dropout") return read_dropout(s);
   if (kind == "layer_norm") return layer_norm_layer{};
-  s.fail("there is no layer '" + kind + "'; did you mean '" + std::string(nearest_name(kind, kinds)) + "'?");
+  s.fail("there is no layer " + in_quotes(kind) + "; did you mean " + in_quotes(nearest_name(kind, kinds)) +
+         "?");
 }
 
 layer read_layer(const std::string& where, const json& entry) {
   if (!entry.is_object() || entry.size() != 1)
     throw std::invalid_argument(
         where + ": a layer is an object with one key, its kind, such as {\"dense\": {}}, not " +
-        entry.dump());
-  const auto& [kind, object] = *entry.items().begin();
-  settings s(where + " (" + kind + ")", object);
+        shown(entry));
+  const std::string kind = entry.begin().key();
+  layer_settings s(where + " (" + kind + ")", entry.begin().value());
   layer l = read_kind(kind, s);
   s.require_nothing_left();
   return l;
 }
 
-json parse(const std::filesystem::path& file) {
+json parse(const std::filesystem::path& file, const std::string& name) {
   std::ifstream stream(file);
-  if (!stream) throw std::invalid_argument("model file '" + file.string() + "' cannot be read");
+  if (!stream) throw std::invalid_argument(name + " cannot be read");
   try {
     return json::parse(stream);
   } catch (const json::exception& e) {
-    throw std::invalid_argument("model file '" + file.string() + "': " + e.what());
+    const std::string_view what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, ..."
+    throw std::invalid_argument(name + ": " + std::string(what.substr(what.find("] ") + 2)));
   }
+}
+
+const json& list_of_layers(const json& model, const std::string& name) {
+  static constexpr std::array<std::string_view, 2> keys{"name", "layers"};
+  if (!model.is_object()) throw std::invalid_argument(name + ": expected an object, not " + shown(model));
+  for (const auto& [key, unused] : model.items())
+    if (std::ranges::find(keys, key) == keys.end())
+      throw std::invalid_argument(name + ": there is no key " + in_quotes(key) + "; did you mean " +
+                                  in_quotes(nearest_name(key, keys)) + "?");
+  const auto layers = model.find("layers");
+  if (layers == model.end() || !layers->is_array() || layers->empty())
+    throw std::invalid_argument(name + ": expected a list 'layers' of at least one layer" +
+                                (layers == model.end() ? "" : ", not " + shown(*layers)));
+  return *layers;
+}
+
+/// A dense layer without an activation that comes last is meant to be the output.
+bool ends_with_output(const layer_stack& layers) {
+  const auto* last = std::get_if<dense_layer>(&layers.back());
+  return last != nullptr && (!last->units || last->how == activation::none);
 }
 
 } // namespace
 
 layer_stack read_model_file(const std::filesystem::path& file) {
-  const json model = parse(file);
-  if (!model.is_object() || !model.contains("layers") || !model["layers"].is_array() ||
-      model["layers"].empty())
-    throw std::invalid_argument("model file '" + file.string() +
-                                "': expected an object with a list \"layers\" of at least one layer");
+  const std::string name = "model file " + in_quotes(file.string());
+  const json model = parse(file, name);
   layer_stack layers;
-  for (const json& entry : model["layers"])
-    layers.push_back(
-        read_layer("model file '" + file.string() + "', layer " + std::to_string(layers.size() + 1), entry));
+  for (const json& entry : list_of_layers(model, name))
+    layers.push_back(read_layer(name + ", layer " + std::to_string(layers.size() + 1), entry));
+  if (!ends_with_output(layers)) layers.emplace_back(dense_layer{});
   return layers;
 }
 

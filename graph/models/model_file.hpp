@@ -6,14 +6,25 @@
 
 namespace mailgrad {
 
-/// Reads a model from a JSON file: {"layers": [{"conv": {"filters": 32, "size": 5, "activation": "relu"}},
-/// {"max_pool": {"size": 2}}, {"dense": {"units": 128, "activation": "relu"}}, {"dropout": {"rate": 0.5}},
-/// {"dense": {"units": "classes"}}]}.
+/// Reads a model from a JSON file:
 ///
-/// Layers and their settings: dense (units: a number or "classes", activation), conv (filters, size, stride,
-/// padding: "same" or "valid", activation), max_pool and average_pool (size, stride), flatten, dropout
-/// (rate), layer_norm. Activations: none, relu, gelu, tanh, sigmoid. Errors  std::invalid_argument in one
-/// line: the file, the layer by number, the setting, what was expected and found.
+///   {"name": "small",
+///    "layers": [{"conv": {"filters": 32, "size": 5, "activation": "relu"}}, {"max_pool": {"size": 2}},
+///               {"dense": {"units": 128, "activation": "relu"}}, {"dropout": {"rate": 0.5}},
+///               {"dense": {"units": "classes"}}]}
+///
+///   dense                   units: a number or "classes", the default; activation
+///   conv                    filters; size 3; stride 1; padding "same" or "valid"; activation
+///   max_pool, average_pool  size 2; stride, as size
+///   embedding               width: of the vectors that stand for tokens
+///   dropout                 rate 0.5
+///   flatten, layer_norm     no settings
+///
+/// Activations are none, relu, gelu, tanh and sigmoid. If the last layer is no dense layer, or has an
+/// activation, a dense layer of the classes is added.
+/// Errors  std::invalid_argument in one line: the file, the layer by number, the setting, what was expected
+/// and
+///         found.
 layer_stack read_model_file(const std::filesystem::path& file);
 
 } // namespace mailgrad

@@ -1,0 +1,147 @@
+#include <mailgrad/graph/graphviz.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+/// A quoted string; "\n" in it starts a line of the picture.
+std::string in_quotes(std::string_view text) {
+  std::string made = "\"";
+  for (const char c : text) {
+    if (c == '\n') {
+      made += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') made += '\\';
+    made += c;
+  }
+  return made + '"';
+}
+
+/// What stands before the last slash of "block1/attention/weights", and what behind it.
+std::string scope_of(const std::string& name) {
+  const auto slash = name.rfind('/');
+  return slash == std::string::npos ? std::string() : name.substr(0, slash);
+}
+std::string last_word(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+
+std::string line_of(const std::source_location& where) {
+  return std::filesystem::path(where.file_name()).filename().string() + ':' + std::to_string(where.line());
+}
+
+/// Layers within layers, as the names of their variables have it.
+struct scope {
+  std::string name; ///< "block1/attention"
+  std::vector<std::uint32_t> nodes;
+  std::vector<scope> inner;
+
+  scope& within(const std::string& path) {
+    if (path == name) return *this;
+    const std::size_t from = name.empty() ? 0 : name.size() + 1;
+    const std::string next = path.substr(0, path.find('/', from));
+    const auto known = std::ranges::find(inner, next, &scope::name);
+    return (known != inner.end() ? *known : inner.emplace_back(scope{next, {}, {}})).within(path);
+  }
+};
+
+class drawing {
+public:
+  drawing(const graph& g, const drawing_options& options)
+      : graph_(g), forward_(options.loss ? options.loss->node() + 1 : g.nodes().size()) {}
+
+  std::string text() {
+    text_ = "digraph model {\n"
+            "  graph [fontname=\"Helvetica\", fontsize=11, ranksep=0.35, nodesep=0.3]\n"
+            "  node [fontname=\"Helvetica\", fontsize=11, shape=box, style=\"filled\", fillcolor=white, "
+            "height=0.3, margin=\"0.12,0.05\"]\n"
+            "  edge [fontname=\"Helvetica\", fontsize=9, arrowsize=0.6]\n";
+    scope all;
+    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id)
+      all.within(scope_of_node(id)).nodes.push_back(id);
+    draw(all, "  ");
+    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id) draw_edges(id);
+    return text_ + "}\n";
+  }
+
+private:
+  bool is_backward(std::uint32_t id) const { return id >= forward_; }
+
+  /// Of a variable, its own; of an operation, that of all variables it reads.
+  std::string scope_of_node(std::uint32_t id) const {
+    const node& n = graph_.nodes()[id];
+    if (std::holds_alternative<variable_node>(n.what)) return scope_of(n.name);
+    std::set<std::string> found;
+    for (const value& v : n.inputs)
+      if (std::holds_alternative<variable_node>(graph_.of(v).what)) found.insert(scope_of(graph_.of(v).name));
+    return found.size() == 1 && !is_backward(id) ? *found.begin() : std::string();
+  }
+
+  void draw(const scope& s, const std::string& indent) {
+    for (const std::uint32_t id : s.nodes) draw_node(id, indent);
+    for (const scope& inner : s.inner) {
+      text_ += indent + "subgraph " + in_quotes("cluster " + inner.name) + " {\n" + indent +
+               "  label=" + in_quotes(last_word(inner.name)) +
+               "; style=\"rounded,filled\"; color=\"#c8c8c8\"; fillcolor=\"" + "#f6f6f6\"; labeljust=l\n";
+      draw(inner, indent + "  ");
+      text_ += indent + "}\n";
+    }
+  }
+
+  void draw_node(std::uint32_t id, const std::string& indent) {
+    const node& n = graph_.nodes()[id];
+    text_ += indent + "n" + std::to_string(id) + " [label=" + in_quotes(label(n)) + ", " + look(n);
+    if (is_backward(id)) text_ += ", style=\"filled,dashed\", fontcolor=\"#606060\"";
+    text_ += ", tooltip=" + in_quotes(line_of(n.where)) + "]\n";
+  }
+
+  static std::string label(const node& n) {
+    const std::string dims = to_string(n.outputs[0].dims);
+    if (std::holds_alternative<input_node>(n.what)) return n.name + "\n" + to_string(n.outputs[0]);
+    if (std::holds_alternative<variable_node>(n.what)) return last_word(n.name) + "\n" + dims;
+    if (const auto* fixed = std::get_if<constant_node>(&n.what)) return constant_label(*fixed->values);
+    const operation& op = *std::get<operation_node>(n.what);
+    const std::string details = op.describe();
+    return std::string(op.name()) + (details.empty() ? "" : "\n" + details) + "\n" + dims;
+  }
+
+  static std::string constant_label(const tensor& t) {
+    if (t.dims().rank() > 0 || t.type() != dtype::float32) return "constant\n" + to_string(t.dims());
+    std::string text = std::to_string(t.values()[0]);
+    text.erase(text.find_last_not_of('0') + 1);
+    return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+  }
+
+  static std::string look(const node& n) {
+    if (std::holds_alternative<input_node>(n.what)) return "shape=cds, fillcolor=\"#d5e8d4\"";
+    if (std::holds_alternative<variable_node>(n.what)) return "shape=cylinder, fillcolor=\"#ffe6cc\"";
+    if (std::holds_alternative<constant_node>(n.what)) return "shape=plaintext, fillcolor=none";
+    const bool view = std::get<operation_node>(n.what)->is_view();
+    return view ? "fillcolor=\"#eeeeee\", color=\"#a0a0a0\"" : "fillcolor=\"#dae8fc\"";
+  }
+
+  void draw_edges(std::uint32_t id) {
+    for (const value& v : graph_.nodes()[id].inputs) {
+      text_ += "  n" + std::to_string(v.node()) + " -> n" + std::to_string(id);
+      std::string details;
+      if (v.output() > 0) details = "label=" + in_quotes(to_string(v.type()));
+      if (is_backward(id))
+        details += std::string(details.empty() ? "" : ", ") + "style=dashed, color=\"#909090\"";
+      text_ += details.empty() ? "\n" : " [" + details + "]\n";
+    }
+  }
+
+  const graph& graph_;
+  std::size_t forward_; ///< nodes before the backward pass
+  std::string text_;
+};
+
+} // namespace
+
+std::string graphviz(const graph& g, const drawing_options& options) { return drawing(g, options).text(); }
+
+} // namespace mailgrad

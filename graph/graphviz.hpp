@@ -1,0 +1,21 @@
+#pragma once
+
+#include <mailgrad/graph/graph.hpp>
+
+#include <optional>
+#include <string>
+
+namespace mailgrad {
+
+struct drawing_options {
+  std::optional<value> loss; ///< what was added to the graph after it is drawn as the backward pass
+};
+
+/// A picture of a graph in the language of Graphviz: `dot -Tsvg` draws it.
+///
+/// Inputs, variables and operations with their shapes. Variables of one layer ("dense1/weights") and the
+/// operations that read them stand in one box; the backward pass is dashed. An edge is labelled where it does
+/// not start at a node's first output. A node's tooltip is the line of the program that made it.
+std::string graphviz(const graph& g, const drawing_options& options = {});
+
+} // namespace mailgrad

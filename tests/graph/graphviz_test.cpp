@@ -1,0 +1,121 @@
+#include <mailgrad/graph/graphviz.hpp>
+
+#include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/operations/pooling.hpp>
+#include <mailgrad/graph/operations/reductions.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace mailgrad {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Lines from the one that has `first` to the bracket that closes its box.
+std::string box(const std::string& picture, const std::string& first) {
+  const auto begin = picture.find(first);
+  if (begin == std::string::npos) return {};
+  int depth = 0;
+  auto end = picture.find('{', begin);
+  do {
+    depth += picture[end] == '{' ? 1 : picture[end] == '}' ? -1 : 0;
+    ++end;
+  } while (depth > 0 && end < picture.size());
+  return picture.substr(begin, end - begin);
+}
+
+TEST(Graphviz, DrawsAnEmptyGraph) {
+  EXPECT_THAT(graphviz(graph{}), AllOf(HasSubstr("digraph model {"), testing::EndsWith("}\n")));
+}
+
+TEST(Graphviz, ShowsNamesAndShapes) {
+  graph g;
+  dense(g.input("features", {64, 784}), 10, "dense1");
+  const std::string picture = graphviz(g);
+  EXPECT_THAT(picture, HasSubstr("label=\"features\\nfloat32 64x784\""));
+  EXPECT_THAT(picture, HasSubstr("label=\"weights\\n784x10\""));
+  EXPECT_THAT(picture, HasSubstr("label=\"matmul\\n64x10\""));
+  EXPECT_THAT(picture, HasSubstr("n0 -> n2"));
+  EXPECT_THAT(picture, HasSubstr("n1 -> n2"));
+}
+
+TEST(Graphviz, PutsALayerIntoABox) {
+  graph g;
+  const value x = dense(g.input("x", {2, 3}), 4, "dense1");
+  dense(x, 5, "block/inner");
+  const std::string picture = graphviz(g);
+  EXPECT_THAT(box(picture, "subgraph \"cluster dense1\""),
+              AllOf(HasSubstr("weights\\n3x4"), HasSubstr("matmul"), Not(HasSubstr("4x5"))));
+  EXPECT_THAT(box(picture, "subgraph \"cluster block\""),
+              AllOf(HasSubstr("subgraph \"cluster block/inner\""), HasSubstr("label=\"inner\""),
+                    HasSubstr("weights\\n4x5")));
+}
+
+TEST(Graphviz, ShowsAttributesOfOperations) {
+  graph g;
+  max_pool(g.input("x", {1, 4, 4, 1}));
+  EXPECT_THAT(graphviz(g), HasSubstr("label=\"max_pool\\nwindow 2x2, stride 2x2, padding valid\\n1x2x2x1\""));
+}
+
+TEST(Graphviz, DashesTheBackwardPass) {
+  graph g;
+  const value loss = reduce_sum(max_pool(g.variable("x", {1, 4, 4, 1}, initialiser::zeros())));
+  EXPECT_THAT(graphviz(g, {.loss = loss}), Not(HasSubstr("dashed")));
+  gradients(loss, g.variables());
+  const std::string picture = graphviz(g, {.loss = loss});
+  EXPECT_THAT(picture, ContainsRegex("max_pool_gradient.*dashed"));
+  EXPECT_THAT(picture, HasSubstr("label=\"int32 1x2x2x1\""));
+  EXPECT_THAT(graphviz(g), Not(HasSubstr("dashed")));
+}
+
+TEST(Graphviz, NamesTheUsersLine) {
+  graph g;
+  g.input("x", {1});
+  EXPECT_THAT(graphviz(g), HasSubstr("tooltip=\"graphviz_test.cpp:" + std::to_string(__LINE__ - 1)));
+}
+
+TEST(Graphviz, EscapesNames) {
+  graph g;
+  g.input("a \"quoted\" \\ name", {1});
+  EXPECT_THAT(graphviz(g), HasSubstr("label=\"a \\\"quoted\\\" \\\\ name\\n"));
+}
+
+TEST(Graphviz, WritesSmallConstantsOut) {
+  graph g;
+  g.constant(0.25F);
+  g.constant(3.0F);
+  g.constant(tensor({2, 3}));
+  EXPECT_THAT(graphviz(g), AllOf(HasSubstr("label=\"0.25\""), HasSubstr("label=\"3\""),
+                                 HasSubstr("label=\"constant\\n2x3\"")));
+}
+
+TEST(Graphviz, DrawsEveryNodeOnce) {
+  graph g;
+  const model_outputs out = find_model("lenet")(g, {.sample_dims = {28, 28, 1}, .classes = 10, .batch = 4});
+  gradients(out.loss, g.variables());
+  std::istringstream lines(graphviz(g, {.loss = out.loss}));
+  std::vector<int> seen(g.nodes().size(), 0);
+  std::size_t edges = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" -> ") != std::string::npos) ++edges;
+    const auto at = line.find_first_not_of(' ');
+    if (at != std::string::npos && line[at] == 'n' && line.find(" [label=") != std::string::npos &&
+        line.find(" -> ") == std::string::npos)
+      ++seen[std::stoul(line.substr(at + 1))];
+  }
+  EXPECT_THAT(seen, testing::Each(1));
+  std::size_t inputs = 0;
+  for (const node& n : g.nodes()) inputs += n.inputs.size();
+  EXPECT_EQ(edges, inputs);
+}
+
+} // namespace
+} // namespace mailgrad
