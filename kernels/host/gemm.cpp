@@ -12,8 +12,20 @@ namespace mailgrad {
 
 namespace {
 
-/// Rows of B that are packed at a time: with `columns` floats each, half of a 32 KiB L1 cache.
-constexpr std::size_t k_block = 256;
+/// Most rows of B that are packed at a time: with `columns` floats each they leave the L1 cache some room.
+constexpr std::size_t max_depth = 400;
+
+/// Columns of B that are packed at once.
+constexpr std::size_t packed_columns = 4 * tile::columns;
+
+/// Floats of A that all panels are multiplied with before the next: half of a 512 KiB L2 cache.
+constexpr std::size_t left_floats = 65536;
+
+/// Blocks of about equal depth: a shallow one at the end would spend its time on loading and storing C.
+std::size_t depth_of_blocks(std::size_t k) {
+  const std::size_t blocks = (k + max_depth - 1) / max_depth;
+  return (k + blocks - 1) / blocks;
+}
 
 /// Fewer columns of C than this are too few to be walked in vectors.
 constexpr std::size_t narrow = 3 * simd::width / 2;
@@ -46,49 +58,76 @@ gemm_shape mirrored(const gemm_shape& g) {
   return {g.n, g.m, g.k, other(g.b), other(g.a), 1};
 }
 
+struct range {
+  std::size_t first, last;
+  std::size_t size() const { return last - first; }
+};
+
 /// One product, B packed in panels of as many columns as a register tile has.
 class panel_product {
 public:
-  panel_product(const gemm_shape& g, const float* a, const float* b, float* c, float* panel)
-      : g_(g), a_(a), b_(b), c_(c), panel_(panel) {}
+  panel_product(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch)
+      : g_(g), a_(a), b_(b), c_(c), panels_(scratch), whole_tile_(scratch + panel_floats(g)) {}
 
   static std::size_t scratch_floats(const gemm_shape& g) {
-    return std::min(g.k, k_block) * tile::columns + tile::rows * tile::columns;
+    return panel_floats(g) + tile::rows * tile::columns;
   }
 
   void run() const {
-    for (std::size_t first = 0; first < g_.k; first += k_block) {
-      const std::size_t depth = std::min(k_block, g_.k - first);
-      for (std::size_t column = 0; column < g_.n; column += tile::columns)
-        fill_columns(column, std::min(tile::columns, g_.n - column), first, depth);
-    }
+    const std::size_t block = depth_of_blocks(g_.k);
+    const std::size_t block_rows = std::max(left_floats / block / tile::rows, std::size_t{1}) * tile::rows;
+    for (std::size_t first = 0; first < g_.k; first += block)
+      for (std::size_t row = 0; row < g_.m; row += block_rows)
+        for (std::size_t column = 0; column < g_.n; column += packed_columns)
+          fill({row, std::min(g_.m, row + block_rows)}, {first, std::min(g_.k, first + block)},
+               {column, std::min(g_.n, column + packed_columns)});
   }
 
 private:
-  void fill_columns(std::size_t column, std::size_t count, std::size_t first, std::size_t depth) const {
-    const std::size_t vectors = count > simd::width ? 2 : 1;
-    const auto& table = vectors == 2 ? two_vectors : one_vector;
-    const auto right = right_part(column, count, first, depth, vectors * simd::width);
-    const auto how = first == 0 ? tile::into::overwrite : tile::into::add;
-    for (std::size_t row = 0; row < g_.m; row += tile::rows) {
-      const std::size_t rows = std::min(tile::rows, g_.m - row);
-      float* const c = c_ + row * g_.n + column;
-      if (count == vectors * simd::width)
-        table[rows - 1](left_part(row, first), right, depth, c, g_.n, how);
-      else
-        fill_edge(table[rows - 1], left_part(row, first), right, depth, c, rows, count, how);
+  static std::size_t panel_floats(const gemm_shape& g) {
+    const std::size_t panels = (std::min(g.n, packed_columns) + tile::columns - 1) / tile::columns;
+    return depth_of_blocks(g.k) * panels * tile::columns;
+  }
+
+  /// So few rows read B that packing it is not worth it.
+  bool reads_in_place() const {
+    return g_.b == operand_order::as_is && g_.m <= 2 * tile::rows && g_.n % tile::columns == 0;
+  }
+
+  void fill(range rows, range depth, range columns) const {
+    if (!reads_in_place()) pack(depth, columns);
+    for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
+      const range part{column, std::min(columns.last, column + tile::columns)};
+      fill_panel(rows, depth, part, right_part(depth, columns, part));
     }
   }
 
-  /// A tile that reaches over the right edge of C is computed beside it.
-  void fill_edge(multiply_function multiply, const tile::left_part& left, const tile::right_part& right,
-                 std::size_t depth, float* c, std::size_t rows, std::size_t count, tile::into how) const {
-    float* const whole = panel_ + std::min(g_.k, k_block) * tile::columns;
-    multiply(left, right, depth, whole, tile::columns, tile::into::overwrite);
+  void fill_panel(range rows, range depth, range columns, const tile::right_part& right) const {
+    const bool wide = columns.size() > simd::width;
+    const bool whole = columns.size() == (wide ? tile::columns : simd::width);
+    const auto& table = wide ? two_vectors : one_vector;
+    const auto how = depth.first == 0 ? tile::into::overwrite : tile::into::add;
+    std::size_t tiles = (rows.size() + tile::rows - 1) / tile::rows;
+    for (range height{rows.first, rows.first}; tiles > 0; --tiles) {
+      height = {height.last, height.last + (rows.last - height.last) / tiles};
+      const std::size_t row = height.first;
+      const auto multiply = table[height.size() - 1];
+      const auto left = left_part(row, depth.first);
+      float* const c = c_ + row * g_.n + columns.first;
+      if (whole) {
+        multiply(left, right, depth.size(), c, g_.n, how);
+      } else { // reaches over the right edge of C
+        multiply(left, right, depth.size(), whole_tile_, tile::columns, tile::into::overwrite);
+        copy_part(c, height.size(), columns.size(), how);
+      }
+    }
+  }
+
+  void copy_part(float* c, std::size_t rows, std::size_t columns, tile::into how) const {
     for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t i = 0; i < columns; ++i) {
         const float before = how == tile::into::add ? c[r * g_.n + i] : 0;
-        c[r * g_.n + i] = before + whole[r * tile::columns + i];
+        c[r * g_.n + i] = before + whole_tile_[r * tile::columns + i];
       }
   }
 
@@ -97,59 +136,85 @@ private:
     return {a_ + first * g_.m + row, 1, g_.m};
   }
 
-  /// Packed, unless so few rows read it that it is not worth it.
-  tile::right_part right_part(std::size_t column, std::size_t count, std::size_t first, std::size_t depth,
-                              std::size_t width) const {
-    const bool few_readers = g_.m <= 2 * tile::rows;
-    if (g_.b == operand_order::transposed) {
-      if (count < width) std::fill_n(panel_, depth * width, 0.0F);
-      transpose(b_ + column * g_.k + first, g_.k, panel_, width, count, depth);
-      return {panel_, width};
+  tile::right_part right_part(range depth, range packed, range part) const {
+    if (reads_in_place()) return {b_ + depth.first * g_.n + part.first, g_.n};
+    return {panels_ + (part.first - packed.first) * depth.size(), tile::columns};
+  }
+
+  /// Copies a part of B into panels, one after the other, each row of a panel `tile::columns` wide; zeros
+  /// fill the last. Several panels at once, as B is then read in longer pieces.
+  void pack(range depth, range columns) const {
+    for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
+      float* const panel = panels_ + (column - columns.first) * depth.size();
+      const std::size_t count = std::min(tile::columns, columns.last - column);
+      if (count < tile::columns) std::fill_n(panel, depth.size() * tile::columns, 0.0F);
+      if (g_.b == operand_order::transposed)
+        transpose(b_ + column * g_.k + depth.first, g_.k, panel, tile::columns, count, depth.size());
     }
-    const float* const from = b_ + first * g_.n + column;
-    if (count == width && few_readers) return {from, g_.n};
-    if (count == width)
-      for (std::size_t p = 0; p < depth; ++p)
-        for (std::size_t i = 0; i < width; i += simd::width)
-          simd::store(panel_ + p * width + i, simd::load(from + p * g_.n + i));
-    else
-      for (std::size_t p = 0; p < depth; ++p)
-        for (std::size_t i = 0; i < width; ++i) panel_[p * width + i] = i < count ? from[p * g_.n + i] : 0;
-    return {panel_, width};
+    if (g_.b == operand_order::transposed) return;
+    for (std::size_t p = 0; p < depth.size(); ++p)
+      pack_row(b_ + (depth.first + p) * g_.n, columns, panels_ + p * tile::columns,
+               depth.size() * tile::columns);
+  }
+
+  static void pack_row(const float* row, range columns, float* to, std::size_t panel_step) {
+    std::size_t column = columns.first;
+    for (; column + tile::columns <= columns.last; column += tile::columns, to += panel_step)
+      for (std::size_t i = 0; i < tile::columns; i += simd::width)
+        simd::store(to + i, simd::load(row + column + i));
+    for (std::size_t i = 0; column + i < columns.last; ++i) to[i] = row[column + i];
   }
 
   gemm_shape g_;
   const float* a_;
   const float* b_;
   float* c_;
-  float* panel_;
+  float* panels_;
+  float* whole_tile_;
 };
 
-template <std::size_t Rows>
-void dot_rows(const gemm_shape& g, const float* a, const float* b, float* c) {
-  std::size_t j = 0;
-  for (; j + 5 <= g.n; j += 5) tile::dot<Rows, 5>(a, g.k, b + j * g.k, g.k, g.k, c + j, g.n);
-  for (; j + 2 <= g.n; j += 2) tile::dot<Rows, 2>(a, g.k, b + j * g.k, g.k, g.k, c + j, g.n);
-  if (j < g.n) tile::dot<Rows, 1>(a, g.k, b + j * g.k, g.k, g.k, c + j, g.n);
-}
+/// One product with few columns, each a row of the transpose of B.
+class dot_product {
+public:
+  dot_product(const gemm_shape& g, const float* a, const float* b, float* c, float* turned)
+      : g_(g), a_(a), b_(b), c_(c), turned_(turned) {}
 
-/// Few columns: B is turned once, then every element of C is a dot product of two rows.
-void dot_product(const gemm_shape& g, const float* a, const float* b, float* c, float* turned) {
-  if (g.b == operand_order::as_is) {
-    transpose(b, g.n, turned, g.k, g.k, g.n);
-    b = turned;
+  static std::size_t scratch_floats(const gemm_shape& g) { return g.n * g.k; }
+
+  void run() const {
+    if (g_.b == operand_order::as_is) transpose(b_, g_.n, turned_, g_.k, g_.k, g_.n);
+    const float* const columns = g_.b == operand_order::as_is ? turned_ : b_;
+    std::size_t column = 0;
+    for (; column + 5 <= g_.n; column += 5) fill_columns<5>(columns, column);
+    for (; column + 2 <= g_.n; column += 2) fill_columns<2>(columns, column);
+    if (column < g_.n) fill_columns<1>(columns, column);
   }
-  std::size_t i = 0;
-  for (; i + 2 <= g.m; i += 2) dot_rows<2>(g, a + i * g.k, b, c + i * g.n);
-  if (i < g.m) dot_rows<1>(g, a + i * g.k, b, c + i * g.n);
-}
+
+private:
+  /// Down the rows: five columns of B leave the L1 cache room for rows of A.
+  template <std::size_t Columns>
+  void fill_columns(const float* columns, std::size_t column) const {
+    const float* const right = columns + column * g_.k;
+    std::size_t row = 0;
+    for (; row + 2 <= g_.m; row += 2)
+      tile::dot<2, Columns>(a_ + row * g_.k, g_.k, right, g_.k, g_.k, c_ + row * g_.n + column, g_.n);
+    if (row < g_.m)
+      tile::dot<1, Columns>(a_ + row * g_.k, g_.k, right, g_.k, g_.k, c_ + row * g_.n + column, g_.n);
+  }
+
+  gemm_shape g_;
+  const float* a_;
+  const float* b_;
+  float* c_;
+  float* turned_;
+};
 
 void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch) {
   switch (choose(g)) {
   case method::panels:
     return panel_product(g, a, b, c, scratch).run();
   case method::dots:
-    return dot_product(g, a, b, c, scratch);
+    return dot_product(g, a, b, c, scratch).run();
   case method::transposed_panels: {
     float* const turned = scratch + panel_product::scratch_floats(mirrored(g));
     panel_product(mirrored(g), b, a, turned, scratch).run();
@@ -165,7 +230,7 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
   case method::panels:
     return panel_product::scratch_floats(g) * sizeof(float);
   case method::dots:
-    return g.n * g.k * sizeof(float);
+    return dot_product::scratch_floats(g) * sizeof(float);
   case method::transposed_panels:
     return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
   }

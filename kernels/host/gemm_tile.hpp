@@ -33,7 +33,9 @@ template <std::size_t Rows, std::size_t Vectors>
 void multiply(const left_part& a, const right_part& b, std::size_t k, float* c, std::size_t c_step,
               into how) {
   simd::vector sum[Rows][Vectors];
+#pragma GCC unroll 16
   for (std::size_t r = 0; r < Rows; ++r)
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < Vectors; ++v) {
       float* const place = c + r * c_step + v * simd::width;
       sum[r][v] = how == into::add ? simd::load(place) : simd::vector{};
@@ -42,39 +44,50 @@ void multiply(const left_part& a, const right_part& b, std::size_t k, float* c, 
   const float* right = b.values;
   for (std::size_t p = 0; p < k; ++p, left += a.inner_step, right += b.step) {
     simd::vector row[Vectors];
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < Vectors; ++v) row[v] = simd::load(right + v * simd::width);
 #pragma GCC unroll 16
     for (std::size_t r = 0; r < Rows; ++r) {
       const float factor = left[r * a.row_step];
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < Vectors; ++v) sum[r][v] += factor * row[v];
     }
   }
+#pragma GCC unroll 16
   for (std::size_t r = 0; r < Rows; ++r)
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < Vectors; ++v) simd::store(c + r * c_step + v * simd::width, sum[r][v]);
 }
 
-/// C = A B with B given by its columns: each element is a dot product along k. For results too narrow to be
-/// walked in vectors.
+/// C = A B where the columns of B lie `b_step` apart: each element of C is a dot product along k. For results
+/// too narrow to be walked in vectors.
+///
+/// Not inlined: among the loops around it, its pointers would not stay in registers.
 template <std::size_t Rows, std::size_t Columns>
-void dot(const float* a, std::size_t a_step, const float* b, std::size_t b_step, std::size_t k, float* c,
-         std::size_t c_step) {
+[[gnu::noinline]] void dot(const float* a, std::size_t a_step, const float* b, std::size_t b_step,
+                           std::size_t k, float* c, std::size_t c_step) {
   simd::vector sum[Rows][Columns] = {};
-  std::size_t p = 0;
-  for (; p + simd::width <= k; p += simd::width) {
-    simd::vector left[Rows];
-    for (std::size_t r = 0; r < Rows; ++r) left[r] = simd::load(a + r * a_step + p);
+  const auto add_products = [&](const simd::vector(&left)[Rows], auto load, std::size_t p) {
 #pragma GCC unroll 16
     for (std::size_t j = 0; j < Columns; ++j) {
-      const simd::vector right = simd::load(b + j * b_step + p);
+      const simd::vector right = load(b + j * b_step + p);
+#pragma GCC unroll 16
       for (std::size_t r = 0; r < Rows; ++r) sum[r][j] += left[r] * right;
     }
-  }
+  };
+  const auto walk = [&](std::size_t p, auto load) {
+    simd::vector left[Rows];
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < Rows; ++r) left[r] = load(a + r * a_step + p);
+    add_products(left, load, p);
+  };
+  std::size_t p = 0;
+  for (; p + simd::width <= k; p += simd::width) walk(p, simd::load);
+  if (p < k) walk(p, [=](const float* from) { return simd::load_part(from, k - p); });
+#pragma GCC unroll 16
   for (std::size_t r = 0; r < Rows; ++r)
-    for (std::size_t j = 0; j < Columns; ++j) {
-      float total = simd::sum(sum[r][j]);
-      for (std::size_t rest = p; rest < k; ++rest) total += a[r * a_step + rest] * b[j * b_step + rest];
-      c[r * c_step + j] = total;
-    }
+#pragma GCC unroll 16
+    for (std::size_t j = 0; j < Columns; ++j) c[r * c_step + j] = simd::sum(sum[r][j]);
 }
 
 } // namespace mailgrad::tile

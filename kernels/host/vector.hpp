@@ -26,18 +26,26 @@ inline vector load(const float* from) {
   return v;
 }
 
-inline void store(float* to, const vector& v) { std::memcpy(to, &v, sizeof v); }
-
-/// In pairs, so that it waits for fewer additions than one after the other would.
-inline float sum(const vector& v) {
-  float lanes[width];
-  store(lanes, v);
-  for (std::size_t half = width / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  return lanes[0];
+/// The first `count` lanes, fewer than all; the others are 0.
+inline vector load_part(const float* from, std::size_t count) {
+  vector v{};
+  std::memcpy(&v, from, count * sizeof(float));
+  return v;
 }
 
+inline void store(float* to, const vector& v) { std::memcpy(to, &v, sizeof v); }
+
 namespace detail {
+
+/// Adds to each lane the one Step away, then those of half that distance.
+template <std::size_t Step, std::size_t... Lane>
+vector add_lanes(const vector& v, std::index_sequence<Lane...> lanes) {
+  const vector pairs = v + __builtin_shufflevector(v, v, (Lane ^ Step)...);
+  if constexpr (Step > 1)
+    return add_lanes<Step / 2>(pairs, lanes);
+  else
+    return pairs;
+}
 
 /// Swaps, in rows r[i] and r[i + Step], the Step x Step blocks beside the diagonal.
 template <std::size_t Step, std::size_t... Lane>
@@ -55,6 +63,10 @@ void transpose_from(vector (&rows)[width]) {
 }
 
 } // namespace detail
+
+inline float sum(const vector& v) {
+  return detail::add_lanes<width / 2>(v, std::make_index_sequence<width>{})[0];
+}
 
 /// Source  Eklundh, "A fast computer method for matrix transposing", IEEE Trans. Computers 21(7), 1972.
 inline void transpose(vector (&rows)[width]) { detail::transpose_from<width / 2>(rows); }
