@@ -54,6 +54,7 @@ void check(const training_options& o, const data_split& data) {
 model_request request_for(const data_split& data, std::size_t batch) {
   model_request request;
   request.sample_dims = data.train.sample_dims();
+  request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
   request.classes = data.train.classes();
   request.batch = batch;
   request.nonzeros = data.train.is_sparse() ? max_nonzeros(data.train, batch) : 0;
@@ -117,6 +118,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
     : model_(std::move(model)), data_(std::move(data)), options_(std::move(options)), time_(std::move(time)),
       config_((check(options_, *data_), thread_count(options_.devices))) {
   request_ = request_for(*data_, options_.batch);
+  request_.seed = options_.seed;
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
   tracker_ =
       spawn<staleness_tracker>(system_, staleness_tracker_options{time_, [this](const training_progress& p) {

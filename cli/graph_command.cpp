@@ -33,7 +33,7 @@ int draw(const graph_words& w) {
   graph g;
   const model_outputs outputs = find_model(w.model)(g, request);
   if (w.with_gradients) gradients(outputs.loss, g.variables());
-  const std::string picture = graphviz(g);
+  const std::string picture = graphviz(g, {.loss = outputs.loss});
   if (w.output.empty()) {
     std::cout << picture;
     return exit_code::done;

@@ -117,7 +117,7 @@ private:
   }
 
   static std::string look(const node& n) {
-    if (std::holds_alternative<input_node>(n.what)) return "shape=cds, fillcolor=\"#d5e8d4\"";
+    if (std::holds_alternative<input_node>(n.what)) return "style=\"filled,rounded\", fillcolor=\"#d5e8d4\"";
     if (std::holds_alternative<variable_node>(n.what)) return "shape=cylinder, fillcolor=\"#ffe6cc\"";
     if (std::holds_alternative<constant_node>(n.what)) return "shape=plaintext, fillcolor=none";
     const bool view = std::get<operation_node>(n.what)->is_view();
