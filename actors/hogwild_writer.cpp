@@ -8,7 +8,7 @@ namespace {
 
 /// Floats between a load and the store of the update made from it: the fewer, the fewer updates of others
 /// fall into the gap and are lost; the more, the better the loop runs.
-constexpr std::size_t tile = 512;
+constexpr std::size_t tile = 1024;
 
 } // namespace
 

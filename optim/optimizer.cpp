@@ -91,18 +91,20 @@ public:
   void update(const stream& s, const dense_update& work) override {
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
+    prepare(work.step);
     const auto pointers = states_from(work.first);
-    mailgrad::update(s, functor(work.step), penalty(work.step), {work.weights, work.updated, work.gradients},
+    mailgrad::update(s, rule_, penalty_, {work.weights, work.updated, work.gradients},
                      std::span(pointers).first(names_.size()));
   }
 
   void update_rows(const stream& s, const sparse_update& work) override {
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
-    const bool sums_repeats = !names_.empty() || !penalty(work.step).none();
+    prepare(work.step);
+    const bool sums_repeats = !names_.empty() || !penalty_.none();
     const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
     const auto pointers = states_from(work.first);
-    mailgrad::update_rows(s, functor(work.step), penalty(work.step),
+    mailgrad::update_rows(s, rule_, penalty_,
                           {work.weights, work.width, touched.rows, touched.values, work.scale},
                           std::span(pointers).first(names_.size()));
   }
@@ -115,14 +117,13 @@ private:
                         std::to_string(first + count) + " of a shard of " + std::to_string(size_));
   }
 
-  update_rule functor(std::uint64_t step) const {
-    return std::visit([&](const auto& rule) { return rule_of(rule, learning_rate(step), step); },
-                      options_.rule);
-  }
-
-  weight_penalty penalty(std::uint64_t step) const {
-    return {static_cast<float>(options_.l2),
-            static_cast<float>(learning_rate(step) * base_weight_decay(options_))};
+  /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
+  void prepare(std::uint64_t step) {
+    if (step == prepared_) return;
+    const double rate = learning_rate(step);
+    rule_ = std::visit([&](const auto& rule) { return rule_of(rule, rate, step); }, options_.rule);
+    penalty_ = {static_cast<float>(options_.l2), static_cast<float>(rate * base_weight_decay(options_))};
+    prepared_ = step;
   }
 
   std::array<float*, most_states> states_from(std::size_t first) {
@@ -136,6 +137,9 @@ private:
   std::vector<std::string_view> names_;
   std::array<block, most_states> states_;
   row_sum rows_;
+  std::uint64_t prepared_ = 0; ///< the step that the next two are for
+  update_rule rule_;
+  weight_penalty penalty_;
 };
 
 } // namespace
