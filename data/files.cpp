@@ -178,7 +178,8 @@ fs::path find_path(std::string_view name_or_path, const file_options& options) {
       if (is_folder(folder / path) || is_file(folder / path)) return folder / path;
       searched += (searched.empty() ? "" : ", ") + folder.string();
     }
-  const std::string where = searched.empty() ? "" : "; looked for that name in " + searched + ", too";
+  std::string where = searched.empty() ? "" : "; looked for that name in " + searched + ", too";
+  if (name_or_path == "fashion-mnist") where += "; Debian's package dataset-fashion-mnist brings it";
   throw data_error(std::make_error_code(std::errc::no_such_file_or_directory),
                    in_quotes(name_or_path) + ": expected a data set, found no such file or folder" + where);
 }

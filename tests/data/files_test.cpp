@@ -120,6 +120,11 @@ TEST(Files, SayWhereANameWasLookedUp) {
             "/b, too");
 }
 
+TEST(Files, SayWhichPackageBringsThem) {
+  EXPECT_THAT(complaint([] { find_files("fashion-mnist", {.search = {"/a"}}); }),
+              HasSubstr("Debian's package dataset-fashion-mnist"));
+}
+
 TEST(Files, SayWhatWasLookedForInAFolder) {
   const scratch_folder folder;
   folder.write("movies.dat", "");
