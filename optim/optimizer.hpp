@@ -15,24 +15,24 @@ namespace mailgrad {
 
 /// One update of a contiguous range of a shard, from the scaled sum of gradients.
 struct dense_update {
-  std::span<const float> weights; ///< version t
-  std::span<float> updated;       ///< version t+1: the memory of `weights` itself, or memory apart
-  std::span<const scaled_gradient> gradients; ///< each float32[weights.size()]; none: a gradient of zero
-  std::uint64_t step = 1;                     ///< counts from 1
-  std::size_t first = 0;                      ///< where the range starts in the shard, in floats
+  std::span<const float> weights{}; ///< version t
+  std::span<float> updated{};       ///< version t+1: the memory of `weights` itself, or memory apart
+  std::span<const scaled_gradient> gradients{}; ///< each float32[weights.size()]; none: a gradient of zero
+  std::uint64_t step = 1;                       ///< counts from 1
+  std::size_t first = 0;                        ///< where the range starts in the shard, in floats
 };
 
 /// One update of the rows that a sparse gradient touches, as in an embedding table.
 struct sparse_update {
-  std::span<float> weights; ///< float32[row_end - row_begin, width]; row r lies at (r - row_begin) * width
-  std::size_t width = 0;    ///< floats in a row
-  std::span<const std::int32_t> rows; ///< may repeat, repeats are summed; a negative one ends the list
-  std::span<const float> values;      ///< float32[rows.size(), width]
-  float scale = 1;                    ///< what the gradient counts with
-  std::uint64_t step = 1;             ///< counts from 1
-  std::size_t first = 0;              ///< where `weights` starts in the shard, in floats
-  std::int32_t row_begin = 0;         ///< this shard holds rows row_begin to row_end - 1,
-  std::int32_t row_end = 0;           ///< and leaves all others alone
+  std::span<float> weights{}; ///< float32[row_end - row_begin, width]; row r lies at (r - row_begin) * width
+  std::size_t width = 0;      ///< floats in a row
+  std::span<const std::int32_t> rows{}; ///< may repeat, repeats are summed; a negative one ends the list
+  std::span<const float> values{};      ///< float32[rows.size(), width]
+  float scale = 1;                      ///< what the gradient counts with
+  std::uint64_t step = 1;               ///< counts from 1
+  std::size_t first = 0;                ///< where `weights` starts in the shard, in floats
+  std::int32_t row_begin = 0;           ///< this shard holds rows row_begin to row_end - 1,
+  std::int32_t row_end = 0;             ///< and leaves all others alone
 };
 
 /// A block of optimiser state that a checkpoint keeps beside the weights.

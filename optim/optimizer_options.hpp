@@ -61,13 +61,13 @@ struct adamw_options : adam_options {
 struct optimizer_options {
   std::variant<sgd_options, momentum_options, nesterov_options, adagrad_options, rmsprop_options,
                adam_options, adamw_options>
-      rule;
-  std::optional<double> learning_rate; ///< per step, before the schedule; unset: the rule's default
-  learning_rate_schedule schedule;
-  double l2 = 0;                      ///< in the loss: the gradient becomes g + l2 * w
-  std::optional<double> weight_decay; ///< decoupled: w loses learning rate * weight_decay * w; unset: the
-                                      ///< rule's default, which is 0 for all but AdamW
-  double clip_norm = 0;               ///< largest global norm a worker's gradient may have; 0: any
+      rule{};
+  std::optional<double> learning_rate{}; ///< per step, before the schedule; unset: the rule's default
+  learning_rate_schedule schedule{};
+  double l2 = 0;                        ///< in the loss: the gradient becomes g + l2 * w
+  std::optional<double> weight_decay{}; ///< decoupled: w loses learning rate * weight_decay * w; unset: the
+                                        ///< rule's default, which is 0 for all but AdamW
+  double clip_norm = 0;                 ///< largest global norm a worker's gradient may have; 0: any
 };
 
 /// What `options.learning_rate` says, or the rule's default.

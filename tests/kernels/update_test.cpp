@@ -1,0 +1,125 @@
+#include <mailgrad/kernels/update.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+
+/// Two steps of `rule` on one weight of 1 with gradients 2 and -1; returns the weight and the states.
+std::vector<float> two_steps(const update_rule& rule, std::size_t states,
+                             const weight_penalty& penalty = {}) {
+  std::vector<float> w{1};
+  std::vector<float> memory(states);
+  std::vector<float*> state;
+  for (float& s : memory) state.push_back(&s);
+  for (const float g : {2.0F, -1.0F}) {
+    const scaled_gradient one{&g};
+    update(host_stream{}, rule, penalty, {w, w, {&one, 1}}, state);
+  }
+  w.insert(w.end(), memory.begin(), memory.end());
+  return w;
+}
+
+TEST(Update, DescendsByTheGradient) { EXPECT_THAT(two_steps(sgd_update{0.25F}, 0), ElementsAre(0.75F)); }
+
+TEST(Update, CollectsAVelocity) {
+  // v = 2, then 0.5 * 2 - 1 = 0
+  EXPECT_THAT(two_steps(momentum_update{0.25F, 0.5F}, 1), ElementsAre(0.5F, 0));
+}
+
+TEST(Update, LooksAheadAlongTheVelocity) {
+  // 1 - 0.25 * (2 + 0.5 * 2), then minus 0.25 * (-1 + 0.5 * 0)
+  EXPECT_THAT(two_steps(nesterov_update{0.25F, 0.5F}, 1), ElementsAre(0.5F, 0));
+}
+
+TEST(Update, DividesByTheRootOfTheSumOfSquares) {
+  const float w = 1 - 0.5F * 2 / (2 + 0.1F) + 0.5F / (std::sqrt(5.0F) + 0.1F);
+  EXPECT_THAT(two_steps(adagrad_update{0.5F, 0.1F}, 1), ElementsAre(FloatEq(w), 5));
+}
+
+TEST(Update, DividesByTheRootOfTheMeanSquare) {
+  const float w = 1 - 0.5F * 2 / (std::sqrt(2.0F) + 0.1F) + 0.5F / (std::sqrt(1.5F) + 0.1F);
+  EXPECT_THAT(two_steps(rmsprop_update{0.5F, 0.5F, 0.5F, 0.1F}, 1), ElementsAre(FloatEq(w), 1.5F));
+}
+
+TEST(Update, DividesTheMeanGradientByTheRootOfTheMeanSquare) {
+  // m = 1, then 0; v = 1, then 0.75 + 0.25 = 1
+  const adam_update rule{0.25F, 0.5F, 0.5F, 0.75F, 0.25F, 2, 0.5F};
+  EXPECT_THAT(two_steps(rule, 2), ElementsAre(FloatEq(1 - 0.25F / 2.5F), 0, 1));
+}
+
+TEST(Update, DrawsWeightsTowardsZeroFromWhereTheyWere) {
+  // The gradient is 2 + 0.5 * 1; the weight loses 0.1 * 1 and 0.25 * 2.5. Then likewise.
+  const float first = 1 - 0.1F - 0.25F * 2.5F;
+  const float second = first - 0.1F * first - 0.25F * (-1 + 0.5F * first);
+  EXPECT_THAT(two_steps(sgd_update{0.25F}, 0, {0.5F, 0.1F}), ElementsAre(FloatEq(second)));
+}
+
+TEST(Update, SumsGradientsAcrossTheTilesItWorksIn) {
+  for (const std::size_t n : {0U, 1U, 7U, 127U, 128U, 129U, 1000U}) {
+    std::vector<float> a(n);
+    std::vector<float> b(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      a[i] = static_cast<float>(i);
+      b[i] = static_cast<float>(n);
+    }
+    std::vector<float> w(n, 1);
+    const scaled_gradient both[] = {{a.data(), 2}, {b.data(), -0.5F}};
+    update(host_stream{}, sgd_update{1}, {}, {w, w, both}, {});
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(w[i], 1 - 2 * a[i] + 0.5F * b[i]) << i << " of " << n;
+  }
+}
+
+TEST(Update, RefusesSizesThatDiffer) {
+  std::vector<float> w(4, 1);
+  std::vector<float> shorter(3);
+  const scaled_gradient one{w.data()};
+  float* const state[] = {w.data()};
+  EXPECT_THROW(update(host_stream{}, sgd_update{1}, {}, {w, shorter, {&one, 1}}, {}), shape_error);
+  EXPECT_THROW(update(host_stream{}, momentum_update{1, 0}, {}, {w, w, {&one, 1}}, {}), shape_error);
+  EXPECT_THROW(update(host_stream{}, sgd_update{1}, {}, {w, w, {&one, 1}}, state), shape_error);
+  EXPECT_THAT(w, Each(1.0F));
+}
+
+TEST(Update, SaysThatItsBuildHasNoCuda) {
+#ifdef MAILGRAD_HAS_CUDA
+  GTEST_SKIP() << "this build has CUDA";
+#endif
+  std::vector<float> w(4, 1);
+  EXPECT_THROW(update(cuda_stream{}, sgd_update{1}, {}, {w, w, {}}, {}), device_error);
+}
+
+TEST(UpdateRows, TouchesOnlyTheRowsItIsGiven) {
+  std::vector<float> w(8, 1);
+  std::vector<float> velocity(8);
+  float* const state[] = {velocity.data()};
+  const std::vector<std::uint32_t> rows{3, 1};
+  const std::vector<float> values{1, 2, 3, 4};
+  update_rows(host_stream{}, momentum_update{1, 0.5F}, {}, {w, 2, rows, values, 2}, state);
+  EXPECT_THAT(w, ElementsAre(1, 1, -5, -7, 1, 1, -1, -3));
+  EXPECT_THAT(velocity, ElementsAre(0, 0, 6, 8, 0, 0, 2, 4));
+}
+
+TEST(UpdateRows, RefusesRowsOutsideOfTheTableBeforeItChangesAny) {
+  std::vector<float> w(8, 1);
+  const std::vector<std::uint32_t> rows{0, 4};
+  const std::vector<float> values(4, 1);
+  EXPECT_THROW(update_rows(host_stream{}, sgd_update{1}, {}, {w, 2, rows, values}, {}), shape_error);
+  EXPECT_THROW(update_rows(host_stream{}, sgd_update{1}, {}, {w, 2, rows, std::span(values).first(3)}, {}),
+               shape_error);
+  EXPECT_THROW(update_rows(cuda_stream{}, sgd_update{1}, {}, {w, 2, {}, {}}, {}), device_error);
+  EXPECT_THAT(w, Each(1.0F));
+}
+
+} // namespace
+} // namespace mailgrad
