@@ -38,6 +38,7 @@ function(mailgrad_add_test folder)
   add_dependencies(mailgrad_tests_${arg_LABEL} ${target})
 
   # Listed when ctest starts: a binary that cannot even start is then a failed test, not a failed build.
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+  # Parameters go by their number, as the bytes of a struct make no name.
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 NO_PRETTY_VALUES
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
 endfunction()
