@@ -73,7 +73,8 @@ struct problem {
   dnnl::memory::dims x, w, y, stride, before, after;
 };
 
-/// Runs a primitive through the C interface, since the C++ one builds a map and a vector for every call.
+/// Runs a primitive through the C interface, since the C++ one builds a map and a vector for every call. What
+/// oneDNN allocates inside, a few small objects a call, cannot be had in advance.
 class prepared_call {
 public:
   prepared_call(dnnl::primitive what, std::vector<dnnl_exec_arg_t> arguments)

@@ -19,8 +19,8 @@ public:
   }
 
   void run(const stream& s, const float* dy, const float* w, float* dx, void* scratch) override {
-    if (too_dense(dy)) return dense_->run(s, dy, w, dx, scratch);
     require_host(s, "convolution");
+    if (too_dense(dy)) return dense_->run(s, dy, w, dx, scratch);
     scratch_parts parts(static_cast<std::byte*>(scratch));
     const memory m = take(parts);
     std::ranges::fill(m.runs, 0.0F);

@@ -19,8 +19,8 @@ public:
   }
 
   void run(const stream& s, const float* x, const float* dy, float* dw, void* scratch) override {
-    if (too_dense(dy)) return dense_->run(s, x, dy, dw, scratch);
     require_host(s, "convolution");
+    if (too_dense(dy)) return dense_->run(s, x, dy, dw, scratch);
     scratch_parts parts(static_cast<std::byte*>(scratch));
     const memory m = take(parts);
     std::ranges::fill(m.runs, 0.0F);

@@ -87,6 +87,17 @@ TEST(Convolution, AnEmptyBatchHasAGradientOfZero) {
   test::expect_gradients(conv2d(x, w), {x, w});
 }
 
+TEST(Convolution, DescribesItsWindows) {
+  graph g;
+  const value x = g.input("x", {1, 4, 4, 1});
+  const value w = g.input("w", {3, 3, 1, 2});
+  const auto words = [&](const value& y) { return std::get<operation_node>(g.of(y).what)->describe(); };
+  EXPECT_EQ(words(conv2d(x, w)), "stride 1x1, padding same");
+  EXPECT_EQ(words(conv2d(x, w, {{2, 3}, padding::valid()})), "stride 2x3, padding valid");
+  EXPECT_EQ(words(conv2d(x, w, {{1, 1}, {padding::rule::given, {2, 0}, {1, 1}}})),
+            "stride 1x1, padding 2+1 0+1");
+}
+
 TEST(Convolution, NamesTheLineAndTheShapesThatDoNotFit) {
   graph g;
   const value x = g.input("x", {2, 5, 5, 3});

@@ -160,13 +160,12 @@ TEST(ConvolutionEdges, AGradientOfInfinityReachesOnlyItsWindow) {
   for (std::size_t k = 0; k < dx.size(); ++k) EXPECT_EQ(std::isfinite(dx[k]), k >= 3 * 8) << "at " << k;
 }
 
-TEST(ConvolutionEdges, RefusesAStreamOfAGpu) {
-  const convolution_shape shape = geometry{1, 4, 4, 8, 3, 3, 2}.shape();
-  const floats x(shape.x_size());
-  const floats w(shape.w_size());
-  floats y(shape.y_size());
-  const auto plan = plan_convolution(shape);
-  EXPECT_THROW(plan->run(cuda_stream{}, x.data(), w.data(), y.data(), nullptr), device_error);
+TEST(ConvolutionEdges, RefusesAStreamOfAGpuBeforeItReadsAnything) {
+  const convolution_shape shape = geometry{1, 4, 4, 32, 3, 3, 2}.shape();
+  std::unique_ptr<convolution_plan> plans[]{plan_convolution(shape), plan_convolution_data_gradient(shape),
+                                            plan_convolution_weight_gradient(shape)};
+  for (const auto& plan : plans)
+    EXPECT_THROW(plan->run(cuda_stream{}, nullptr, nullptr, nullptr, nullptr), device_error);
 }
 
 } // namespace
