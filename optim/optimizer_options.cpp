@@ -14,9 +14,12 @@ namespace {
 
 constexpr double any = std::numeric_limits<double>::infinity();
 
-constexpr std::array<std::string_view, 7> names{
-    sgd_options::name,     momentum_options::name, nesterov_options::name, adagrad_options::name,
-    rmsprop_options::name, adam_options::name,     adamw_options::name};
+template <class... Rules>
+constexpr std::array<std::string_view, sizeof...(Rules)> names_of(const std::variant<Rules...>*) {
+  return {Rules::name...};
+}
+
+constexpr auto names = names_of(static_cast<decltype(optimizer_options::rule)*>(nullptr));
 
 // What each rule reads, with the range of each value.
 

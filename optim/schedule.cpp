@@ -20,7 +20,8 @@ constexpr double any = std::numeric_limits<double>::infinity();
 double factor(const constant_schedule&, std::uint64_t, std::uint64_t) { return 1; }
 
 double factor(const step_schedule& s, std::uint64_t t, std::uint64_t) {
-  return std::pow(s.factor, static_cast<double>(t / s.every));
+  const std::uint64_t falls = t / s.every;
+  return std::pow(s.factor, static_cast<double>(falls));
 }
 
 double factor(const cosine_schedule& s, std::uint64_t t, std::uint64_t warmup) {
