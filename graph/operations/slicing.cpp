@@ -173,6 +173,7 @@ public:
       throw shape_error("the lengths " + in_words(lengths_) + " do not add up to extent " +
                         std::to_string(dims[axis_]));
     std::vector<value_type> parts;
+    parts.reserve(lengths_.size());
     for (const std::size_t length : lengths_)
       parts.push_back({with_extent(dims, axis_, length), dtype::float32});
     return parts;

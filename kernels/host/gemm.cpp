@@ -23,6 +23,7 @@ constexpr std::size_t left_floats = 65536;
 
 /// Blocks of about equal depth: a shallow one at the end would spend its time on loading and storing C.
 std::size_t depth_of_blocks(std::size_t k) {
+  if (k == 0) return 1;
   const std::size_t blocks = (k + max_depth - 1) / max_depth;
   return (k + blocks - 1) / blocks;
 }
