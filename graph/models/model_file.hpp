@@ -22,9 +22,8 @@ namespace mailgrad {
 ///
 /// Activations are none, relu, gelu, tanh and sigmoid. If the last layer is no dense layer, or has an
 /// activation, a dense layer of the classes is added.
-/// Errors  std::invalid_argument in one line: the file, the layer by number, the setting, what was expected
-/// and
-///         found.
+/// Errors  std::invalid_argument in one line: the file, the layer by number, the setting, and what was
+///         expected and found.
 layer_stack read_model_file(const std::filesystem::path& file);
 
 } // namespace mailgrad
