@@ -46,6 +46,15 @@ double multiply_adds() {
   return per_round * static_cast<double>(rounds) / seconds / 1e9;
 }
 
+/// The same on two threads at once: twice as much only if two processors are two cores.
+double multiply_adds_twice() {
+  double other = 0;
+  std::thread second([&other] { other = multiply_adds(); });
+  const double own = multiply_adds();
+  second.join();
+  return own + other;
+}
+
 // Each pass goes once over n floats of every array; the bytes are what it reads and writes.
 
 struct arrays {
@@ -192,6 +201,7 @@ int main() {
               std::thread::hardware_concurrency());
   multiply_adds(); // wakes the core up
   measure("multiply-adds", multiply_adds, "GFLOP/s");
+  measure("multiply-adds, 2 threads", multiply_adds_twice, "GFLOP/s");
   measure_memory(std::size_t{2} << 20, "2 MiB arrays");
   measure_memory(std::size_t{256} << 20, "256 MiB arrays");
   measure("hand-over and back, spinning", spinning_round_trip, "us");
