@@ -14,6 +14,8 @@
 
 namespace mailgrad {
 
+enum class elementwise_function : std::uint8_t; // kernels/functors/elementwise_function.hpp
+
 /// Memory that one call of a kernel reads and writes.
 struct call {
   std::span<const void* const> inputs;
@@ -84,6 +86,10 @@ public:
 
   /// The input whose memory output 0 may take when nobody reads that input afterwards.
   virtual std::optional<std::size_t> overwrites() const noexcept { return std::nullopt; }
+
+  /// The formula, if output 0 is one function of the inputs applied element by element: neighbours of that
+  /// kind run as one kernel.
+  virtual std::optional<elementwise_function> function() const noexcept { return std::nullopt; }
 
   /// Attributes in words for pictures, such as "axis 1"; empty if there are none.
   virtual std::string describe() const { return {}; }

@@ -1,6 +1,8 @@
 #include <mailgrad/graph/program.hpp>
 
+#include <mailgrad/graph/fusion.hpp>
 #include <mailgrad/graph/memory_plan.hpp>
+#include <mailgrad/graph/operations/elementwise.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -65,8 +67,12 @@ public:
 private:
   std::size_t storage_of(const value& v) const { return storage_of_[v.node()][v.output()]; }
   void mark_needed(std::span<const value> fetches);
+  void place_nodes(std::span<const value> fetches);
   void place_node(std::uint32_t id);
   void place_operation(std::uint32_t id, const operation& op);
+  void place_run(const fused_run& run);
+  void place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
+                  std::span<const value> outputs, std::optional<std::size_t> overwrites);
   void place_fetches(std::span<const value> fetches);
   void share_memory();
   bool may_overwrite(const step& s, std::size_t position, std::size_t input) const;
@@ -91,11 +97,7 @@ program::implementation::implementation(const graph& model, std::span<const valu
   for (const value& v : fetches)
     if (&v.owner() != &model) throw graph_error("compile: a fetched value belongs to another graph");
   mark_needed(fetches);
-  storage_of_.resize(model.nodes().size());
-  for (std::uint32_t id = 0; id < model.nodes().size(); ++id) {
-    storage_of_[id].assign(model.nodes()[id].outputs.size(), none);
-    if (needed_[id]) place_node(id);
-  }
+  place_nodes(fetches);
   place_fetches(fetches);
   share_memory();
   plan();
@@ -108,6 +110,22 @@ void program::implementation::mark_needed(std::span<const value> fetches) {
   for (std::size_t id = needed_.size(); id-- > 0;)
     if (needed_[id])
       for (const value& v : model_.nodes()[id].inputs) needed_[v.node()] = 1;
+}
+
+/// A fused run stands where its last node did.
+void program::implementation::place_nodes(std::span<const value> fetches) {
+  const std::vector<fused_run> runs = find_fused_runs(model_, needed_, fetches);
+  std::vector<const fused_run*> run_of(model_.nodes().size());
+  for (const fused_run& run : runs)
+    for (const std::uint32_t id : run.nodes) run_of[id] = &run;
+  for (const node& n : model_.nodes()) storage_of_.emplace_back(n.outputs.size(), none);
+  for (std::uint32_t id = 0; id < model_.nodes().size(); ++id) {
+    if (!needed_[id]) continue;
+    if (!run_of[id])
+      place_node(id);
+    else if (run_of[id]->nodes.back() == id)
+      place_run(*run_of[id]);
+  }
 }
 
 void program::implementation::place_node(std::uint32_t id) {
@@ -131,23 +149,37 @@ void program::implementation::place_operation(std::uint32_t id, const operation&
     storage_of_[id][0] = storage_of(n.inputs[0]);
     return;
   }
-  step made;
   std::vector<value_type> types;
-  for (const value& v : n.inputs) {
-    types.push_back(v.type());
+  for (const value& v : n.inputs) types.push_back(v.type());
+  std::vector<value> outputs;
+  for (std::uint32_t i = 0; i < n.outputs.size(); ++i)
+    outputs.emplace_back(const_cast<graph&>(model_), id, i); // a handle, not access
+  place_step(op.prepare(types, n.outputs), n.inputs, outputs, op.overwrites());
+}
+
+void program::implementation::place_run(const fused_run& run) {
+  const std::size_t n = run.outputs.front().dims().size();
+  place_step(make_executable(run.chain, n), run.inputs, run.outputs, run.overwrites);
+}
+
+void program::implementation::place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
+                                         std::span<const value> outputs,
+                                         std::optional<std::size_t> overwrites) {
+  step made;
+  made.work = std::move(work);
+  for (const value& v : inputs) {
     made.input_storage.push_back(storage_of(v));
     storages_[storage_of(v)].last = steps_.size();
   }
-  for (std::size_t i = 0; i < n.outputs.size(); ++i) {
+  for (const value& v : outputs) {
     storage s;
-    s.bytes = bytes_of(n.outputs[i]);
+    s.bytes = bytes_of(v.type());
     s.first = s.last = steps_.size();
-    storage_of_[id][i] = storages_.size();
+    storage_of_[v.node()][v.output()] = storages_.size();
     made.output_storage.push_back(storages_.size());
     storages_.push_back(std::move(s));
   }
-  made.work = op.prepare(types, n.outputs);
-  overwrites_.push_back(op.overwrites());
+  overwrites_.push_back(overwrites);
   steps_.push_back(std::move(made));
 }
 

@@ -1,7 +1,6 @@
 #include <mailgrad/graph/operations/elementwise.hpp>
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
@@ -14,16 +13,20 @@ elementwise_chain::extent extent_of(const value_type& operand) {
   return operand.dims.size() == 1 ? elementwise_chain::extent::one : elementwise_chain::extent::full;
 }
 
-/// Every operand has the shape of the result, or is a single number.
-class elementwise_executable : public executable {
-public:
-  elementwise_executable(elementwise_function f, std::span<const value_type> inputs, std::size_t n) : n_(n) {
-    chain_.input_count = static_cast<std::uint8_t>(inputs.size());
-    std::ranges::transform(inputs, chain_.inputs.begin(), extent_of);
-    chain_.step_count = 1;
-    chain_.steps[0] = {f, 0, static_cast<std::uint8_t>(inputs.size() - 1), 0};
-  }
+elementwise_chain chain_of(elementwise_function f, std::span<const value_type> inputs) {
+  elementwise_chain chain;
+  chain.input_count = static_cast<std::uint8_t>(inputs.size());
+  std::ranges::transform(inputs, chain.inputs.begin(), extent_of);
+  chain.step_count = 1;
+  chain.steps[0] = {f, 0, static_cast<std::uint8_t>(inputs.size() - 1), 0};
+  return chain;
+}
 
+class chain_executable : public executable {
+public:
+  chain_executable(const elementwise_chain& chain, std::size_t n) : chain_(chain), n_(n) {}
+
+  std::size_t scratch_bytes() const noexcept override { return chain_.scratch_bytes(); }
   void run(const stream& s, const call& c) override {
     elementwise(s, chain_, c.inputs, c.outputs, n_, c.scratch);
   }
@@ -85,7 +88,7 @@ std::unique_ptr<executable> elementwise_operation::prepare(std::span<const value
   const shape& result = outputs[0].dims;
   const bool simple = std::ranges::all_of(
       inputs, [&](const value_type& t) { return t.dims.size() == result.size() || t.dims.size() == 1; });
-  if (simple) return std::make_unique<elementwise_executable>(function_, inputs, result.size());
+  if (simple) return make_executable(chain_of(function_, inputs), result.size());
   return std::make_unique<broadcast_executable>(function_,
                                                 plan_broadcast(inputs[0].dims, inputs[1].dims, result));
 }
@@ -93,6 +96,10 @@ std::unique_ptr<executable> elementwise_operation::prepare(std::span<const value
 /// The first operand, or the gradient of the result where that is the second.
 std::optional<std::size_t> elementwise_operation::overwrites() const noexcept {
   return function_ >= elementwise_function::relu_gradient ? 1 : 0;
+}
+
+std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n) {
+  return std::make_unique<chain_executable>(chain, n);
 }
 
 value apply_function(std::string_view name, elementwise_function f, const located& a, const located& b) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/operation.hpp>
-#include <mailgrad/kernels/functors/elementwise_function.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 
 #include <optional>
 #include <span>
@@ -32,12 +32,16 @@ public:
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type> outputs) const override;
   std::optional<std::size_t> overwrites() const noexcept override;
+  std::optional<elementwise_function> function() const noexcept override { return function_; }
 
 private:
   std::string_view name_;
   elementwise_function function_;
   gradient_rule rule_;
 };
+
+/// Runs a chain over n elements.
+std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n);
 
 /// Adds a node for a function without a gradient of its own: one that computes a gradient.
 value apply_function(std::string_view name, elementwise_function f, const located& a, const located& b);
