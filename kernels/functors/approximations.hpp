@@ -57,7 +57,7 @@ MAILGRAD_HOST_DEVICE inline float exp(float x) {
 ///
 /// Source  Cephes, logf: log(2^n m) = n ln 2 + log(m), sqrt(1/2) <= m < sqrt(2).
 MAILGRAD_HOST_DEVICE inline float log(float x) {
-  constexpr float infinity = __builtin_inff();
+  const float infinity = from_bits(0x7f800000);
   const bool subnormal = x < 1.17549435e-38F;
   const float scaled = subnormal ? x * 8388608.0F : x;
   constexpr std::uint32_t root_half = 0x3f3504f3;
@@ -78,10 +78,10 @@ MAILGRAD_HOST_DEVICE inline float log(float x) {
   y = m + y + n * 0.693359375F;
   y = x == infinity ? infinity : y;
   y = x == 0.0F ? -infinity : y;
-  return x >= 0.0F ? y : __builtin_nanf(""); // and NaN for NaN
+  return x >= 0.0F ? y : from_bits(0x7fc00000); // and NaN for NaN
 }
 
-/// At most 5 ulp; never beyond 1.
+/// At most 7 ulp; never beyond 1.
 ///
 /// Source  the rational minimax approximation of Eigen 3.4, generic_fast_tanh_float; outside of the clamp the
 ///         result is 1 in float32.

@@ -7,17 +7,34 @@
 
 namespace mailgrad {
 
+namespace {
+
+/// The sum of the losses of a few rows.
+double loss_of_rows(const float* logits, const std::int32_t* labels, float* probabilities, std::size_t rows,
+                    std::size_t columns) {
+  double total = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    float* const shifted = probabilities + row * columns;
+    shift_row(logits + row * columns, shifted, columns);
+    const auto label = static_cast<std::size_t>(labels[row]); // a negative one becomes too large
+    total -= label < columns ? static_cast<double>(shifted[label]) : std::numeric_limits<double>::quiet_NaN();
+  }
+  exponentiate(probabilities, rows * columns);
+  for (std::size_t row = 0; row < rows; ++row)
+    total += static_cast<double>(approximate::log(normalise_row(probabilities + row * columns, columns)));
+  return total;
+}
+
+} // namespace
+
 void cross_entropy(const stream& s, const float* logits, const std::int32_t* labels, float* loss,
                    float* probabilities, std::size_t rows, std::size_t columns) {
   require_host(s, "cross_entropy");
   double total = 0; // of possibly very many rows
-  for (std::size_t row = 0; row < rows; ++row, logits += columns, probabilities += columns) {
-    const auto label = static_cast<std::size_t>(labels[row]); // a negative one becomes too large
-    const float at_label = label < columns ? logits[label] : std::numeric_limits<float>::quiet_NaN();
-    const softmax_sum all = exponentials(logits, probabilities, columns);
-    scale(probabilities, 1 / all.sum, columns);
-    total += static_cast<double>(approximate::log(all.sum) - (at_label - all.largest));
-  }
+  const std::size_t block = rows_at_once(columns);
+  for (std::size_t first = 0; first < rows; first += block)
+    total += loss_of_rows(logits + first * columns, labels + first, probabilities + first * columns,
+                          std::min(block, rows - first), columns);
   *loss = static_cast<float>(total / static_cast<double>(rows));
 }
 

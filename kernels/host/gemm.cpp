@@ -15,8 +15,9 @@ namespace {
 /// Most rows of B that are packed at a time: with `columns` floats each they leave the L1 cache some room.
 constexpr std::size_t max_depth = 400;
 
-/// Columns of B that are packed at once.
-constexpr std::size_t packed_columns = 4 * tile::columns;
+/// Floats of B that are packed at once, if more than one panel is that small: they stay in the L2 cache while
+/// the rows of A pass by, and C is written in longer pieces.
+constexpr std::size_t right_floats = 24576;
 
 /// Floats of A that all panels are multiplied with before the next: half of a 512 KiB L2 cache.
 constexpr std::size_t left_floats = 65536;
@@ -79,16 +80,19 @@ public:
     const std::size_t block_rows = std::max(left_floats / block / tile::rows, std::size_t{1}) * tile::rows;
     for (std::size_t first = 0; first < g_.k; first += block)
       for (std::size_t row = 0; row < g_.m; row += block_rows)
-        for (std::size_t column = 0; column < g_.n; column += packed_columns)
+        for (std::size_t column = 0; column < g_.n; column += packed_columns_)
           fill({row, std::min(g_.m, row + block_rows)}, {first, std::min(g_.k, first + block)},
-               {column, std::min(g_.n, column + packed_columns)});
+               {column, std::min(g_.n, column + packed_columns_)});
   }
 
 private:
-  static std::size_t panel_floats(const gemm_shape& g) {
-    const std::size_t panels = (std::min(g.n, packed_columns) + tile::columns - 1) / tile::columns;
-    return depth_of_blocks(g.k) * panels * tile::columns;
+  /// Of whole panels, at least one and no more than there are.
+  static std::size_t packed_columns(const gemm_shape& g) {
+    const std::size_t all = (g.n + tile::columns - 1) / tile::columns;
+    const std::size_t panels = right_floats / (depth_of_blocks(g.k) * tile::columns);
+    return std::max<std::size_t>(std::min(all, panels), 1) * tile::columns;
   }
+  static std::size_t panel_floats(const gemm_shape& g) { return depth_of_blocks(g.k) * packed_columns(g); }
 
   /// So few rows read B that packing it is not worth it.
   bool reads_in_place() const {
@@ -97,31 +101,25 @@ private:
 
   void fill(range rows, range depth, range columns) const {
     if (!reads_in_place()) pack(depth, columns);
-    for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
-      const range part{column, std::min(columns.last, column + tile::columns)};
-      fill_panel(rows, depth, part, right_part(depth, columns, part));
+    std::size_t tiles = (rows.size() + tile::rows - 1) / tile::rows;
+    for (range part{rows.first, rows.first}; tiles > 0; --tiles) { // of about equal height
+      part = {part.last, part.last + (rows.last - part.last) / tiles};
+      for (std::size_t column = columns.first; column < columns.last; column += tile::columns)
+        fill_tile(part, depth, {column, std::min(columns.last, column + tile::columns)},
+                  right_part(depth, columns, column));
     }
   }
 
-  void fill_panel(range rows, range depth, range columns, const tile::right_part& right) const {
+  void fill_tile(range rows, range depth, range columns, const tile::right_part& right) const {
     const bool wide = columns.size() > simd::width;
     const bool whole = columns.size() == (wide ? tile::columns : simd::width);
-    const auto& table = wide ? two_vectors : one_vector;
+    const auto multiply = (wide ? two_vectors : one_vector)[rows.size() - 1];
+    const auto left = left_part(rows.first, depth.first);
     const auto how = depth.first == 0 ? tile::into::overwrite : tile::into::add;
-    std::size_t tiles = (rows.size() + tile::rows - 1) / tile::rows;
-    for (range height{rows.first, rows.first}; tiles > 0; --tiles) {
-      height = {height.last, height.last + (rows.last - height.last) / tiles};
-      const std::size_t row = height.first;
-      const auto multiply = table[height.size() - 1];
-      const auto left = left_part(row, depth.first);
-      float* const c = c_ + row * g_.n + columns.first;
-      if (whole) {
-        multiply(left, right, depth.size(), c, g_.n, how);
-      } else { // reaches over the right edge of C
-        multiply(left, right, depth.size(), whole_tile_, tile::columns, tile::into::overwrite);
-        copy_part(c, height.size(), columns.size(), how);
-      }
-    }
+    float* const c = c_ + rows.first * g_.n + columns.first;
+    if (whole) return multiply(left, right, depth.size(), c, g_.n, how);
+    multiply(left, right, depth.size(), whole_tile_, tile::columns, tile::into::overwrite);
+    copy_part(c, rows.size(), columns.size(), how); // it reaches over the right edge of C
   }
 
   void copy_part(float* c, std::size_t rows, std::size_t columns, tile::into how) const {
@@ -137,9 +135,9 @@ private:
     return {a_ + first * g_.m + row, 1, g_.m};
   }
 
-  tile::right_part right_part(range depth, range packed, range part) const {
-    if (reads_in_place()) return {b_ + depth.first * g_.n + part.first, g_.n};
-    return {panels_ + (part.first - packed.first) * depth.size(), tile::columns};
+  tile::right_part right_part(range depth, range packed, std::size_t column) const {
+    if (reads_in_place()) return {b_ + depth.first * g_.n + column, g_.n};
+    return {panels_ + (column - packed.first) * depth.size(), tile::columns};
   }
 
   /// Copies a part of B into panels, one after the other, each row of a panel `tile::columns` wide; zeros
@@ -172,6 +170,7 @@ private:
   float* c_;
   float* panels_;
   float* whole_tile_;
+  std::size_t packed_columns_ = packed_columns(g_);
 };
 
 /// One product with few columns, each a row of the transpose of B.

@@ -7,8 +7,14 @@ namespace mailgrad {
 
 void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
   require_host(s, "softmax");
-  for (std::size_t row = 0; row < rows; ++row, x += columns, y += columns)
-    scale(y, 1 / exponentials(x, y, columns).sum, columns);
+  const std::size_t block = rows_at_once(columns);
+  for (std::size_t first = 0; first < rows; first += block) {
+    const std::size_t count = std::min(block, rows - first);
+    float* const to = y + first * columns;
+    for (std::size_t r = 0; r < count; ++r) shift_row(x + (first + r) * columns, to + r * columns, columns);
+    exponentiate(to, count * columns);
+    for (std::size_t r = 0; r < count; ++r) normalise_row(to + r * columns, columns);
+  }
 }
 
 void softmax_gradient(const stream& s, const float* y, const float* dy, float* dx, std::size_t rows,

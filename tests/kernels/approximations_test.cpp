@@ -1,0 +1,70 @@
+#include <mailgrad/kernels/functors/approximations.hpp>
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace mailgrad {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+double ulps(float got, double expected) {
+  const auto rounded = static_cast<float>(expected);
+  if (got == rounded) return 0;
+  const float next = std::nextafter(std::abs(rounded), infinity);
+  const double unit = static_cast<double>(next) - static_cast<double>(std::abs(rounded));
+  return std::abs(static_cast<double>(got) - expected) / unit;
+}
+
+/// The largest error over floats between `low` and `high`, about 20,000 of them in each factor of two.
+template <class Approximate, class Exact>
+double largest_error(float low, float high, Approximate approximate, Exact exact) {
+  double largest = 0;
+  constexpr std::uint32_t stride = 401;
+  const auto walk = [&](float first, float last, float sign) {
+    for (std::uint32_t bits = approximate::bits_of(first); bits <= approximate::bits_of(last);
+         bits += stride) {
+      const float x = sign * approximate::from_bits(bits);
+      largest = std::max(largest, ulps(approximate(x), exact(static_cast<double>(x))));
+    }
+  };
+  walk(std::max(low, 1e-6F), high, 1);
+  if (low < 0) walk(1e-6F, -low, -1);
+  return largest;
+}
+
+TEST(Approximations, StayWithinTheErrorsTheyState) {
+  EXPECT_LE(largest_error(-87, 88.7F, approximate::exp, [](double x) { return std::exp(x); }), 1);
+  EXPECT_LE(largest_error(1e-30F, 1e30F, approximate::log, [](double x) { return std::log(x); }), 1);
+  EXPECT_LE(largest_error(-10, 10, approximate::tanh, [](double x) { return std::tanh(x); }), 7);
+  EXPECT_LE(largest_error(-5, 5, approximate::erf, [](double x) { return std::erf(x); }), 8);
+}
+
+TEST(Approximations, TakeTheEndsOfTheRange) {
+  EXPECT_EQ(approximate::exp(-infinity), 0);
+  EXPECT_EQ(approximate::exp(infinity), infinity);
+  EXPECT_EQ(approximate::exp(0), 1);
+  EXPECT_EQ(approximate::exp(89), infinity);
+  EXPECT_GT(approximate::exp(-103), 0); // subnormal
+  EXPECT_EQ(approximate::log(0), -infinity);
+  EXPECT_EQ(approximate::log(1), 0);
+  EXPECT_EQ(approximate::log(infinity), infinity);
+  EXPECT_NEAR(approximate::log(1e-40F), std::log(1e-40F), 1e-5);
+  EXPECT_EQ(approximate::tanh(infinity), 1);
+  EXPECT_EQ(approximate::tanh(-infinity), -1);
+  EXPECT_EQ(approximate::erf(infinity), 1);
+  EXPECT_EQ(approximate::erf(0), 0);
+}
+
+TEST(Approximations, LetNaNThrough) {
+  EXPECT_TRUE(std::isnan(approximate::exp(nan)));
+  EXPECT_TRUE(std::isnan(approximate::log(nan)));
+  EXPECT_TRUE(std::isnan(approximate::log(-1)));
+  EXPECT_TRUE(std::isnan(approximate::tanh(nan)));
+  EXPECT_TRUE(std::isnan(approximate::erf(nan)));
+}
+
+} // namespace
+} // namespace mailgrad
