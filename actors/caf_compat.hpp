@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -20,17 +21,22 @@
 #ifdef __SANITIZE_THREAD__
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
+extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 #endif
 
 namespace mailgrad {
 
 inline constexpr bool caf_1 = CAF_MAJOR_VERSION >= 1;
 
-/// What ThreadSanitizer cannot see by itself: CAF as distributions ship it is compiled without
-/// instrumentation, so the happens-before of a mailbox is told here, where a message is handed over.
-/// Everything released under a tag happens before everything acquired under it later.
+/// What ThreadSanitizer cannot see by itself. CAF 0.17 comes compiled without instrumentation, but for its
+/// templates, which are compiled here: of each hand-over it sees one half. So two things are said where they
+/// happen, and nothing is silenced that a handler does:
+///   - all that was done before a message is sent happens before it is handled (release, acquire);
+///   - a mailbox, a message on its way and an actor between two handlers are CAF's own (inside_caf).
 namespace hand_over {
 #ifdef __SANITIZE_THREAD__
+/// Everything released under a tag happens before everything acquired under it later.
 inline void release(const void* tag) { __tsan_release(const_cast<void*>(tag)); }
 inline void acquire(const void* tag) { __tsan_acquire(const_cast<void*>(tag)); }
 #else
@@ -38,15 +44,29 @@ inline void release(const void*) {}
 inline void acquire(const void*) {}
 #endif
 
-/// The identity of an actor's mailbox, the same for all handles to it.
-template <class Handle>
-const void* tag(const Handle& actor) {
-  return caf::actor_cast<caf::strong_actor_ptr>(actor).get();
-}
-inline const void* tag(caf::event_based_actor* self) { return self->ctrl(); }
+#if defined(__SANITIZE_THREAD__) && CAF_MAJOR_VERSION < 1
+/// While one lives, what this thread reads and writes is CAF's affair.
+struct inside_caf {
+  inside_caf() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
+  ~inside_caf() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
+  inside_caf(const inside_caf&) = delete;
+  inside_caf& operator=(const inside_caf&) = delete;
+};
+/// While one lives, it is ours again: CAF has called a handler.
+struct back_home {
+  back_home() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
+  ~back_home() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
+  back_home(const back_home&) = delete;
+  back_home& operator=(const back_home&) = delete;
+};
+#else
+struct [[maybe_unused]] inside_caf {};
+struct [[maybe_unused]] back_home {};
+#endif
 
-/// Stands for the moment between spawn() and an actor's first breath.
-inline char birth = 0;
+/// The identity of an actor's mailbox, the same for all handles to it.
+inline const void* tag(const caf::actor& actor) { return caf::actor_cast<caf::abstract_actor*>(actor); }
+inline const void* tag(const caf::abstract_actor* self) { return self; }
 } // namespace hand_over
 
 template <class T>
@@ -96,6 +116,7 @@ void configure([[maybe_unused]] caf::actor_system_config& config) {
 template <class Self, class Handle, class... Ts>
 void send(Self&& self, const Handle& to, Ts&&... xs) {
   hand_over::release(hand_over::tag(to));
+  const hand_over::inside_caf hidden;
   if constexpr (caf_1)
     self->mail(std::forward<Ts>(xs)...).send(to);
   else
@@ -106,6 +127,7 @@ void send(Self&& self, const Handle& to, Ts&&... xs) {
 template <class Handle, class... Ts>
 void send_anonymously(const Handle& to, Ts&&... xs) {
   hand_over::release(hand_over::tag(to));
+  const hand_over::inside_caf hidden;
 #if CAF_MAJOR_VERSION >= 1
   caf::anon_mail(std::forward<Ts>(xs)...).send(to);
 #else
@@ -116,6 +138,7 @@ void send_anonymously(const Handle& to, Ts&&... xs) {
 template <class Self, class Handle, class... Ts>
 void send_after(Self&& self, caf::timespan delay, const Handle& to, Ts&&... xs) {
   hand_over::release(hand_over::tag(to));
+  const hand_over::inside_caf hidden;
   if constexpr (caf_1)
     self->mail(std::forward<Ts>(xs)...).delay(delay).send(to);
   else
@@ -138,42 +161,85 @@ void watch(Self* self, const Handle& whom, Message notice) {
     });
 }
 
+namespace hand_over {
+/// The span of one handler of `self`, and of its answer to whoever asked.
+class turn {
+public:
+  turn(caf::event_based_actor* self, bool answers) : self_(self), answers_(answers) { acquire(tag(self_)); }
+  ~turn() {
+    release(tag(self_));
+    if (answers_) release(tag(sender_of(self_)));
+  }
+  turn(const turn&) = delete;
+  turn& operator=(const turn&) = delete;
+
+private:
+  back_home home_;
+  caf::event_based_actor* self_;
+  bool answers_;
+};
+} // namespace hand_over
+
 /// A handler of one message type, `on(self, [this](const push_gradient& x) { ... })`: calls `f` between the
 /// hand-over of the mailbox and the next.
 template <class F, class Class, class Result, class Message>
-auto on(caf::event_based_actor* self, F f, Result (Class::*)(Message) const) {
-  return [self, f = std::move(f)](Message x) -> Result {
-    struct turn {
-      const void* tag;
-      explicit turn(const void* mailbox) : tag(mailbox) { hand_over::acquire(tag); }
-      ~turn() { hand_over::release(tag); }
-    } guard{hand_over::tag(self)};
+auto on([[maybe_unused]] caf::event_based_actor* self, F f, Result (Class::*)(Message) const) {
+#ifdef __SANITIZE_THREAD__
+  return [self, f = std::move(f)](const std::decay_t<Message>& x) -> Result {
+    const hand_over::turn turn(self, !std::is_void_v<Result>);
     return f(x);
   };
+#else
+  return f;
+#endif
 }
 template <class F>
 auto on(caf::event_based_actor* self, F f) {
   return on(self, std::move(f), &F::operator());
 }
 
+#if CAF_MAJOR_VERSION < 1
+/// An actor with a state that takes arguments and lives until the actor ends.
+template <class State, class... Args>
+class host_of final : public caf::event_based_actor {
+public:
+  template <class... Ts>
+  explicit host_of(caf::actor_config& config, Ts&&... xs)
+      : caf::event_based_actor(config), arguments_(std::in_place, std::forward<Ts>(xs)...) {
+    hand_over::release(hand_over::tag(this));
+  }
+
+  const char* name() const override { return State::name; }
+
+  caf::behavior make_behavior() override {
+    std::apply([this](Args&... xs) { state_.emplace(this, std::move(xs)...); }, *arguments_);
+    arguments_.reset();
+    return state_->make_behavior();
+  }
+  void on_exit() override { state_.reset(); }
+
+#ifdef __SANITIZE_THREAD__
+  ~host_of() override { hand_over::acquire(hand_over::tag(this)); }
+  resume_result resume(caf::execution_unit* unit, std::size_t most) override {
+    const hand_over::inside_caf hidden;
+    return caf::event_based_actor::resume(unit, most);
+  }
+#endif
+
+private:
+  std::optional<std::tuple<Args...>> arguments_; ///< until the state takes them
+  std::optional<State> state_;
+};
+#endif
+
 /// Spawns `State(self, xs...)` and installs what its `make_behavior()` returns.
 template <class State, caf::spawn_options Os = caf::no_spawn_options, class Host, class... Ts>
 caf::actor spawn(Host& host, Ts&&... xs) {
-  hand_over::release(&hand_over::birth);
+  const hand_over::inside_caf hidden;
 #if CAF_MAJOR_VERSION >= 1
   return host.template spawn<Os>(caf::actor_from_state<State>, std::forward<Ts>(xs)...);
 #else
-  struct box { // lets us pass arguments to the constructor of the state
-    const char* name = State::name;
-    std::optional<State> state;
-  };
-  auto init = [](caf::stateful_actor<box>* self, const std::decay_t<Ts>&... ys) {
-    hand_over::acquire(&hand_over::birth);
-    auto behavior = self->state.state.emplace(self, ys...).make_behavior();
-    hand_over::release(hand_over::tag(static_cast<caf::event_based_actor*>(self)));
-    return behavior;
-  };
-  return host.template spawn<Os>(init, std::forward<Ts>(xs)...);
+  return host.template spawn<host_of<State, std::decay_t<Ts>...>, Os>(std::forward<Ts>(xs)...);
 #endif
 }
 

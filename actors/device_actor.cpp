@@ -80,7 +80,11 @@ void device_actor::start_step() {
   batch_size_ = inputs->size;
   computing_ = gradients_.take();
   try {
-    if (options_.writer) options_.model->use_weights(0, options_.writer->begin_step());
+    std::optional<racing_read> racing;
+    if (options_.writer) {
+      racing.emplace();
+      options_.model->use_weights(0, options_.writer->begin_step());
+    }
     options_.model->run(options_.where, std::move(inputs), *computing_, [this] { finish_step(); });
   } catch (const std::exception& e) {
     finished_ = true;

@@ -1,0 +1,191 @@
+#pragma once
+
+#include <mailgrad/tests/actors/layouts.hpp>
+#include <mailgrad/tests/actors/small_problem.hpp>
+
+#include <mailgrad/actors/coordinator.hpp>
+#include <mailgrad/actors/device_actor.hpp>
+#include <mailgrad/actors/feeder.hpp>
+#include <mailgrad/actors/parameter_actor.hpp>
+#include <mailgrad/actors/staleness_tracker.hpp>
+
+#include <condition_variable>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mailgrad::testing {
+
+/// What passed between one worker and one shard.
+struct exchange_notes {
+  std::vector<std::uint64_t> versions_read; ///< as the worker got them
+  std::vector<std::uint64_t> steps_pushed;
+};
+
+/// Stands between a worker and a shard, hands everything on, and takes notes.
+class eavesdropper {
+public:
+  static constexpr const char* name = "mailgrad.eavesdropper";
+
+  eavesdropper(caf::event_based_actor* self, std::shared_ptr<exchange_notes> notes, caf::actor shard)
+      : self_(self), notes_(std::move(notes)), shard_(std::move(shard)) {}
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_,
+           [this](const join_shard& x) {
+             device_ = x.device;
+             send(self_, shard_, join_shard{x.worker, caf::actor_cast<caf::actor>(self_)});
+           }),
+        on(self_,
+           [this](const push_gradient& x) {
+             notes_->steps_pushed.push_back(x.step);
+             send(self_, shard_, x);
+           }),
+        on(self_,
+           [this](const shard_weights& x) {
+             notes_->versions_read.push_back(x.version);
+             send(self_, device_, x);
+           }),
+        on(self_, [this](const worker_left& x) { send(self_, shard_, x); }),
+    };
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<exchange_notes> notes_;
+  caf::actor shard_;
+  caf::actor device_;
+};
+
+struct assembly {
+  std::string policy = "async";
+  std::uint32_t workers = 3;
+  std::uint32_t shards = 2;
+  std::size_t batch = 4;
+  std::uint64_t batches = 12;
+  std::string optimizer = "momentum";
+  std::uint64_t seed = 1;
+  bool overhear = false; ///< put an eavesdropper on every line between worker and shard
+};
+
+/// The actors of a run, wired as `training` wires them, on any actor system: a test can hold each of them.
+class assembled_run {
+public:
+  assembled_run(caf::actor_system& system, const assembly& a, const std::shared_ptr<const data_split>& data,
+                std::shared_ptr<const time_source> time)
+      : system_(system), assembly_(a), time_(std::move(time)) {
+    request_.sample_dims = data->train.sample_dims();
+    request_.classes = data->train.classes();
+    request_.batch = a.batch;
+    layout_ = std::make_shared<parameter_layout>(lay_out(small_model(), request_, a.shards));
+    tracker_ = spawn<staleness_tracker>(system_, staleness_tracker_options{time_, {}});
+    spawn_shards();
+    spawn_feeder(data);
+    spawn_coordinator();
+    for (std::uint32_t r = 0; r < a.workers; ++r) spawn_device(r);
+  }
+  ~assembled_run() {
+    for (const auto* group : {&devices, &shards, &spies_})
+      for (const caf::actor& a : *group) caf::anon_send_exit(a, caf::exit_reason::kill);
+    for (const caf::actor& a : {feeder_actor, tracker_, coordinator_actor})
+      caf::anon_send_exit(a, caf::exit_reason::kill);
+  }
+  assembled_run(const assembled_run&) = delete;
+  assembled_run& operator=(const assembled_run&) = delete;
+
+  /// How often the coordinator told the end.
+  std::size_t times_ended() const {
+    std::lock_guard guard(mutex_);
+    return outcomes_.size();
+  }
+  /// Waits for the end where actors have threads of their own.
+  const run_outcome& outcome() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !outcomes_.empty(); });
+    return outcomes_.front();
+  }
+  const parameter_layout& layout() const { return *layout_; }
+
+  /// The weights of all shards at the end.
+  std::vector<float> weights() const {
+    std::vector<float> flat;
+    for (const shard_report& s : outcome().shards)
+      std::ranges::copy(s.values->as<float>(), std::back_inserter(flat));
+    return flat;
+  }
+  const exchange_notes& notes(std::uint32_t worker, std::uint32_t shard) const {
+    return *notes_[worker * assembly_.shards + shard];
+  }
+
+  std::vector<caf::actor> devices;
+  std::vector<caf::actor> shards;
+  caf::actor feeder_actor;
+  caf::actor coordinator_actor;
+
+private:
+  void spawn_shards() {
+    for (std::uint32_t s = 0; s < assembly_.shards; ++s)
+      shards.push_back(spawn<parameter_actor>(
+          system_, parameter_actor_options{std::make_shared<shard>(*layout_, s, assembly_.seed,
+                                                                   parse_optimizer(assembly_.optimizer)),
+                                           assembly_.policy, assembly_.workers, tracker_, time_}));
+  }
+  void spawn_feeder(const std::shared_ptr<const data_split>& data) {
+    const deal_mode mode = assembly_.policy == "sync" ? deal_mode::by_rank : deal_mode::on_demand;
+    feeder_actor =
+        spawn<feeder>(system_, feeder_options{std::shared_ptr<const dataset>(data, &data->train),
+                                              {data->train.size(), assembly_.batch,
+                                               std::numeric_limits<std::uint32_t>::max(), assembly_.batches,
+                                               assembly_.seed, mode, assembly_.workers},
+                                              0});
+  }
+  void spawn_coordinator() {
+    coordinator_options options;
+    options.workers = assembly_.workers;
+    options.shards = shards;
+    options.feeder = feeder_actor;
+    options.on_end = [this](run_outcome outcome) {
+      std::lock_guard guard(mutex_);
+      outcomes_.push_back(std::move(outcome));
+      changed_.notify_all();
+    };
+    coordinator_actor = spawn<coordinator>(system_, std::move(options));
+  }
+  void spawn_device(std::uint32_t r) {
+    device_actor_options options;
+    options.worker = {r};
+    options.model = std::make_shared<replica>(small_model(), request_, layout_);
+    options.shards = shards;
+    if (assembly_.overhear) {
+      for (caf::actor& shard : options.shards) {
+        notes_.push_back(std::make_shared<exchange_notes>());
+        shard = spawn<eavesdropper>(system_, notes_.back(), shard);
+        spies_.push_back(shard);
+      }
+    }
+    options.feeder = feeder_actor;
+    options.tracker = tracker_;
+    options.coordinator = coordinator_actor;
+    options.time = time_;
+    devices.push_back(spawn<device_actor>(system_, std::move(options)));
+  }
+
+  caf::actor_system& system_;
+  assembly assembly_;
+  std::shared_ptr<const time_source> time_;
+  model_request request_;
+  std::shared_ptr<const parameter_layout> layout_;
+  caf::actor tracker_;
+  std::vector<caf::actor> spies_;
+  std::vector<std::shared_ptr<exchange_notes>> notes_; ///< by worker, then shard
+
+  mutable std::mutex mutex_; ///< guards what the coordinator writes
+  mutable std::condition_variable changed_;
+  std::vector<run_outcome> outcomes_;
+};
+
+} // namespace mailgrad::testing

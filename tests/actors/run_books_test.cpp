@@ -1,0 +1,153 @@
+#include <mailgrad/actors/run_books.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <chrono>
+#include <limits>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+worker_report worker(std::uint32_t r, std::uint64_t produced, float loss) {
+  worker_report w;
+  w.worker = {r};
+  w.produced = produced;
+  w.samples = produced * 10;
+  w.loss_bits = std::bit_cast<std::uint32_t>(loss);
+  return w;
+}
+
+/// What a shard took from a worker whose gradients all had the same gap.
+worker_account account(std::uint64_t applied, std::uint64_t gap) {
+  worker_account a;
+  a.last_step = applied;
+  a.ledger.produced = a.ledger.applied = applied;
+  a.gaps.count(gap, applied);
+  return a;
+}
+
+/// Two workers and two shards; nobody died.
+run_outcome quiet_run() {
+  run_outcome o;
+  o.workers = {worker(0, 6, 0.5F), worker(1, 4, 0.25F)};
+  o.lost = {false, false};
+  for (std::uint32_t s = 0; s < 2; ++s)
+    o.shards.push_back({s, 10, {account(6, 1), account(4, 2 + s)}, nullptr});
+  return o;
+}
+
+TEST(RunBooks, CountEachGradientOnceHoweverManyShardsTookIt) {
+  const training_report r = report_of(quiet_run());
+  EXPECT_EQ(r.ended, "completed");
+  EXPECT_EQ(r.steps, 10U);
+  EXPECT_EQ(r.samples, 100U);
+  EXPECT_EQ(r.ledger, (gradient_ledger{10, 10, 0, {}, 0}));
+}
+
+TEST(RunBooks, CountTheGapOfEachGradientOnEachShard) {
+  EXPECT_THAT(report_of(quiet_run()).staleness.buckets(), ElementsAre(Pair(1, 12), Pair(2, 4), Pair(3, 4)));
+}
+
+TEST(RunBooks, AverageTheLastLossesOfThoseThatHaveOne) {
+  run_outcome o = quiet_run();
+  EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.375);
+  o.workers[0].loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.25);
+  o.workers[1].produced = 0;
+  EXPECT_FALSE(report_of(o).final_loss) << "unknown is not 0";
+}
+
+TEST(RunBooks, CountWhatWorkersDroppedByReason) {
+  run_outcome o = quiet_run();
+  ++o.workers[0].produced;
+  o.workers[0].not_finite = 1;
+  EXPECT_EQ(report_of(o).ledger, (gradient_ledger{11, 10, 0, {{"not finite", 1}}, 0}));
+}
+
+TEST(RunBooks, CountWhatShardsDroppedByReason) {
+  run_outcome o = quiet_run();
+  for (shard_report& s : o.shards) {
+    gradient_ledger& l = s.workers[1].ledger;
+    --l.applied;
+    l.discarded["not awaited"] = 1;
+  }
+  EXPECT_EQ(report_of(o).ledger, (gradient_ledger{10, 9, 0, {{"not awaited", 1}}, 0}));
+}
+
+TEST(RunBooks, TakeTheWordOfTheShardsForALostWorker) {
+  run_outcome o = quiet_run();
+  o.workers[1] = worker_report{};
+  o.lost[1] = true;
+  const gradient_ledger l = report_of(o).ledger;
+  EXPECT_EQ(l, (gradient_ledger{10, 10, 0, {}, 0}));
+}
+
+TEST(RunBooks, CountAsLostWhatOnlyOneShardGotFromADyingWorker) {
+  run_outcome o = quiet_run();
+  o.workers[1] = worker_report{};
+  o.lost[1] = true;
+  o.shards[1].workers[1] = account(3, 2);
+  const gradient_ledger l = report_of(o).ledger;
+  EXPECT_EQ(l, (gradient_ledger{10, 9, 0, {}, 1}));
+  EXPECT_TRUE(l.balances());
+}
+
+TEST(RunBooks, CountAsLostWhatWentDownWithAShard) {
+  run_outcome o = quiet_run();
+  o.how = run_outcome::ending::failed;
+  o.shards[1] = shard_report{};
+  const training_report r = report_of(o);
+  EXPECT_EQ(r.ended, "failed");
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  EXPECT_EQ(r.ledger.lost, 10U);
+}
+
+TEST(RunBooks, KeepTheBooksOfHogwildWhichHasNoShards) {
+  run_outcome o;
+  o.workers = {worker(0, 6, 1), worker(1, 4, 1)};
+  o.lost = {false, false};
+  for (worker_report& w : o.workers) {
+    w.applied = w.produced;
+    w.gaps.count(w.worker.value, w.produced);
+  }
+  const training_report r = report_of(o);
+  EXPECT_EQ(r.ledger, (gradient_ledger{10, 10, 0, {}, 0}));
+  EXPECT_THAT(r.staleness.buckets(), ElementsAre(Pair(0, 6), Pair(1, 4)));
+}
+
+TEST(RunBooks, SumTheWaitsOfAllWorkers) {
+  run_outcome o = quiet_run();
+  o.workers[0].barrier_wait = instant{1500ms}.count();
+  o.workers[1].barrier_wait = instant{500ms}.count();
+  o.workers[1].feeder_wait = instant{250ms}.count();
+  const training_report r = report_of(o);
+  EXPECT_DOUBLE_EQ(r.waits.barrier, 2);
+  EXPECT_DOUBLE_EQ(r.waits.feeder, 0.25);
+}
+
+TEST(RunBooks, NameEveryEnding) {
+  using ending = run_outcome::ending;
+  run_outcome o = quiet_run();
+  for (const auto& [how, word] :
+       {std::pair{ending::completed, "completed"}, std::pair{ending::stopped, "stopped"},
+        std::pair{ending::diverged, "diverged"}, std::pair{ending::failed, "failed"}}) {
+    o.how = how;
+    o.why = word;
+    EXPECT_EQ(report_of(o).ended, word);
+    EXPECT_EQ(report_of(o).why, word);
+  }
+}
+
+TEST(RunBooks, SayInWordsHowLongAWaitIs) {
+  EXPECT_EQ(in_words({"worker 0 waits for a batch", instant{3s}.count()}, 5100ms),
+            "worker 0 waits for a batch, for 2.1 s");
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,330 @@
+#include <mailgrad/tests/actors/assembled_run.hpp>
+
+#include <mailgrad/actors/evaluation.hpp>
+#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/actors/sha256.hpp>
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+// Whole runs on threads of their own. Nothing here depends on who is how fast.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::small_data;
+using testing::small_model;
+
+/// `workers` devices, which share what cores this machine has.
+std::vector<device> cores(std::uint32_t workers) {
+  const auto present = static_cast<std::uint32_t>(available_devices().size());
+  std::vector<device> devices;
+  for (std::uint32_t r = 0; r < workers; ++r)
+    devices.push_back({device_kind::cpu, r % std::min(2U, present)});
+  return devices;
+}
+
+training_options options_for(std::string policy, std::uint32_t workers) {
+  training_options o;
+  o.devices = cores(workers);
+  o.policy = std::move(policy);
+  o.optimizer = parse_optimizer("momentum");
+  o.optimizer.learning_rate = 0.05;
+  o.batch = 8;
+  o.epochs = 4;
+  o.seed = 3;
+  return o;
+}
+
+training_report trained(const training_options& o, std::shared_ptr<const data_split> data = small_data()) {
+  return train(small_model(), std::move(data), o);
+}
+
+/// The weights that a loop without actors makes of the same options: the reference.
+std::string trained_in_sequence(const training_options& o, const std::shared_ptr<const data_split>& data) {
+  model_request request;
+  request.sample_dims = data->train.sample_dims();
+  request.classes = data->train.classes();
+  request.nonzeros = data->train.is_sparse() ? max_nonzeros(data->train, o.batch) : 0;
+  const auto layout = std::make_shared<parameter_layout>(lay_out(small_model(), request, 1));
+  std::vector<float> weights = testing::first_values(*layout, o.seed);
+  replica model(small_model(), request, layout);
+  model.use_weights(0, weights.data());
+  const auto rule = make_optimizer(o.optimizer, layout->size());
+  const auto g = model.make_gradient();
+  dealer deals({data->train.size(), o.batch, o.epochs, o.steps, o.seed, deal_mode::on_demand, 1});
+  std::uint64_t step = 0;
+  while (const auto d = deals.next(0)) {
+    auto b = std::make_shared<batch>();
+    shape_batch(data->train, d->samples.size(), request.nonzeros, *b);
+    fill_batch(data->train, d->samples, *b);
+    b->number = d->number;
+    model.run(host_stream{}, b, *g, [] {});
+    const scaled_gradient part{g->dense.as<float>().data(), 1};
+    const std::span<float> dense = std::span(weights).first(layout->dense_size());
+    ++step;
+    rule->update(host_stream{}, {dense, dense, {&part, 1}, step, 0});
+    for (const gradient_rows& rows : g->sparse) {
+      const placed_variable& table = layout->variables()[rows.variable];
+      rule->update_rows(host_stream{},
+                        {std::span(weights).subspan(table.offset, table.dims.size()), rows.width, rows.rows,
+                         rows.values, 1.0F, step, table.offset, 0, static_cast<std::int32_t>(table.dims[0])});
+    }
+  }
+  return sha256(std::as_bytes(std::span(weights)));
+}
+
+class TrainingPolicy : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TrainingPolicy, BalancesTheLedgerAndTrainsEveryBatch) {
+  for (const std::uint32_t shards : {1U, 2U}) {
+    training_options o = options_for(GetParam(), 2);
+    o.shards = shards;
+    const training_report r = trained(o, small_data(1000));
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+    EXPECT_EQ(r.steps, 500U);
+    EXPECT_EQ(r.samples, 4000U);
+    EXPECT_EQ(r.ledger.applied + r.ledger.merged, 500U);
+    EXPECT_EQ(r.staleness.total(), 500U * (o.policy == "hogwild" ? 1 : shards));
+    EXPECT_EQ(r.parameters_sha256.size(), 64U);
+    EXPECT_EQ(r.policy, o.policy);
+    ASSERT_TRUE(r.test_accuracy);
+    EXPECT_GT(*r.test_accuracy, 0.7) << "a third is guessing";
+    ASSERT_TRUE(r.final_loss);
+    EXPECT_LT(*r.final_loss, 0.9);
+    EXPECT_GT(r.wall_seconds, 0);
+  }
+}
+
+TEST_P(TrainingPolicy, EndsInGoodOrderWhenItIsStopped) {
+  training_options o = options_for(GetParam(), 2);
+  o.epochs = 1'000'000'000;
+  o.shards = 2;
+  training run(small_model(), small_data(), o);
+  while (run.progress().steps == 0) run.wait_for(std::chrono::milliseconds{5});
+  run.stop("enough");
+  const training_report r = run.report();
+  EXPECT_EQ(r.ended, "stopped");
+  EXPECT_EQ(r.why, "enough");
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  EXPECT_EQ(r.ledger.produced, r.ledger.applied + r.ledger.merged);
+  EXPECT_GT(r.steps, 0U);
+}
+
+TEST_P(TrainingPolicy, SaysWhyWhenTheLossDiverges) {
+  training_options o = options_for(GetParam(), 2);
+  o.optimizer = parse_optimizer("sgd");
+  o.optimizer.learning_rate = 1e38;
+  o.epochs = 1000;
+  const training_report r = trained(o);
+  EXPECT_EQ(r.ended, "diverged");
+  EXPECT_THAT(r.why, AllOf(HasSubstr("worker"), HasSubstr("step"), HasSubstr("loss")));
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  EXPECT_GE(r.ledger.discarded.at("not finite"), 1U);
+  EXPECT_FALSE(r.test_accuracy);
+}
+
+TEST_P(TrainingPolicy, ReturnsFromTheDestructorOfARunInProgress) {
+  training_options o = options_for(GetParam(), 2);
+  o.epochs = 1'000'000'000;
+  training run(small_model(), small_data(), o);
+  while (run.progress().steps == 0) run.wait_for(std::chrono::milliseconds{5});
+}
+
+TEST_P(TrainingPolicy, RunsMoreWorkersThanThreads) {
+  training_options o = options_for(GetParam(), 5);
+  o.shards = 2;
+  const training_report r = trained(o, small_data(500));
+  EXPECT_EQ(r.ended, "completed");
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  EXPECT_EQ(r.devices.size(), 5U);
+}
+
+TEST_P(TrainingPolicy, TrainsASparseModel) {
+  training_options o = options_for(GetParam(), 2);
+  o.optimizer = parse_optimizer("adagrad");
+  o.epochs = 20;
+  o.shards = 2;
+  const training_report r = trained(o, testing::sparse_data(200));
+  EXPECT_EQ(r.ended, "completed");
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  EXPECT_GT(r.test_accuracy.value(), 0.6);
+}
+
+TEST_P(TrainingPolicy, CountsStepsOfAllWorkersTogether) {
+  training_options o = options_for(GetParam(), 3);
+  o.steps = 17;
+  const training_report r = trained(o);
+  EXPECT_EQ(r.steps, 17U);
+  EXPECT_EQ(r.ended, "completed");
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, TrainingPolicy, ::testing::Values("async", "sync", "hogwild"),
+                         [](const auto& policy) { return std::string(policy.param); });
+
+class TrainingAlone : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TrainingAlone, MakesTheWeightsOfASequentialLoopInEveryPolicy) {
+  for (const std::size_t samples : {48U, 45U}) { // with and without a short last batch
+    const auto data = small_data(samples);
+    training_options o = options_for("async", 1);
+    o.optimizer = parse_optimizer(GetParam());
+    const std::string expected = trained_in_sequence(o, data);
+    for (const char* policy : {"async", "sync", "hogwild"}) {
+      o.policy = policy;
+      for (const std::uint32_t shards : {1U, 2U, 3U}) {
+        o.shards = shards;
+        EXPECT_EQ(trained(o, data).parameters_sha256, expected) << policy << ", shards: " << shards;
+      }
+    }
+  }
+}
+
+TEST_P(TrainingAlone, MakesTheRowsOfASequentialLoop) {
+  const auto data = testing::sparse_data();
+  training_options o = options_for("async", 1);
+  o.optimizer = parse_optimizer(GetParam());
+  const std::string expected = trained_in_sequence(o, data);
+  for (const char* policy : {"async", "sync"}) {
+    o.policy = policy;
+    for (const std::uint32_t shards : {1U, 2U, 3U}) {
+      o.shards = shards;
+      EXPECT_EQ(trained(o, data).parameters_sha256, expected) << policy << ", shards: " << shards;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(SeveralRules, TrainingAlone, ::testing::Values("sgd", "momentum", "adam", "adamw"),
+                         [](const auto& rule) { return std::string(rule.param); });
+
+TEST(Training, MakesTheSameWeightsTwiceIfWorkersKeepInStep) {
+  training_options o = options_for("sync", 2);
+  o.shards = 2;
+  const training_report first = trained(o, small_data(50));
+  EXPECT_EQ(trained(o, small_data(50)).parameters_sha256, first.parameters_sha256);
+  EXPECT_EQ(first.staleness.max(), 0U);
+  o.shards = 1;
+  EXPECT_EQ(trained(o, small_data(50)).parameters_sha256, first.parameters_sha256);
+}
+
+TEST(Training, MakesOfTwoWorkersInStepWhatOneMakesOfBatchesTwiceAsLarge) {
+  const auto data = small_data(400);
+  training_options two = options_for("sync", 2);
+  two.batch = 8;
+  two.epochs = 2;
+  training_options one = options_for("sync", 1);
+  one.batch = 16;
+  one.epochs = 2;
+  training in_step(small_model(), data, two);
+  training alone(small_model(), data, one);
+  const std::span<const float> expected = alone.parameters();
+  const std::span<const float> weights = in_step.parameters();
+  ASSERT_EQ(weights.size(), expected.size());
+  for (std::size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(weights[i], expected[i], 1e-5) << i;
+  EXPECT_EQ(in_step.report().steps, 100U);
+  EXPECT_EQ(alone.report().steps, 50U);
+}
+
+TEST(Training, DependsOnItsSeed) {
+  training_options o = options_for("sync", 1);
+  const std::string first = trained(o).parameters_sha256;
+  ++o.seed;
+  EXPECT_NE(trained(o).parameters_sha256, first);
+}
+
+TEST(Training, ConservesStalenessOnRealThreads) {
+  testing::assembly a;
+  a.workers = 4;
+  a.batches = 400;
+  a.overhear = true;
+  caf::actor_system_config config;
+  configure<caf::id_block::mailgrad>(config);
+  config.set(option("scheduler.max-threads"), std::size_t{3});
+  caf::actor_system system(config);
+  const testing::assembled_run run(system, a, small_data(), std::make_shared<machine_time>());
+  for (const shard_report& s : run.outcome().shards) {
+    std::uint64_t gaps = 0;
+    std::uint64_t ages_at_the_end = 0;
+    std::uint64_t missed_at_the_start = 0;
+    for (std::uint32_t r = 0; r < a.workers; ++r) {
+      const testing::exchange_notes& notes = run.notes(r, s.shard);
+      for (const auto& [gap, count] : s.workers[r].gaps.buckets()) gaps += gap * count;
+      ages_at_the_end += s.version - notes.versions_read.back();
+      missed_at_the_start += notes.versions_read.front();
+    }
+    EXPECT_EQ(s.version, a.batches);
+    EXPECT_EQ(gaps + ages_at_the_end, (a.workers - 1) * s.version - missed_at_the_start);
+  }
+  EXPECT_TRUE(report_of(run.outcome()).ledger.balances());
+}
+
+TEST(Training, RefusesWhatCannotBeTrained) {
+  const auto refused = [](auto change) {
+    training_options o = options_for("async", 1);
+    change(o);
+    EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+  };
+  refused([](training_options& o) { o.devices.clear(); });
+  refused([](training_options& o) { o.batch = 0; });
+  refused([](training_options& o) { o.shards = 0; });
+  refused([](training_options& o) { o.shards = 1'000'000; });
+  refused([](training_options& o) { o.epochs = 0; });
+  refused([](training_options& o) { o.policy = "asink"; });
+  refused([](training_options& o) { o.optimizer.learning_rate = -1; });
+  const auto empty = std::make_shared<data_split>();
+  EXPECT_THROW(training(small_model(), empty, options_for("async", 1)), std::invalid_argument);
+}
+
+TEST(Training, RefusesADeviceThatIsNotThere) {
+  training_options o = options_for("async", 1);
+  o.devices = {{device_kind::cuda, 77}};
+  EXPECT_THROW(training(small_model(), small_data(), o), std::system_error);
+}
+
+TEST(Training, NamesNothingThatWaitsOnceItHasEnded) {
+  training run(small_model(), small_data(), options_for("sync", 2));
+  static_cast<void>(run.report());
+  EXPECT_TRUE(run.wait_for(std::chrono::milliseconds{0}));
+  EXPECT_THAT(run.name_waits(std::chrono::milliseconds{0}), ::testing::IsEmpty());
+}
+
+TEST(Evaluation, CountsTheSamplesWhoseLargestLogitIsTheirLabels) {
+  const auto data = small_data(300); // more than one pass, and a rest
+  model_request request;
+  request.sample_dims = data->train.sample_dims();
+  request.classes = data->train.classes();
+  const model_function model = [](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{}}, r);
+  };
+  const parameter_layout layout = lay_out(model, request, 2);
+  std::vector<float> weights(layout.size()); // the identity: feature c speaks for class c
+  const placed_variable& w = layout.variables()[0];
+  for (std::size_t c = 0; c < 3; ++c) weights[w.offset + c * w.dims.back() + c] = 1;
+  const evaluation e = evaluate(model, request, layout, weights, data->train);
+
+  double right = 0;
+  double loss = 0;
+  const auto& features = std::get<float_features>(data->train.features()).values;
+  for (std::size_t i = 0; i < data->train.size(); ++i) {
+    const float* x = features.data() + i * testing::small_features;
+    const auto label = static_cast<std::size_t>(data->train.labels()[i]);
+    right += std::max_element(x, x + 3) - x == static_cast<std::ptrdiff_t>(label) ? 1 : 0;
+    double sum = 0;
+    for (std::size_t c = 0; c < 3; ++c) sum += std::exp(static_cast<double>(x[c] - x[label]));
+    loss += std::log(sum);
+  }
+  EXPECT_DOUBLE_EQ(e.accuracy, right / 300);
+  EXPECT_NEAR(e.loss, loss / 300, 1e-5);
+}
+
+} // namespace
+} // namespace mailgrad
