@@ -32,8 +32,15 @@ std::string staleness_in_words(const staleness_histogram& h) {
 
 report_output::report_output(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
+  errno = EISDIR;
+  if (std::filesystem::is_directory(path_)) cannot_write(path_);
   std::ofstream probe(partial(path_), std::ios::app);
   if (!probe) cannot_write(path_);
+}
+
+report_output::~report_output() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove(partial(path_), ignored);
 }
 
 void report_output::write(const training_report& r) const {

@@ -24,5 +24,8 @@ int main() {
   options.policy = "async";
   options.optimizer = parse_optimizer("adam");
   const auto data = std::make_shared<data_split>(open_data("fashion-mnist"));
-  std::cout << to_json(train(two_layers, data, options)) << '\n';
+  const training_report report = train(two_layers, data, options);
+  std::cout << "test accuracy  " << report.test_accuracy.value_or(0) << '\n'
+            << "mean staleness " << report.staleness.mean() << '\n'
+            << "gradients      " << to_string(report.ledger) << '\n';
 }

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+extern char** environ;
+
+namespace mailgrad::testing {
+
+/// The tool mailgrad, started with some words, its output caught.
+class tool {
+public:
+  explicit tool(const std::vector<std::string>& words) : out_(std::tmpfile()) {
+    int ends[2];
+    if (!out_ || pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe for the test");
+    errors_ = ends[0];
+    std::vector<std::string> texts{MAILGRAD_TOOL};
+    texts.insert(texts.end(), words.begin(), words.end());
+    std::vector<char*> arguments;
+    for (std::string& text : texts) arguments.push_back(text.data());
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fileno(out_.get()), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+    const int failure = posix_spawn(&process_, MAILGRAD_TOOL, &actions, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (failure != 0) throw std::runtime_error("the tool does not start");
+  }
+  ~tool() {
+    if (process_ > 0) {
+      kill(process_, SIGKILL);
+      waitpid(process_, nullptr, 0);
+    }
+    close(errors_);
+  }
+  tool(const tool&) = delete;
+  tool& operator=(const tool&) = delete;
+
+  /// Reads standard error until `text` has come; false if the tool ended first.
+  bool says(std::string_view text) {
+    while (err_.find(text) == std::string::npos)
+      if (!read_more()) return false;
+    return true;
+  }
+  void signal(int number) const { kill(process_, number); }
+
+  /// Waits for the end. The exit code; minus the signal, if one ended it.
+  int code() {
+    if (process_ > 0) {
+      while (read_more()) {
+      }
+      int status = 0;
+      waitpid(process_, &status, 0);
+      process_ = 0;
+      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    }
+    return code_;
+  }
+  /// What it wrote to standard output and standard error; waits for the end.
+  std::string out() {
+    code();
+    std::string text;
+    std::rewind(out_.get());
+    char part[4096];
+    while (const std::size_t n = std::fread(part, 1, sizeof part, out_.get())) text.append(part, n);
+    return text;
+  }
+  const std::string& err() {
+    code();
+    return err_;
+  }
+
+private:
+  struct closes {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+
+  bool read_more() {
+    char part[4096];
+    const ssize_t n = read(errors_, part, sizeof part);
+    if (n > 0) err_.append(part, static_cast<std::size_t>(n));
+    return n > 0;
+  }
+
+  std::unique_ptr<std::FILE, closes> out_;
+  int errors_ = -1;
+  pid_t process_ = 0;
+  int code_ = 0;
+  std::string err_;
+};
+
+} // namespace mailgrad::testing

@@ -1,0 +1,166 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/data/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+// Whole runs of the tool, on a table of sixty rows.
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::ordered_json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::tool;
+
+class TrainCommand : public ::testing::Test {
+protected:
+  /// `words` after those that choose model, data and report.
+  std::vector<std::string> train(std::vector<std::string> words) const {
+    std::vector<std::string> all{"train",   "--model", "softmax",  "--data", MAILGRAD_SMALL_CSV,
+                                 "--batch", "4",       "--report", report_};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+  json report() const { return json::parse(std::ifstream(report_)); }
+
+  static std::uint64_t fates(const json& ledger) {
+    std::uint64_t sum = 0;
+    for (const char* fate : {"applied", "merged", "lost"}) sum += ledger[fate].get<std::uint64_t>();
+    for (const auto& [reason, count] : ledger["discarded"].items()) sum += count.get<std::uint64_t>();
+    return sum;
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& f : std::filesystem::directory_iterator(folder_.path()))
+      names.push_back(f.path().filename());
+    return names;
+  }
+
+  const scratch_folder folder_;
+  const std::string report_ = (folder_.path() / "run.json").string();
+};
+
+TEST_F(TrainCommand, WritesAReportThatBalancesInEveryPolicy) {
+  for (const char* policy : {"async", "sync", "hogwild"}) {
+    tool t(train({"--policy", policy, "--devices", "cpu:0,cpu:0", "--epochs", "5", "--shards", "1"}));
+    ASSERT_EQ(t.code(), 0) << t.err();
+    const json r = report();
+    EXPECT_EQ(r["policy"], policy);
+    EXPECT_EQ(r["ended"], "completed");
+    EXPECT_EQ(r["devices"], json({"cpu:0", "cpu:0"}));
+    EXPECT_GT(r["steps"], 0);
+    EXPECT_EQ(r["ledger"]["produced"], r["steps"]);
+    EXPECT_EQ(fates(r["ledger"]), r["ledger"]["produced"]);
+    EXPECT_EQ(r["parameters_sha256"].get<std::string>().size(), 64U);
+    EXPECT_TRUE(r["test_accuracy"].is_number());
+    EXPECT_TRUE(r["final_loss"].is_number());
+    EXPECT_EQ(r["seed"], 1);
+    EXPECT_THAT(files(), ::testing::ElementsAre("run.json")) << "nothing is left beside the report";
+  }
+}
+
+TEST_F(TrainCommand, PrintsASummaryAndPlainLinesWhenPiped) {
+  tool t(train({"--steps", "20"}));
+  ASSERT_EQ(t.code(), 0);
+  EXPECT_THAT(t.out(), AllOf(HasSubstr("completed after 20 steps"), HasSubstr("test accuracy"),
+                             HasSubstr("staleness"), HasSubstr("20 produced = 20 applied")));
+  EXPECT_THAT(t.err(), AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\033"))));
+}
+
+TEST_F(TrainCommand, KeepsQuietIfAsked) {
+  tool t(train({"--steps", "20", "--quiet"}));
+  ASSERT_EQ(t.code(), 0);
+  EXPECT_THAT(t.err(), IsEmpty());
+}
+
+TEST_F(TrainCommand, MakesTheSameWeightsFromTheSameSeed) {
+  std::vector<std::string> hashes;
+  for (const char* seed : {"7", "7", "8"}) {
+    tool t(train({"--steps", "20", "--seed", seed, "--quiet"}));
+    ASSERT_EQ(t.code(), 0);
+    hashes.push_back(report()["parameters_sha256"]);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_NE(hashes[0], hashes[2]);
+}
+
+TEST_F(TrainCommand, EndsInGoodOrderOnCtrlC) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    tool t(train({"--epochs", "1000000000"}));
+    ASSERT_TRUE(t.says("step ")) << t.err();
+    t.signal(number);
+    EXPECT_EQ(t.code(), 130);
+    const json r = report();
+    EXPECT_EQ(r["ended"], "stopped");
+    EXPECT_NE(r["why"], "");
+    EXPECT_GT(r["steps"], 0);
+    EXPECT_EQ(fates(r["ledger"]), r["ledger"]["produced"]);
+  }
+}
+
+TEST_F(TrainCommand, FailsWithWorkerAndStepWhenTheLossDiverges) {
+  tool t(train({"--lr", "1e30", "--l2", "1e30"})); // the first step throws every weight out of range
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), AllOf(HasSubstr("worker 0"), HasSubstr("step"), HasSubstr("loss")));
+  const json r = report();
+  EXPECT_EQ(r["ended"], "diverged");
+  EXPECT_THAT(r["why"].get<std::string>(), HasSubstr("worker 0"));
+  EXPECT_TRUE(r["test_accuracy"].is_null());
+  EXPECT_EQ(fates(r["ledger"]), r["ledger"]["produced"]);
+}
+
+TEST_F(TrainCommand, NamesFileAndLineOfDamagedData) {
+  const auto damaged = folder_.write("damaged.csv", "x,y,label\n1,2,0\n3,4,1\n5,oops,1\n");
+  tool t({"train", "--model", "softmax", "--data", damaged.string(), "--report", report_});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+  EXPECT_THAT(t.err(), AllOf(HasSubstr("damaged.csv"), HasSubstr("4"), HasSubstr("oops")));
+  EXPECT_THAT(files(), ::testing::ElementsAre("damaged.csv")) << "no report of what never began";
+}
+
+TEST_F(TrainCommand, SaysWhichDataItDoesNotFind) {
+  tool t({"train", "--data", "/no/such/data"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("/no/such/data"));
+}
+
+TEST_F(TrainCommand, RefusesAReportThatCannotBeWrittenBeforeItTrains) {
+  std::filesystem::create_directory(report_); // a folder where the file should be
+  for (const std::string& path : {std::string("/no/such/folder/run.json"), report_}) {
+    tool t({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, "--report", path});
+    EXPECT_EQ(t.code(), 2);
+    EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+    EXPECT_THAT(t.err(), HasSubstr(path));
+    EXPECT_THAT(t.out(), IsEmpty());
+  }
+}
+
+TEST_F(TrainCommand, ReplacesAnOldReport) {
+  folder_.write("run.json", "an old report, longer than it need be\n");
+  tool t(train({"--steps", "5", "--quiet"}));
+  ASSERT_EQ(t.code(), 0);
+  EXPECT_EQ(report()["steps"], 5);
+}
+
+TEST_F(TrainCommand, KeepsAnOldReportOfARunThatDoesNotBegin) {
+  folder_.write("run.json", "{}");
+  tool t({"train", "--data", "/no/such/data", "--report", report_});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_EQ(report(), json::object());
+  EXPECT_THAT(files(), ::testing::ElementsAre("run.json"));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,161 @@
+#include <mailgrad/tests/cli/tool.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <sstream>
+
+// What the tool answers without training anything.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using testing::tool;
+
+MATCHER(IsOneLine, "is one line that names the tool") {
+  return arg.starts_with("mailgrad: ") && std::ranges::count(arg, '\n') == 1 && arg.back() == '\n';
+}
+
+TEST(Tool, NamesTheNearestRightOption) {
+  tool t({"train", "--devises", "cpu:0"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("--devises"), HasSubstr("'--devices'")));
+}
+
+TEST(Tool, NamesTheNearestRightOptionWrittenWithAnEqualsSign) {
+  tool t({"train", "--polcy=sync"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("'--polcy'"), HasSubstr("'--policy'")));
+}
+
+TEST(Tool, NamesTheNearestRightCommand) {
+  tool t({"trian"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("'trian'"), HasSubstr("'train'")));
+}
+
+TEST(Tool, NamesTheNearestRightValue) {
+  const std::vector<std::vector<std::string>> wrong{{"--policy", "asinc", "'async'"},
+                                                    {"--optimizer", "adan", "adam"},
+                                                    {"--model", "lenett", "'lenet'"},
+                                                    {"--schedule", "cosin", "cosine"}};
+  for (const auto& w : wrong) {
+    tool t({"train", w[0], w[1], "--data", "/nowhere"});
+    EXPECT_EQ(t.code(), 2) << w[1];
+    EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr(w[1]), HasSubstr(w[2])));
+  }
+}
+
+TEST(Tool, RefusesValuesOutOfRangeInOneLine) {
+  const std::vector<std::vector<std::string>> wrong{
+      {"--batch", "0"},  {"--batch", "-3"},     {"--batch", "many"},    {"--lr", "-1"},    {"--lr", "nan"},
+      {"--shards", "0"}, {"--clip-norm", "-1"}, {"--devices", "tpu:0"}, {"--epochs", "0"}, {"--seed", "x"}};
+  for (const auto& w : wrong) {
+    tool t({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, w[0], w[1]});
+    EXPECT_EQ(t.code(), 2) << w[0] << ' ' << w[1];
+    EXPECT_THAT(t.err(), IsOneLine());
+    EXPECT_THAT(t.out(), IsEmpty());
+  }
+}
+
+TEST(Tool, TakesEitherStepsOrEpochs) {
+  tool t({"train", "--steps", "5", "--epochs", "2"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("--steps"), HasSubstr("--epochs")));
+}
+
+TEST(Tool, WantsACommand) {
+  tool t({});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), IsOneLine());
+}
+
+TEST(Tool, HelpsWithEachCommand) {
+  const std::vector<std::vector<std::string>> commands{
+      {"--help", "train", "devices", "graph"},
+      {"train", "--model", "--data", "--devices", "--policy", "--optimizer", "--lr", "--batch", "--epochs",
+       "--steps", "--shards", "--seed", "--report", "async", "hogwild", "Example"},
+      {"devices", "mailgrad devices"},
+      {"graph", "--model", "Graphviz"}};
+  for (const auto& command : commands) {
+    tool t(command[0] == "--help" ? std::vector<std::string>{"--help"}
+                                  : std::vector<std::string>{command[0], "--help"});
+    EXPECT_EQ(t.code(), 0);
+    for (std::size_t i = 1; i < command.size(); ++i) EXPECT_THAT(t.out(), HasSubstr(command[i]));
+    EXPECT_THAT(t.err(), IsEmpty());
+  }
+}
+
+TEST(Tool, TellsItsVersion) {
+  tool t({"--version"});
+  EXPECT_EQ(t.code(), 0);
+  EXPECT_TRUE(std::regex_match(t.out(), std::regex(R"(\d+\.\d+\.\d+\n)"))) << t.out();
+}
+
+TEST(Tool, ListsTheDevicesThatTrain) {
+  tool t({"devices"});
+  EXPECT_EQ(t.code(), 0);
+  EXPECT_THAT(t.out(), StartsWith("cpu:0\n"));
+}
+
+TEST(Tool, ListsTheDevicesThereAreWhenOneIsNot) {
+  tool t({"train", "--devices", "cpu:0,cuda:99"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("cuda:99"), HasSubstr("cpu:0")));
+}
+
+/// Names that a line of Graphviz declares or connects.
+std::vector<std::string> found(const std::string& text, const std::regex& pattern, std::size_t group) {
+  std::vector<std::string> names;
+  for (std::sregex_iterator i(text.begin(), text.end(), pattern), end; i != end; ++i)
+    names.push_back((*i)[group].str());
+  return names;
+}
+
+class GraphOfModel : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GraphOfModel, IsAPictureInTheLanguageOfGraphviz) {
+  for (const bool with_gradients : {false, true}) {
+    std::vector<std::string> words{"graph", "--model", GetParam()};
+    if (with_gradients) words.emplace_back("--gradients");
+    tool t(words);
+    ASSERT_EQ(t.code(), 0) << t.err();
+    const std::string picture = t.out();
+    EXPECT_THAT(picture, StartsWith("digraph"));
+    EXPECT_EQ(std::ranges::count(picture, '{'), std::ranges::count(picture, '}'));
+    EXPECT_EQ(std::ranges::count(picture, '"') % 2, 0);
+    const auto declared = found(picture, std::regex(R"re(\n\s*"?(\w+)"?\s*\[)re"), 1);
+    const std::set<std::string> nodes(declared.begin(), declared.end());
+    EXPECT_GT(nodes.size(), 3U) << picture;
+    const std::regex edge(R"re("?(\w+)"?(:\w+)?\s*->\s*"?(\w+)"?)re");
+    const auto sources = found(picture, edge, 1);
+    EXPECT_GT(sources.size(), 3U) << picture;
+    for (const std::size_t end : {1U, 3U})
+      for (const std::string& name : found(picture, edge, end)) EXPECT_TRUE(nodes.contains(name)) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(BuiltIn, GraphOfModel, ::testing::Values("softmax", "mlp", "lenet"),
+                         [](const auto& model) { return std::string(model.param); });
+
+TEST(Tool, GrowsThePictureByTheBackwardPass) {
+  tool forward({"graph", "--model", "mlp"});
+  tool both({"graph", "--model", "mlp", "--gradients"});
+  EXPECT_GT(std::ranges::count(both.out(), '\n'), std::ranges::count(forward.out(), '\n'));
+}
+
+TEST(Tool, RefusesAPictureThatCannotBeWritten) {
+  tool t({"graph", "--model", "mlp", "--output", "/no/such/folder/mlp.dot"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("/no/such/folder/mlp.dot")));
+}
+
+} // namespace
+} // namespace mailgrad
