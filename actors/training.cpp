@@ -191,7 +191,9 @@ void training::implementation::spawn_coordinator() {
     waits_.push_back(in_words(w, time_->now()));
     changed_.notify_all();
   };
-  coordinator_ = spawn<coordinator>(system_, std::move(options));
+  // On a thread of its own, which sleeps: CAF serves who was called last first, so where devices are as many as
+  // threads, a call from outside would wait for as long as they have work.
+  coordinator_ = spawn<coordinator, caf::detached>(system_, std::move(options));
 }
 
 void training::implementation::spawn_devices() {

@@ -53,13 +53,16 @@ void add_what(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group("What to train");
   auto* epochs =
       parser.add_option("--epochs", w.epochs, "Passes over the training set, all workers together")
+          ->check(CLI::NonNegativeNumber)
           ->capture_default_str()
           ->group("What to train");
   parser.add_option("--steps", w.steps, "Mini-batches, all workers together, instead of --epochs")
+      ->check(CLI::NonNegativeNumber)
       ->excludes(epochs)
       ->group("What to train");
 }
@@ -74,9 +77,11 @@ void add_how(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("How to run it");
   parser.add_option("--shards", w.shards, "Parameter actors, each with an equal part of the weights")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group("How to run it");
   parser.add_option("--seed", w.seed, "Of first weights, order of samples and dropout")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group("How to run it");
 }
