@@ -102,6 +102,16 @@ bool inspect(Inspector& f, Enum& x) {
 /// Full name of a CAF option such as "scheduler.max-threads".
 inline std::string option(const std::string& name) { return caf_1 ? "caf." + name : name; }
 
+/// Gives all threads one queue, first come, first served. The default, a stack for each thread, lets actors that
+/// keep each other busy starve whoever is called from outside: a request to stop would wait for the end.
+inline void share_work(caf::actor_system_config& config) {
+#if CAF_MAJOR_VERSION >= 1
+  config.set("caf.scheduler.policy", "sharing");
+#else
+  config.set("scheduler.policy", caf::atom("sharing"));
+#endif
+}
+
 /// Registers message types. Call it from the config's constructor, before any actor system exists.
 template <class... Blocks>
 void configure([[maybe_unused]] caf::actor_system_config& config) {

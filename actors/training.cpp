@@ -27,12 +27,7 @@ struct actor_config : caf::actor_system_config {
   explicit actor_config(std::size_t threads) {
     configure<caf::id_block::mailgrad>(*this);
     set(option("scheduler.max-threads"), threads);
-    // A worker that waits at a barrier is next in a fraction of a step: it looks for work often, and never falls
-    // into the ten milliseconds of sleep that CAF's idle threads end in.
-    set(option("work-stealing.aggressive-poll-attempts"), std::size_t{10'000});
-    set(option("work-stealing.aggressive-steal-interval"), std::size_t{1});
-    set(option("work-stealing.moderate-poll-attempts"), std::size_t{1'000'000'000});
-    set(option("work-stealing.moderate-steal-interval"), std::size_t{1});
+    share_work(*this);
   }
 };
 
