@@ -54,6 +54,7 @@ caf::behavior coordinator::running() {
       on(self_, [this](const shard_lost& x) { on_shard_lost(x.shard); }),
       on(self_, [this](const feeder_lost&) { abandon("the feeder is lost"); }),
       on(self_, [this](const stop_training& x) { stop(run_outcome::ending::stopped, x.why); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
       on(self_,
          [this](const name_waits&) {

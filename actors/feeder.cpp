@@ -19,6 +19,7 @@ feeder::feeder(caf::event_based_actor* self, feeder_options options)
 caf::behavior feeder::dealing() {
   return {
       on(self_, [this](const next_batch& x) { on_next(x); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const stop_dealing&) { self_->become(exhausted()); }),
       on(self_, [this](const worker_left& x) { dealer_.leave(x.worker.value); }),
   };
@@ -27,6 +28,7 @@ caf::behavior feeder::dealing() {
 caf::behavior feeder::exhausted() {
   return {
       on(self_, [this](const next_batch&) { send(self_, sender_of(self_), data_exhausted{}); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [](const stop_dealing&) {}),
       on(self_, [](const worker_left&) {}),
   };

@@ -133,7 +133,8 @@ struct shard_lost {
 /// The feeder is gone, and with it the batches (sent by watching it).
 struct feeder_lost {};
 
-/// Coordinator to device: what you wait for will not come. The worker reports and ends.
+/// Coordinator to device: what you wait for will not come; the worker reports and ends. The owner of a run to
+/// every actor that still lives: end. No answer.
 struct give_up {};
 
 /// Coordinator to shard at the end. Answered with `shard_report`.

@@ -23,6 +23,7 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const push_gradient& x) { on_push(x); }),
       on(self_, [this](const join_shard& x) { on_join(x); }),
       on(self_, [this](const worker_left& x) { on_leave(x); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const report_shard&) { return report(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };

@@ -8,6 +8,7 @@ staleness_tracker::staleness_tracker(caf::event_based_actor* self, staleness_tra
 caf::behavior staleness_tracker::tracking() {
   return {
       on(self_, [this](const worker_progress& x) { on_progress(x); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const staleness_observed& x) { gaps_.merge(x.gaps); }),
   };
 }

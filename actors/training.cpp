@@ -106,7 +106,8 @@ private:
   instant started_{0};
 
   actor_config config_;
-  caf::actor_system system_{config_};
+  quiet_system owned_{config_};
+  caf::actor_system& system_ = owned_.get();
   std::vector<caf::actor> shards_;
   std::vector<caf::actor> devices_;
   caf::actor feeder_;
@@ -134,10 +135,9 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
 }
 
 training::implementation::~implementation() {
-  for (const caf::actor& a : devices_) caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
-  for (const caf::actor& a : shards_) caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
-  for (const caf::actor& a : {feeder_, tracker_, coordinator_})
-    caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
+  for (const auto& actors : {devices_, shards_, {coordinator_, feeder_, tracker_}})
+    for (const caf::actor& a : actors) send_anonymously(a, give_up{});
+  system_.await_all_actors_done(); // they refer to what is destroyed after this
 }
 
 void training::implementation::spawn_shards() {
