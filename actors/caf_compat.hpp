@@ -242,27 +242,6 @@ private:
 };
 #endif
 
-/// An actor system whose own beginning and end ThreadSanitizer leaves to CAF.
-class quiet_system {
-public:
-  explicit quiet_system(caf::actor_system_config& config) {
-    const hand_over::inside_caf hidden;
-    system_.emplace(config);
-  }
-  /// Waits for the last actor.
-  ~quiet_system() {
-    const hand_over::inside_caf hidden;
-    system_.reset();
-  }
-  quiet_system(const quiet_system&) = delete;
-  quiet_system& operator=(const quiet_system&) = delete;
-
-  caf::actor_system& get() noexcept { return *system_; }
-
-private:
-  std::optional<caf::actor_system> system_;
-};
-
 /// Spawns `State(self, xs...)` and installs what its `make_behavior()` returns.
 template <class State, caf::spawn_options Os = caf::no_spawn_options, class Host, class... Ts>
 caf::actor spawn(Host& host, Ts&&... xs) {
