@@ -106,8 +106,7 @@ private:
   instant started_{0};
 
   actor_config config_;
-  quiet_system owned_{config_};
-  caf::actor_system& system_ = owned_.get();
+  caf::actor_system system_{config_};
   std::vector<caf::actor> shards_;
   std::vector<caf::actor> devices_;
   caf::actor feeder_;
