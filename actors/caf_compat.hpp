@@ -33,7 +33,8 @@ inline constexpr bool caf_1 = CAF_MAJOR_VERSION >= 1;
 /// templates, which are compiled here: of each hand-over it sees one half. So two things are said where they
 /// happen, and nothing is silenced that a handler does:
 ///   - all that was done before a message is sent happens before it is handled (release, acquire);
-///   - a mailbox, a message on its way and an actor between two handlers are CAF's own (inside_caf).
+///   - a mailbox, a message on its way, an actor between two handlers, and a system that begins or ends are CAF's
+///     own (inside_caf).
 namespace hand_over {
 #ifdef __SANITIZE_THREAD__
 /// Everything released under a tag happens before everything acquired under it later.
@@ -145,6 +146,12 @@ void send_anonymously(const Handle& to, Ts&&... xs) {
 #endif
 }
 
+/// Ends an actor as a crash would: it handles nothing more.
+inline void kill(const caf::actor& whom) {
+  const hand_over::inside_caf hidden;
+  caf::anon_send_exit(whom, caf::exit_reason::kill);
+}
+
 template <class Self, class Handle, class... Ts>
 void send_after(Self&& self, caf::timespan delay, const Handle& to, Ts&&... xs) {
   hand_over::release(hand_over::tag(to));
@@ -241,6 +248,33 @@ private:
   std::optional<State> state_;
 };
 #endif
+
+/// An actor system that begins and ends inside CAF: its destructor ends CAF's own servers, and waits for the last
+/// actor of ours, by messages of its own.
+class actor_home {
+public:
+  explicit actor_home(caf::actor_system_config& config) {
+    const hand_over::inside_caf hidden;
+    system_.emplace(config);
+  }
+  ~actor_home() {
+    const hand_over::inside_caf hidden;
+    system_.reset();
+  }
+  actor_home(const actor_home&) = delete;
+  actor_home& operator=(const actor_home&) = delete;
+
+  caf::actor_system& system() noexcept { return *system_; }
+
+  /// Blocks until no actor lives.
+  void wait() {
+    const hand_over::inside_caf hidden;
+    system_->await_all_actors_done();
+  }
+
+private:
+  std::optional<caf::actor_system> system_;
+};
 
 /// Spawns `State(self, xs...)` and installs what its `make_behavior()` returns.
 template <class State, caf::spawn_options Os = caf::no_spawn_options, class Host, class... Ts>

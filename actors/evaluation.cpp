@@ -13,6 +13,13 @@ constexpr std::size_t batch_size = 256;
 constexpr std::size_t logits_fetch = 0;
 constexpr std::size_t loss_fetch = 1;
 
+struct score {
+  std::size_t labels = 0;
+  std::size_t correct = 0;
+  std::size_t samples = 0;
+  double loss = 0; ///< sum over the samples
+};
+
 /// A forward pass over some samples at a time.
 class forward_pass {
 public:
@@ -28,9 +35,9 @@ public:
     });
   }
 
-  /// Adds correct answers and the sum of losses of these samples to `sum`.
+  /// Adds what these samples score to `sum`.
   void add(const weight_addresses& weights, const dataset& samples, std::span<const std::uint32_t> which,
-           evaluation& sum) {
+           score& sum) {
     fill_batch(samples, which, inputs_);
     model_->bind(inputs_, weights);
     model_->code().run(host_stream{}, 0, [] {});
@@ -38,8 +45,10 @@ public:
     const auto* logits = static_cast<const float*>(model_->code().fetched(logits_fetch));
     for (std::size_t i = 0; i < labels.size(); ++i) {
       const std::span row{logits + i * classes_, classes_};
-      sum.accuracy += (std::ranges::max_element(row) - row.begin()) == labels[i] ? 1 : 0;
+      if (std::ranges::max_element(row) - row.begin() == labels[i]) ++sum.correct;
     }
+    sum.labels += labels.size();
+    sum.samples += which.size();
     const auto loss = static_cast<double>(*static_cast<const float*>(model_->code().fetched(loss_fetch)));
     sum.loss += loss * static_cast<double>(which.size());
   }
@@ -60,7 +69,7 @@ evaluation evaluate(const model_function& build, model_request request, const pa
 
   std::vector<std::uint32_t> order(samples.size());
   std::iota(order.begin(), order.end(), 0U);
-  evaluation sum;
+  score sum;
   const std::size_t whole = order.size() / batch_size * batch_size;
   if (whole > 0) {
     forward_pass pass(build, request, layout, samples, batch_size);
@@ -71,8 +80,10 @@ evaluation evaluate(const model_function& build, model_request request, const pa
     forward_pass pass(build, request, layout, samples, order.size() - whole);
     pass.add(weights, samples, std::span(order).subspan(whole), sum);
   }
-  const auto n = static_cast<double>(std::max<std::size_t>(1, samples.size()));
-  return {sum.accuracy / n, sum.loss / n};
+  const auto mean = [](double total, std::size_t n) {
+    return total / static_cast<double>(std::max<std::size_t>(1, n));
+  };
+  return {mean(static_cast<double>(sum.correct), sum.labels), mean(sum.loss, sum.samples)};
 }
 
 } // namespace mailgrad

@@ -9,7 +9,7 @@ namespace mailgrad {
 
 /// How good weights are on samples they have not seen.
 struct evaluation {
-  double accuracy = 0; ///< share of samples whose largest logit is their label's
+  double accuracy = 0; ///< share of labels that are the largest logit of their row
   double loss = 0;     ///< mean over the samples
 };
 

@@ -43,6 +43,15 @@ gradient_ledger workers_ledger(const run_outcome& outcome) {
   return l;
 }
 
+/// In hogwild: a worker that died says nothing, but the block has counted its updates.
+gradient_ledger hogwild_ledger(const run_outcome& outcome, std::optional<std::uint64_t> written) {
+  gradient_ledger l = workers_ledger(outcome);
+  const std::uint64_t unreported = written.value_or(l.applied) - l.applied;
+  l.produced += unreported;
+  l.applied += unreported;
+  return l;
+}
+
 /// What no shard ever took is lost: with its worker, or with a shard whose books are gone.
 gradient_ledger ledger_of(const run_outcome& outcome, const shard_report& shard) {
   gradient_ledger l = workers_ledger(outcome);
@@ -59,8 +68,8 @@ gradient_ledger ledger_of(const run_outcome& outcome, const shard_report& shard)
   return l;
 }
 
-gradient_ledger ledger_of(const run_outcome& outcome) {
-  if (outcome.shards.empty()) return workers_ledger(outcome);
+gradient_ledger ledger_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
+  if (outcome.shards.empty()) return hogwild_ledger(outcome, written);
   gradient_ledger worst = ledger_of(outcome, outcome.shards.front());
   for (const shard_report& s : outcome.shards)
     if (gradient_ledger l = ledger_of(outcome, s); l.lost > worst.lost) worst = std::move(l);
@@ -82,11 +91,11 @@ std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
 
 } // namespace
 
-training_report report_of(const run_outcome& outcome) {
+training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
   training_report r;
   r.ended = ending_in_words(outcome.how);
   r.why = outcome.why;
-  r.ledger = ledger_of(outcome);
+  r.ledger = ledger_of(outcome, written);
   r.steps = r.ledger.produced;
   r.final_loss = mean_loss(outcome.workers);
   for (const worker_report& w : outcome.workers) {
@@ -98,6 +107,16 @@ training_report report_of(const run_outcome& outcome) {
   for (const shard_report& s : outcome.shards)
     for (const worker_account& account : s.workers) r.staleness.merge(account.gaps);
   return r;
+}
+
+std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout) {
+  std::vector<float> joined(layout.size());
+  for (const shard_report& s : outcome.shards) {
+    if (!s.values) return std::nullopt;
+    std::ranges::copy(s.values->as<float>(),
+                      joined.begin() + static_cast<std::ptrdiff_t>(layout.shard(s.shard).begin));
+  }
+  return joined;
 }
 
 std::string in_words(const wait_named& w, instant now) {

@@ -106,7 +106,7 @@ private:
   instant started_{0};
 
   actor_config config_;
-  caf::actor_system system_{config_};
+  actor_home home_{config_};
   std::vector<caf::actor> shards_;
   std::vector<caf::actor> devices_;
   caf::actor feeder_;
@@ -121,11 +121,11 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   request_ = request_for(*data_, options_.batch);
   request_.seed = options_.seed;
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
-  tracker_ =
-      spawn<staleness_tracker>(system_, staleness_tracker_options{time_, [this](const training_progress& p) {
-                                                                    std::lock_guard guard(mutex_);
-                                                                    progress_ = p;
-                                                                  }});
+  tracker_ = spawn<staleness_tracker>(home_.system(),
+                                      staleness_tracker_options{time_, [this](const training_progress& p) {
+                                                                  std::lock_guard guard(mutex_);
+                                                                  progress_ = p;
+                                                                }});
   spawn_shards();
   spawn_feeder();
   spawn_coordinator();
@@ -136,7 +136,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
 training::implementation::~implementation() {
   for (const auto& actors : {devices_, shards_, {coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors) send_anonymously(a, give_up{});
-  system_.await_all_actors_done(); // they refer to what is destroyed after this
+  home_.wait(); // they refer to what is destroyed after this
 }
 
 void training::implementation::spawn_shards() {
@@ -149,7 +149,7 @@ void training::implementation::spawn_shards() {
   for (std::uint32_t s = 0; s < options_.shards; ++s) {
     auto weights = std::make_shared<shard>(*layout_, s, options_.seed, options_.optimizer);
     shards_.push_back(spawn<parameter_actor>(
-        system_,
+        home_.system(),
         parameter_actor_options{std::move(weights), options_.policy,
                                 static_cast<std::uint32_t>(options_.devices.size()), tracker_, time_}));
   }
@@ -166,7 +166,7 @@ void training::implementation::spawn_feeder() {
                             static_cast<std::uint32_t>(options_.devices.size())};
   total_steps_ = dealer(deal).batches();
   const std::shared_ptr<const dataset> samples(data_, &data_->train);
-  feeder_ = spawn<feeder>(system_, feeder_options{samples, deal, request_.nonzeros});
+  feeder_ = spawn<feeder>(home_.system(), feeder_options{samples, deal, request_.nonzeros});
 }
 
 void training::implementation::spawn_coordinator() {
@@ -187,7 +187,7 @@ void training::implementation::spawn_coordinator() {
   };
   // On a thread of its own, which sleeps: CAF serves who was called last first, so where devices are as many as
   // threads, a call from outside would wait for as long as they have work.
-  coordinator_ = spawn<coordinator, caf::detached>(system_, std::move(options));
+  coordinator_ = spawn<coordinator, caf::detached>(home_.system(), std::move(options));
 }
 
 void training::implementation::spawn_devices() {
@@ -202,7 +202,7 @@ void training::implementation::spawn_devices() {
     options.tracker = tracker_;
     options.coordinator = coordinator_;
     options.time = time_;
-    devices_.push_back(spawn<device_actor>(system_, std::move(options)));
+    devices_.push_back(spawn<device_actor>(home_.system(), std::move(options)));
   }
 }
 
@@ -232,24 +232,23 @@ std::vector<std::string> training::implementation::name_waits(std::chrono::milli
 std::span<const float> training::implementation::parameters() {
   wait();
   if (!parameters_.empty()) return parameters_;
-  parameters_.resize(layout_->size());
   if (store_) {
+    parameters_.resize(layout_->size());
     store_->load(0, parameters_);
-    return parameters_;
+  } else {
+    parameters_ = joined_weights(*outcome_, *layout_).value_or(std::vector<float>());
   }
-  for (const shard_report& r : outcome_->shards)
-    std::ranges::copy(r.values->as<float>(),
-                      parameters_.begin() + static_cast<std::ptrdiff_t>(layout_->shard(r.shard).begin));
   return parameters_;
 }
 
 training_report training::implementation::report() {
   wait();
-  training_report r = report_of(*outcome_);
+  training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
   r.policy = options_.policy;
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
   r.wall_seconds = in_seconds(ended_ - started_);
   r.seed = options_.seed;
+  if (parameters().empty()) return r;
   r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged)
     r.test_accuracy = evaluate(model_, request_, *layout_, parameters(), data_->test).accuracy;

@@ -63,7 +63,7 @@ public:
   /// Waits for the end, measures the accuracy on the test set, and says what the run did.
   training_report report();
 
-  /// The weights, float32[layout().size()], after the end.
+  /// The weights, float32[layout().size()], after the end; empty if a shard was lost, and its part with it.
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept;
 

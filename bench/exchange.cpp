@@ -110,7 +110,7 @@ double ping_pong(caf::actor_system& system) {
   const caf::actor other = mailgrad::spawn<wall>(system);
   mailgrad::spawn<player>(system, other, result);
   const double microseconds = result->get_future().get();
-  caf::anon_send_exit(other, caf::exit_reason::user_shutdown);
+  kill(other);
   return microseconds;
 }
 
@@ -127,7 +127,7 @@ double exchange(caf::actor_system& system) {
   auto result = std::make_shared<std::promise<double>>();
   mailgrad::spawn<pusher>(system, server, result);
   const double microseconds = result->get_future().get();
-  for (const caf::actor& a : {server, tracker}) caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
+  for (const caf::actor& a : {server, tracker}) kill(a);
   return microseconds;
 }
 

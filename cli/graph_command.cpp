@@ -51,13 +51,20 @@ int draw(const graph_words& w) {
 command make_graph_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("graph", "Draw a model's graph in the language of Graphviz");
   auto words = std::make_shared<graph_words>();
-  parser->add_option("--model", words->model, "mlp, lenet, softmax, or a JSON file of layers")
+  parser
+      ->add_option("--model", words->model,
+                   "mlp, mlp:hidden=512x256, lenet, softmax, or a JSON file of layers")
       ->capture_default_str();
   parser->add_option("--input", words->input, "Extents of one sample, such as 28,28,1")
       ->delimiter(',')
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  parser->add_option("--classes", words->classes, "Classes to tell apart")->capture_default_str();
-  parser->add_option("--batch", words->batch, "Samples in a mini-batch")->capture_default_str();
+  parser->add_option("--classes", words->classes, "Classes to tell apart")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  parser->add_option("--batch", words->batch, "Samples in a mini-batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   parser->add_flag("--gradients", words->with_gradients, "Draw the backward pass too");
   parser->add_option("--output", words->output, "File to write to; standard output by default");
   parser->footer("Example:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg");

@@ -46,7 +46,10 @@ std::string joined(const auto& names) {
 }
 
 void add_what(CLI::App& parser, train_words& w) {
-  parser.add_option("--model", w.model, "mlp, lenet, softmax, or a JSON file of layers")
+  parser
+      .add_option("--model", w.model,
+                  "mlp, lenet, softmax, or a JSON file of layers; with settings: "
+                  "mlp:hidden=512x256,activation=relu,dropout=0.1")
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--data", w.data, "fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data")
@@ -128,9 +131,8 @@ training_options understood(const train_words& w) {
 }
 
 /// Follows a run to its end, and says what it waits for when nothing moves.
-void watch_run(training& run, progress_display& display) {
+void watch_run(training& run, progress_display& display, const interrupt& ctrl_c) {
   constexpr instant stall = std::chrono::seconds{10};
-  const interrupt ctrl_c;
   const machine_time time;
   bool stopping = false;
   std::uint64_t last_steps = 0;
@@ -166,11 +168,12 @@ int train_with(const train_words& w) {
   const model_function model = find_model(w.model);
   const auto data = std::make_shared<const data_split>(open_data(w.data));
 
+  const interrupt ctrl_c; // to the end: whoever asks once gets the report, whatever is being done
   training run(model, data, options);
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
   if (!w.quiet) std::cerr << introduction(options, *data, run) << '\n';
   progress_display display(std::cerr, style, run.total_steps());
-  watch_run(run, display);
+  watch_run(run, display, ctrl_c);
   const training_report report = run.report();
   std::cout << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';

@@ -17,8 +17,10 @@ target_compile_options(mailgrad_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 warns of an overlap inside std::string's operator+ (GCC bug 105651).
-  target_compile_options(mailgrad_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+  # GCC 12 warns of an overlap and of an overflow inside std::string's operator+ (GCC bug 105651), and of its own
+  # AVX-512 intrinsics, wherever Eigen uses them (GCC bug 105593).
+  target_compile_options(mailgrad_warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow;-Wno-maybe-uninitialized>)
 endif()
 if(MAILGRAD_WERROR)
   target_compile_options(mailgrad_warnings INTERFACE

@@ -2,6 +2,7 @@
 #
 # LABEL    unit, actor, process (starts programs or uses loopback) or gpu; ctest -L selects by it. The target
 #          mailgrad_tests_<label> builds every binary of a label.
+# HEADERS  large ones that most of its sources include, compiled once for all of them; GoogleTest's always are
 # NAME     of the binary, if a folder has tests of two labels; <folder>_test otherwise
 #
 # A test on real data finds the data folder in the environment, MAILGRAD_DATA, or in the compile definition
@@ -24,7 +25,7 @@ if(NOT mailgrad_data_dir AND EXISTS ${PROJECT_SOURCE_DIR}/../shared/data)
 endif()
 
 function(mailgrad_add_test folder)
-  cmake_parse_arguments(arg "" "LABEL;NAME" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;NAME" "SOURCES;DEPENDS;HEADERS" ${ARGN})
   set(target ${folder}_test)
   if(arg_NAME)
     set(target ${arg_NAME})
@@ -34,6 +35,8 @@ function(mailgrad_add_test folder)
     mailgrad_warnings mailgrad_codegen)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(${target} PRIVATE MAILGRAD_DATA_DIR="${mailgrad_data_dir}")
+
+  target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${arg_HEADERS})
 
   add_dependencies(mailgrad_tests_${arg_LABEL} ${target})
 

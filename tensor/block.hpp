@@ -3,10 +3,11 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace mailgrad {
 
-/// Host memory of a fixed size: zeroed, aligned to a cache line, owned.
+/// Host memory of a fixed size: zeroed, aligned to a cache line, owned. One that was moved from is empty.
 ///
 /// Large blocks ask the kernel for huge pages, which the one pass of an update over a shard needs.
 /// Errors  std::bad_alloc.
@@ -15,6 +16,12 @@ public:
   static constexpr std::size_t alignment = 64;
 
   block() = default;
+  block(block&& other) noexcept : data_(std::move(other.data_)), bytes_(std::exchange(other.bytes_, 0)) {}
+  block& operator=(block&& other) noexcept {
+    data_ = std::move(other.data_);
+    bytes_ = std::exchange(other.bytes_, 0);
+    return *this;
+  }
   explicit block(std::size_t bytes);
 
   std::size_t bytes() const noexcept { return bytes_; }

@@ -152,7 +152,7 @@ double allocations_of_a_message(const Message& message) {
       system.step();
     }
   });
-  caf::anon_send_exit(listener, caf::exit_reason::kill);
+  kill(listener);
   return static_cast<double>(count) / messages;
 }
 

@@ -90,9 +90,8 @@ public:
   }
   ~assembled_run() {
     for (const auto* group : {&devices, &shards, &spies_})
-      for (const caf::actor& a : *group) caf::anon_send_exit(a, caf::exit_reason::kill);
-    for (const caf::actor& a : {feeder_actor, tracker_, coordinator_actor})
-      caf::anon_send_exit(a, caf::exit_reason::kill);
+      for (const caf::actor& a : *group) kill(a);
+    for (const caf::actor& a : {feeder_actor, tracker_, coordinator_actor}) kill(a);
   }
   assembled_run(const assembled_run&) = delete;
   assembled_run& operator=(const assembled_run&) = delete;

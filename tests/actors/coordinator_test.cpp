@@ -48,7 +48,7 @@ protected:
   }
   void finish(std::uint32_t worker) { tell(coordinator_, worker_finished{report_of(worker)}); }
   void kill(const caf::actor& a) {
-    caf::anon_send_exit(a, caf::exit_reason::kill);
+    mailgrad::kill(a);
     run();
   }
   void report_shards() {

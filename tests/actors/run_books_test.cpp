@@ -1,5 +1,7 @@
 #include <mailgrad/actors/run_books.hpp>
 
+#include <mailgrad/tests/actors/layouts.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,6 +121,30 @@ TEST(RunBooks, KeepTheBooksOfHogwildWhichHasNoShards) {
   const training_report r = report_of(o);
   EXPECT_EQ(r.ledger, (gradient_ledger{10, 10, 0, {}, 0}));
   EXPECT_THAT(r.staleness.buckets(), ElementsAre(Pair(0, 6), Pair(1, 4)));
+}
+
+TEST(RunBooks, TakeTheWordOfTheSharedBlockForALostWorker) {
+  run_outcome o;
+  o.workers = {worker(0, 6, 1), worker_report{}};
+  o.lost = {false, true};
+  o.workers[0].applied = 6;
+  EXPECT_EQ(report_of(o, 9).ledger, (gradient_ledger{9, 9, 0, {}, 0}));
+}
+
+TEST(RunBooks, JoinWhatTheShardsHold) {
+  const parameter_layout layout = testing::layout_of({{"w", {64}}}, 2);
+  run_outcome o = quiet_run();
+  for (shard_report& s : o.shards) {
+    auto values = std::make_shared<block>(layout.shard(s.shard).size() * sizeof(float));
+    std::ranges::fill(values->as<float>(), static_cast<float>(s.shard + 1));
+    s.values = values;
+  }
+  const std::vector<float> joined = joined_weights(o, layout).value();
+  ASSERT_EQ(joined.size(), layout.size());
+  EXPECT_EQ(joined.front(), 1);
+  EXPECT_EQ(joined.back(), 2);
+  o.shards[0].values = nullptr;
+  EXPECT_FALSE(joined_weights(o, layout)) << "a part of the weights is not the weights";
 }
 
 TEST(RunBooks, SumTheWaitsOfAllWorkers) {

@@ -173,7 +173,7 @@ TEST_P(Schedules, EndWithABalancedLedgerWhateverWorkersDie) {
     const std::uint64_t deaths = 1 + random() % 3;
     for (std::uint64_t i = 0; i < deaths; ++i) {
       deliver(random, random() % (length / 2));
-      caf::anon_send_exit(run.devices[random() % 3], caf::exit_reason::kill);
+      kill(run.devices[random() % 3]);
     }
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U) << "somebody waits for the dead";
@@ -189,7 +189,7 @@ TEST_P(Schedules, LeaveNoBatchUntrainedButThoseOfTheDead) {
     std::mt19937_64 random(seed);
     const assembled_run run(system_.actors(), three_workers_two_shards(), data_, time_);
     deliver(random, random() % length);
-    caf::anon_send_exit(run.devices[seed % 3], caf::exit_reason::kill);
+    kill(run.devices[seed % 3]);
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     const run_outcome& outcome = run.outcome();
@@ -208,7 +208,7 @@ TEST_P(Schedules, EndWhenAShardOrTheFeederDies) {
     const assembled_run run(system_.actors(), three_workers_two_shards(), data_, time_);
     deliver(random, random() % length);
     const std::uint64_t victim = random() % 3;
-    caf::anon_send_exit(victim < 2 ? run.shards[victim] : run.feeder_actor, caf::exit_reason::kill);
+    kill(victim < 2 ? run.shards[victim] : run.feeder_actor);
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U) << "somebody waits for the dead";
     const gradient_ledger l = report_of(run.outcome()).ledger;

@@ -249,8 +249,8 @@ TEST(Training, ConservesStalenessOnRealThreads) {
   caf::actor_system_config config;
   configure<caf::id_block::mailgrad>(config);
   config.set(option("scheduler.max-threads"), std::size_t{3});
-  caf::actor_system system(config);
-  const testing::assembled_run run(system, a, small_data(), std::make_shared<machine_time>());
+  actor_home home(config);
+  const testing::assembled_run run(home.system(), a, small_data(), std::make_shared<machine_time>());
   for (const shard_report& s : run.outcome().shards) {
     std::uint64_t gaps = 0;
     std::uint64_t ages_at_the_end = 0;

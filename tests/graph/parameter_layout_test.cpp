@@ -130,7 +130,7 @@ protected:
       const bool table = below(3) == 0;
       const shape dims =
           table || below(2) == 0 ? shape{1 + below(200), 1 + below(70)} : shape{1 + below(900)};
-      variables.push_back({"v" + std::to_string(i), dims, table});
+      variables.push_back({std::to_string(i), dims, table});
     }
     try {
       layout = layout_of(variables, 1 + below(8));

@@ -56,7 +56,7 @@ class deterministic_system {
 public:
   ~deterministic_system() { run(); }
 
-  caf::actor_system& actors() { return system_; }
+  caf::actor_system& actors() { return home_.system(); }
 
   /// Delivers one message to the actor that has waited longest; false if no message is under way.
   bool step() { return scheduler().try_run_once(); }
@@ -77,7 +77,7 @@ public:
 
 private:
   caf::scheduler::test_coordinator& scheduler() {
-    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+    return dynamic_cast<caf::scheduler::test_coordinator&>(home_.system().scheduler());
   }
   struct config : caf::actor_system_config {
     config() {
@@ -85,7 +85,7 @@ private:
       set("scheduler.policy", caf::atom("testing"));
     }
   } config_;
-  caf::actor_system system_{config_};
+  actor_home home_{config_};
 };
 
 #endif
@@ -142,7 +142,7 @@ private:
 class DeterministicTest : public ::testing::Test {
 protected:
   ~DeterministicTest() override {
-    for (const caf::actor& a : spawned_) caf::anon_send_exit(a, caf::exit_reason::kill);
+    for (const caf::actor& a : spawned_) kill(a);
     run();
   }
 

@@ -46,9 +46,13 @@ TEST(Block, LooksAtItsBytesAsWholeElements) {
 TEST(Block, KeepsItsMemoryWhenMoved) {
   block a(64);
   const std::byte* memory = a.data();
-  const block b = std::move(a);
+  block b = std::move(a);
   EXPECT_EQ(b.data(), memory);
   EXPECT_EQ(b.bytes(), 64U);
+  block c;
+  c = std::move(b);
+  EXPECT_EQ(c.data(), memory);
+  EXPECT_TRUE(b.as<float>().empty()) << "what was moved from must not show memory it no longer has";
 }
 
 TEST(Block, RefusesWhatCannotBeRoundedUp) {
