@@ -21,7 +21,8 @@ std::string last_finite(const worker_report& r) {
 } // namespace
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
-    : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers) {
+    : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers),
+      switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder) {
   outcome_.workers.resize(options_.workers);
   outcome_.lost.resize(options_.workers);
   outcome_.shards.resize(options_.shards.size());
@@ -32,6 +33,7 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
 caf::behavior coordinator::make_behavior() {
   for (std::uint32_t i = 0; i < options_.shards.size(); ++i) watch(self_, options_.shards[i], shard_lost{i});
   watch(self_, options_.feeder, feeder_lost{});
+  switcher_.begin();
   return running();
 }
 
@@ -53,11 +55,16 @@ caf::behavior coordinator::running() {
       on(self_, [this](const worker_lost& x) { on_lost(x.worker); }),
       on(self_, [this](const shard_lost& x) { on_shard_lost(x.shard); }),
       on(self_, [this](const feeder_lost&) { abandon("the feeder is lost"); }),
+      on(self_, [this](const request_switch& x) { switcher_.request(x); }),
+      on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
+      on(self_, [this](const worker_paused& x) { switcher_.on_paused(x); }),
+      on(self_, [this](const policy_switched& x) { switcher_.on_switched(x); }),
       on(self_, [this](const stop_training& x) { stop(run_outcome::ending::stopped, x.why); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
       on(self_,
          [this](const name_waits&) {
+           if (const auto wait = switcher_.name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
            for (const caf::actor& shard : options_.shards) send(self_, shard, name_waits{});
            for (const caf::actor& device : devices_)
              if (device) send(self_, device, name_waits{});
@@ -72,6 +79,7 @@ caf::behavior coordinator::running() {
 void coordinator::on_joined(const worker_joined& x) {
   devices_[x.worker.value] = x.device;
   watch(self_, x.device, worker_lost{x.worker});
+  switcher_.on_joined(x.worker, x.device);
   if (abandoned_) send(self_, x.device, give_up{});
 }
 
@@ -89,6 +97,7 @@ void coordinator::account_for(const worker_report& report) {
   accounted_[report.worker.value] = true;
   devices_[report.worker.value] = nullptr;
   outcome_.workers[report.worker.value] = report;
+  switcher_.on_gone(report.worker, report.produced);
   collect_if_all_accounted();
 }
 
@@ -99,13 +108,15 @@ void coordinator::stop(run_outcome::ending how, std::string why) {
     outcome_.why = std::move(why);
   }
   send(self_, options_.feeder, stop_dealing{});
+  switcher_.stop();
 }
 
 void coordinator::on_shard_lost(std::uint32_t shard) {
   if (reported_[shard]) return; // it is no longer needed
   reported_[shard] = true;
+  switcher_.on_shard_lost(shard);
   abandon("shard " + std::to_string(shard) + " is lost");
-  end_if_all_reported();
+  if (collecting_) ask_for_books();
 }
 
 /// Workers wait for what will not come: they are told, report, and end.
@@ -122,19 +133,33 @@ void coordinator::collect_if_all_accounted() {
   if (std::ranges::count(outcome_.lost, false) == 0)
     stop(run_outcome::ending::failed, "all workers are lost");
   collecting_ = true;
-  for (std::size_t i = 0; i < options_.shards.size(); ++i)
-    if (!reported_[i]) send(self_, options_.shards[i], report_shard{});
+  ask_for_books();
+}
+
+/// The first shard first: once it has answered, the others know all that it judged before them.
+void coordinator::ask_for_books() {
+  const bool all = options_.shards.empty() || reported_[0];
+  for (std::size_t i = 0; i < (all ? reported_.size() : 1); ++i)
+    if (!reported_[i]) ask_for_books_of(options_.shards[i]);
   end_if_all_reported();
+}
+
+/// A batch that nobody is left to fill is closed first.
+void coordinator::ask_for_books_of(const caf::actor& shard) {
+  for (std::uint32_t r = 0; r < options_.workers; ++r) send(self_, shard, worker_left{{r}});
+  send(self_, shard, report_shard{});
 }
 
 void coordinator::on_report(const shard_report& x) {
   outcome_.shards[x.shard] = x;
   reported_[x.shard] = true;
+  if (x.shard == 0) return ask_for_books();
   end_if_all_reported();
 }
 
 void coordinator::end_if_all_reported() {
   if (!collecting_ || std::ranges::count(reported_, false) > 0) return;
+  outcome_.switches = switcher_.done();
   options_.on_end(std::move(outcome_));
   self_->quit();
 }

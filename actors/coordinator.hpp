@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/policy_switcher.hpp>
 
 #include <functional>
 #include <optional>
@@ -22,21 +22,24 @@ struct run_outcome {
   std::vector<worker_report> workers; ///< by rank; of a lost worker only the rank
   std::vector<bool> lost;             ///< by rank: the actor died without a report
   std::vector<shard_report> shards;   ///< by shard, of a lost one without workers; none in hogwild
+  std::vector<policy_switch> switches;
 };
 
 struct coordinator_options {
   std::uint32_t workers = 1;
   std::vector<caf::actor> shards;
   caf::actor feeder;
-  std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
-  std::function<void(const wait_named&)> on_wait; ///< called for each wait somebody asked to name
+  std::vector<scheduled_policy> policies{{0, "async"}}; ///< the first, and those to switch to
+  std::function<void(run_outcome)> on_end;              ///< called once, by the coordinator; must not block
+  std::function<void(const wait_named&)> on_wait;       ///< called for each wait somebody asked to name
 };
 
 /// Brings a run to its end: whatever becomes of the workers, every one is accounted for, then the shards are
 /// asked for their books and the outcome is told.
 ///
 /// Guarantees  on_end is called once, also when workers, shards or the feeder die; nobody waits for the dead.
-/// Never       takes part in a step: batches are the permits, dealt ahead by the feeder.
+/// Never       takes part in a step: batches are the permits, dealt ahead by the feeder. A switch of policy is its
+///             switcher's affair.
 ///
 ///     running --stop, divergence, failure--> stopping --last worker accounted for--> collecting --> ended
 ///        \--------------------- last worker accounted for -------------------------/
@@ -57,6 +60,8 @@ private:
   void account_for(const worker_report& report);
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();
+  void ask_for_books();
+  void ask_for_books_of(const caf::actor& shard);
   void end_if_all_reported();
 
   caf::event_based_actor* self_;
@@ -67,6 +72,7 @@ private:
   std::vector<bool> reported_; ///< by shard: its books are here, or it is lost
   bool abandoned_ = false;     ///< a shard or the feeder is lost: whoever joins is told to give up
   bool collecting_ = false;
+  policy_switcher switcher_;
 };
 
 } // namespace mailgrad

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace mailgrad {
 
@@ -44,17 +45,35 @@ caf::behavior device_actor::training() {
            exhausted_ = true;
            start_step_if_ready();
          }),
+      on(self_,
+         [this](const pause_worker& x) {
+           next_epoch_ = x.epoch;
+           pause_if_asked();
+         }),
       on(self_, [this](const give_up&) { finish(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };
 }
 
 void device_actor::on_weights(const shard_weights& x) {
+  if (x.epoch != epoch_) return; // of the policy before
   held_[x.shard] = {x.version, x.values};
   options_.model->use_weights(x.shard, x.values->as<float>().data());
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
+  bound_wait_of_step_ = std::max(bound_wait_of_step_, instant{x.held});
   --missing_;
   start_step_if_ready();
+}
+
+/// Between two steps: a gradient that is being computed belongs to the old epoch.
+void device_actor::pause_if_asked() {
+  if (!next_epoch_ || computing_ || finished_) return;
+  epoch_ = *std::exchange(next_epoch_, std::nullopt);
+  missing_ = options_.shards.size();
+  for (held_weights& held : held_) held.values.reset();
+  end_starvation();
+  waiting_since_ = options_.time->now();
+  send(self_, options_.coordinator, worker_paused{options_.worker, epoch_, step_});
 }
 
 void device_actor::on_batch(const dealt_batch& x) {
@@ -69,11 +88,15 @@ void device_actor::start_step_if_ready() {
   if (!starved_since_) starved_since_ = options_.time->now();
 }
 
-void device_actor::start_step() {
+void device_actor::end_starvation() {
   if (starved_since_) report_.feeder_wait += (options_.time->now() - *starved_since_).count();
   starved_since_.reset();
-  report_.barrier_wait += barrier_wait_of_step_.count();
-  barrier_wait_of_step_ = instant{0};
+}
+
+void device_actor::start_step() {
+  end_starvation();
+  report_.barrier_wait += std::exchange(barrier_wait_of_step_, instant{0}).count();
+  report_.bound_wait += std::exchange(bound_wait_of_step_, instant{0}).count();
 
   std::shared_ptr<const batch> inputs = std::move(next_batch_);
   send(self_, options_.feeder, next_batch{options_.worker});
@@ -113,6 +136,7 @@ void device_actor::finish_step() {
     write(scale);
   else
     push(scale);
+  pause_if_asked();
   notify_progress();
 }
 
@@ -133,9 +157,9 @@ void device_actor::push(float scale) {
   const std::shared_ptr<const gradient> values = std::move(computing_);
   for (held_weights& held : held_) held.values.reset();
   for (std::size_t i = 0; i < options_.shards.size(); ++i)
-    send(
-        self_, options_.shards[i],
-        push_gradient{options_.worker, step_, held_[i].version, std::bit_cast<std::uint32_t>(scale), values});
+    send(self_, options_.shards[i],
+         push_gradient{options_.worker, step_, held_[i].version, epoch_, std::bit_cast<std::uint32_t>(scale),
+                       values});
 }
 
 void device_actor::write(float scale) {

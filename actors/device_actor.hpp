@@ -37,6 +37,9 @@ struct device_actor_options {
 ///     computing
 ///                                                     |                    \--data exhausted--> finished
 ///                                                     +--loss not finite, kernel failed--> finished
+///
+/// A switch of policy pauses it between two steps: what it holds is out of date, and it waits for the weights of the
+/// next epoch.
 class device_actor {
 public:
   static constexpr const char* name = "mailgrad.device-actor";
@@ -54,7 +57,9 @@ private:
   caf::behavior training();
   void on_weights(const shard_weights& x);
   void on_batch(const dealt_batch& x);
+  void pause_if_asked();
   void start_step_if_ready();
+  void end_starvation();
   void start_step();
   void finish_step();
   void push(float scale);
@@ -73,11 +78,14 @@ private:
   std::size_t missing_;            ///< shards whose weights are still to come
   bool exhausted_ = false;         ///< the feeder has nothing more
   bool finished_ = false;
-  std::uint64_t step_ = 0; ///< gradients produced
+  std::uint64_t step_ = 0;                  ///< gradients produced
+  std::uint64_t epoch_ = 0;                 ///< of the policy
+  std::optional<std::uint64_t> next_epoch_; ///< asked to pause for it
   std::size_t batch_size_ = 0;
   std::optional<instant> starved_since_; ///< weights are there, a batch is not
   instant waiting_since_{0};
   instant barrier_wait_of_step_{0};
+  instant bound_wait_of_step_{0};
   worker_report report_;
   worker_progress unreported_;
   staleness_histogram gaps_; ///< hogwild: not yet sent to the tracker

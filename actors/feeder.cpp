@@ -1,5 +1,7 @@
 #include <mailgrad/actors/feeder.hpp>
 
+#include <utility>
+
 namespace mailgrad {
 
 namespace {
@@ -18,10 +20,20 @@ feeder::feeder(caf::event_based_actor* self, feeder_options options)
 
 caf::behavior feeder::dealing() {
   return {
-      on(self_, [this](const next_batch& x) { on_next(x); }),
+      on(self_, [this](const next_batch& x) { on_next(x.worker, sender_of(self_)); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [this](const stop_dealing&) { self_->become(exhausted()); }),
-      on(self_, [this](const worker_left& x) { dealer_.leave(x.worker.value); }),
+      on(self_, [this](const stop_dealing&) { stop(); }),
+      on(self_,
+         [this](const worker_left& x) {
+           dealer_.leave(x.worker.value);
+           hungry_.erase(x.worker);
+         }),
+      on(self_, [this](const go_on_dealing& x) { go_on(x); }),
+      on(self_,
+         [this](const watch_holds&) {
+           who_watches_ = sender_of(self_);
+           if (holding_) send(self_, who_watches_, step_reached{*holding_});
+         }),
   };
 }
 
@@ -31,17 +43,44 @@ caf::behavior feeder::exhausted() {
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [](const stop_dealing&) {}),
       on(self_, [](const worker_left&) {}),
+      on(self_, [](const go_on_dealing&) {}),
+      on(self_, [](const watch_holds&) {}),
   };
 }
 
-void feeder::on_next(const next_batch& x) {
-  const auto deal = dealer_.next(x.worker.value);
-  if (!deal) return send(self_, sender_of(self_), data_exhausted{});
+void feeder::on_next(rank worker, const caf::actor& device) {
+  if (holding_) {
+    hungry_[worker] = device;
+    return;
+  }
+  const auto deal = dealer_.next(worker.value);
+  if (!deal) return send(self_, device, data_exhausted{});
   const std::shared_ptr<batch> filled = batches_.take();
   fill_batch(*options_.samples, deal->samples, *filled);
   filled->number = deal->number;
   filled->epoch = deal->epoch;
-  send(self_, sender_of(self_), dealt_batch{filled});
+  send(self_, device, dealt_batch{filled});
+  ++dealt_;
+  hold_if_reached();
+}
+
+void feeder::hold_if_reached() {
+  if (options_.hold_at.empty() || dealt_ < options_.hold_at.front()) return;
+  holding_ = options_.hold_at.front();
+  options_.hold_at.pop_front();
+  if (who_watches_) send(self_, who_watches_, step_reached{*holding_});
+}
+
+void feeder::go_on(const go_on_dealing& x) {
+  dealer_.deal_by(x.by_rank ? deal_mode::by_rank : deal_mode::on_demand);
+  holding_.reset();
+  hold_if_reached();
+  for (const auto& [worker, device] : std::exchange(hungry_, {})) on_next(worker, device);
+}
+
+void feeder::stop() {
+  for (const auto& [worker, device] : hungry_) send(self_, device, data_exhausted{});
+  self_->become(exhausted());
 }
 
 } // namespace mailgrad

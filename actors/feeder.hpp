@@ -5,14 +5,18 @@
 #include <mailgrad/data/dealer.hpp>
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 
 namespace mailgrad {
 
 struct feeder_options {
   std::shared_ptr<const dataset> samples;
   dealer_options deal;
-  std::size_t nonzeros = 0; ///< room in a batch of a sparse set
+  std::size_t nonzeros = 0;            ///< room in a batch of a sparse set
+  std::deque<std::uint64_t> hold_at{}; ///< ascending: after so many batches deal no more until told to go on
 };
 
 /// Deals mini-batches to the workers that ask, and knows what it dealt to whom.
@@ -22,6 +26,8 @@ struct feeder_options {
 /// Never       reuses the memory of a batch that somebody holds.
 ///
 ///     dealing --all dealt, or stop_dealing--> exhausted
+///        ^  \--the step to hold at--> holding --go_on_dealing--+
+///        +-----------------------------------------------------+
 class feeder {
 public:
   static constexpr const char* name = "mailgrad.feeder";
@@ -32,11 +38,18 @@ public:
 private:
   caf::behavior dealing();
   caf::behavior exhausted();
-  void on_next(const next_batch& x);
+  void on_next(rank worker, const caf::actor& device);
+  void hold_if_reached();
+  void go_on(const go_on_dealing& x);
+  void stop();
 
   caf::event_based_actor* self_;
   feeder_options options_;
   dealer dealer_;
+  std::uint64_t dealt_ = 0; ///< batches
+  caf::actor who_watches_;
+  std::optional<std::uint64_t> holding_; ///< at this step
+  std::map<rank, caf::actor> hungry_;    ///< who asked meanwhile
   recycled<batch> batches_;
 };
 

@@ -32,6 +32,7 @@ struct push_gradient {
   rank worker;
   std::uint64_t step = 0;         ///< the worker's own count, from 1
   std::uint64_t version_read = 0; ///< of this shard's weights
+  std::uint64_t epoch = 0;        ///< of the policy, counts its switches
   std::uint32_t scale_bits = 0;   ///< float: what the gradient counts with (clipping), 1 if as it is
   std::shared_ptr<const gradient> values;
 };
@@ -40,7 +41,9 @@ struct push_gradient {
 struct shard_weights {
   std::uint32_t shard = 0;
   std::uint64_t version = 0;
+  std::uint64_t epoch = 0; ///< of the policy; a device takes only those of the epoch it is in
   std::int64_t waited = 0; ///< ns that the worker's gradient lay here before its barrier opened
+  std::int64_t held = 0;   ///< ns that a bound kept the worker, though its gradient was taken
   std::shared_ptr<const block> values;
 };
 
@@ -48,6 +51,75 @@ struct shard_weights {
 /// No answer.
 struct worker_left {
   rank worker;
+};
+
+// -- between shards ----------------------------------------------------------------------------------------
+
+/// First shard to every other, while the policy wants all of them to judge alike: what it judged, in its order. No
+/// answer.
+struct shard_turn {
+  enum class kind : std::uint8_t {
+    joined,   ///< `worker` got its first weights
+    gradient, ///< of `worker`, its step `step`
+    left,     ///< `worker` is waited for no longer
+    switched, ///< the next policy begins
+  };
+  kind what = kind::gradient;
+  rank worker;
+  std::uint64_t step = 0;
+  std::uint64_t version_read = 0;
+};
+
+// -- switching the policy ----------------------------------------------------------------------------------
+//
+//     coordinator --pause_worker--> every device --worker_paused--> coordinator: nothing is computed any more
+//     coordinator --switch_policy--> every shard: takes what is still under way, closes its batch, begins anew
+//     shard --shard_weights of the next epoch--> every device: goes on;  shard --policy_switched--> coordinator
+
+/// From outside to coordinator: from now on `policy`, as make_policy() reads it. No answer.
+struct request_switch {
+  std::string policy;
+  std::string why;
+};
+
+/// Coordinator to device: begin no step until the weights of `epoch` are there. Answered with `worker_paused`.
+struct pause_worker {
+  std::uint64_t epoch = 0;
+};
+
+/// Device to coordinator: all gradients up to `step` are pushed, and none is computed.
+struct worker_paused {
+  rank worker;
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+};
+
+/// Coordinator to shard: when the gradients of each worker up to `steps` (by rank) are taken, `policy` begins.
+/// Answered with `policy_switched`.
+struct switch_policy {
+  std::uint64_t epoch = 0;
+  std::string policy;
+  std::vector<std::uint64_t> steps;
+  std::vector<std::uint8_t> present; ///< by rank, 0: takes no part in it
+};
+
+struct policy_switched {
+  std::uint32_t shard = 0;
+  std::uint64_t epoch = 0;
+};
+
+/// Coordinator to feeder, once: tell me where you hold. Answered with a `step_reached` for each step that the feeder
+/// was born to hold at.
+struct watch_holds {};
+
+/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`.
+struct step_reached {
+  std::uint64_t step = 0;
+};
+
+/// Coordinator to feeder: from now on batches go to whoever asks, or to each rank its own. No answer.
+struct go_on_dealing {
+  bool by_rank = false;
 };
 
 // -- device actor <-> feeder -------------------------------------------------------------------------------
@@ -93,6 +165,7 @@ struct worker_report {
   std::uint64_t samples = 0;
   std::uint32_t loss_bits = 0;   ///< float: last finite loss; NaN if there was none
   std::int64_t barrier_wait = 0; ///< ns, over all steps
+  std::int64_t bound_wait = 0;   ///< ns, over all steps
   std::int64_t feeder_wait = 0;  ///< ns, over all steps
   staleness_histogram gaps;      ///< of what the worker applied itself
 };
@@ -186,6 +259,44 @@ auto inspect(Inspector& f, worker_joined& x) {
   return fields(f, x, field("worker", x.worker), field("device", x.device));
 }
 template <class Inspector>
+auto inspect(Inspector& f, shard_turn& x) {
+  return fields(f, x, field("what", x.what), field("worker", x.worker), field("step", x.step),
+                field("version_read", x.version_read));
+}
+template <class Inspector>
+auto inspect(Inspector& f, request_switch& x) {
+  return fields(f, x, field("policy", x.policy), field("why", x.why));
+}
+template <class Inspector>
+auto inspect(Inspector& f, pause_worker& x) {
+  return fields(f, x, field("epoch", x.epoch));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_paused& x) {
+  return fields(f, x, field("worker", x.worker), field("epoch", x.epoch), field("step", x.step));
+}
+template <class Inspector>
+auto inspect(Inspector& f, switch_policy& x) {
+  return fields(f, x, field("epoch", x.epoch), field("policy", x.policy), field("steps", x.steps),
+                field("present", x.present));
+}
+template <class Inspector>
+auto inspect(Inspector& f, policy_switched& x) {
+  return fields(f, x, field("shard", x.shard), field("epoch", x.epoch));
+}
+template <class Inspector>
+auto inspect(Inspector& f, watch_holds& x) {
+  return fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, step_reached& x) {
+  return fields(f, x, field("step", x.step));
+}
+template <class Inspector>
+auto inspect(Inspector& f, go_on_dealing& x) {
+  return fields(f, x, field("by_rank", x.by_rank));
+}
+template <class Inspector>
 auto inspect(Inspector& f, next_batch& x) {
   return fields(f, x, field("worker", x.worker));
 }
@@ -239,6 +350,16 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::join_shard))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::push_gradient))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_weights))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_left))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_turn))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_turn::kind))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::request_switch))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::pause_worker))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_paused))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::switch_policy))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::policy_switched))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::watch_holds))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::step_reached))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::go_on_dealing))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::next_batch))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::dealt_batch))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::data_exhausted))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace mailgrad {
 
@@ -13,8 +14,8 @@ constexpr std::uint64_t observations_per_notice = 256;
 } // namespace
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
-    : self_(self), options_(std::move(options)), policy_(make_policy(options_.policy)),
-      participants_(options_.workers) {
+    : self_(self), options_(std::move(options)), policy_(make_policy(options_.policy, options_.workers)),
+      participants_(options_.workers), turns_(options_.workers) {
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
 }
 
@@ -23,6 +24,13 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const push_gradient& x) { on_push(x); }),
       on(self_, [this](const join_shard& x) { on_join(x); }),
       on(self_, [this](const worker_left& x) { on_leave(x); }),
+      on(self_,
+         [this](const shard_turn& x) {
+           turns_.expect(x);
+           take_turns();
+           switch_if_all_taken();
+         }),
+      on(self_, [this](const switch_policy& x) { on_switch(x); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const report_shard&) { return report(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
@@ -31,9 +39,18 @@ caf::behavior parameter_actor::serving() {
 
 void parameter_actor::on_join(const join_shard& x) {
   if (x.worker.value >= participants_.size()) return;
-  participant& worker = participants_[x.worker.value];
-  worker.device = x.device;
-  worker.waits_since = options_.time->now();
+  participants_[x.worker.value].device = x.device;
+  turns_.join(x.worker);
+  if (follows())
+    take_turns();
+  else
+    greet(x.worker);
+  switch_if_all_taken();
+}
+
+void parameter_actor::greet(rank worker) {
+  tell_followers({shard_turn::kind::joined, worker});
+  if (participants_[worker.value].device) participants_[worker.value].waits_since = options_.time->now();
   release();
 }
 
@@ -43,12 +60,63 @@ void parameter_actor::on_push(const push_gradient& x) {
   participant& worker = participants_[x.worker.value];
   if (x.step <= worker.account.last_step) return; // taken before: delivered twice counts once
   worker.account.last_step = x.step;
-  worker.waits_since = options_.time->now();
+  worker.arrived = options_.time->now();
   worker.waiting_step = x.step;
+  if (follows()) {
+    turns_.arrive(x);
+    take_turns();
+  } else {
+    tell_followers({shard_turn::kind::gradient, x.worker, x.step, x.version_read});
+    take(x);
+  }
+  switch_if_all_taken();
+}
+
+/// What a worker that leaves has sent stays in the batch it waits in.
+void parameter_actor::on_leave(const worker_left& x) {
+  if (x.worker.value >= participants_.size() || participants_[x.worker.value].left) return;
+  participants_[x.worker.value].waits_since.reset();
+  participants_[x.worker.value].device = nullptr;
+  participants_[x.worker.value].left = true;
+  turns_.gone(x.worker);
+  if (follows())
+    take_turns();
+  else
+    let_go(x.worker);
+  switch_if_all_taken();
+}
+
+void parameter_actor::tell_followers(const shard_turn& turn) {
+  if (!leads()) return;
+  for (const caf::actor& shard : options_.followers) send(self_, shard, turn);
+}
+
+void parameter_actor::take_turns() {
+  while (follows()) {
+    const auto ready = turns_.next();
+    if (!ready) break;
+    if (ready->turn.what == shard_turn::kind::left)
+      let_go(ready->turn.worker);
+    else if (ready->turn.what == shard_turn::kind::joined)
+      greet(ready->turn.worker);
+    else if (ready->gradient)
+      take(*ready->gradient);
+    else
+      take_lost(ready->turn);
+  }
+}
+
+decision parameter_actor::judge(rank worker, std::uint64_t step, std::uint64_t version_read) {
+  return policy_->judge(
+      {worker, step, version_read, options_.weights->version(), options_.time->now().count()});
+}
+
+void parameter_actor::take(const push_gradient& x) {
+  participant& worker = participants_[x.worker.value];
+  if (worker.device) worker.waits_since = worker.arrived;
   gradient_ledger& ledger = worker.account.ledger;
   ++ledger.produced;
-
-  const decision d = policy_->judge({x.worker, x.step, x.version_read, options_.weights->version()});
+  const decision d = judge(x.worker, x.step, x.version_read);
   switch (d.what) {
   case verdict::apply:
     apply(x);
@@ -60,17 +128,67 @@ void parameter_actor::on_push(const push_gradient& x) {
     ++ledger.discarded[std::string(d.reason)];
     break;
   }
+  release(x.worker);
+}
+
+/// The first shard got a gradient that died on the way here: its place in the batch stays empty, so that versions of
+/// all shards keep together.
+void parameter_actor::take_lost(const shard_turn& turn) {
+  if (judge(turn.worker, turn.step, turn.version_read).what == verdict::merge) apply_batch_if_complete();
   release();
 }
 
-/// What a worker that leaves has sent stays in the batch it waits in.
-void parameter_actor::on_leave(const worker_left& x) {
-  if (x.worker.value >= participants_.size()) return;
-  participants_[x.worker.value].waits_since.reset();
-  participants_[x.worker.value].device = nullptr;
-  policy_->leave(x.worker);
+/// Of those who judge by themselves also to the others, if they follow.
+void parameter_actor::let_go(rank worker) {
+  participant& gone = participants_[worker.value];
+  if (!gone.in_policy) return;
+  gone.in_policy = false;
+  tell_followers({shard_turn::kind::left, worker});
+  policy_->leave(worker);
   apply_batch_if_complete();
   release();
+}
+
+void parameter_actor::on_switch(const switch_policy& x) {
+  next_policy_ = x;
+  coordinator_ = sender_of(self_);
+  switch_if_all_taken();
+}
+
+bool parameter_actor::all_taken(const switch_policy& x) const {
+  if (follows()) return turns_.switch_is_next();
+  for (std::size_t r = 0; r < participants_.size(); ++r) {
+    const participant& worker = participants_[r];
+    if (!x.present[r] || worker.left) continue;
+    if (!worker.device || worker.account.last_step < x.steps[r]) return false;
+  }
+  return true;
+}
+
+void parameter_actor::switch_if_all_taken() {
+  if (!next_policy_ || !all_taken(*next_policy_)) return;
+  const switch_policy x = *std::exchange(next_policy_, std::nullopt);
+  if (follows()) turns_.take_switch();
+  tell_followers({shard_turn::kind::switched, {}});
+  begin(x);
+  send(self_, coordinator_, policy_switched{options_.weights->index(), epoch_});
+}
+
+/// Under the new policy everybody starts from the weights as they are.
+void parameter_actor::begin(const switch_policy& x) {
+  if (!pending_.empty()) apply_batch();
+  policy_ = make_policy(x.policy, options_.workers);
+  epoch_ = x.epoch;
+  for (std::uint32_t r = 0; r < participants_.size(); ++r) {
+    participant& worker = participants_[r];
+    worker.in_policy = x.present[r] != 0;
+    if (worker.in_policy) policy_->join({r});
+    if (worker.device && !worker.waits_since) worker.waits_since = options_.time->now();
+  }
+  for (std::uint32_t r = 0; r < participants_.size() && !follows(); ++r)
+    if (participants_[r].left) let_go({r}); // before those who keep the list had heard of it
+  release();
+  take_turns();
 }
 
 void parameter_actor::apply(const push_gradient& x) {
@@ -87,12 +205,15 @@ void parameter_actor::merge(const push_gradient& x) {
   apply_batch_if_complete();
 }
 
-/// The mean of the batch, summed in the order of ranks: the order of arrival must not show in the weights.
 void parameter_actor::apply_batch_if_complete() {
-  if (!policy_->batch_complete()) return;
+  if (policy_->batch_complete()) apply_batch();
+}
+
+/// The mean of the batch, summed in the order of ranks: the order of arrival must not show in the weights.
+void parameter_actor::apply_batch() {
   barrier_opened_ = options_.time->now();
-  std::ranges::sort(pending_, {}, [](const push_gradient& x) { return x.worker; });
-  const float share = 1.0F / static_cast<float>(pending_.size());
+  std::ranges::sort(pending_, {}, [](const push_gradient& x) { return std::pair(x.worker, x.step); });
+  const float share = 1.0F / static_cast<float>(std::max<std::size_t>(1, pending_.size()));
   contributions_.clear();
   for (const push_gradient& x : pending_) {
     observe(x);
@@ -115,20 +236,29 @@ void parameter_actor::observe(const push_gradient& x) {
   gaps_.clear();
 }
 
-void parameter_actor::release() {
+/// Whoever is let go with its own gradient has not waited.
+void parameter_actor::release(std::optional<rank> just_taken) {
   for (std::uint32_t r = 0; r < participants_.size(); ++r) {
     participant& worker = participants_[r];
     if (!worker.waits_since || !policy_->may_start({r})) continue;
-    const instant waited = worker.merged ? barrier_opened_ - *worker.waits_since : instant{0};
+    const bool at_barrier = worker.merged && barrier_opened_ > *worker.waits_since;
+    const bool at_bound = !worker.merged && worker.waiting_step > 0 && just_taken != rank{r};
+    const instant waited = at_barrier ? barrier_opened_ - *worker.waits_since : instant{0};
+    const instant held = at_bound ? options_.time->now() - *worker.waits_since : instant{0};
     worker.waits_since.reset();
     worker.merged = false;
     send(self_, worker.device,
-         shard_weights{options_.weights->index(), options_.weights->version(), waited.count(),
-                       options_.weights->snapshot()});
+         shard_weights{options_.weights->index(), options_.weights->version(), epoch_, waited.count(),
+                       held.count(), options_.weights->snapshot()});
   }
 }
 
 void parameter_actor::name_waits_to(const caf::actor& asker) const {
+  const std::string me = "shard " + std::to_string(options_.weights->index());
+  if (next_policy_)
+    send(self_, asker,
+         wait_named{me + " switches to " + next_policy_->policy + " once it has all gradients so far",
+                    options_.time->now().count()});
   std::string awaited;
   for (std::uint32_t r = 0; r < participants_.size(); ++r)
     if (participants_[r].device && !participants_[r].waits_since)
@@ -136,15 +266,17 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
   for (std::uint32_t r = 0; r < participants_.size(); ++r)
     if (const participant& worker = participants_[r]; worker.waits_since)
       send(self_, asker,
-           wait_named{"shard " + std::to_string(options_.weights->index()) + " holds worker " +
-                          std::to_string(r) + " after step " + std::to_string(worker.waiting_step) + ", " +
-                          std::string(policy_->name()) + " policy, until it hears from " + awaited,
+           wait_named{me + " holds worker " + std::to_string(r) + " after step " +
+                          std::to_string(worker.waiting_step) + ", " + std::string(policy_->name()) +
+                          " policy, until it hears from " + awaited,
                       worker.waits_since->count()});
 }
 
 shard_report parameter_actor::report() const {
   shard_report r{options_.weights->index(), options_.weights->version(), {}, options_.weights->snapshot()};
   for (const participant& worker : participants_) r.workers.push_back(worker.account);
+  for (const push_gradient& x : pending_)
+    ++r.workers[x.worker.value].ledger.lost; // its batch was never complete
   return r;
 }
 

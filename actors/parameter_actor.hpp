@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/messages.hpp>
 #include <mailgrad/actors/shard.hpp>
+#include <mailgrad/actors/turn_queue.hpp>
 
 #include <memory>
 #include <optional>
@@ -18,6 +19,8 @@ struct parameter_actor_options {
       1; ///< ranks 0 to workers - 1 take part; a barrier waits for all of them from the start
   caf::actor tracker;
   std::shared_ptr<const time_source> time;
+  std::vector<caf::actor>
+      followers{}; ///< of the first shard: all others, which judge in its order if they must
 };
 
 /// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
@@ -30,6 +33,10 @@ struct parameter_actor_options {
 ///     serving --push_gradient--> judged --apply----------> updated --weights--> the worker, if it may start
 ///        ^                         |  \--merge--> pending --batch complete--> updated
 ///        +------- discarded -------+
+///
+/// Where the policy wants shards to agree, the first judges in the order of its mailbox and tells the others, which
+/// judge in its order. A switch of policy waits until all is taken that was computed under the old one, applies what
+/// lies in the batch, and lets every worker start anew.
 class parameter_actor {
 public:
   static constexpr const char* name = "mailgrad.parameter-actor";
@@ -41,9 +48,12 @@ private:
   /// A worker that takes part, and since when it waits for weights, if it does.
   struct participant {
     caf::actor device;
-    std::optional<instant> waits_since;
+    instant arrived{0};                 ///< its last gradient
+    std::optional<instant> waits_since; ///< once that is judged
     std::uint64_t waiting_step = 0;
     bool merged = false; ///< its gradient lies in the pending batch
+    bool left = false;
+    bool in_policy = true; ///< the policy counts it among those who take part
     worker_account account;
   };
 
@@ -51,12 +61,27 @@ private:
   void on_join(const join_shard& x);
   void on_push(const push_gradient& x);
   void on_leave(const worker_left& x);
+  void on_switch(const switch_policy& x);
+
+  bool leads() const { return policy_->shards_agree() && options_.weights->index() == 0; }
+  bool follows() const { return policy_->shards_agree() && options_.weights->index() != 0; }
+  void tell_followers(const shard_turn& turn);
+  void take_turns();
+  void greet(rank worker);
+  void take(const push_gradient& x);
+  void take_lost(const shard_turn& turn);
+  void let_go(rank worker);
+  decision judge(rank worker, std::uint64_t step, std::uint64_t version_read);
+  bool all_taken(const switch_policy& x) const;
+  void switch_if_all_taken();
+  void begin(const switch_policy& x);
 
   void apply(const push_gradient& x);
   void merge(const push_gradient& x);
   void apply_batch_if_complete();
+  void apply_batch();
   void observe(const push_gradient& x);
-  void release();
+  void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
   shard_report report() const;
 
@@ -68,6 +93,10 @@ private:
   std::vector<contribution> contributions_;
   staleness_histogram gaps_; ///< not yet sent to the tracker
   instant barrier_opened_{0};
+  std::uint64_t epoch_ = 0;
+  std::optional<switch_policy> next_policy_; ///< begins when all of the old is taken
+  caf::actor coordinator_;                   ///< who asked for it
+  turn_queue turns_;
 };
 
 } // namespace mailgrad

@@ -62,9 +62,10 @@ gradient_ledger ledger_of(const run_outcome& outcome, const shard_report& shard)
     l.applied += taken.applied;
     l.merged += taken.merged;
     for (const auto& [reason, count] : taken.discarded) l.discarded[reason] += count;
+    l.lost += taken.lost;
     taken_in_all += taken.produced;
   }
-  l.lost = pushed - taken_in_all;
+  l.lost += pushed - taken_in_all;
   return l;
 }
 
@@ -95,12 +96,14 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   training_report r;
   r.ended = ending_in_words(outcome.how);
   r.why = outcome.why;
+  r.switches = outcome.switches;
   r.ledger = ledger_of(outcome, written);
   r.steps = r.ledger.produced;
   r.final_loss = mean_loss(outcome.workers);
   for (const worker_report& w : outcome.workers) {
     r.samples += w.samples;
     r.waits.barrier += in_seconds(instant{w.barrier_wait});
+    r.waits.bound += in_seconds(instant{w.bound_wait});
     r.waits.feeder += in_seconds(instant{w.feeder_wait});
     r.staleness.merge(w.gaps);
   }

@@ -9,7 +9,8 @@
 #include <mailgrad/actors/sha256.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
-#include <mailgrad/optim/policies/sync.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <algorithm>
 #include <condition_variable>
@@ -39,10 +40,11 @@ std::size_t thread_count(const std::vector<device>& devices) {
   return std::max<std::size_t>(1, cores.size());
 }
 
-void check(const training_options& o, const data_split& data) {
+/// The policies to run, if all options are right.
+std::vector<scheduled_policy> checked(const training_options& o, const data_split& data) {
   if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
   for (const device d : o.devices) require_available(d);
-  require_policy(o.policy);
+  auto policies = parse_policy_schedule(o.policy, static_cast<std::uint32_t>(o.devices.size()));
   require_valid(o.optimizer);
   if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
   if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
@@ -50,6 +52,7 @@ void check(const training_options& o, const data_split& data) {
     throw std::invalid_argument("epochs and steps are both 0: nothing to do");
   if (data.train.size() == 0)
     throw std::invalid_argument("data '" + data.name + "' holds no sample to train on");
+  return policies;
 }
 
 model_request request_for(const data_split& data, std::size_t batch) {
@@ -71,6 +74,7 @@ public:
   ~implementation();
 
   void stop(const std::string& why) { send_anonymously(coordinator_, stop_training{why}); }
+  void switch_policy(const std::string& policy, const std::string& why);
   bool wait_for(std::chrono::milliseconds span);
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
@@ -80,7 +84,9 @@ public:
   std::uint64_t total_steps() const noexcept { return total_steps_; }
 
 private:
-  bool hogwild() const { return options_.policy == hogwild_policy::policy_name; }
+  std::uint32_t workers() const { return static_cast<std::uint32_t>(options_.devices.size()); }
+  const std::string& first_policy() const { return policies_.front().policy; }
+  bool hogwild() const { return first_policy() == hogwild_policy::policy_name; }
   void spawn_shards();
   void spawn_feeder();
   void spawn_coordinator();
@@ -90,6 +96,7 @@ private:
   model_function model_;
   std::shared_ptr<const data_split> data_;
   training_options options_;
+  std::vector<scheduled_policy> policies_;
   std::shared_ptr<const time_source> time_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
@@ -116,8 +123,8 @@ private:
 
 training::implementation::implementation(model_function model, std::shared_ptr<const data_split> data,
                                          training_options options, std::shared_ptr<const time_source> time)
-    : model_(std::move(model)), data_(std::move(data)), options_(std::move(options)), time_(std::move(time)),
-      config_((check(options_, *data_), thread_count(options_.devices))) {
+    : model_(std::move(model)), data_(std::move(data)), options_(std::move(options)),
+      policies_(checked(options_, *data_)), time_(std::move(time)), config_(thread_count(options_.devices)) {
   request_ = request_for(*data_, options_.batch);
   request_.seed = options_.seed;
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
@@ -139,6 +146,7 @@ training::implementation::~implementation() {
   home_.wait(); // they refer to what is destroyed after this
 }
 
+/// The first shard last: it leads the others where the policy wants them to agree.
 void training::implementation::spawn_shards() {
   if (hogwild()) {
     std::vector<float> initial(layout_->size());
@@ -146,32 +154,35 @@ void training::implementation::spawn_shards() {
     store_ = std::make_shared<hogwild_store>(initial);
     return;
   }
-  for (std::uint32_t s = 0; s < options_.shards; ++s) {
+  for (std::uint32_t s = options_.shards; s-- > 0;) {
     auto weights = std::make_shared<shard>(*layout_, s, options_.seed, options_.optimizer);
-    shards_.push_back(spawn<parameter_actor>(
-        home_.system(),
-        parameter_actor_options{std::move(weights), options_.policy,
-                                static_cast<std::uint32_t>(options_.devices.size()), tracker_, time_}));
+    const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
+    shards_.insert(shards_.begin(),
+                   spawn<parameter_actor>(home_.system(),
+                                          parameter_actor_options{std::move(weights), first_policy(),
+                                                                  workers(), tracker_, time_, followers}));
   }
 }
 
 void training::implementation::spawn_feeder() {
-  const bool in_step = options_.policy == sync_policy::policy_name;
+  const bool in_step = keeps_in_step(first_policy());
   const dealer_options deal{data_->train.size(),
                             options_.batch,
                             options_.steps > 0 ? std::numeric_limits<std::uint32_t>::max() : options_.epochs,
                             options_.steps,
                             options_.seed,
                             in_step ? deal_mode::by_rank : deal_mode::on_demand,
-                            static_cast<std::uint32_t>(options_.devices.size())};
+                            workers()};
   total_steps_ = dealer(deal).batches();
   const std::shared_ptr<const dataset> samples(data_, &data_->train);
-  feeder_ = spawn<feeder>(home_.system(), feeder_options{samples, deal, request_.nonzeros});
+  feeder_ = spawn<feeder>(home_.system(),
+                          feeder_options{samples, deal, request_.nonzeros, switch_steps(policies_)});
 }
 
 void training::implementation::spawn_coordinator() {
   coordinator_options options;
-  options.workers = static_cast<std::uint32_t>(options_.devices.size());
+  options.workers = workers();
+  options.policies = policies_;
   options.shards = shards_;
   options.feeder = feeder_;
   options.on_end = [this](run_outcome outcome) {
@@ -204,6 +215,13 @@ void training::implementation::spawn_devices() {
     options.time = time_;
     devices_.push_back(spawn<device_actor>(home_.system(), std::move(options)));
   }
+}
+
+void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
+  require_policy(policy, workers());
+  if (hogwild() || policy == hogwild_policy::policy_name)
+    throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
+  send_anonymously(coordinator_, request_switch{policy, why});
 }
 
 bool training::implementation::wait_for(std::chrono::milliseconds span) {
@@ -262,6 +280,9 @@ training::training(model_function model, std::shared_ptr<const data_split> data,
 training::~training() = default;
 
 void training::stop(const std::string& why) { self_->stop(why); }
+void training::switch_policy(const std::string& policy, const std::string& why) {
+  self_->switch_policy(policy, why);
+}
 bool training::wait_for(std::chrono::milliseconds span) { return self_->wait_for(span); }
 training_progress training::progress() const { return self_->progress(); }
 std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {

@@ -23,7 +23,7 @@ namespace mailgrad {
 struct training_options {
   std::vector<device> devices{
       {device_kind::cpu, 0}};   ///< one worker each; a device named twice runs two in turns
-  std::string policy = "async"; ///< one of policy_names()
+  std::string policy = "async"; ///< or several, each but the first with its step: "async, sync@1000"
   optimizer_options optimizer;  ///< plain SGD unless told otherwise
   std::size_t batch = 64;       ///< samples in a mini-batch of one worker
   std::uint64_t epochs = 1;     ///< passes over the training set, by all workers together
@@ -37,7 +37,7 @@ struct training_options {
 /// Errors  the constructor: std::invalid_argument (an option), device_error (a device that is not there),
 ///         graph_error (a model that does not fit the data). A run that goes wrong later ends with a report
 ///         that says so, never with an exception.
-/// Threads wait_for, progress, stop and name_waits: any; the rest: the owner's.
+/// Threads wait_for, progress, stop, switch_policy and name_waits: any; the rest: the owner's.
 class training {
 public:
   training(model_function model, std::shared_ptr<const data_split> data, training_options options,
@@ -49,6 +49,11 @@ public:
 
   /// Ends the run in good order: steps that have begun are finished and their gradients taken.
   void stop(const std::string& why);
+
+  /// Runs on under another policy as soon as every worker has finished its step; the report says when that was.
+  ///
+  /// Errors  std::invalid_argument as make_policy() has it, and for hogwild, which has no shards to switch.
+  void switch_policy(const std::string& policy, const std::string& why);
 
   /// Waits until the run ends, at most so long; true if it has ended.
   bool wait_for(std::chrono::milliseconds span);

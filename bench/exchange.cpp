@@ -93,7 +93,7 @@ public:
     return {on(self_, [this](const shard_weights& x) {
       if (counter_.count()) return self_->quit();
       send(self_, shard_,
-           push_gradient{rank{0}, ++step_, x.version, std::bit_cast<std::uint32_t>(1.0F), gradient_});
+           push_gradient{rank{0}, ++step_, x.version, 0, std::bit_cast<std::uint32_t>(1.0F), gradient_});
     })};
   }
 

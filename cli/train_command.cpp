@@ -8,6 +8,7 @@
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -45,6 +46,15 @@ std::string joined(const auto& names) {
   return text;
 }
 
+std::string policies_in_words() {
+  std::string text = "Policies:\n";
+  for (const policy_form& form : policy_forms()) {
+    text.append("  ").append(form.text).append(std::string(17 - form.text.size(), ' ')).append(form.what);
+    text += '\n';
+  }
+  return text;
+}
+
 void add_what(CLI::App& parser, train_words& w) {
   parser
       .add_option("--model", w.model,
@@ -76,7 +86,9 @@ void add_how(CLI::App& parser, train_words& w) {
       ->delimiter(',')
       ->capture_default_str()
       ->group("How to run it");
-  parser.add_option("--policy", w.policy, "How workers keep together: " + joined(policy_names()))
+  parser
+      .add_option("--policy", w.policy,
+                  "How workers keep together, as listed below; several in turn as \"async, sync@1000\"")
       ->capture_default_str()
       ->group("How to run it");
   parser.add_option("--shards", w.shards, "Parameter actors, each with an equal part of the weights")
@@ -114,7 +126,7 @@ training_options understood(const train_words& w) {
   o.devices.clear();
   for (const std::string& name : w.devices) o.devices.push_back(parse_device(name));
   for (const device d : o.devices) require_available(d);
-  require_policy(w.policy);
+  parse_policy_schedule(w.policy, static_cast<std::uint32_t>(o.devices.size()));
   o.policy = w.policy;
   o.optimizer = parse_optimizer(w.optimizer);
   o.optimizer.learning_rate = w.learning_rate;
@@ -194,10 +206,7 @@ command make_train_command(CLI::App& app) {
       ->group("Output");
   parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->group("Output");
   parser->footer(
-      "Policies:\n"
-      "  async    each gradient is applied as it comes; nobody waits\n"
-      "  sync     one update from the mean of one gradient of each worker; all wait for the slowest\n"
-      "  hogwild  workers write into one shared block without asking anybody\n"
+      policies_in_words() +
       "\nCtrl-C ends the run in good order: steps that have begun are finished, the report is written.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "

@@ -59,7 +59,7 @@ dealer::dealer(const dealer_options& options) : options_(options) {
   batches_ = options.batches > 0                             ? options.batches
              : options.epochs > endless / batches_per_epoch_ ? endless
                                                              : options.epochs * batches_per_epoch_;
-  next_.resize(options.mode == deal_mode::by_rank ? options.ranks : 1);
+  next_.resize(options.ranks);
   std::iota(next_.begin(), next_.end(), std::uint64_t{0});
   dealt_.resize(options.ranks);
   left_.resize(options.ranks);
@@ -67,8 +67,8 @@ dealer::dealer(const dealer_options& options) : options_(options) {
 }
 
 std::uint64_t& dealer::next_number(std::uint32_t rank) {
-  if (options_.mode == deal_mode::on_demand) return next_.front();
-  return any_left_ ? *std::ranges::min_element(next_) : next_[rank];
+  const bool lowest_first = any_left_ || options_.mode == deal_mode::on_demand;
+  return lowest_first ? *std::ranges::min_element(next_) : next_[rank];
 }
 
 std::span<const std::uint32_t> dealer::order_of(std::uint64_t epoch) {
@@ -99,5 +99,7 @@ void dealer::leave(std::uint32_t rank) {
   left_.at(rank) = true;
   any_left_ = true;
 }
+
+void dealer::deal_by(deal_mode mode) noexcept { options_.mode = mode; }
 
 } // namespace mailgrad

@@ -59,6 +59,9 @@ public:
   /// Deals nothing more to `rank`.
   void leave(std::uint32_t rank);
 
+  /// From now on deals in this mode what is left.
+  void deal_by(deal_mode mode) noexcept;
+
   deal_count dealt(std::uint32_t rank) const { return dealt_.at(rank); }
   std::uint64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
   /// Over all epochs and ranks.
@@ -77,7 +80,8 @@ private:
   dealer_options options_;
   std::uint64_t batches_per_epoch_ = 0;
   std::uint64_t batches_ = 0;
-  std::vector<std::uint64_t> next_; ///< by_rank: the next number of each rank; on_demand: one for all
+  std::vector<std::uint64_t>
+      next_; ///< number of the next batch of each rank; on demand, the lowest goes first
   std::vector<deal_count> dealt_;
   std::vector<bool> left_;
   bool any_left_ = false;

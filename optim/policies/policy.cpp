@@ -1,31 +1,178 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <mailgrad/optim/policies/async.hpp>
+#include <mailgrad/optim/policies/backup.hpp>
+#include <mailgrad/optim/policies/dssp.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/optim/policies/k_async.hpp>
+#include <mailgrad/optim/policies/k_batch_async.hpp>
+#include <mailgrad/optim/policies/k_batch_sync.hpp>
+#include <mailgrad/optim/policies/rennala.hpp>
+#include <mailgrad/optim/policies/ringmaster.hpp>
+#include <mailgrad/optim/policies/ssp.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
 #include <mailgrad/tensor/nearest_name.hpp>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
 #include <stdexcept>
 
 namespace mailgrad {
 
-std::vector<std::string_view> policy_names() {
-  return {async_policy::policy_name, sync_policy::policy_name, hogwild_policy::policy_name};
+namespace {
+
+using numbers = std::span<const std::uint64_t>;
+using maker = std::unique_ptr<policy> (*)(numbers);
+
+template <class Policy>
+std::unique_ptr<policy> make([[maybe_unused]] numbers n) {
+  if constexpr (!std::is_base_of_v<policy, Policy>)
+    return nullptr; // its workers ask nobody
+  else if constexpr (std::is_default_constructible_v<Policy>)
+    return std::make_unique<Policy>();
+  else if constexpr (std::is_constructible_v<Policy, std::uint64_t, std::uint64_t>)
+    return std::make_unique<Policy>(n[0], n[1]);
+  else
+    return std::make_unique<Policy>(n[0]);
 }
 
-void require_policy(std::string_view name) {
-  const auto names = policy_names();
-  if (std::ranges::find(names, name) != names.end()) return;
+/// Most that a number may be.
+enum class limit : std::uint8_t { none, workers, workers_but_one };
+
+/// What the numbers behind a policy's colon are, and which are right.
+struct number_rule {
+  std::size_t count = 0;
+  std::string_view what;
+  std::uint64_t least = 0;
+  limit most = limit::none;
+};
+
+struct known_policy {
+  std::string_view name;
+  policy_form form;
+  std::string_view example;
+  number_rule rule;
+  maker make;
+};
+
+template <class Policy>
+constexpr known_policy plain(std::string_view what) {
+  constexpr std::string_view name = Policy::policy_name;
+  return {name, {name, what}, name, {}, make<Policy>};
+}
+
+template <class Policy>
+constexpr known_policy numbered(std::string_view form, std::string_view example, const number_rule& rule,
+                                std::string_view what) {
+  return {Policy::policy_name, {form, what}, example, rule, make<Policy>};
+}
+
+constexpr std::array known{
+    plain<async_policy>("each gradient is applied as it comes; nobody waits"),
+    plain<sync_policy>("one update from the mean of one gradient of each worker; all wait for the slowest"),
+    plain<hogwild_policy>("workers write into one shared block without asking anybody"),
+    numbered<ssp_policy>("ssp:S", "ssp:3", {1, "the bound S"},
+                         "as async, but a worker may be at most S steps ahead of the slowest"),
+    numbered<dssp_policy>("dssp:LO,HI", "dssp:1,4", {2, "each bound"},
+                          "as ssp, with a bound between LO and HI that makes the fast wait least"),
+    numbered<backup_policy>("backup:B", "backup:1",
+                            {1, "the number B of backup workers", 0, limit::workers_but_one},
+                            "as sync, without the B slowest, whose gradients are dropped"),
+    numbered<k_async_policy>("k-async:K", "k-async:2", {1, "the number K of workers", 1, limit::workers},
+                             "one update from K workers' gradients, however stale; those K wait for it"),
+    numbered<k_batch_async_policy>("k-batch-async:K", "k-batch-async:4", {1, "the number K of gradients", 1},
+                                   "one update from any K gradients, however stale; nobody waits"),
+    numbered<k_batch_sync_policy>("k-batch-sync:K", "k-batch-sync:4", {1, "the number K of gradients", 1},
+                                  "one update from any K fresh gradients; stale ones are dropped"),
+    numbered<rennala_policy>("rennala:B", "rennala:4", {1, "the number B of gradients", 1},
+                             "one update from any B fresh gradients; stale ones are dropped"),
+    numbered<ringmaster_policy>("ringmaster:R", "ringmaster:4", {1, "the threshold R", 1},
+                                "as async, but a gradient R or more updates old is dropped"),
+};
+
+[[noreturn]] void fail(std::string_view text, const std::string& why) {
+  throw std::invalid_argument("policy '" + std::string(text) + "': " + why);
+}
+
+const known_policy& find(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  const auto found = std::ranges::find(known, name, &known_policy::name);
+  if (found != known.end()) return *found;
   throw std::invalid_argument("policy '" + std::string(name) + "' is unknown; did you mean '" +
-                              std::string(nearest_name(name, names)) + "'?");
+                              std::string(nearest_name(name, policy_names())) + "'?");
 }
 
-std::unique_ptr<policy> make_policy(std::string_view name) {
-  require_policy(name);
-  if (name == sync_policy::policy_name) return std::make_unique<sync_policy>();
-  if (name == async_policy::policy_name) return std::make_unique<async_policy>();
-  throw std::invalid_argument("policy '" + std::string(name) + "' runs without a parameter actor");
+std::string such_as(const known_policy& p) { return ", such as " + std::string(p.example); }
+
+std::uint64_t read_number(std::string_view text, std::string_view word, const known_policy& p) {
+  std::uint64_t n = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
+  if (error != std::errc{} || end != word.data() + word.size() || n < p.rule.least)
+    fail(text, std::string(p.rule.what) + " must be a whole number from " + std::to_string(p.rule.least) +
+                   " on" + such_as(p));
+  return n;
 }
+
+std::vector<std::uint64_t> read_numbers(std::string_view text, const known_policy& p) {
+  std::vector<std::uint64_t> all;
+  const std::size_t colon = text.find(':');
+  if (colon != text.npos && p.rule.count == 0) fail(text, "'" + std::string(p.name) + "' takes no number");
+  if (colon != text.npos) {
+    std::string_view rest = text.substr(colon + 1);
+    for (bool more = true; more;) {
+      const std::size_t comma = rest.find(',');
+      all.push_back(read_number(text, rest.substr(0, comma), p));
+      more = comma != rest.npos;
+      if (more) rest.remove_prefix(comma + 1);
+    }
+  }
+  if (all.size() != p.rule.count)
+    fail(text, "it takes " + std::to_string(p.rule.count) + (p.rule.count == 1 ? " number" : " numbers") +
+                   such_as(p));
+  if (all.size() == 2 && all[0] > all[1])
+    fail(text, "the second bound must be no less than the first" + such_as(p));
+  return all;
+}
+
+void check_against(std::string_view text, const known_policy& p, std::uint64_t n, std::uint32_t workers) {
+  if (p.rule.most == limit::none) return;
+  const std::uint64_t most = p.rule.most == limit::workers ? workers : std::max(workers, 1U) - 1;
+  if (n <= most) return;
+  fail(text, "with " + std::to_string(workers) + (workers == 1 ? " worker " : " workers ") +
+                 std::string(p.rule.what) + " can be at most " + std::to_string(most));
+}
+
+std::vector<std::uint64_t> checked_numbers(std::string_view text, std::uint32_t workers) {
+  const known_policy& p = find(text);
+  std::vector<std::uint64_t> all = read_numbers(text, p);
+  for (const std::uint64_t n : all) check_against(text, p, n, workers);
+  return all;
+}
+
+} // namespace
+
+std::vector<std::string_view> policy_names() {
+  std::vector<std::string_view> names;
+  for (const known_policy& p : known) names.push_back(p.name);
+  return names;
+}
+
+std::vector<policy_form> policy_forms() {
+  std::vector<policy_form> forms;
+  for (const known_policy& p : known) forms.push_back(p.form);
+  return forms;
+}
+
+void require_policy(std::string_view text, std::uint32_t workers) { checked_numbers(text, workers); }
+
+std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers) {
+  std::unique_ptr<policy> made = find(text).make(checked_numbers(text, workers));
+  if (!made) fail(text, "its workers ask no parameter actor");
+  return made;
+}
+
+bool keeps_in_step(std::string_view text) { return text == sync_policy::policy_name; }
 
 } // namespace mailgrad

@@ -22,6 +22,7 @@ struct gradient_stamp {
   std::uint64_t step = 0;         ///< the worker's own count of its gradients, from 1
   std::uint64_t version_read = 0; ///< of the weights it was computed from
   std::uint64_t version_now = 0;  ///< of the shard
+  std::int64_t arrived = 0;       ///< ns of the run's time source
 };
 
 /// What becomes of a gradient.
@@ -42,16 +43,20 @@ struct decision {
 ///     merge:               batch_complete() ? -> one update from the batch, then batch_applied()
 ///     after each of both:  may_start(worker) for every worker that waits; yes sends it the weights
 ///
-/// All shards of a run ask policies in the same state the same questions, and so decide alike. To add a
-/// policy, derive here, name it in make_policy(), and test the class by itself. Source  Zhu, Naruse & Goto,
-/// "Learning Efficient Parameter Server Synchronization Policies for Distributed
-///         SGD", ICLR 2020, Algorithm 1: one server loop for every policy.
+/// A policy that makes batches of some workers' gradients and not of others' needs every shard of a run to make the
+/// same (shards_agree): all shards then judge in the order of the first. To add a policy, derive here, name it in
+/// policy.cpp, and test the class by itself.
+/// Source  Zhu, Naruse & Goto, "Learning Efficient Parameter Server Synchronization Policies for Distributed SGD",
+///         ICLR 2020, Algorithm 1: one server loop for every policy.
 /// Threads one caller at a time.
 class policy {
 public:
   virtual ~policy() = default;
 
   virtual std::string_view name() const noexcept = 0;
+
+  /// Whether all shards must judge gradients in the same order.
+  virtual bool shards_agree() const noexcept { return false; }
 
   virtual void join(rank worker) = 0;
   /// The worker sends no more gradients; a batch that waited only for it may now be complete.
@@ -66,12 +71,23 @@ public:
 /// Names of all policies, for help and for errors.
 std::vector<std::string_view> policy_names();
 
-/// A policy by its name: "async", "sync". "hogwild" has no object: its workers ask nobody.
-///
-/// Errors  std::invalid_argument that names the nearest right one.
-std::unique_ptr<policy> make_policy(std::string_view name);
+/// How each is written, with its numbers, and what it does in a few words: {"ssp:S", "..."}.
+struct policy_form {
+  std::string_view text;
+  std::string_view what;
+};
+std::vector<policy_form> policy_forms();
 
-/// Errors  std::invalid_argument that names the nearest right one, unless `name` is among policy_names().
-void require_policy(std::string_view name);
+/// A policy as an option has it, "async", "ssp:3" or "dssp:1,4". "hogwild" has no object: its workers ask nobody.
+///
+/// Errors  std::invalid_argument in one line that says what would be right.
+std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers);
+
+/// Errors  as make_policy, but takes "hogwild" too.
+void require_policy(std::string_view text, std::uint32_t workers);
+
+/// Whether the feeder deals batches to workers by rank, so that a run gives the same bits every time: a barrier for
+/// all of them makes the rest of it independent of the order of arrival.
+bool keeps_in_step(std::string_view text);
 
 } // namespace mailgrad

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/policies/attendance.hpp>
 
 namespace mailgrad {
 
@@ -13,23 +13,21 @@ public:
   static constexpr std::string_view policy_name = "sync";
 
   std::string_view name() const noexcept override { return policy_name; }
-  void join(rank worker) override;
-  void leave(rank worker) override;
-  decision judge(const gradient_stamp& g) override;
-  bool batch_complete() const override;
-  void batch_applied() override;
-  bool may_start(rank worker) const override;
+  void join(rank worker) override { workers_.join(worker); }
+  void leave(rank worker) override { workers_.leave(worker); }
+  decision judge(const gradient_stamp& g) override {
+    if (!workers_.awaited(g.worker)) return {verdict::discard, "not awaited"};
+    workers_.arrive(g.worker);
+    return {verdict::merge};
+  }
+  bool batch_complete() const override {
+    return workers_.arrived() > 0 && workers_.arrived() == workers_.expected();
+  }
+  void batch_applied() override { workers_.batch_applied(); }
+  bool may_start(rank worker) const override { return workers_.awaited(worker); }
 
 private:
-  enum class standing : std::uint8_t {
-    absent,
-    computing,
-    arrived, ///< its gradient lies in the batch
-    leaving, ///< the same, and there will be no further one
-  };
-  std::size_t count(standing s) const;
-
-  std::vector<standing> workers_; ///< by rank
+  attendance workers_;
 };
 
 } // namespace mailgrad

@@ -8,9 +8,11 @@
 #include <mailgrad/actors/feeder.hpp>
 #include <mailgrad/actors/parameter_actor.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -22,7 +24,9 @@ namespace mailgrad::testing {
 /// What passed between one worker and one shard.
 struct exchange_notes {
   std::vector<std::uint64_t> versions_read; ///< as the worker got them
+  std::vector<std::uint64_t> epochs_read;   ///< of those versions
   std::vector<std::uint64_t> steps_pushed;
+  bool left = false; ///< the worker takes no further part
 };
 
 /// Stands between a worker and a shard, hands everything on, and takes notes.
@@ -30,8 +34,9 @@ class eavesdropper {
 public:
   static constexpr const char* name = "mailgrad.eavesdropper";
 
-  eavesdropper(caf::event_based_actor* self, std::shared_ptr<exchange_notes> notes, caf::actor shard)
-      : self_(self), notes_(std::move(notes)), shard_(std::move(shard)) {}
+  eavesdropper(caf::event_based_actor* self, std::shared_ptr<exchange_notes> notes, caf::actor shard,
+               std::function<void()> on_weights)
+      : self_(self), notes_(std::move(notes)), shard_(std::move(shard)), on_weights_(std::move(on_weights)) {}
 
   caf::behavior make_behavior() {
     return {
@@ -48,9 +53,15 @@ public:
         on(self_,
            [this](const shard_weights& x) {
              notes_->versions_read.push_back(x.version);
+             notes_->epochs_read.push_back(x.epoch);
+             if (on_weights_) on_weights_();
              send(self_, device_, x);
            }),
-        on(self_, [this](const worker_left& x) { send(self_, shard_, x); }),
+        on(self_,
+           [this](const worker_left& x) {
+             notes_->left = true;
+             send(self_, shard_, x);
+           }),
     };
   }
 
@@ -58,6 +69,7 @@ private:
   caf::event_based_actor* self_;
   std::shared_ptr<exchange_notes> notes_;
   caf::actor shard_;
+  std::function<void()> on_weights_;
   caf::actor device_;
 };
 
@@ -70,6 +82,8 @@ struct assembly {
   std::string optimizer = "momentum";
   std::uint64_t seed = 1;
   bool overhear = false; ///< put an eavesdropper on every line between worker and shard
+  /// Called by the eavesdropper on that line when weights come by.
+  std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
 };
 
 /// The actors of a run, wired as `training` wires them, on any actor system: a test can hold each of them.
@@ -77,7 +91,8 @@ class assembled_run {
 public:
   assembled_run(caf::actor_system& system, const assembly& a, const std::shared_ptr<const data_split>& data,
                 std::shared_ptr<const time_source> time)
-      : system_(system), assembly_(a), time_(std::move(time)) {
+      : system_(system), assembly_(a), policies_(parse_policy_schedule(a.policy, a.workers)),
+        time_(std::move(time)) {
     request_.sample_dims = data->train.sample_dims();
     request_.classes = data->train.classes();
     request_.batch = a.batch;
@@ -127,26 +142,33 @@ public:
 
 private:
   void spawn_shards() {
-    for (std::uint32_t s = 0; s < assembly_.shards; ++s)
-      shards.push_back(spawn<parameter_actor>(
-          system_, parameter_actor_options{std::make_shared<shard>(*layout_, s, assembly_.seed,
-                                                                   parse_optimizer(assembly_.optimizer)),
-                                           assembly_.policy, assembly_.workers, tracker_, time_}));
+    for (std::uint32_t s = assembly_.shards; s-- > 0;) {
+      auto weights =
+          std::make_shared<shard>(*layout_, s, assembly_.seed, parse_optimizer(assembly_.optimizer));
+      const std::vector<caf::actor> followers = s == 0 ? shards : std::vector<caf::actor>();
+      shards.insert(shards.begin(),
+                    spawn<parameter_actor>(
+                        system_, parameter_actor_options{std::move(weights), policies_.front().policy,
+                                                         assembly_.workers, tracker_, time_, followers}));
+    }
   }
   void spawn_feeder(const std::shared_ptr<const data_split>& data) {
-    const deal_mode mode = assembly_.policy == "sync" ? deal_mode::by_rank : deal_mode::on_demand;
+    const deal_mode mode =
+        keeps_in_step(policies_.front().policy) ? deal_mode::by_rank : deal_mode::on_demand;
     feeder_actor =
         spawn<feeder>(system_, feeder_options{std::shared_ptr<const dataset>(data, &data->train),
                                               {data->train.size(), assembly_.batch,
                                                std::numeric_limits<std::uint32_t>::max(), assembly_.batches,
                                                assembly_.seed, mode, assembly_.workers},
-                                              0});
+                                              0,
+                                              switch_steps(policies_)});
   }
   void spawn_coordinator() {
     coordinator_options options;
     options.workers = assembly_.workers;
     options.shards = shards;
     options.feeder = feeder_actor;
+    options.policies = policies_;
     options.on_end = [this](run_outcome outcome) {
       std::lock_guard guard(mutex_);
       outcomes_.push_back(std::move(outcome));
@@ -160,10 +182,12 @@ private:
     options.model = std::make_shared<replica>(small_model(), request_, layout_);
     options.shards = shards;
     if (assembly_.overhear) {
-      for (caf::actor& shard : options.shards) {
+      for (std::uint32_t s = 0; s < assembly_.shards; ++s) {
         notes_.push_back(std::make_shared<exchange_notes>());
-        shard = spawn<eavesdropper>(system_, notes_.back(), shard);
-        spies_.push_back(shard);
+        std::function<void()> on_weights;
+        if (assembly_.on_weights) on_weights = [this, r, s] { assembly_.on_weights(r, s); };
+        options.shards[s] = spawn<eavesdropper>(system_, notes_.back(), options.shards[s], on_weights);
+        spies_.push_back(options.shards[s]);
       }
     }
     options.feeder = feeder_actor;
@@ -175,6 +199,7 @@ private:
 
   caf::actor_system& system_;
   assembly assembly_;
+  std::vector<scheduled_policy> policies_;
   std::shared_ptr<const time_source> time_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;

@@ -56,7 +56,7 @@ protected:
     auto values = std::make_shared<block>(layout_->shard(shard).size() * sizeof(float));
     layout_->initialise_shard(shard, 1, values->as<float>());
     given_.push_back(values);
-    tell(device_, shard_weights{shard, version, waited.count(), std::move(values)});
+    tell(device_, shard_weights{shard, version, 0, waited.count(), 0, std::move(values)});
   }
   void give_all_weights(std::uint64_t version) {
     give_weights(0, version);

@@ -25,9 +25,9 @@ std::shared_ptr<const dataset> numbered(std::size_t samples) {
 class Feeder : public testing::DeterministicTest {
 protected:
   void deal(std::size_t samples, std::size_t batch, std::uint32_t workers, std::uint64_t epochs = 1,
-            deal_mode mode = deal_mode::on_demand) {
-    feeder_ =
-        start<feeder>(feeder_options{numbered(samples), {samples, batch, epochs, 0, 9, mode, workers}, 0});
+            deal_mode mode = deal_mode::on_demand, std::deque<std::uint64_t> hold_at = {}) {
+    feeder_ = start<feeder>(feeder_options{
+        numbered(samples), {samples, batch, epochs, 0, 9, mode, workers}, 0, std::move(hold_at)});
   }
 
   /// What a worker is answered: a batch, or null when there are no more.
@@ -110,6 +110,42 @@ TEST_F(Feeder, GivesEachRankItsOwnBatchesWhenTheyAreDealtByRank) {
   deal(32, 4, 2, 1, deal_mode::by_rank);
   for (const std::uint64_t number : {1U, 3U, 5U}) EXPECT_EQ(next(1)->number, number);
   for (const std::uint64_t number : {0U, 2U}) EXPECT_EQ(next(0)->number, number);
+}
+
+TEST_F(Feeder, HoldsAtItsStepsAndSaysSo) {
+  deal(100, 4, 2, 1, deal_mode::on_demand, {2, 3});
+  auto coordinator = ask<step_reached>(feeder_, watch_holds{});
+  EXPECT_TRUE(next(0));
+  EXPECT_THAT(coordinator.heard<step_reached>(), ::testing::IsEmpty());
+  EXPECT_TRUE(next(1));
+  ASSERT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
+  EXPECT_EQ(coordinator.heard<step_reached>()[0].step, 2U);
+
+  auto hungry = ask<dealt_batch>(feeder_, next_batch{{0}});
+  auto dead = ask<dealt_batch>(feeder_, next_batch{{1}});
+  tell(feeder_, worker_left{{1}});
+  EXPECT_THAT(hungry.heard<dealt_batch>(), ::testing::IsEmpty());
+  tell(feeder_, go_on_dealing{});
+  ASSERT_THAT(hungry.heard<dealt_batch>(), SizeIs(1));
+  EXPECT_EQ(hungry.heard<dealt_batch>()[0].values->number, 2U);
+  EXPECT_THAT(dead.heard<dealt_batch>(), ::testing::IsEmpty()) << "a batch for the dead is lost";
+  EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(2)) << "the next step to hold at";
+}
+
+TEST_F(Feeder, SaysThatItHoldsToWhoeverAsksLate) {
+  deal(100, 4, 1, 1, deal_mode::on_demand, {1});
+  EXPECT_TRUE(next(0));
+  auto coordinator = ask<step_reached>(feeder_, watch_holds{});
+  EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
+}
+
+TEST_F(Feeder, SendsTheHungryHomeWhenItIsStopped) {
+  deal(100, 4, 1, 1, deal_mode::on_demand, {1});
+  EXPECT_TRUE(next(0));
+  auto hungry = ask<data_exhausted>(feeder_, next_batch{{0}});
+  EXPECT_THAT(hungry.heard<data_exhausted>(), ::testing::IsEmpty());
+  tell(feeder_, stop_dealing{});
+  EXPECT_THAT(hungry.heard<data_exhausted>(), SizeIs(1));
 }
 
 TEST_F(Feeder, GivesWhatAWorkerLeavesToTheOthers) {

@@ -40,6 +40,7 @@ protected:
     tell(shard_, push_gradient{{worker},
                                step,
                                version_read,
+                               0,
                                std::bit_cast<std::uint32_t>(scale),
                                testing::constant_gradient(layout_, value)});
   }

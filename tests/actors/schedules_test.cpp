@@ -5,11 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <set>
 
-// Whole runs in a thousand orders of delivery each: whatever must hold in any of them is checked in all.
+// Whole runs, under every policy and with switches, in thousands of orders of delivery each: whatever must hold in
+// any of them is checked in all.
 
 namespace mailgrad {
 namespace {
@@ -20,11 +23,20 @@ using testing::assembly;
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t schedules = 20; // on one thread there is little to find
 #else
-constexpr std::uint64_t schedules = 1000;
+constexpr std::uint64_t schedules = 2500; // for each of at least four tests of every policy
 #endif
 
 class Schedules : public ::testing::TestWithParam<const char*> {
 protected:
+  static std::string policy_text() { return GetParam(); }
+  static bool switches() { return policy_text().find('@') != std::string::npos; }
+  /// Whether the policy may discard a gradient though nobody died.
+  static bool drops() {
+    for (const char* name : {"backup", "k-batch-sync", "rennala", "ringmaster"})
+      if (policy_text().find(name) != std::string::npos) return true;
+    return false;
+  }
+
   static assembly three_workers_two_shards() {
     assembly a;
     a.policy = GetParam();
@@ -81,7 +93,10 @@ TEST_P(Schedules, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
     expect_balanced(run.outcome());
     const training_report report = report_of(run.outcome());
     EXPECT_EQ(report.ledger.produced, 12U);
-    EXPECT_EQ(report.ledger.applied + report.ledger.merged, 12U);
+    EXPECT_EQ(report.ledger.lost, 0U);
+    if (!drops()) {
+      EXPECT_EQ(report.ledger.discarded_in_all(), 0U);
+    }
     EXPECT_EQ(report.samples, 48U);
     if (HasFailure()) return;
   }
@@ -111,7 +126,7 @@ TEST_P(Schedules, TakeNoGradientTwiceAndNoneOutOfOrder) {
 /// Every worker is always busy, so each version passes it by (a gap) or is its own: summed over workers, gaps
 /// and the ages of what they hold at the end are (M - 1) U, less what they missed before their first read.
 TEST_P(Schedules, ConserveStaleness) {
-  if (std::string(GetParam()) == "sync") GTEST_SKIP() << "a batch makes one version of several gradients";
+  if (policy_text() != "async") GTEST_SKIP() << "there workers wait, or several gradients make one version";
   assembly a = three_workers_two_shards();
   a.overhear = true;
   for (std::uint64_t seed = 0; seed < schedules; ++seed) {
@@ -139,7 +154,7 @@ TEST_P(Schedules, ConserveStaleness) {
 }
 
 TEST_P(Schedules, MakeTheSameWeightsInEveryOrderIfWorkersKeepInStep) {
-  if (std::string(GetParam()) != "sync") GTEST_SKIP() << "asynchronous weights depend on the order";
+  if (policy_text() != "sync") GTEST_SKIP() << "the weights depend on the order";
   assembly a = three_workers_two_shards();
   a.batches = 11; // the last round lacks a worker
   std::optional<std::vector<float>> first;
@@ -230,7 +245,7 @@ TEST_P(Schedules, EndInGoodOrderWheneverSomebodyStopsThem) {
     ASSERT_EQ(run.times_ended(), 1U);
     expect_balanced(run.outcome());
     const gradient_ledger l = report_of(run.outcome()).ledger;
-    EXPECT_EQ(l.produced, l.applied + l.merged) << "gradients that were begun are taken";
+    EXPECT_EQ(l.lost, 0U) << "gradients that were begun are taken";
     if (!had_ended && l.produced < 12) {
       EXPECT_EQ(run.outcome().how, run_outcome::ending::stopped);
     }
@@ -238,8 +253,98 @@ TEST_P(Schedules, EndInGoodOrderWheneverSomebodyStopsThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryPolicy, Schedules, ::testing::Values("async", "sync"),
-                         [](const auto& policy) { return std::string(policy.param); });
+/// Shards whose policy wants them to agree took the same gradients into the same versions.
+TEST_P(Schedules, MakeTheSameBatchesOnEveryShardWherePoliciesWantIt) {
+  if (switches() || !make_policy(policy_text(), 3)->shards_agree())
+    GTEST_SKIP() << "each shard goes its own way";
+  const std::size_t length = length_of_a_run();
+  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run run(system_.actors(), three_workers_two_shards(), data_, time_);
+    if (seed % 2 == 1) {
+      deliver(random, random() % length);
+      kill(run.devices[seed % 3]);
+    }
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    const std::vector<shard_report>& shards = run.outcome().shards;
+    EXPECT_EQ(shards[0].version, shards[1].version);
+    for (std::uint32_t r = 0; r < 3; ++r) {
+      EXPECT_EQ(shards[0].workers[r].ledger, shards[1].workers[r].ledger) << "worker " << r;
+      EXPECT_EQ(shards[0].workers[r].gaps.buckets(), shards[1].workers[r].gaps.buckets()) << "worker " << r;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+/// Whoever is given weights is at most the bound ahead of those who still take part, on every shard.
+TEST_P(Schedules, KeepTheBoundOfAStaleSynchronousPolicy) {
+  const std::uint64_t bound = policy_text() == "ssp:1" ? 1 : 2;
+  if (policy_text() != "ssp:1" && policy_text() != "dssp:0,2") GTEST_SKIP() << "it has no bound";
+  std::uint64_t largest = 0;
+  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run* running = nullptr;
+    assembly a = three_workers_two_shards();
+    a.overhear = true;
+    a.on_weights = [&](std::uint32_t worker, std::uint32_t shard) {
+      const std::size_t steps = running->notes(worker, shard).steps_pushed.size();
+      for (std::uint32_t other = 0; other < 3; ++other) {
+        const testing::exchange_notes& notes = running->notes(other, shard);
+        if (notes.left || notes.steps_pushed.size() >= steps) continue;
+        largest = std::max<std::uint64_t>(largest, steps - notes.steps_pushed.size());
+      }
+    };
+    const assembled_run run(system_.actors(), a, data_, time_);
+    running = &run;
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    ASSERT_LE(largest, bound);
+  }
+  EXPECT_EQ(largest, bound) << "the schedules should have tried it";
+}
+
+TEST_P(Schedules, SwitchOnceAtEachFenceAndStartAnewFromOneVersion) {
+  if (!switches()) GTEST_SKIP() << "one policy";
+  assembly a = three_workers_two_shards();
+  a.overhear = true;
+  const std::size_t planned = parse_policy_schedule(a.policy, a.workers).size() - 1;
+  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run run(system_.actors(), a, data_, time_);
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    const std::vector<policy_switch>& done = run.outcome().switches;
+    ASSERT_LE(done.size(), planned);
+    for (std::size_t i = 1; i < done.size(); ++i) {
+      EXPECT_EQ(done[i].from, done[i - 1].to);
+      EXPECT_GE(done[i].step, done[i - 1].step);
+    }
+    for (std::uint32_t s = 0; s < a.shards; ++s)
+      for (std::size_t epoch = 1; epoch <= done.size(); ++epoch) {
+        std::set<std::uint64_t> first_versions;
+        for (std::uint32_t r = 0; r < a.workers; ++r) {
+          const testing::exchange_notes& notes = run.notes(r, s);
+          const auto first = std::ranges::find(notes.epochs_read, epoch);
+          if (first == notes.epochs_read.end()) continue;
+          first_versions.insert(
+              notes.versions_read[static_cast<std::size_t>(first - notes.epochs_read.begin())]);
+        }
+        EXPECT_LE(first_versions.size(), 1U) << "shard " << s << ", epoch " << epoch;
+      }
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, Schedules,
+                         ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
+                                           "k-batch-async:2", "k-batch-sync:2", "rennala:3", "ringmaster:2",
+                                           "async, sync@4, ssp:1@8",
+                                           "sync, backup:1@3, k-async:2@7, async@10"),
+                         [](const auto& policy) { return testing::as_test_name(policy.param); });
 
 } // namespace
 } // namespace mailgrad

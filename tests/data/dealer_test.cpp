@@ -141,6 +141,26 @@ TEST(Dealer, GivesTheLowestBatchThatIsLeftOnceARankIsGone) {
   EXPECT_EQ(ask(d, 0)->number, 5U);
 }
 
+TEST(Dealer, DealsWhatIsLeftOnceWhenItChangesItsMode) {
+  dealer d({100, 4, 1, 0, 5, deal_mode::by_rank, 3});
+  std::set<std::uint64_t> numbers;
+  const auto take = [&](std::uint32_t rank) {
+    const auto dealt = d.next(rank);
+    const bool again = dealt && !numbers.insert(dealt->number).second;
+    EXPECT_FALSE(again) << dealt->number << " was dealt twice";
+    return dealt.has_value();
+  };
+  for (int i = 0; i < 4; ++i) take(2); // 2, 5, 8, 11
+  d.deal_by(deal_mode::on_demand);
+  for (int i = 0; i < 9; ++i) take(0); // what they left out
+  EXPECT_EQ(*numbers.rbegin(), 12U);
+  d.deal_by(deal_mode::by_rank);
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    while (take(rank)) {
+    }
+  EXPECT_EQ(numbers.size(), 25U);
+}
+
 TEST(Dealer, EndsEachEpochWithASmallerBatch) {
   dealer d{{.samples = 10, .batch_size = 4, .epochs = 2}};
   EXPECT_EQ(d.batches_per_epoch(), 3U);

@@ -148,26 +148,163 @@ TEST(SyncPolicy, TakesAWorkerBackThatJoinsAgain) {
   EXPECT_TRUE(p.may_start({1}));
 }
 
-TEST(MakePolicy, KnowsEveryNamedPolicyThatAShardAsks) {
-  EXPECT_EQ(make_policy("async")->name(), "async");
-  EXPECT_EQ(make_policy("sync")->name(), "sync");
-  for (const std::string_view name : policy_names()) EXPECT_NO_THROW(require_policy(name));
+std::unique_ptr<policy> joined(const std::string& text, std::uint32_t workers) {
+  auto p = make_policy(text, workers);
+  for (std::uint32_t r = 0; r < workers; ++r) p->join({r});
+  return p;
 }
 
-TEST(MakePolicy, NamesTheNearestOfAWrongName) {
-  try {
-    make_policy("asnyc");
-    FAIL() << "a wrong name was taken";
-  } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(), HasSubstr("'asnyc'"));
-    EXPECT_THAT(e.what(), HasSubstr("'async'"));
-  }
-  EXPECT_THROW(require_policy(""), std::invalid_argument);
+/// A gradient computed from one version when the shard is at another.
+gradient_stamp between(std::uint32_t worker, std::uint64_t read, std::uint64_t now) {
+  return {{worker}, now + 1, read, now};
 }
+
+TEST(BackupPolicy, DropsWhoComesAfterTheUpdateAndLetsHimStart) {
+  const auto p = joined("backup:1", 3);
+  EXPECT_EQ(p->judge(between(2, 0, 0)).what, verdict::merge);
+  EXPECT_FALSE(p->may_start({2}));
+  EXPECT_FALSE(p->batch_complete());
+  EXPECT_EQ(p->judge(between(0, 0, 0)).what, verdict::merge);
+  EXPECT_TRUE(p->batch_complete());
+  p->batch_applied();
+  EXPECT_TRUE(p->may_start({0}));
+  EXPECT_TRUE(p->may_start({2}));
+  const decision late = p->judge(between(1, 0, 1));
+  EXPECT_EQ(late.what, verdict::discard);
+  EXPECT_EQ(late.reason, "late");
+  EXPECT_TRUE(p->may_start({1}));
+}
+
+TEST(BackupPolicy, DoesNotSpendABackupOnTheDead) {
+  const auto p = joined("backup:1", 3);
+  p->leave({1});
+  p->judge(between(0, 0, 0));
+  EXPECT_TRUE(p->batch_complete()) << "two are left, one of them may be late";
+}
+
+TEST(KAsyncPolicy, TakesStaleGradientsOfKWorkersAndHoldsThem) {
+  const auto p = joined("k-async:2", 3);
+  EXPECT_EQ(p->judge(between(0, 0, 5)).what, verdict::merge);
+  EXPECT_FALSE(p->may_start({0}));
+  EXPECT_EQ(p->judge(between(0, 0, 5)).what, verdict::discard) << "K different workers";
+  EXPECT_FALSE(p->batch_complete());
+  EXPECT_EQ(p->judge(between(1, 3, 5)).what, verdict::merge);
+  EXPECT_TRUE(p->batch_complete());
+}
+
+TEST(KAsyncPolicy, MakesDoWithThoseWhoAreLeft) {
+  const auto p = joined("k-async:3", 3);
+  p->judge(between(0, 0, 0));
+  p->leave({1});
+  EXPECT_FALSE(p->batch_complete());
+  p->leave({2});
+  EXPECT_TRUE(p->batch_complete());
+}
+
+TEST(CountedBatch, IsFilledByWhoeverComesAndHoldsNobody) {
+  for (const char* text : {"k-batch-async:3", "k-batch-sync:3", "rennala:3"}) {
+    const auto p = joined(text, 2);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_FALSE(p->batch_complete()) << text;
+      EXPECT_EQ(p->judge(between(0, 7, 7)).what, verdict::merge);
+      EXPECT_TRUE(p->may_start({0}));
+    }
+    EXPECT_TRUE(p->batch_complete()) << text;
+    p->batch_applied();
+    EXPECT_FALSE(p->batch_complete());
+  }
+}
+
+TEST(CountedBatch, OfFreshGradientsDropsTheStale) {
+  for (const char* text : {"k-batch-sync:3", "rennala:3"})
+    EXPECT_EQ(joined(text, 2)->judge(between(0, 6, 7)).what, verdict::discard) << text;
+  EXPECT_EQ(joined("k-batch-async:3", 2)->judge(between(0, 6, 7)).what, verdict::merge);
+}
+
+TEST(CountedBatch, IsAppliedAsItIsWhenNobodyIsLeft) {
+  const auto p = joined("rennala:3", 2);
+  p->judge(between(0, 0, 0));
+  p->leave({0});
+  EXPECT_FALSE(p->batch_complete());
+  p->leave({1});
+  EXPECT_TRUE(p->batch_complete());
+}
+
+TEST(RingmasterPolicy, DropsGradientsOfDelayROrMore) {
+  const auto p = joined("ringmaster:3", 2);
+  EXPECT_EQ(p->judge(between(0, 5, 7)).what, verdict::apply);
+  EXPECT_EQ(p->judge(between(0, 4, 7)).what, verdict::discard);
+}
+
+TEST(SspPolicy, HoldsWhoIsMoreThanTheBoundAhead) {
+  const auto p = joined("ssp:1", 2);
+  EXPECT_EQ(p->judge(from(0)).what, verdict::apply);
+  EXPECT_TRUE(p->may_start({0}));
+  p->judge(from(0, 2));
+  EXPECT_FALSE(p->may_start({0}));
+  p->judge(from(1));
+  EXPECT_TRUE(p->may_start({0}));
+}
+
+TEST(SspPolicy, ForgetsTheClockOfWhoLeft) {
+  const auto p = joined("ssp:0", 2);
+  p->judge(from(0));
+  EXPECT_FALSE(p->may_start({0}));
+  p->leave({1});
+  EXPECT_TRUE(p->may_start({0}));
+}
+
+TEST(SspPolicy, LetsWhoJoinsLateBeginBesideTheSlowest) {
+  const auto p = joined("ssp:1", 2);
+  for (std::uint64_t step = 1; step < 5; ++step) {
+    p->judge(from(0, step));
+    p->judge(from(1, step));
+  }
+  p->join({2});
+  EXPECT_TRUE(p->may_start({0})) << "nobody waits for the steps it missed";
+}
+
+TEST(MakePolicy, KnowsEveryFormItLists) {
+  for (const char* text : {"async", "sync", "ssp:3", "dssp:1,4", "backup:1", "k-async:2", "k-batch-async:4",
+                           "k-batch-sync:4", "rennala:4", "ringmaster:4"}) {
+    const std::string whole = text;
+    EXPECT_EQ(make_policy(text, 4)->name(), whole.substr(0, whole.find(':')));
+  }
+  EXPECT_EQ(policy_forms().size(), policy_names().size());
+}
+
+struct refused {
+  const char* text;
+  const char* says;
+};
+
+class RefusedPolicy : public ::testing::TestWithParam<refused> {};
+
+TEST_P(RefusedPolicy, SaysWhatWouldBeRight) {
+  try {
+    require_policy(GetParam().text, 4);
+    FAIL() << GetParam().text << " was taken";
+  } catch (const std::invalid_argument& e) {
+    EXPECT_THAT(e.what(), HasSubstr(GetParam().says));
+    EXPECT_THAT(e.what(), ::testing::Not(HasSubstr("\n")));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    MakePolicy, RefusedPolicy,
+    ::testing::Values(refused{"asnyc", "did you mean 'async'"}, refused{"", "is unknown"},
+                      refused{"ssp:-1", "whole number from 0 on, such as ssp:3"},
+                      refused{"ssp", "takes 1 number"}, refused{"ssp:", "whole number"},
+                      refused{"ssp:1,2", "takes 1 number"}, refused{"sync:2", "takes no number"},
+                      refused{"backup:4", "with 4 workers"}, refused{"k-async:5", "at most 4"},
+                      refused{"k-async:0", "from 1 on"}, refused{"rennala:0", "from 1 on, such as rennala:4"},
+                      refused{"ringmaster:0", "from 1 on"}, refused{"dssp:4,1", "no less than the first"},
+                      refused{"dssp:4", "takes 2 numbers"},
+                      refused{"ssp:99999999999999999999", "whole number"}));
 
 TEST(MakePolicy, HasNoObjectForHogwild) {
-  EXPECT_NO_THROW(require_policy(hogwild_policy::policy_name));
-  EXPECT_THROW(make_policy(hogwild_policy::policy_name), std::invalid_argument);
+  EXPECT_NO_THROW(require_policy(hogwild_policy::policy_name, 1));
+  EXPECT_THROW(make_policy(hogwild_policy::policy_name, 1), std::invalid_argument);
 }
 
 } // namespace

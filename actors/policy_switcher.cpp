@@ -1,0 +1,114 @@
+#include <mailgrad/actors/policy_switcher.hpp>
+
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
+                                 std::uint32_t workers, std::vector<caf::actor> shards, caf::actor feeder)
+    : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy),
+      workers_(workers), shards_(std::move(shards)), feeder_(std::move(feeder)), lost_(shards_.size()) {}
+
+void policy_switcher::begin() {
+  if (!planned_.empty()) send(self_, feeder_, watch_holds{});
+}
+
+void policy_switcher::request(const request_switch& x) {
+  if (stopped_) return;
+  waiting_.push_back(x);
+  begin_next();
+}
+
+void policy_switcher::on_step(const step_reached& x) {
+  if (planned_.empty() || planned_.front().from_step != x.step) return;
+  waiting_.push_back({planned_.front().policy, "planned for step " + std::to_string(x.step)});
+  planned_.pop_front();
+  begin_next();
+}
+
+void policy_switcher::begin_next() {
+  if (current_ || waiting_.empty()) return;
+  current_ = std::move(waiting_.front());
+  waiting_.pop_front();
+  ++epoch_;
+  all_paused_ = false;
+  switched_ = lost_;
+  for (worker& w : workers_) {
+    w.paused.reset();
+    if (w.device && !w.gone) send(self_, w.device, pause_worker{epoch_});
+  }
+  switch_if_all_paused();
+}
+
+void policy_switcher::on_joined(rank joined, const caf::actor& device) {
+  worker& w = workers_[joined.value];
+  w.device = device;
+  if (current_ && !all_paused_ && !w.gone) send(self_, device, pause_worker{epoch_});
+}
+
+void policy_switcher::on_gone(rank gone, std::uint64_t produced) {
+  worker& w = workers_[gone.value];
+  w.gone = true;
+  w.produced = std::max(w.produced, produced);
+  switch_if_all_paused();
+}
+
+void policy_switcher::on_paused(const worker_paused& x) {
+  if (!current_ || x.epoch != epoch_) return;
+  worker& w = workers_[x.worker.value];
+  w.paused = w.produced = x.step;
+  switch_if_all_paused();
+}
+
+void policy_switcher::switch_if_all_paused() {
+  if (!current_ || all_paused_) return;
+  if (!std::ranges::all_of(workers_, [](const worker& w) { return w.gone || w.paused; })) return;
+  all_paused_ = true;
+  switch_policy order{epoch_, current_->policy, {}, {}};
+  for (const worker& w : workers_) {
+    order.steps.push_back(w.paused.value_or(0));
+    order.present.push_back(w.gone ? 0 : 1);
+  }
+  send(self_, feeder_, go_on_dealing{keeps_in_step(order.policy)});
+  for (std::size_t i = 0; i < shards_.size(); ++i)
+    if (!lost_[i]) send(self_, shards_[i], order);
+  end_if_all_switched();
+}
+
+void policy_switcher::on_switched(const policy_switched& x) {
+  if (!current_ || x.epoch != epoch_) return;
+  switched_[x.shard] = true;
+  end_if_all_switched();
+}
+
+void policy_switcher::on_shard_lost(std::uint32_t shard) {
+  lost_[shard] = true;
+  if (!current_) return;
+  switched_[shard] = true;
+  end_if_all_switched();
+}
+
+void policy_switcher::end_if_all_switched() {
+  if (!current_ || !all_paused_ || std::ranges::count(switched_, false) > 0) return;
+  std::uint64_t step = 0;
+  for (const worker& w : workers_) step += w.produced;
+  done_.push_back({step, std::exchange(policy_, current_->policy), policy_, current_->why});
+  current_.reset();
+  begin_next();
+}
+
+std::optional<wait_named> policy_switcher::name_wait() const {
+  if (!current_) return std::nullopt;
+  std::string whom;
+  for (std::size_t r = 0; !all_paused_ && r < workers_.size(); ++r)
+    if (!workers_[r].gone && !workers_[r].paused)
+      whom += (whom.empty() ? "worker " : ", ") + std::to_string(r);
+  for (std::size_t s = 0; all_paused_ && s < switched_.size(); ++s)
+    if (!switched_[s]) whom += (whom.empty() ? "shard " : ", ") + std::to_string(s);
+  return wait_named{"the switch from " + policy_ + " to " + current_->policy + " waits for " + whom, 0};
+}
+
+} // namespace mailgrad

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/training_report.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// The coordinator's part in a switch of policy: a fence that every worker and every shard passes, one switch after
+/// the other. messages.hpp draws the protocol.
+///
+/// Guarantees  every gradient computed under a policy is judged by that policy; under the next, all workers start
+///             from the same version of each shard; a worker or shard that dies on the way holds up nobody.
+///
+///     idle --request, step reached--> pausing --all workers paused or gone--> switching --all shards--> idle
+class policy_switcher {
+public:
+  policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule, std::uint32_t workers,
+                  std::vector<caf::actor> shards, caf::actor feeder);
+
+  /// Asks the feeder to say when it holds for a switch that is planned: what it deals after that is trained after it.
+  void begin();
+
+  void request(const request_switch& x);
+  void on_joined(rank worker, const caf::actor& device);
+  /// A worker that is accounted for, whatever became of it; what it produced as far as is known.
+  void on_gone(rank worker, std::uint64_t produced);
+  void on_step(const step_reached& x);
+  void on_paused(const worker_paused& x);
+  void on_switched(const policy_switched& x);
+  void on_shard_lost(std::uint32_t shard);
+
+  /// Begins no further switch.
+  void stop() { waiting_.clear(), planned_.clear(), stopped_ = true; }
+
+  /// Those that are done.
+  const std::vector<policy_switch>& done() const noexcept { return done_; }
+  /// Whom a switch waits for, in words; nothing if there is none.
+  std::optional<wait_named> name_wait() const;
+
+private:
+  struct worker {
+    caf::actor device;
+    bool gone = false;
+    std::optional<std::uint64_t> paused; ///< its step, in the switch at hand
+    std::uint64_t produced = 0;          ///< as far as is known
+  };
+
+  void begin_next();
+  void switch_if_all_paused();
+  void end_if_all_switched();
+
+  caf::event_based_actor* self_;
+  std::deque<scheduled_policy> planned_; ///< by step, still to come
+  std::deque<request_switch> waiting_;   ///< asked for, while another switch was under way
+  std::string policy_;                   ///< now
+  std::vector<worker> workers_;          ///< by rank
+  std::vector<caf::actor> shards_;
+  caf::actor feeder_;
+
+  std::optional<request_switch> current_;
+  std::uint64_t epoch_ = 0;
+  bool all_paused_ = false;
+  std::vector<bool> switched_; ///< by shard
+  std::vector<bool> lost_;     ///< by shard
+  std::vector<policy_switch> done_;
+  bool stopped_ = false;
+};
+
+} // namespace mailgrad

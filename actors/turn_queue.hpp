@@ -1,0 +1,46 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+/// Puts what happens to a shard into an order that another gave: a gradient that came early waits for its turn, a
+/// turn whose gradient is not there yet holds up those behind it.
+///
+/// A worker has one gradient under way at most. Threads one caller at a time.
+class turn_queue {
+public:
+  explicit turn_queue(std::uint32_t workers) : joined_(workers), gone_(workers), arrived_(workers) {}
+
+  /// What comes next in the order.
+  void expect(const shard_turn& turn) { turns_.push_back(turn); }
+  void join(rank worker) { joined_[worker.value] = true; }
+  void arrive(const push_gradient& x) { arrived_[x.worker.value] = x; }
+  /// Nothing more arrives from this worker: a turn of its that has no gradient is not waited for.
+  void gone(rank worker) { gone_[worker.value] = true; }
+
+  /// A turn and its gradient; none for other turns, and for a gradient that is lost.
+  struct ready {
+    shard_turn turn;
+    std::optional<push_gradient> gradient;
+  };
+  /// Takes the next turn off the queue, if all it needs is there and it does not end a policy.
+  std::optional<ready> next();
+
+  bool switch_is_next() const { return !turns_.empty() && turns_.front().what == shard_turn::kind::switched; }
+  void take_switch() { turns_.pop_front(); }
+
+private:
+  bool is_ready(const shard_turn& turn) const;
+
+  std::deque<shard_turn> turns_;
+  std::vector<bool> joined_;                          ///< by rank
+  std::vector<bool> gone_;                            ///< by rank
+  std::vector<std::optional<push_gradient>> arrived_; ///< by rank
+};
+
+} // namespace mailgrad

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mailgrad {
+
+/// Who takes part, and whose gradient lies in the pending batch, one of each at most. The gradient of a worker
+/// that leaves stays in its batch; the worker is only no longer waited for.
+class attendance {
+public:
+  void join(rank worker) {
+    if (entries_.size() <= worker.value) entries_.resize(worker.value + 1);
+    entries_[worker.value].present = true;
+  }
+  void leave(rank worker) { entries_[worker.value].present = false; }
+  void arrive(rank worker) { entries_[worker.value].arrived = true; }
+  void batch_applied() {
+    for (entry& e : entries_) e.arrived = false;
+  }
+
+  /// Its gradient can come: it takes part, and none of it lies in the batch.
+  bool awaited(rank worker) const {
+    return entries_[worker.value].present && !entries_[worker.value].arrived;
+  }
+
+  std::size_t arrived() const {
+    return count([](const entry& e) { return e.arrived; });
+  }
+  /// Workers that a batch of this round could be made of: those who are here, and those who left a gradient.
+  std::size_t expected() const {
+    return count([](const entry& e) { return e.arrived || e.present; });
+  }
+
+private:
+  struct entry {
+    bool present = false;
+    bool arrived = false;
+  };
+  template <class Predicate>
+  std::size_t count(Predicate p) const {
+    return static_cast<std::size_t>(std::ranges::count_if(entries_, p));
+  }
+
+  std::vector<entry> entries_; ///< by rank
+};
+
+} // namespace mailgrad

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+/// How many steps each worker has finished: the vector clock of a stale-synchronous run.
+class worker_clocks {
+public:
+  /// Begins where the slowest of those who are here stands, so that nobody waits for what it missed.
+  void join(rank worker) {
+    const std::uint64_t begin = slowest().value_or(0);
+    if (clocks_.size() <= worker.value) clocks_.resize(worker.value + 1);
+    clocks_[worker.value] = begin;
+  }
+  void leave(rank worker) { clocks_[worker.value].reset(); }
+  void tick(rank worker) { ++*clocks_[worker.value]; }
+
+  bool present(rank worker) const { return clocks_[worker.value].has_value(); }
+  std::uint64_t of(rank worker) const { return *clocks_[worker.value]; }
+
+  /// Of those who are here.
+  std::optional<std::uint64_t> slowest() const {
+    std::optional<std::uint64_t> least;
+    for (const auto& clock : clocks_)
+      if (clock && (!least || *clock < *least)) least = clock;
+    return least;
+  }
+  /// Steps that a worker is ahead of the slowest.
+  std::uint64_t lead(rank worker) const { return of(worker) - *slowest(); }
+
+  std::size_t size() const noexcept { return clocks_.size(); }
+
+private:
+  std::vector<std::optional<std::uint64_t>> clocks_; ///< by rank; nothing of those who are not here
+};
+
+} // namespace mailgrad

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <cstddef>
+#include <set>
+
+namespace mailgrad {
+
+/// What the policies share that make one update from so many gradients, whoever sent them, and hold nobody: a worker
+/// goes on at once with the weights there are. A batch that nobody is left to fill is applied as it is.
+class counted_batch_policy : public policy {
+public:
+  explicit counted_batch_policy(std::size_t size) : size_(size) {}
+
+  bool shards_agree() const noexcept override { return true; }
+  void join(rank worker) override { present_.insert(worker); }
+  void leave(rank worker) override { present_.erase(worker); }
+  bool batch_complete() const override { return count_ >= size_ || (count_ > 0 && present_.empty()); }
+  void batch_applied() override { count_ = 0; }
+  bool may_start(rank worker) const override { return present_.contains(worker); }
+
+protected:
+  decision take() {
+    ++count_;
+    return {verdict::merge};
+  }
+
+private:
+  std::size_t size_;
+  std::size_t count_ = 0; ///< gradients in the pending batch
+  std::set<rank> present_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <mailgrad/optim/policies/clocks.hpp>
+
+namespace mailgrad {
+
+/// Stale-synchronous with a bound that moves between lo and hi: a worker that is lo steps ahead of the slowest gets as
+/// many steps more, up to hi, as let it stop just when the slowest is about to catch up, so that it waits least.
+///
+/// Both are foretold from the last interval between two gradients of each.
+/// Source  Zhao, An, Liu & Chen, "Dynamic Stale Synchronous Parallel Distributed Training for Deep Learning",
+///         ICDCS 2019, arXiv:1908.11848, Algorithms 1 and 2.
+class dssp_policy final : public policy {
+public:
+  static constexpr std::string_view policy_name = "dssp";
+
+  dssp_policy(std::uint64_t lo, std::uint64_t hi) : lo_(lo), hi_(hi) {}
+
+  std::string_view name() const noexcept override { return policy_name; }
+  void join(rank worker) override;
+  void leave(rank worker) override { clocks_.leave(worker); }
+  decision judge(const gradient_stamp& g) override;
+  bool batch_complete() const override { return false; }
+  void batch_applied() override {}
+  bool may_start(rank worker) const override;
+
+private:
+  /// When a worker's gradients came, in nanoseconds.
+  struct rhythm {
+    std::int64_t last = 0;
+    std::int64_t interval = 0; ///< between the last two; 0: not known yet
+    std::uint64_t allowed = 0; ///< the clock up to which it may start steps beyond lo
+  };
+
+  std::uint64_t extra_steps(rank worker) const;
+  rank slowest() const;
+
+  std::uint64_t lo_;
+  std::uint64_t hi_;
+  worker_clocks clocks_;
+  std::vector<rhythm> rhythms_; ///< by rank
+};
+
+} // namespace mailgrad

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <mailgrad/optim/policies/attendance.hpp>
+
+namespace mailgrad {
+
+/// One update from the mean of the first K gradients of K different workers, however stale; those K wait for it,
+/// the others compute on. With K = 1 it is async, with K = N sync.
+///
+/// Where fewer than K workers are left, all of them make an update. Mean staleness of N busy workers (N - K) / K.
+/// Source  Dutta, Joshi, Ghosh, Dube & Nagpurkar, "Slow and Stale Gradients Can Win the Race", AISTATS 2018,
+///         arXiv:1803.01113 (K-async SGD).
+class k_async_policy final : public policy {
+public:
+  static constexpr std::string_view policy_name = "k-async";
+
+  explicit k_async_policy(std::size_t k) : k_(k) {}
+
+  std::string_view name() const noexcept override { return policy_name; }
+  bool shards_agree() const noexcept override { return true; }
+  void join(rank worker) override { workers_.join(worker); }
+  void leave(rank worker) override { workers_.leave(worker); }
+  decision judge(const gradient_stamp& g) override {
+    if (!workers_.awaited(g.worker)) return {verdict::discard, "not awaited"};
+    workers_.arrive(g.worker);
+    return {verdict::merge};
+  }
+  bool batch_complete() const override {
+    return workers_.arrived() > 0 && workers_.arrived() >= std::min(k_, workers_.expected());
+  }
+  void batch_applied() override { workers_.batch_applied(); }
+  bool may_start(rank worker) const override { return workers_.awaited(worker); }
+
+private:
+  std::size_t k_;
+  attendance workers_;
+};
+
+} // namespace mailgrad

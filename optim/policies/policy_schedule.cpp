@@ -1,0 +1,84 @@
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+[[noreturn]] void fail(std::string_view text, const std::string& why) {
+  throw std::invalid_argument("policy '" + std::string(text) + "': " + why);
+}
+
+/// Whether a comma at `at` parts two policies, and not two numbers of one.
+bool parts_policies(std::string_view text, std::size_t at) {
+  const std::string_view rest = trimmed(text.substr(at + 1));
+  return rest.empty() || rest.front() < '0' || rest.front() > '9';
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != ',' || !parts_policies(text, at)) continue;
+    parts.push_back(trimmed(text.substr(begin, at - begin)));
+    begin = at + 1;
+  }
+  parts.push_back(trimmed(text.substr(begin)));
+  return parts;
+}
+
+std::uint64_t read_step(std::string_view part, std::string_view word) {
+  std::uint64_t step = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), step);
+  if (error != std::errc{} || end != word.data() + word.size() || step == 0)
+    fail(part, "the step behind '@' must be a whole number from 1 on, such as sync@1000");
+  return step;
+}
+
+scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) {
+  const std::size_t at = part.find('@');
+  std::string name(part.substr(0, at));
+  std::erase(name, ' ');
+  require_policy(name, workers);
+  if (first && at != part.npos)
+    fail(part, "the first policy begins with the run and takes no step: '" + name + "'");
+  if (!first && at == part.npos) fail(part, "say at which step it begins, such as " + name + "@1000");
+  return {first ? 0 : read_step(part, trimmed(part.substr(at + 1))), name};
+}
+
+} // namespace
+
+std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers) {
+  std::vector<scheduled_policy> schedule;
+  for (const std::string_view part : split(text)) {
+    schedule.push_back(read(part, schedule.empty(), workers));
+    if (schedule.size() > 1 && schedule.back().from_step <= schedule[schedule.size() - 2].from_step)
+      fail(part, "the policy before it begins at step " +
+                     std::to_string(schedule[schedule.size() - 2].from_step) + "; give a later one");
+  }
+  const bool wild = std::ranges::find(schedule, std::string(hogwild_policy::policy_name),
+                                      &scheduled_policy::policy) != schedule.end();
+  if (wild && schedule.size() > 1)
+    fail(text, "hogwild has no shards to switch; run it alone, or take async beside the others");
+  return schedule;
+}
+
+std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule) {
+  std::deque<std::uint64_t> steps;
+  for (std::size_t i = 1; i < schedule.size(); ++i) steps.push_back(schedule[i].from_step);
+  return steps;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// A policy and the step it begins at, counted over all workers.
+struct scheduled_policy {
+  std::uint64_t from_step = 0;
+  std::string policy; ///< as make_policy() reads it
+
+  friend bool operator==(const scheduled_policy&, const scheduled_policy&) = default;
+};
+
+/// "async, sync@1000, ssp:3@2000": the first policy begins with the run, each other at its step.
+///
+/// Errors  std::invalid_argument in one line: a policy that make_policy() refuses; a step that is missing, no whole
+///         number or not after the one before; hogwild beside another, since it has no shards to switch.
+std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers);
+
+/// Where the policies but the first begin.
+std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule);
+
+} // namespace mailgrad

@@ -1,0 +1,60 @@
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(PolicySchedule, OfOnePolicyBeginsWithTheRun) {
+  EXPECT_THAT(parse_policy_schedule("async", 2), ElementsAre(scheduled_policy{0, "async"}));
+  EXPECT_THAT(parse_policy_schedule("hogwild", 2), ElementsAre(scheduled_policy{0, "hogwild"}));
+}
+
+TEST(PolicySchedule, TellsTheCommaOfAListFromThatOfTwoNumbers) {
+  EXPECT_THAT(parse_policy_schedule("dssp:1, 4", 2).size(), 1U);
+  EXPECT_THAT(parse_policy_schedule("async, sync@1000,dssp:1,4@2000 , ssp:3 @ 3000", 2),
+              ElementsAre(scheduled_policy{0, "async"}, scheduled_policy{1000, "sync"},
+                          scheduled_policy{2000, "dssp:1,4"}, scheduled_policy{3000, "ssp:3"}));
+}
+
+std::string refusal(const char* text) {
+  try {
+    parse_policy_schedule(text, 4);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "taken";
+}
+
+TEST(PolicySchedule, RefusesASwitchThatDoesNotLieAfterTheOneBefore) {
+  EXPECT_THAT(refusal("async, sync@1000, ssp:3@500"), HasSubstr("begins at step 1000; give a later one"));
+  EXPECT_THAT(refusal("async, sync@1000, ssp:3@1000"), HasSubstr("begins at step 1000; give a later one"));
+}
+
+TEST(PolicySchedule, RefusesAMissingOrSenselessStep) {
+  EXPECT_THAT(refusal("async, sync"), HasSubstr("sync@1000"));
+  EXPECT_THAT(refusal("async@5"), HasSubstr("takes no step"));
+  for (const char* text :
+       {"async, sync@", "async, sync@x", "async, sync@0", "async, sync@-5", "async, sync@1.5"})
+    EXPECT_THAT(refusal(text), HasSubstr("whole number from 1 on")) << text;
+}
+
+TEST(PolicySchedule, RefusesWhatIsNoPolicy) {
+  EXPECT_THAT(refusal("async, snyc@10"), HasSubstr("did you mean 'sync'"));
+  EXPECT_THAT(refusal("async,, sync@10"), HasSubstr("is unknown"));
+  EXPECT_THAT(refusal("async, backup:4@10"), HasSubstr("with 4 workers"));
+}
+
+TEST(PolicySchedule, RefusesHogwildBesideOthers) {
+  EXPECT_THAT(refusal("hogwild, sync@10"), HasSubstr("no shards to switch"));
+  EXPECT_THAT(refusal("sync, hogwild@10"), HasSubstr("no shards to switch"));
+}
+
+} // namespace
+} // namespace mailgrad
