@@ -22,7 +22,7 @@ std::string last_finite(const worker_report& r) {
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
     : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers),
-      switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder) {
+      switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time) {
   outcome_.workers.resize(options_.workers);
   outcome_.lost.resize(options_.workers);
   outcome_.shards.resize(options_.shards.size());

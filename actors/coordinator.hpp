@@ -30,8 +30,9 @@ struct coordinator_options {
   std::vector<caf::actor> shards;
   caf::actor feeder;
   std::vector<scheduled_policy> policies{{0, "async"}}; ///< the first, and those to switch to
-  std::function<void(run_outcome)> on_end;              ///< called once, by the coordinator; must not block
-  std::function<void(const wait_named&)> on_wait;       ///< called for each wait somebody asked to name
+  std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
+  std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
+  std::function<void(const wait_named&)> on_wait; ///< called for each wait somebody asked to name
 };
 
 /// Brings a run to its end: whatever becomes of the workers, every one is accounted for, then the shards are

@@ -56,7 +56,7 @@ caf::behavior device_actor::training() {
 }
 
 void device_actor::on_weights(const shard_weights& x) {
-  if (x.epoch != epoch_) return; // of the policy before
+  if (x.epoch != epoch_) return; // of the policy before; the wait for it is the fence's
   held_[x.shard] = {x.version, x.values};
   options_.model->use_weights(x.shard, x.values->as<float>().data());
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
@@ -69,10 +69,11 @@ void device_actor::on_weights(const shard_weights& x) {
 void device_actor::pause_if_asked() {
   if (!next_epoch_ || computing_ || finished_) return;
   epoch_ = *std::exchange(next_epoch_, std::nullopt);
+  const bool was_waiting = missing_ > 0;
   missing_ = options_.shards.size();
   for (held_weights& held : held_) held.values.reset();
   end_starvation();
-  waiting_since_ = options_.time->now();
+  at_fence_since_ = waiting_since_ = was_waiting ? waiting_since_ : options_.time->now();
   send(self_, options_.coordinator, worker_paused{options_.worker, epoch_, step_});
 }
 
@@ -95,6 +96,8 @@ void device_actor::end_starvation() {
 
 void device_actor::start_step() {
   end_starvation();
+  if (at_fence_since_) report_.barrier_wait += (options_.time->now() - *at_fence_since_).count();
+  at_fence_since_.reset();
   report_.barrier_wait += std::exchange(barrier_wait_of_step_, instant{0}).count();
   report_.bound_wait += std::exchange(bound_wait_of_step_, instant{0}).count();
 
@@ -110,9 +113,7 @@ void device_actor::start_step() {
     }
     options_.model->run(options_.where, std::move(inputs), *computing_, [this] { finish_step(); });
   } catch (const std::exception& e) {
-    finished_ = true;
-    send(self_, options_.coordinator, worker_failed{report_, e.what()});
-    finish();
+    end_with(worker_failed{report_, e.what()});
   }
 }
 
@@ -123,9 +124,7 @@ void device_actor::finish_step() {
   const float loss = options_.model->loss();
   if (!std::isfinite(loss)) {
     ++report_.not_finite;
-    finished_ = true;
-    send(self_, options_.coordinator, loss_diverged{report_, step_});
-    return finish();
+    return end_with(loss_diverged{report_, step_});
   }
   report_.loss_bits = std::bit_cast<std::uint32_t>(loss);
   ++unreported_.steps;
@@ -175,12 +174,18 @@ void device_actor::write(float scale) {
   start_step_if_ready();
 }
 
-/// Nobody need wait for this worker any longer; what it knows goes to the coordinator.
 void device_actor::finish() {
+  if (!finished_) end_with(worker_finished{report_});
+}
+
+/// Nobody need wait for this worker any longer, and the shards know it before the coordinator does: whatever that tells
+/// them next comes after.
+template <class Notice>
+void device_actor::end_with(Notice notice) {
+  finished_ = true;
   for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{options_.worker});
   send(self_, options_.feeder, worker_left{options_.worker});
-  if (!finished_) send(self_, options_.coordinator, worker_finished{report_});
-  finished_ = true;
+  send(self_, options_.coordinator, std::move(notice));
   self_->quit();
 }
 

@@ -65,6 +65,8 @@ private:
   void push(float scale);
   void write(float scale);
   void finish();
+  template <class Notice>
+  void end_with(Notice notice);
   float clip() const;
   void notify_progress();
   void name_waits_to(const caf::actor& asker) const;
@@ -84,6 +86,7 @@ private:
   std::size_t batch_size_ = 0;
   std::optional<instant> starved_since_; ///< weights are there, a batch is not
   instant waiting_since_{0};
+  std::optional<instant> at_fence_since_; ///< a switch of policy keeps it from its next step
   instant barrier_wait_of_step_{0};
   instant bound_wait_of_step_{0};
   worker_report report_;

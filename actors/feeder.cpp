@@ -73,6 +73,7 @@ void feeder::hold_if_reached() {
 
 void feeder::go_on(const go_on_dealing& x) {
   dealer_.deal_by(x.by_rank ? deal_mode::by_rank : deal_mode::on_demand);
+  if (!holding_ || *holding_ != x.held_at) return;
   holding_.reset();
   hold_if_reached();
   for (const auto& [worker, device] : std::exchange(hungry_, {})) on_next(worker, device);

@@ -25,7 +25,7 @@ struct feeder_options {
 /// Guarantees  every sample is dealt once an epoch, over all workers; the order depends on the seed alone.
 /// Never       reuses the memory of a batch that somebody holds.
 ///
-///     dealing --all dealt, or stop_dealing--> exhausted
+///     dealing --stop_dealing--> exhausted
 ///        ^  \--the step to hold at--> holding --go_on_dealing--+
 ///        +-----------------------------------------------------+
 class feeder {

@@ -120,6 +120,8 @@ struct step_reached {
 /// Coordinator to feeder: from now on batches go to whoever asks, or to each rank its own. No answer.
 struct go_on_dealing {
   bool by_rank = false;
+  std::uint64_t held_at =
+      0; ///< the step that the feeder holds at and is now past; 0: it goes on holding, if it does
 };
 
 // -- device actor <-> feeder -------------------------------------------------------------------------------
@@ -294,7 +296,7 @@ auto inspect(Inspector& f, step_reached& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, go_on_dealing& x) {
-  return fields(f, x, field("by_rank", x.by_rank));
+  return fields(f, x, field("by_rank", x.by_rank), field("held_at", x.held_at));
 }
 template <class Inspector>
 auto inspect(Inspector& f, next_batch& x) {

@@ -62,6 +62,7 @@ void parameter_actor::on_push(const push_gradient& x) {
   worker.account.last_step = x.step;
   worker.arrived = options_.time->now();
   worker.waiting_step = x.step;
+  if (x.epoch != epoch_) return drop_stray(x);
   if (follows()) {
     turns_.arrive(x);
     take_turns();
@@ -78,12 +79,21 @@ void parameter_actor::on_leave(const worker_left& x) {
   participants_[x.worker.value].waits_since.reset();
   participants_[x.worker.value].device = nullptr;
   participants_[x.worker.value].left = true;
-  turns_.gone(x.worker);
+  turns_.forget(x.worker);
   if (follows())
     take_turns();
   else
     let_go(x.worker);
   switch_if_all_taken();
+}
+
+/// The fence lets none through; should one come, it is not judged by a policy that it was not computed under.
+void parameter_actor::drop_stray(const push_gradient& x) {
+  participant& worker = participants_[x.worker.value];
+  ++worker.account.ledger.produced;
+  ++worker.account.ledger.discarded["other epoch"];
+  worker.waits_since = worker.arrived;
+  release();
 }
 
 void parameter_actor::tell_followers(const shard_turn& turn) {
@@ -108,7 +118,7 @@ void parameter_actor::take_turns() {
 
 decision parameter_actor::judge(rank worker, std::uint64_t step, std::uint64_t version_read) {
   return policy_->judge(
-      {worker, step, version_read, options_.weights->version(), options_.time->now().count()});
+      {worker, step, version_read, options_.weights->version(), participants_[worker.value].arrived.count()});
 }
 
 void parameter_actor::take(const push_gradient& x) {
@@ -152,6 +162,7 @@ void parameter_actor::let_go(rank worker) {
 void parameter_actor::on_switch(const switch_policy& x) {
   next_policy_ = x;
   coordinator_ = sender_of(self_);
+  switch_asked_ = options_.time->now();
   switch_if_all_taken();
 }
 
@@ -182,8 +193,12 @@ void parameter_actor::begin(const switch_policy& x) {
   for (std::uint32_t r = 0; r < participants_.size(); ++r) {
     participant& worker = participants_[r];
     worker.in_policy = x.present[r] != 0;
-    if (worker.in_policy) policy_->join({r});
-    if (worker.device && !worker.waits_since) worker.waits_since = options_.time->now();
+    worker.merged = false;
+    worker.waits_since.reset();
+    if (!worker.in_policy) continue;
+    policy_->join({r});
+    if (worker.device)
+      worker.waits_since = options_.time->now(); // the wait until here is counted at the device
   }
   for (std::uint32_t r = 0; r < participants_.size() && !follows(); ++r)
     if (participants_[r].left) let_go({r}); // before those who keep the list had heard of it
@@ -192,9 +207,9 @@ void parameter_actor::begin(const switch_policy& x) {
 }
 
 void parameter_actor::apply(const push_gradient& x) {
-  observe(x);
+  const double rate = observe(x);
   contributions_.assign(1, {x.values, std::bit_cast<float>(x.scale_bits)});
-  options_.weights->update(host_stream{}, contributions_);
+  options_.weights->update(host_stream{}, contributions_, rate);
   contributions_.clear();
   ++participants_[x.worker.value].account.ledger.applied;
 }
@@ -216,8 +231,8 @@ void parameter_actor::apply_batch() {
   const float share = 1.0F / static_cast<float>(std::max<std::size_t>(1, pending_.size()));
   contributions_.clear();
   for (const push_gradient& x : pending_) {
-    observe(x);
-    contributions_.push_back({x.values, share * std::bit_cast<float>(x.scale_bits)});
+    const auto factor = static_cast<float>(observe(x));
+    contributions_.push_back({x.values, share * factor * std::bit_cast<float>(x.scale_bits)});
     ++participants_[x.worker.value].account.ledger.merged;
   }
   options_.weights->update(host_stream{}, contributions_);
@@ -227,13 +242,15 @@ void parameter_actor::apply_batch() {
 }
 
 /// The gap is taken where it counts: just before the version that this gradient helps to make.
-void parameter_actor::observe(const push_gradient& x) {
+double parameter_actor::observe(const push_gradient& x) {
   const std::uint64_t gap = options_.weights->version() - x.version_read;
   participants_[x.worker.value].account.gaps.count(gap);
   gaps_.count(gap);
-  if (gaps_.total() < observations_per_notice) return;
-  send(self_, options_.tracker, staleness_observed{gaps_});
-  gaps_.clear();
+  if (gaps_.total() >= observations_per_notice) {
+    send(self_, options_.tracker, staleness_observed{gaps_});
+    gaps_.clear();
+  }
+  return options_.cure ? options_.cure->factor(gap) : 1;
 }
 
 /// Whoever is let go with its own gradient has not waited.
@@ -241,8 +258,9 @@ void parameter_actor::release(std::optional<rank> just_taken) {
   for (std::uint32_t r = 0; r < participants_.size(); ++r) {
     participant& worker = participants_[r];
     if (!worker.waits_since || !policy_->may_start({r})) continue;
-    const bool at_barrier = worker.merged && barrier_opened_ > *worker.waits_since;
-    const bool at_bound = !worker.merged && worker.waiting_step > 0 && just_taken != rank{r};
+    const bool by_others = just_taken != rank{r};
+    const bool at_barrier = by_others && worker.merged && barrier_opened_ > *worker.waits_since;
+    const bool at_bound = by_others && !worker.merged && worker.waiting_step > 0;
     const instant waited = at_barrier ? barrier_opened_ - *worker.waits_since : instant{0};
     const instant held = at_bound ? options_.time->now() - *worker.waits_since : instant{0};
     worker.waits_since.reset();
@@ -255,10 +273,17 @@ void parameter_actor::release(std::optional<rank> just_taken) {
 
 void parameter_actor::name_waits_to(const caf::actor& asker) const {
   const std::string me = "shard " + std::to_string(options_.weights->index());
-  if (next_policy_)
+  if (next_policy_) {
+    std::string whom;
+    for (std::size_t r = 0; r < participants_.size(); ++r)
+      if (next_policy_->present[r] && !participants_[r].left &&
+          participants_[r].account.last_step < next_policy_->steps[r])
+        whom += (whom.empty() ? "worker " : ", ") + std::to_string(r);
     send(self_, asker,
-         wait_named{me + " switches to " + next_policy_->policy + " once it has all gradients so far",
-                    options_.time->now().count()});
+         wait_named{me + " switches to " + next_policy_->policy + " when it has the last gradient of " +
+                        (whom.empty() ? "shard 0's order" : whom),
+                    switch_asked_.count()});
+  }
   std::string awaited;
   for (std::uint32_t r = 0; r < participants_.size(); ++r)
     if (participants_[r].device && !participants_[r].waits_since)

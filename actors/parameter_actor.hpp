@@ -3,6 +3,7 @@
 #include <mailgrad/actors/messages.hpp>
 #include <mailgrad/actors/shard.hpp>
 #include <mailgrad/actors/turn_queue.hpp>
+#include <mailgrad/optim/cures/step_scale.hpp>
 
 #include <memory>
 #include <optional>
@@ -15,19 +16,21 @@ namespace mailgrad {
 struct parameter_actor_options {
   std::shared_ptr<shard> weights; ///< nobody else holds it once the actor lives
   std::string policy;
-  std::uint32_t workers =
-      1; ///< ranks 0 to workers - 1 take part; a barrier waits for all of them from the start
+  /// Ranks 0 to workers - 1 take part; a barrier waits for all of them from the start.
+  std::uint32_t workers = 1;
   caf::actor tracker;
   std::shared_ptr<const time_source> time;
-  std::vector<caf::actor>
-      followers{}; ///< of the first shard: all others, which judge in its order if they must
+  /// Of the first shard: all others, which judge in its order if they must.
+  std::vector<caf::actor> followers{};
+  std::shared_ptr<const step_scale> cure{}; ///< of staleness; none: every gradient counts fully
 };
 
 /// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
 /// sends every worker the next weights as soon as the policy lets it start.
 ///
 /// Guarantees  each gradient of a worker is taken at most once and in the order of its steps; a worker that
-///             leaves is waited for no longer; every push is answered, if only when a barrier opens.
+///             leaves is waited for no longer; every push is answered, if only when a barrier opens, a bound
+///             lets go, its turn comes, or a switch lets all start anew.
 /// Never       reads a clock or a random source of its own, blocks, or writes to weights that somebody holds.
 ///
 ///     serving --push_gradient--> judged --apply----------> updated --weights--> the worker, if it may start
@@ -71,6 +74,7 @@ private:
   void take(const push_gradient& x);
   void take_lost(const shard_turn& turn);
   void let_go(rank worker);
+  void drop_stray(const push_gradient& x);
   decision judge(rank worker, std::uint64_t step, std::uint64_t version_read);
   bool all_taken(const switch_policy& x) const;
   void switch_if_all_taken();
@@ -80,7 +84,8 @@ private:
   void merge(const push_gradient& x);
   void apply_batch_if_complete();
   void apply_batch();
-  void observe(const push_gradient& x);
+  /// What a gradient counts with for its staleness, which is noted.
+  double observe(const push_gradient& x);
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
   shard_report report() const;
@@ -96,6 +101,7 @@ private:
   std::uint64_t epoch_ = 0;
   std::optional<switch_policy> next_policy_; ///< begins when all of the old is taken
   caf::actor coordinator_;                   ///< who asked for it
+  instant switch_asked_{0};
   turn_queue turns_;
 };
 

@@ -8,9 +8,11 @@
 namespace mailgrad {
 
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
-                                 std::uint32_t workers, std::vector<caf::actor> shards, caf::actor feeder)
+                                 std::uint32_t workers, std::vector<caf::actor> shards, caf::actor feeder,
+                                 std::shared_ptr<const time_source> time)
     : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy),
-      workers_(workers), shards_(std::move(shards)), feeder_(std::move(feeder)), lost_(shards_.size()) {}
+      workers_(workers), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
+      lost_(shards_.size()) {}
 
 void policy_switcher::begin() {
   if (!planned_.empty()) send(self_, feeder_, watch_holds{});
@@ -18,13 +20,19 @@ void policy_switcher::begin() {
 
 void policy_switcher::request(const request_switch& x) {
   if (stopped_) return;
-  waiting_.push_back(x);
+  waiting_.push_back({x, 0});
   begin_next();
+}
+
+void policy_switcher::stop() {
+  waiting_.clear();
+  planned_.clear();
+  stopped_ = true;
 }
 
 void policy_switcher::on_step(const step_reached& x) {
   if (planned_.empty() || planned_.front().from_step != x.step) return;
-  waiting_.push_back({planned_.front().policy, "planned for step " + std::to_string(x.step)});
+  waiting_.push_back({{planned_.front().policy, "planned for step " + std::to_string(x.step)}, x.step});
   planned_.pop_front();
   begin_next();
 }
@@ -35,6 +43,7 @@ void policy_switcher::begin_next() {
   waiting_.pop_front();
   ++epoch_;
   all_paused_ = false;
+  begun_ = time_->now();
   switched_ = lost_;
   for (worker& w : workers_) {
     w.paused.reset();
@@ -67,12 +76,12 @@ void policy_switcher::switch_if_all_paused() {
   if (!current_ || all_paused_) return;
   if (!std::ranges::all_of(workers_, [](const worker& w) { return w.gone || w.paused; })) return;
   all_paused_ = true;
-  switch_policy order{epoch_, current_->policy, {}, {}};
+  switch_policy order{epoch_, current_->what.policy, {}, {}};
   for (const worker& w : workers_) {
     order.steps.push_back(w.paused.value_or(0));
     order.present.push_back(w.gone ? 0 : 1);
   }
-  send(self_, feeder_, go_on_dealing{keeps_in_step(order.policy)});
+  send(self_, feeder_, go_on_dealing{keeps_in_step(order.policy), current_->held_at});
   for (std::size_t i = 0; i < shards_.size(); ++i)
     if (!lost_[i]) send(self_, shards_[i], order);
   end_if_all_switched();
@@ -95,7 +104,9 @@ void policy_switcher::end_if_all_switched() {
   if (!current_ || !all_paused_ || std::ranges::count(switched_, false) > 0) return;
   std::uint64_t step = 0;
   for (const worker& w : workers_) step += w.produced;
-  done_.push_back({step, std::exchange(policy_, current_->policy), policy_, current_->why});
+  const bool for_nobody = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
+  if (!for_nobody)
+    done_.push_back({step, std::exchange(policy_, current_->what.policy), policy_, current_->what.why});
   current_.reset();
   begin_next();
 }
@@ -108,7 +119,8 @@ std::optional<wait_named> policy_switcher::name_wait() const {
       whom += (whom.empty() ? "worker " : ", ") + std::to_string(r);
   for (std::size_t s = 0; all_paused_ && s < switched_.size(); ++s)
     if (!switched_[s]) whom += (whom.empty() ? "shard " : ", ") + std::to_string(s);
-  return wait_named{"the switch from " + policy_ + " to " + current_->policy + " waits for " + whom, 0};
+  return wait_named{"the switch from " + policy_ + " to " + current_->what.policy + " waits for " + whom,
+                    begun_.count()};
 }
 
 } // namespace mailgrad

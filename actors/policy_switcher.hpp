@@ -21,7 +21,7 @@ namespace mailgrad {
 class policy_switcher {
 public:
   policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule, std::uint32_t workers,
-                  std::vector<caf::actor> shards, caf::actor feeder);
+                  std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time);
 
   /// Asks the feeder to say when it holds for a switch that is planned: what it deals after that is trained after it.
   void begin();
@@ -36,7 +36,7 @@ public:
   void on_shard_lost(std::uint32_t shard);
 
   /// Begins no further switch.
-  void stop() { waiting_.clear(), planned_.clear(), stopped_ = true; }
+  void stop();
 
   /// Those that are done.
   const std::vector<policy_switch>& done() const noexcept { return done_; }
@@ -51,19 +51,26 @@ private:
     std::uint64_t produced = 0;          ///< as far as is known
   };
 
+  struct asked_switch {
+    request_switch what;
+    std::uint64_t held_at = 0; ///< the step that the feeder holds at for it; 0: it does not
+  };
+
   void begin_next();
   void switch_if_all_paused();
   void end_if_all_switched();
 
   caf::event_based_actor* self_;
   std::deque<scheduled_policy> planned_; ///< by step, still to come
-  std::deque<request_switch> waiting_;   ///< asked for, while another switch was under way
+  std::deque<asked_switch> waiting_;     ///< asked for, while another switch was under way
   std::string policy_;                   ///< now
   std::vector<worker> workers_;          ///< by rank
   std::vector<caf::actor> shards_;
   caf::actor feeder_;
+  std::shared_ptr<const time_source> time_;
 
-  std::optional<request_switch> current_;
+  std::optional<asked_switch> current_;
+  instant begun_{0};
   std::uint64_t epoch_ = 0;
   bool all_paused_ = false;
   std::vector<bool> switched_; ///< by shard

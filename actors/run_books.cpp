@@ -122,6 +122,13 @@ std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, con
   return joined;
 }
 
+std::optional<double> mean_factor(const step_scale& cure, const staleness_histogram& gaps) {
+  if (gaps.empty()) return std::nullopt;
+  double sum = 0;
+  for (const auto& [gap, count] : gaps.buckets()) sum += cure.factor(gap) * static_cast<double>(count);
+  return sum / static_cast<double>(gaps.total());
+}
+
 std::string in_words(const wait_named& w, instant now) {
   char span[32];
   std::snprintf(span, sizeof span, ", for %.1f s", in_seconds(now - instant{w.since}));

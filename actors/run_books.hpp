@@ -4,6 +4,7 @@
 #include <mailgrad/actors/training_report.hpp>
 
 #include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/cures/step_scale.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -23,6 +24,9 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
 
 /// The weights that the shards reported, float32[size]; nothing if a shard and its part of them are lost.
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout);
+
+/// What a gradient counted with on average; nothing if there was none.
+std::optional<double> mean_factor(const step_scale& cure, const staleness_histogram& gaps);
 
 /// "shard 0 holds worker 1 after step 17, ..., for 2.1 s"
 std::string in_words(const wait_named& w, instant now);

@@ -40,33 +40,33 @@ void shard::find_tables(const parameter_layout& layout) {
   }
 }
 
-void shard::update(const stream& s, std::span<const contribution> gradients) {
+void shard::update(const stream& s, std::span<const contribution> gradients, double rate) {
   const bool in_place = current_.use_count() == held_by_nobody_else;
   const std::shared_ptr<block> target = in_place ? current_ : blocks_.take();
   const std::span<const float> from = current_->as<float>();
   const std::span<float> to = target->as<float>();
-  update_dense(s, gradients, from.first(dense_size_), to.first(dense_size_));
+  update_dense(s, gradients, from.first(dense_size_), to.first(dense_size_), rate);
   if (!tables_.empty() && !in_place)
     std::ranges::copy(from.subspan(dense_size_), to.begin() + static_cast<std::ptrdiff_t>(dense_size_));
   for (const table& t : tables_)
     update_table(s, t, gradients,
-                 to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width));
+                 to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width), rate);
   current_ = target;
   ++version_;
 }
 
 void shard::update_dense(const stream& s, std::span<const contribution> gradients,
-                         std::span<const float> from, std::span<float> to) {
+                         std::span<const float> from, std::span<float> to, double rate) {
   if (dense_size_ == 0) return;
   dense_parts_.clear();
   for (const contribution& c : gradients)
     dense_parts_.push_back({c.values->dense.as<float>().data() + range_.begin, c.scale});
-  optimizer_->update(s, {from, to, dense_parts_, version_ + 1, 0});
+  optimizer_->update(s, {from, to, dense_parts_, version_ + 1, 0, rate});
 }
 
 /// Joins the lists of all gradients, because a rule with state must see every repeat of a row at once.
 void shard::update_table(const stream& s, const table& t, std::span<const contribution> gradients,
-                         std::span<float> weights) {
+                         std::span<float> weights, double rate) {
   rows_.clear();
   values_.clear();
   for (const contribution& c : gradients) {
@@ -79,7 +79,7 @@ void shard::update_table(const stream& s, const table& t, std::span<const contri
   }
   if (rows_.empty()) return;
   optimizer_->update_rows(
-      s, {weights, t.width, rows_, values_, 1.0F, version_ + 1, t.offset, t.row_begin, t.row_end});
+      s, {weights, t.width, rows_, values_, 1.0F, version_ + 1, t.offset, t.row_begin, t.row_end, rate});
 }
 
 } // namespace mailgrad

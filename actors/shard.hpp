@@ -39,8 +39,8 @@ public:
   std::uint64_t version() const noexcept { return version_; }
   std::shared_ptr<const block> snapshot() const noexcept { return current_; }
 
-  /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`.
-  void update(const stream& s, std::span<const contribution> gradients);
+  /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times `rate`.
+  void update(const stream& s, std::span<const contribution> gradients, double rate = 1);
 
 private:
   struct table {
@@ -53,9 +53,9 @@ private:
 
   void find_tables(const parameter_layout& layout);
   void update_dense(const stream& s, std::span<const contribution> gradients, std::span<const float> from,
-                    std::span<float> to);
+                    std::span<float> to, double rate);
   void update_table(const stream& s, const table& t, std::span<const contribution> gradients,
-                    std::span<float> weights);
+                    std::span<float> weights, double rate);
 
   std::uint32_t index_;
   shard_range range_;

@@ -8,12 +8,14 @@
 #include <mailgrad/actors/run_books.hpp>
 #include <mailgrad/actors/sha256.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/optim/cures/step_scale.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <algorithm>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -45,6 +47,9 @@ std::vector<scheduled_policy> checked(const training_options& o, const data_spli
   if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
   for (const device d : o.devices) require_available(d);
   auto policies = parse_policy_schedule(o.policy, static_cast<std::uint32_t>(o.devices.size()));
+  std::vector<std::string_view> names;
+  for (const scheduled_policy& p : policies) names.push_back(p.policy);
+  require_cure(o.cure, names, static_cast<std::uint32_t>(o.devices.size()));
   require_valid(o.optimizer);
   if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
   if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
@@ -98,6 +103,7 @@ private:
   training_options options_;
   std::vector<scheduled_policy> policies_;
   std::shared_ptr<const time_source> time_;
+  std::shared_ptr<const step_scale> cure_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<hogwild_store> store_;
@@ -125,6 +131,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                                          training_options options, std::shared_ptr<const time_source> time)
     : model_(std::move(model)), data_(std::move(data)), options_(std::move(options)),
       policies_(checked(options_, *data_)), time_(std::move(time)), config_(thread_count(options_.devices)) {
+  cure_ = make_step_scale(options_.cure, workers());
   request_ = request_for(*data_, options_.batch);
   request_.seed = options_.seed;
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
@@ -158,9 +165,9 @@ void training::implementation::spawn_shards() {
     auto weights = std::make_shared<shard>(*layout_, s, options_.seed, options_.optimizer);
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
     shards_.insert(shards_.begin(),
-                   spawn<parameter_actor>(home_.system(),
-                                          parameter_actor_options{std::move(weights), first_policy(),
-                                                                  workers(), tracker_, time_, followers}));
+                   spawn<parameter_actor>(
+                       home_.system(), parameter_actor_options{std::move(weights), first_policy(), workers(),
+                                                               tracker_, time_, followers, cure_}));
   }
 }
 
@@ -174,6 +181,10 @@ void training::implementation::spawn_feeder() {
                             in_step ? deal_mode::by_rank : deal_mode::on_demand,
                             workers()};
   total_steps_ = dealer(deal).batches();
+  if (policies_.back().from_step >= total_steps_ && policies_.size() > 1)
+    throw std::invalid_argument("policy '" + options_.policy + "': the run ends at step " +
+                                std::to_string(total_steps_) + ", before the switch at step " +
+                                std::to_string(policies_.back().from_step));
   const std::shared_ptr<const dataset> samples(data_, &data_->train);
   feeder_ = spawn<feeder>(home_.system(),
                           feeder_options{samples, deal, request_.nonzeros, switch_steps(policies_)});
@@ -183,6 +194,7 @@ void training::implementation::spawn_coordinator() {
   coordinator_options options;
   options.workers = workers();
   options.policies = policies_;
+  options.time = time_;
   options.shards = shards_;
   options.feeder = feeder_;
   options.on_end = [this](run_outcome outcome) {
@@ -196,8 +208,7 @@ void training::implementation::spawn_coordinator() {
     waits_.push_back(in_words(w, time_->now()));
     changed_.notify_all();
   };
-  // On a thread of its own, which sleeps: CAF serves who was called last first, so where devices are as many as
-  // threads, a call from outside would wait for as long as they have work.
+  // On a thread of its own: it answers whoever asks from outside while every other thread computes a step.
   coordinator_ = spawn<coordinator, caf::detached>(home_.system(), std::move(options));
 }
 
@@ -263,6 +274,8 @@ training_report training::implementation::report() {
   wait();
   training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
   r.policy = options_.policy;
+  r.cure = options_.cure;
+  if (cure_) r.mean_step_factor = mean_factor(*cure_, r.staleness);
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
   r.wall_seconds = in_seconds(ended_ - started_);
   r.seed = options_.seed;

@@ -24,6 +24,7 @@ struct training_options {
   std::vector<device> devices{
       {device_kind::cpu, 0}};   ///< one worker each; a device named twice runs two in turns
   std::string policy = "async"; ///< or several, each but the first with its step: "async, sync@1000"
+  std::string cure = "none";    ///< of staleness, as make_step_scale() reads it
   optimizer_options optimizer;  ///< plain SGD unless told otherwise
   std::size_t batch = 64;       ///< samples in a mini-batch of one worker
   std::uint64_t epochs = 1;     ///< passes over the training set, by all workers together

@@ -57,6 +57,7 @@ std::string to_json(const training_report& r) {
       {"staleness", to_object(r.staleness)},
       {"wait_seconds", {{"barrier", r.waits.barrier}, {"bound", r.waits.bound}, {"feeder", r.waits.feeder}}},
       {"switches", to_array(r.switches)},
+      {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},
       {"parameters_sha256", r.parameters_sha256},
       {"seed", r.seed},
   };

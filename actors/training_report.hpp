@@ -40,6 +40,9 @@ struct training_report {
   staleness_histogram staleness; ///< version gap of each gradient, on each shard
   wait_seconds waits;
   std::vector<policy_switch> switches;
+  std::string cure = "none";
+  std::optional<double>
+      mean_step_factor; ///< what a gradient counted with for its staleness; unknown without one
   std::string parameters_sha256;
   std::uint64_t seed = 0;
 

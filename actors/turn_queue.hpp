@@ -21,7 +21,7 @@ public:
   void join(rank worker) { joined_[worker.value] = true; }
   void arrive(const push_gradient& x) { arrived_[x.worker.value] = x; }
   /// Nothing more arrives from this worker: a turn of its that has no gradient is not waited for.
-  void gone(rank worker) { gone_[worker.value] = true; }
+  void forget(rank worker) { gone_[worker.value] = true; }
 
   /// A turn and its gradient; none for other turns, and for a gradient that is lost.
   struct ready {

@@ -7,10 +7,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
+#include <system_error>
 
 namespace mailgrad {
 

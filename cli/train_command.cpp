@@ -7,6 +7,7 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/optim/cures/step_scale.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
@@ -25,6 +26,7 @@ struct train_words {
   std::string data = "fashion-mnist";
   std::vector<std::string> devices{"cpu:0"};
   std::string policy = "async";
+  std::string cure = "none";
   std::string optimizer = "sgd";
   std::optional<double> learning_rate;
   std::string schedule = "constant";
@@ -46,11 +48,23 @@ std::string joined(const auto& names) {
   return text;
 }
 
-std::string policies_in_words() {
+std::string policies_and_cures() {
+  constexpr std::size_t width = 17;
   std::string text = "Policies:\n";
   for (const policy_form& form : policy_forms()) {
-    text.append("  ").append(form.text).append(std::string(17 - form.text.size(), ' ')).append(form.what);
+    text.append("  ")
+        .append(form.text)
+        .append(std::string(form.text.size() < width ? width - form.text.size() : 1, ' '))
+        .append(form.what);
     text += '\n';
+  }
+  text += "\nCures of staleness, by the gap between the version read and the version updated:\n";
+  for (const cure_form& form : cure_forms()) {
+    text.append("  ")
+        .append(form.text)
+        .append(std::string(form.text.size() < width ? width - form.text.size() : 1, ' '))
+        .append(form.what);
+    text.append(" (").append(form.source).append(")\n");
   }
   return text;
 }
@@ -91,6 +105,11 @@ void add_how(CLI::App& parser, train_words& w) {
                   "How workers keep together, as listed below; several in turn as \"async, sync@1000\"")
       ->capture_default_str()
       ->group("How to run it");
+  parser
+      .add_option("--cure", w.cure,
+                  "Of staleness, as listed below: none, or what a stale gradient counts with")
+      ->capture_default_str()
+      ->group("How to run it");
   parser.add_option("--shards", w.shards, "Parameter actors, each with an equal part of the weights")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
@@ -128,6 +147,7 @@ training_options understood(const train_words& w) {
   for (const device d : o.devices) require_available(d);
   parse_policy_schedule(w.policy, static_cast<std::uint32_t>(o.devices.size()));
   o.policy = w.policy;
+  o.cure = w.cure;
   o.optimizer = parse_optimizer(w.optimizer);
   o.optimizer.learning_rate = w.learning_rate;
   o.optimizer.schedule = parse_schedule(w.schedule);
@@ -206,7 +226,7 @@ command make_train_command(CLI::App& app) {
       ->group("Output");
   parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->group("Output");
   parser->footer(
-      policies_in_words() +
+      policies_and_cures() +
       "\nCtrl-C ends the run in good order: steps that have begun are finished, the report is written.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "

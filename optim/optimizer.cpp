@@ -91,7 +91,7 @@ public:
   void update(const stream& s, const dense_update& work) override {
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
-    prepare(work.step);
+    prepare(work.step, work.rate);
     const auto pointers = states_from(work.first);
     mailgrad::update(s, rule_, penalty_, {work.weights, work.updated, work.gradients},
                      std::span(pointers).first(names_.size()));
@@ -100,7 +100,7 @@ public:
   void update_rows(const stream& s, const sparse_update& work) override {
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
-    prepare(work.step);
+    prepare(work.step, work.rate);
     const bool sums_repeats = !names_.empty() || !penalty_.none();
     const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
     const auto pointers = states_from(work.first);
@@ -118,12 +118,13 @@ private:
   }
 
   /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
-  void prepare(std::uint64_t step) {
-    if (step == prepared_) return;
-    const double rate = learning_rate(step);
+  void prepare(std::uint64_t step, double scale) {
+    if (step == prepared_ && scale == prepared_scale_) return;
+    const double rate = scale * learning_rate(step);
     rule_ = std::visit([&](const auto& rule) { return rule_of(rule, rate, step); }, options_.rule);
     penalty_ = {static_cast<float>(options_.l2), static_cast<float>(rate * base_weight_decay(options_))};
     prepared_ = step;
+    prepared_scale_ = scale;
   }
 
   std::array<float*, most_states> states_from(std::size_t first) {
@@ -137,7 +138,8 @@ private:
   std::vector<std::string_view> names_;
   std::array<block, most_states> states_;
   row_sum rows_;
-  std::uint64_t prepared_ = 0; ///< the step that the next two are for
+  std::uint64_t prepared_ = 0; ///< the step that the last two are for,
+  double prepared_scale_ = 1;  ///< and what its learning rate counted with
   update_rule rule_;
   weight_penalty penalty_;
 };

@@ -20,6 +20,7 @@ struct dense_update {
   std::span<const scaled_gradient> gradients{}; ///< each float32[weights.size()]; none: a gradient of zero
   std::uint64_t step = 1;                       ///< counts from 1
   std::size_t first = 0;                        ///< where the range starts in the shard, in floats
+  double rate = 1;                              ///< what the learning rate counts with
 };
 
 /// One update of the rows that a sparse gradient touches, as in an embedding table.
@@ -33,6 +34,7 @@ struct sparse_update {
   std::size_t first = 0;                ///< where `weights` starts in the shard, in floats
   std::int32_t row_begin = 0;           ///< this shard holds rows row_begin to row_end - 1,
   std::int32_t row_end = 0;             ///< and leaves all others alone
+  double rate = 1;                      ///< what the learning rate counts with
 };
 
 /// A block of optimiser state that a checkpoint keeps beside the weights.

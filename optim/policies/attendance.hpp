@@ -17,7 +17,9 @@ public:
     if (entries_.size() <= worker.value) entries_.resize(worker.value + 1);
     entries_[worker.value].present = true;
   }
-  void leave(rank worker) { entries_[worker.value].present = false; }
+  void leave(rank worker) {
+    if (worker.value < entries_.size()) entries_[worker.value].present = false;
+  }
   void arrive(rank worker) { entries_[worker.value].arrived = true; }
   void batch_applied() {
     for (entry& e : entries_) e.arrived = false;
@@ -25,6 +27,7 @@ public:
 
   /// Its gradient can come: it takes part, and none of it lies in the batch.
   bool awaited(rank worker) const {
+    if (worker.value >= entries_.size()) return false;
     return entries_[worker.value].present && !entries_[worker.value].arrived;
   }
 

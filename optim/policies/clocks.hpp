@@ -17,10 +17,12 @@ public:
     if (clocks_.size() <= worker.value) clocks_.resize(worker.value + 1);
     clocks_[worker.value] = begin;
   }
-  void leave(rank worker) { clocks_[worker.value].reset(); }
+  void leave(rank worker) {
+    if (worker.value < clocks_.size()) clocks_[worker.value].reset();
+  }
   void tick(rank worker) { ++*clocks_[worker.value]; }
 
-  bool present(rank worker) const { return clocks_[worker.value].has_value(); }
+  bool present(rank worker) const { return worker.value < clocks_.size() && clocks_[worker.value]; }
   std::uint64_t of(rank worker) const { return *clocks_[worker.value]; }
 
   /// Of those who are here.

@@ -1,8 +1,16 @@
 #include <mailgrad/optim/policies/dssp.hpp>
 
+#include <algorithm>
 #include <limits>
 
 namespace mailgrad {
+
+namespace {
+
+/// Steps that are looked ahead at most: nobody's rhythm holds for longer.
+constexpr std::uint64_t foretold = 1000;
+
+} // namespace
 
 void dssp_policy::join(rank worker) {
   clocks_.join(worker);
@@ -42,16 +50,15 @@ std::uint64_t dssp_policy::extra_steps(rank worker) const {
   if (fast.interval <= 0 || slow.interval <= 0) return 0; // nothing to foretell from
   std::uint64_t best = 0;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (std::uint64_t r = 0; r <= hi_ - lo_; ++r) {
+  const std::uint64_t most = std::min(hi_ - lo_, foretold);
+  for (std::uint64_t r = 0; r <= most; ++r) {
     const std::int64_t stop = fast.last + static_cast<std::int64_t>(r) * fast.interval;
-    for (std::uint64_t k = 1; k <= hi_ - lo_ + 1; ++k) {
-      const std::int64_t catch_up = slow.last + static_cast<std::int64_t>(k) * slow.interval;
-      const std::int64_t apart = catch_up > stop ? catch_up - stop : stop - catch_up;
-      if (apart < least) {
-        least = apart;
-        best = r;
-      }
-    }
+    const std::int64_t nearest = (stop - slow.last + slow.interval / 2) / slow.interval;
+    const std::int64_t catch_up = slow.last + std::max<std::int64_t>(nearest, 1) * slow.interval;
+    const std::int64_t apart = catch_up > stop ? catch_up - stop : stop - catch_up;
+    if (apart >= least) continue;
+    least = apart;
+    best = r;
   }
   return best;
 }

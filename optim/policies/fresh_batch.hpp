@@ -10,6 +10,7 @@ class fresh_batch_policy : public counted_batch_policy {
 public:
   using counted_batch_policy::counted_batch_policy;
 
+  bool always_fresh() const noexcept override { return true; }
   decision judge(const gradient_stamp& g) override {
     if (g.version_read != g.version_now) return {verdict::discard, "late"};
     return take();

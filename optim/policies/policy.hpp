@@ -43,9 +43,9 @@ struct decision {
 ///     merge:               batch_complete() ? -> one update from the batch, then batch_applied()
 ///     after each of both:  may_start(worker) for every worker that waits; yes sends it the weights
 ///
-/// A policy that makes batches of some workers' gradients and not of others' needs every shard of a run to make the
-/// same (shards_agree): all shards then judge in the order of the first. To add a policy, derive here, name it in
-/// policy.cpp, and test the class by itself.
+/// A policy that takes some gradients and not others needs every shard of a run to take the same (shards_agree): all
+/// shards then judge in the order of the first. To add a policy, derive here, name it in policy.cpp, and test the
+/// class by itself.
 /// Source  Zhu, Naruse & Goto, "Learning Efficient Parameter Server Synchronization Policies for Distributed SGD",
 ///         ICLR 2020, Algorithm 1: one server loop for every policy.
 /// Threads one caller at a time.
@@ -57,6 +57,9 @@ public:
 
   /// Whether all shards must judge gradients in the same order.
   virtual bool shards_agree() const noexcept { return false; }
+
+  /// Whether no gradient is ever applied to another version than it was computed from.
+  virtual bool always_fresh() const noexcept { return false; }
 
   virtual void join(rank worker) = 0;
   /// The worker sends no more gradients; a batch that waited only for it may now be complete.

@@ -39,6 +39,18 @@ std::vector<std::string_view> split(std::string_view text) {
   return parts;
 }
 
+/// "dssp : 1, 4" as "dssp:1,4"; a space inside a word stays, and is an error.
+std::string without_spaces_at_separators(std::string_view text) {
+  std::string compact;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(":,", begin), text.size());
+    compact += trimmed(text.substr(begin, end - begin));
+    if (end < text.size()) compact += text[end];
+    begin = end + 1;
+  }
+  return compact;
+}
+
 std::uint64_t read_step(std::string_view part, std::string_view word) {
   std::uint64_t step = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), step);
@@ -49,8 +61,7 @@ std::uint64_t read_step(std::string_view part, std::string_view word) {
 
 scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) {
   const std::size_t at = part.find('@');
-  std::string name(part.substr(0, at));
-  std::erase(name, ' ');
+  const std::string name = without_spaces_at_separators(trimmed(part.substr(0, at)));
   require_policy(name, workers);
   if (first && at != part.npos)
     fail(part, "the first policy begins with the run and takes no step: '" + name + "'");

@@ -17,6 +17,7 @@ public:
   explicit ringmaster_policy(std::uint64_t threshold) : threshold_(threshold) {}
 
   std::string_view name() const noexcept override { return policy_name; }
+  bool shards_agree() const noexcept override { return true; }
   void join(rank) override {}
   void leave(rank) override {}
   decision judge(const gradient_stamp& g) override {

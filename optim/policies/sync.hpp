@@ -13,6 +13,7 @@ public:
   static constexpr std::string_view policy_name = "sync";
 
   std::string_view name() const noexcept override { return policy_name; }
+  bool always_fresh() const noexcept override { return true; }
   void join(rank worker) override { workers_.join(worker); }
   void leave(rank worker) override { workers_.leave(worker); }
   decision judge(const gradient_stamp& g) override {

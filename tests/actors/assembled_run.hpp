@@ -169,6 +169,7 @@ private:
     options.shards = shards;
     options.feeder = feeder_actor;
     options.policies = policies_;
+    options.time = time_;
     options.on_end = [this](run_outcome outcome) {
       std::lock_guard guard(mutex_);
       outcomes_.push_back(std::move(outcome));

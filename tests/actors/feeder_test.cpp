@@ -125,7 +125,9 @@ TEST_F(Feeder, HoldsAtItsStepsAndSaysSo) {
   auto dead = ask<dealt_batch>(feeder_, next_batch{{1}});
   tell(feeder_, worker_left{{1}});
   EXPECT_THAT(hungry.heard<dealt_batch>(), ::testing::IsEmpty());
-  tell(feeder_, go_on_dealing{});
+  tell(feeder_, go_on_dealing{false, 0});
+  EXPECT_THAT(hungry.heard<dealt_batch>(), ::testing::IsEmpty()) << "that was for another switch";
+  tell(feeder_, go_on_dealing{false, 2});
   ASSERT_THAT(hungry.heard<dealt_batch>(), SizeIs(1));
   EXPECT_EQ(hungry.heard<dealt_batch>()[0].values->number, 2U);
   EXPECT_THAT(dead.heard<dealt_batch>(), ::testing::IsEmpty()) << "a batch for the dead is lost";

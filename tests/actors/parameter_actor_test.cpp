@@ -24,11 +24,11 @@ using device_probe = testing::listener<shard_weights>;
 /// One shard of 16 weights with plain SGD, learning rate 1, and a probe for each worker's device.
 class ParameterActor : public testing::DeterministicTest {
 protected:
-  void serve(const std::string& policy, std::uint32_t workers) {
+  void serve(const std::string& policy, std::uint32_t workers, const std::string& cure = "none") {
     auto weights = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
     begin_ = weights->snapshot()->as<float>()[0];
-    shard_ = start<parameter_actor>(
-        parameter_actor_options{std::move(weights), policy, workers, tracker_.actor(), time_});
+    shard_ = start<parameter_actor>(parameter_actor_options{
+        std::move(weights), policy, workers, tracker_.actor(), time_, {}, make_step_scale(cure, workers)});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, devices_[r].actor()});
@@ -40,7 +40,7 @@ protected:
     tell(shard_, push_gradient{{worker},
                                step,
                                version_read,
-                               0,
+                               epoch_,
                                std::bit_cast<std::uint32_t>(scale),
                                testing::constant_gradient(layout_, value)});
   }
@@ -58,6 +58,7 @@ protected:
   caf::actor shard_;
   std::vector<device_probe> devices_;
   float begin_ = 0;
+  std::uint64_t epoch_ = 0; ///< of what is pushed
 };
 
 TEST_F(ParameterActor, SendsTheFirstWeightsToEachWorkerThatJoins) {
@@ -240,6 +241,92 @@ TEST_F(ParameterActor, SaysInWordsWhomItHoldsAndForWhom) {
   EXPECT_THAT(waits[0].what, HasSubstr("shard 0 holds worker 1 after step 1"));
   EXPECT_THAT(waits[0].what, HasSubstr("worker 0, 2"));
   EXPECT_EQ(instant{waits[0].since}, time_->now() - 2s);
+}
+
+TEST_F(ParameterActor, LetsAStaleGradientCountAsItsCureSays) {
+  serve("async", 2, "dynsgd");
+  push(0, 1, 0);
+  push(1, 1, 0);
+  EXPECT_FLOAT_EQ(moved(weights_of(0)[1]), 1);
+  EXPECT_FLOAT_EQ(moved(weights_of(1)[1]), 1.5F) << "a gap of 1 counts half";
+}
+
+TEST_F(ParameterActor, LetsAStaleGradientOfABatchCountAsItsCureSays) {
+  serve("k-batch-async:2", 2, "dynsgd");
+  push(0, 1, 0);
+  push(0, 2, 0);
+  push(0, 3, 1);
+  push(1, 1, 0);
+  EXPECT_FLOAT_EQ(moved(weights_of(1).back()), 1 + (1 + 0.5F) / 2);
+}
+
+TEST_F(ParameterActor, SwitchesOnceItHasTakenWhatIsUnderWay) {
+  serve("async", 2);
+  push(0, 1, 0);
+  tell(shard_, switch_policy{1, "sync", {1, 1}, {1, 1}});
+  EXPECT_THAT(weights_of(0), SizeIs(2)) << "a gradient of worker 1 is still under way";
+  push(1, 1, 0);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(weights_of(r).back().epoch, 1U);
+    EXPECT_EQ(weights_of(r).back().version, 2U) << "all begin with the same version";
+  }
+  epoch_ = 1;
+  push(0, 2, 2);
+  EXPECT_EQ(weights_of(0).back().version, 2U) << "now there is a barrier";
+  push(1, 2, 2);
+  EXPECT_EQ(weights_of(0).back().version, 3U);
+  EXPECT_EQ(report().workers[0].ledger, (gradient_ledger{2, 1, 1, {}, 0}));
+}
+
+TEST_F(ParameterActor, ClosesItsBatchAtASwitch) {
+  serve("sync", 2);
+  push(0, 1, 0);
+  tell(shard_, switch_policy{1, "async", {1, 0}, {1, 1}});
+  EXPECT_EQ(weights_of(0).back().version, 1U);
+  EXPECT_EQ(weights_of(1).back().version, 1U);
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 1) << "the mean of the one gradient there was";
+}
+
+TEST_F(ParameterActor, DoesNotWaitAtASwitchForWhoLeft) {
+  serve("async", 2);
+  tell(shard_, switch_policy{1, "sync", {0, 5}, {1, 1}});
+  EXPECT_EQ(weights_of(0).back().epoch, 0U);
+  tell(shard_, worker_left{{1}});
+  EXPECT_EQ(weights_of(0).back().epoch, 1U);
+  epoch_ = 1;
+  push(0, 1, 0);
+  EXPECT_EQ(weights_of(0).back().version, 1U) << "a barrier of one";
+}
+
+TEST_F(ParameterActor, BeginsWithoutWhoIsNotPresentThoughItHasNotHeardThatItLeft) {
+  for (const char* policy : {"sync", "backup:1", "ssp:1", "dssp:1,2", "k-async:2", "rennala:2"}) {
+    devices_.clear();
+    epoch_ = 0;
+    serve("async", 2);
+    push(1, 1, 0);
+    tell(shard_, switch_policy{1, policy, {0, 1}, {1, 0}});
+    EXPECT_EQ(weights_of(0).back().epoch, 1U);
+    EXPECT_EQ(weights_of(1).back().epoch, 0U) << "it takes no part";
+    tell(shard_, worker_left{{1}});
+    epoch_ = 1;
+    push(0, 1, 1);
+    EXPECT_GT(weights_of(0).back().version + weights_of(0).size(), 3U) << policy << ": nobody holds it";
+  }
+}
+
+TEST_F(ParameterActor, DropsAGradientOfAnotherEpoch) {
+  serve("async", 1);
+  tell(shard_, switch_policy{1, "sync", {0}, {1}});
+  push(0, 1, 0);
+  EXPECT_EQ(report().workers[0].ledger.discarded.at("other epoch"), 1U);
+  EXPECT_EQ(weights_of(0).back().version, 0U);
+}
+
+TEST_F(ParameterActor, CountsAsLostWhatLiesInABatchThatNeverFilled) {
+  serve("rennala:3", 2);
+  push(0, 1, 0);
+  const gradient_ledger l = report().workers[0].ledger;
+  EXPECT_EQ(l, (gradient_ledger{1, 0, 0, {}, 1}));
 }
 
 TEST_F(ParameterActor, NeverWritesToWeightsThatADeviceHolds) {

@@ -42,7 +42,7 @@ TEST(TurnQueue, DoesNotWaitForTheDead) {
   q.expect({kind::gradient, {0}, 1});
   q.expect({kind::left, {0}});
   EXPECT_FALSE(q.next());
-  q.gone({0});
+  q.forget({0});
   EXPECT_EQ(q.next()->turn.what, kind::joined);
   EXPECT_FALSE(q.next()->gradient);
   EXPECT_EQ(q.next()->turn.what, kind::left);

@@ -47,6 +47,8 @@ TEST(PolicySchedule, RefusesAMissingOrSenselessStep) {
 
 TEST(PolicySchedule, RefusesWhatIsNoPolicy) {
   EXPECT_THAT(refusal("async, snyc@10"), HasSubstr("did you mean 'sync'"));
+  EXPECT_THAT(refusal("a sync"), HasSubstr("is unknown"));
+  EXPECT_THAT(refusal("ssp:1 0"), HasSubstr("whole number"));
   EXPECT_THAT(refusal("async,, sync@10"), HasSubstr("is unknown"));
   EXPECT_THAT(refusal("async, backup:4@10"), HasSubstr("with 4 workers"));
 }

@@ -1,0 +1,118 @@
+#include <mailgrad/tests/optim/simulated_workers.hpp>
+
+#include <mailgrad/optim/cures/step_scale.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+
+double factor(const std::string& text, std::uint64_t gap, std::uint32_t workers = 8) {
+  return make_step_scale(text, workers)->factor(gap);
+}
+
+TEST(StepScale, FollowsThePapersFormulas) {
+  EXPECT_DOUBLE_EQ(factor("inverse", 0), 1);
+  EXPECT_DOUBLE_EQ(factor("inverse", 1), 1);
+  EXPECT_DOUBLE_EQ(factor("inverse", 4), 0.25);
+  EXPECT_DOUBLE_EQ(factor("dynsgd", 4), 0.2);
+  EXPECT_DOUBLE_EQ(factor("polynomial", 3), 0.5);
+  EXPECT_DOUBLE_EQ(factor("polynomial:1", 3), 0.25);
+  EXPECT_DOUBLE_EQ(factor("hinge", 4), 1);
+  EXPECT_NEAR(factor("hinge:10,4", 5), 0.0909, 1e-4);
+  EXPECT_NEAR(factor("hinge", 14), 0.0099, 1e-4);
+  EXPECT_DOUBLE_EQ(factor("mishchenko", 8), 1);
+  EXPECT_DOUBLE_EQ(factor("mishchenko", 16), 0.5);
+  EXPECT_DOUBLE_EQ(factor("koloskova", 8), 1);
+  EXPECT_DOUBLE_EQ(factor("koloskova", 10), 0.1);
+}
+
+TEST(StepScale, LeavesAFreshGradientAlone) {
+  for (const cure_form& form : cure_forms()) {
+    const std::string name(form.text.substr(0, form.text.find(':')));
+    EXPECT_EQ(factor(name, 0), 1) << name;
+    EXPECT_EQ(make_step_scale(name, 4)->name(), name);
+  }
+  EXPECT_EQ(make_step_scale("none", 4), nullptr);
+}
+
+// With memoryless workers staleness is geometric, and the mean factor has a closed form.
+TEST(StepScale, HasTheMeanThatMemorylessWorkersGiveIt) {
+  for (const std::uint32_t workers : {4U, 8U, 16U}) {
+    const auto p = make_policy("async", workers);
+    testing::simulated_workers s(*p, workers, testing::exponential());
+    s.run(200'000);
+    const auto mean = [&](const std::string& text) {
+      const auto cure = make_step_scale(text, workers);
+      double sum = 0;
+      for (std::size_t i = 0; i < s.versions_applied.size(); ++i)
+        sum += cure->factor(i - s.versions_applied[i]);
+      return sum / static_cast<double>(s.versions_applied.size());
+    };
+    const double m = workers;
+    EXPECT_NEAR(mean("dynsgd"), std::log(m) / (m - 1), 0.003);
+    EXPECT_NEAR(mean("inverse"), (1 + std::log(m)) / m, 0.003);
+    if (workers == 8) {
+      EXPECT_NEAR(mean("polynomial:0.5"), 0.4882, 0.003);
+      EXPECT_NEAR(mean("mishchenko"), 0.8747, 0.003);
+    }
+  }
+}
+
+/// Whether gradient descent on x^2 / 2 with a fixed delay comes to rest.
+bool settles(double rate, std::uint64_t delay) {
+  std::vector<double> x(delay + 1, 1.0);
+  for (int t = 0; t < 20'000; ++t) x.push_back(x.back() - rate * x[x.size() - 1 - delay]);
+  return std::abs(x.back()) < 1e-3;
+}
+
+// x' = x - a x(t - tau) is stable below 2 sin(pi / (2 (2 tau + 1))): a rate that fits no delay beyond 1 fits every delay
+// under these cures.
+TEST(StepScale, MakesOneLearningRateFitEveryDelay) {
+  for (const std::uint64_t delay : {2U, 4U, 8U, 16U, 32U}) {
+    const double limit = 2 * std::sin(std::numbers::pi / (2.0 * (2.0 * static_cast<double>(delay) + 1)));
+    EXPECT_TRUE(settles(0.95 * limit, delay)) << "delay " << delay;
+    EXPECT_FALSE(settles(1.05 * limit, delay)) << "delay " << delay;
+    EXPECT_FALSE(settles(0.95, delay)) << "no cure, delay " << delay;
+    EXPECT_TRUE(settles(0.95 * factor("inverse", delay), delay)) << "delay " << delay;
+    EXPECT_TRUE(settles(1.5 * factor("dynsgd", delay), delay)) << "delay " << delay;
+  }
+}
+
+std::string refusal(const std::string& text, const std::vector<std::string_view>& policies = {"async"}) {
+  try {
+    require_cure(text, policies, 4);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "taken";
+}
+
+TEST(StepScale, SaysWhatWouldBeRight) {
+  EXPECT_THAT(refusal("invers"), HasSubstr("did you mean 'inverse'"));
+  EXPECT_THAT(refusal("polynomial:x"), HasSubstr("write it as polynomial:A"));
+  EXPECT_THAT(refusal("polynomial:-1"), HasSubstr("from 0 on"));
+  EXPECT_THAT(refusal("hinge:1"), HasSubstr("hinge:A,B"));
+  EXPECT_THAT(refusal("hinge:1,2,3"), HasSubstr("hinge:A,B"));
+  EXPECT_THAT(refusal("inverse:2"), HasSubstr("write it as inverse"));
+  EXPECT_EQ(refusal("hinge:1,2"), "taken");
+}
+
+TEST(StepScale, IsRefusedWhereItCanDoNothing) {
+  EXPECT_THAT(refusal("inverse", {"sync"}), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("inverse", {"sync", "rennala:4", "backup:1"}), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("inverse", {"hogwild"}), HasSubstr("no shard sees a gradient"));
+  EXPECT_EQ(refusal("inverse", {"sync", "async"}), "taken");
+  EXPECT_EQ(refusal("none", {"sync"}), "taken");
+}
+
+} // namespace
+} // namespace mailgrad
