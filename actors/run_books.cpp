@@ -99,6 +99,8 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.switches = outcome.switches;
   r.ledger = ledger_of(outcome, written);
   r.steps = r.ledger.produced;
+  r.updates = written.value_or(0);
+  for (const shard_report& s : outcome.shards) r.updates = std::max(r.updates, s.version);
   r.final_loss = mean_loss(outcome.workers);
   for (const worker_report& w : outcome.workers) {
     r.samples += w.samples;

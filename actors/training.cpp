@@ -55,6 +55,9 @@ std::vector<scheduled_policy> checked(const training_options& o, const data_spli
   if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
   if (o.epochs == 0 && o.steps == 0)
     throw std::invalid_argument("epochs and steps are both 0: nothing to do");
+  if (data.train.size() > 0 && o.batch > data.train.size())
+    throw std::invalid_argument("batch: " + std::to_string(o.batch) + " samples; the training set has " +
+                                std::to_string(data.train.size()));
   if (data.train.size() == 0)
     throw std::invalid_argument("data '" + data.name + "' holds no sample to train on");
   return policies;
@@ -275,6 +278,11 @@ training_report training::implementation::report() {
   training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
   r.policy = options_.policy;
   r.cure = options_.cure;
+  r.data = data_->name;
+  r.optimizer = name(options_.optimizer);
+  r.learning_rate = base_learning_rate(options_.optimizer);
+  r.batch = options_.batch;
+  r.shards = static_cast<std::uint32_t>(shards_.size());
   if (cure_) r.mean_step_factor = mean_factor(*cure_, r.staleness);
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
   r.wall_seconds = in_seconds(ended_ - started_);

@@ -33,6 +33,12 @@ struct training_report {
   std::string why;         ///< one line, if it was not completed
   std::uint64_t steps = 0; ///< mini-batches trained, by all workers: gradients produced
   std::uint64_t samples = 0;
+  std::uint64_t updates = 0; ///< versions that the weights went through; of the shard that made most
+  std::string data;
+  std::string optimizer;
+  double learning_rate = 0;         ///< before its schedule
+  std::size_t batch = 0;            ///< samples in a mini-batch of one worker
+  std::uint32_t shards = 0;         ///< parameter actors
   double wall_seconds = 0;          ///< of training alone: neither loading nor the test
   std::optional<double> final_loss; ///< mean of the workers' last finite losses
   std::optional<double> test_accuracy;

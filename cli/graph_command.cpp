@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/whole_number.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graphviz.hpp>
@@ -59,13 +60,13 @@ command make_graph_command(CLI::App& app) {
       ->capture_default_str();
   parser->add_option("--input", words->input, "Extents of one sample, such as 28,28,1")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
   parser->add_option("--classes", words->classes, "Classes to tell apart")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
   parser->add_option("--batch", words->batch, "Samples in a mini-batch")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
   parser->add_flag("--gradients", words->with_gradients, "Draw the backward pass too");
   parser->add_option("--output", words->output, "File to write to; standard output by default");

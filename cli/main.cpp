@@ -4,13 +4,24 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <system_error>
 
 namespace mailgrad {
 
 namespace {
+
+/// What was printed may not have arrived, on a full disk for one.
+int checked_output(int code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout) return code;
+  throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
+                          "standard output cannot be written");
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
@@ -30,7 +41,7 @@ int run(int argc, char** argv) {
     return exit_code::bad_input;
   }
   for (const command& c : commands)
-    if (c.parser->parsed()) return c.run();
+    if (c.parser->parsed()) return checked_output(c.run());
   return exit_code::bad_input;
 }
 

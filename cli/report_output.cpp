@@ -16,6 +16,20 @@ namespace {
 
 std::string partial(const std::string& path) { return path + ".partial"; }
 
+/// A file can be replaced in one step; what else has a name (a pipe, a device) is written into.
+bool replaceable(const std::string& path) {
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path, unknown);
+  return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+}
+
+/// Where a link leads, so that the file is replaced and not the link.
+std::string without_links(const std::string& path) {
+  std::error_code unknown;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path, unknown);
+  return unknown || !replaceable(path) ? path : real.string();
+}
+
 std::string formatted(const char* format, double figure) {
   char text[64];
   std::snprintf(text, sizeof text, format, figure);
@@ -30,26 +44,33 @@ std::string staleness_in_words(const staleness_histogram& h) {
 
 } // namespace
 
-report_output::report_output(std::string path) : path_(std::move(path)) {
+report_output::report_output(std::string path) : path_(path.empty() ? path : without_links(path)) {
   if (path_.empty()) return;
   errno = EISDIR;
   if (std::filesystem::is_directory(path_)) cannot_write(path_);
-  std::ofstream probe(partial(path_), std::ios::app);
-  if (!probe) cannot_write(path_);
-}
-
-report_output::~report_output() {
+  if (!replaceable(path_)) return; // to open a pipe is to wait for its reader
+  errno = 0;
+  const bool writable = std::ofstream(partial(path_), std::ios::app).is_open();
+  if (!writable) cannot_write(path_);
   std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove(partial(path_), ignored);
+  std::filesystem::remove(partial(path_), ignored); // whatever ends the run now leaves nothing behind
 }
 
 void report_output::write(const training_report& r) const {
   if (path_.empty()) return;
-  std::ofstream file(partial(path_), std::ios::trunc);
+  const std::string target = replaceable(path_) ? partial(path_) : path_;
+  errno = 0;
+  std::ofstream file(target, std::ios::trunc);
   file << to_json(r) << '\n';
   file.close();
-  if (!file) cannot_write(path_);
-  std::filesystem::rename(partial(path_), path_);
+  if (!file) {
+    const int why = errno;
+    std::error_code ignored;
+    if (target != path_) std::filesystem::remove(target, ignored);
+    errno = why;
+    cannot_write(path_);
+  }
+  if (target != path_) std::filesystem::rename(target, path_);
 }
 
 std::string introduction(const training_options& o, const data_split& data, const training& run) {

@@ -6,14 +6,13 @@
 
 namespace mailgrad {
 
-/// Where the report of a run goes. The file is opened before the run, so that an hour of training is not lost
-/// to a wrong path, and replaced in one step after it, so that a reader never sees half of one. A run that
-/// does not begin leaves no file behind.
+/// Where the report of a run goes. The path is tried before the run, so that an hour of training is not lost to a wrong
+/// one, and the file is replaced in one step after it, so that a reader never sees half of one. A link is followed; a
+/// pipe or a device is written into. A run that does not end leaves no file behind.
 class report_output {
 public:
   /// Errors  std::system_error if `path`, not empty, cannot be written.
   explicit report_output(std::string path);
-  ~report_output();
   report_output(const report_output&) = delete;
   report_output& operator=(const report_output&) = delete;
 

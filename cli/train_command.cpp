@@ -3,6 +3,7 @@
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/progress_display.hpp>
 #include <mailgrad/cli/report_output.hpp>
+#include <mailgrad/cli/whole_number.hpp>
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
@@ -80,16 +81,16 @@ void add_what(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(1))
       ->capture_default_str()
       ->group("What to train");
   auto* epochs =
       parser.add_option("--epochs", w.epochs, "Passes over the training set, all workers together")
-          ->check(CLI::NonNegativeNumber)
+          ->check(whole_number(1))
           ->capture_default_str()
           ->group("What to train");
   parser.add_option("--steps", w.steps, "Mini-batches, all workers together, instead of --epochs")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(1))
       ->excludes(epochs)
       ->group("What to train");
 }
@@ -111,11 +112,11 @@ void add_how(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("How to run it");
   parser.add_option("--shards", w.shards, "Parameter actors, each with an equal part of the weights")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(1))
       ->capture_default_str()
       ->group("How to run it");
   parser.add_option("--seed", w.seed, "Of first weights, order of samples and dropout")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->capture_default_str()
       ->group("How to run it");
 }
@@ -174,6 +175,9 @@ void watch_run(training& run, progress_display& display, const interrupt& ctrl_c
     display.show(p);
     if (ctrl_c.requested() && !stopping) {
       stopping = true;
+      display.finish();
+      std::cerr
+          << "stopping: steps that have begun are finished; a second Ctrl-C ends at once, without a report\n";
       run.stop("interrupted by a signal");
     }
     if (p.steps != last_steps) {
@@ -227,7 +231,10 @@ command make_train_command(CLI::App& app) {
   parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->group("Output");
   parser->footer(
       policies_and_cures() +
-      "\nCtrl-C ends the run in good order: steps that have begun are finished, the report is written.\n"
+      "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
+      "still to train, which it trains after the switch. The report says how many were trained before.\n"
+      "\nCtrl-C ends the run in good order: steps that have begun are finished, the weights so far are\n"
+      "tested, the report is written. A second one ends it at once.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "
       "--epochs 2");

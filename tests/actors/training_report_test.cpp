@@ -45,9 +45,10 @@ training_report finished_run() {
 TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   const json o = json::parse(to_json(finished_run()));
   EXPECT_THAT(field_names(o),
-              ElementsAre("policy", "devices", "ended", "why", "steps", "samples", "wall_seconds",
-                          "steps_per_second", "samples_per_second", "final_loss", "test_accuracy", "ledger",
-                          "staleness", "wait_seconds", "switches", "cure", "parameters_sha256", "seed"));
+              ElementsAre("policy", "devices", "data", "optimizer", "learning_rate", "batch", "shards",
+                          "ended", "why", "steps", "samples", "updates", "wall_seconds", "steps_per_second",
+                          "samples_per_second", "final_loss", "test_accuracy", "ledger", "staleness",
+                          "wait_seconds", "switches", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]), ElementsAre("mean", "p50", "p99", "max", "histogram"));
   EXPECT_THAT(field_names(o["wait_seconds"]), ElementsAre("barrier", "bound", "feeder"));
