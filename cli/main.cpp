@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
+#include <string>
 #include <system_error>
 
 namespace mailgrad {
@@ -19,8 +21,8 @@ int checked_output(int code) {
   errno = 0;
   std::cout.flush();
   if (std::cout) return code;
-  throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
-                          "standard output cannot be written");
+  const int why = errno != 0 ? errno : EIO;
+  throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
 }
 
 int run(int argc, char** argv) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <system_error>
 
 namespace mailgrad {
@@ -64,11 +65,10 @@ void report_output::write(const training_report& r) const {
   file << to_json(r) << '\n';
   file.close();
   if (!file) {
-    const int why = errno;
+    const std::string why = std::generic_category().message(errno);
     std::error_code ignored;
     if (target != path_) std::filesystem::remove(target, ignored);
-    errno = why;
-    cannot_write(path_);
+    throw std::runtime_error("report '" + path_ + "' cannot be written: " + why);
   }
   if (target != path_) std::filesystem::rename(target, path_);
 }

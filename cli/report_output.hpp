@@ -16,7 +16,7 @@ public:
   report_output(const report_output&) = delete;
   report_output& operator=(const report_output&) = delete;
 
-  /// Errors  std::system_error, on a full disk for one; the file is what it was before.
+  /// Errors  std::runtime_error, on a full disk for one; a file is what it was before.
   void write(const training_report& r) const;
 
 private:

@@ -20,7 +20,9 @@ namespace mailgrad::testing {
 /// The tool mailgrad, started with some words, its output caught.
 class tool {
 public:
-  explicit tool(const std::vector<std::string>& words) : out_(std::tmpfile()) {
+  /// Standard output goes to `out` if there is one, and is then not caught.
+  explicit tool(const std::vector<std::string>& words, const char* out = nullptr)
+      : out_(out ? std::fopen(out, "w") : std::tmpfile()) {
     int ends[2];
     if (!out_ || pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe for the test");
     errors_ = ends[0];

@@ -148,6 +148,46 @@ TEST_F(TrainCommand, RefusesAReportThatCannotBeWrittenBeforeItTrains) {
   }
 }
 
+TEST_F(TrainCommand, WritesIntoADeviceAndDoesNotReplaceIt) {
+  std::vector<std::string> words = train({"--epochs", "1"});
+  *std::ranges::find(words, report_) = "/dev/full";
+  tool t(words);
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), HasSubstr("report '/dev/full' cannot be written: No space left"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST_F(TrainCommand, ReplacesTheFileBehindALinkAndNotTheLink) {
+  const std::filesystem::path file = folder_.path() / "real.json";
+  std::ofstream(file) << "old";
+  std::filesystem::create_symlink(file, report_);
+  tool t(train({"--epochs", "1"}));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_TRUE(std::filesystem::is_symlink(report_));
+  EXPECT_EQ(report()["ended"], "completed");
+}
+
+TEST_F(TrainCommand, RefusesABatchLargerThanItsData) {
+  std::vector<std::string> words = train({"--epochs", "1"});
+  *std::ranges::find(words, "4") = "100000000";
+  tool t(words);
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), HasSubstr("batch: 100000000 samples; the training set has"));
+  EXPECT_THAT(files(), IsEmpty());
+}
+
+TEST_F(TrainCommand, SwitchesAndCuresAndTellsInItsReport) {
+  tool t(
+      train({"--policy", "async, sync@6", "--cure", "inverse", "--devices", "cpu:0,cpu:0", "--epochs", "2"}));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  const json r = report();
+  EXPECT_EQ(r["switches"][0]["to"], "sync");
+  EXPECT_EQ(r["cure"]["name"], "inverse");
+  EXPECT_GT(r["updates"], 0);
+  EXPECT_THAT(t.out(),
+              AllOf(HasSubstr("switched      from async to sync"), HasSubstr("cure          inverse")));
+}
+
 TEST_F(TrainCommand, ReplacesAnOldReport) {
   folder_.write("run.json", "an old report, longer than it need be\n");
   tool t(train({"--steps", "5", "--quiet"}));

@@ -151,6 +151,25 @@ TEST(Tool, GrowsThePictureByTheBackwardPass) {
   EXPECT_GT(std::ranges::count(both.out(), '\n'), std::ranges::count(forward.out(), '\n'));
 }
 
+TEST(Tool, SaysSoWhenItsOutputIsLost) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"graph", "--model", "mlp"}, {"devices"}}) {
+    tool t(words, "/dev/full");
+    EXPECT_EQ(t.code(), 1) << words[0];
+    EXPECT_THAT(t.err(), HasSubstr("standard output cannot be written: No space left")) << words[0];
+  }
+}
+
+TEST(Tool, RefusesWhatIsNoWholeNumberInOneShortLine) {
+  for (const char* word : {"-1", "0", "x", "1.5", "99999999999999999999"}) {
+    tool t({"train", "--batch", word});
+    EXPECT_EQ(t.code(), 2) << word;
+    EXPECT_THAT(t.err(), HasSubstr("must be a whole number from 1 on, not '" + std::string(word) + "'"));
+    EXPECT_LT(t.err().size(), 140U);
+  }
+  EXPECT_EQ(tool({"train", "--steps", "0"}).code(), 2);
+}
+
 TEST(Tool, RefusesAPictureThatCannotBeWritten) {
   tool t({"graph", "--model", "mlp", "--output", "/no/such/folder/mlp.dot"});
   EXPECT_EQ(t.code(), 2);
