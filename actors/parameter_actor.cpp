@@ -288,13 +288,18 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
   for (std::uint32_t r = 0; r < participants_.size(); ++r)
     if (participants_[r].device && !participants_[r].waits_since)
       awaited += (awaited.empty() ? "worker " : ", ") + std::to_string(r);
-  for (std::uint32_t r = 0; r < participants_.size(); ++r)
-    if (const participant& worker = participants_[r]; worker.waits_since)
-      send(self_, asker,
-           wait_named{me + " holds worker " + std::to_string(r) + " after step " +
-                          std::to_string(worker.waiting_step) + ", " + std::string(policy_->name()) +
-                          " policy, until it hears from " + awaited,
-                      worker.waits_since->count()});
+  for (std::uint32_t r = 0; r < participants_.size(); ++r) {
+    const participant& worker = participants_[r];
+    if (!worker.waits_since) continue;
+    std::string what = me;
+    what.append(" holds worker ").append(std::to_string(r));
+    what.append(" after step ")
+        .append(std::to_string(worker.waiting_step))
+        .append(", ")
+        .append(policy_->name());
+    what.append(" policy, until it hears from ").append(awaited);
+    send(self_, asker, wait_named{what, worker.waits_since->count()});
+  }
 }
 
 shard_report parameter_actor::report() const {

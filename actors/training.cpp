@@ -48,6 +48,7 @@ std::vector<scheduled_policy> checked(const training_options& o, const data_spli
   for (const device d : o.devices) require_available(d);
   auto policies = parse_policy_schedule(o.policy, static_cast<std::uint32_t>(o.devices.size()));
   std::vector<std::string_view> names;
+  names.reserve(policies.size());
   for (const scheduled_policy& p : policies) names.push_back(p.policy);
   require_cure(o.cure, names, static_cast<std::uint32_t>(o.devices.size()));
   require_valid(o.optimizer);

@@ -45,7 +45,7 @@ std::string staleness_in_words(const staleness_histogram& h) {
 
 } // namespace
 
-report_output::report_output(std::string path) : path_(path.empty() ? path : without_links(path)) {
+report_output::report_output(const std::string& path) : path_(path.empty() ? path : without_links(path)) {
   if (path_.empty()) return;
   errno = EISDIR;
   if (std::filesystem::is_directory(path_)) cannot_write(path_);

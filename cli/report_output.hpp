@@ -12,7 +12,7 @@ namespace mailgrad {
 class report_output {
 public:
   /// Errors  std::system_error if `path`, not empty, cannot be written.
-  explicit report_output(std::string path);
+  explicit report_output(const std::string& path);
   report_output(const report_output&) = delete;
   report_output& operator=(const report_output&) = delete;
 

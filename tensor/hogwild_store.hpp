@@ -63,8 +63,8 @@ public:
   racing_read() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
   ~racing_read() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 #else
-  racing_read() {}
-  ~racing_read() {}
+  racing_read() {}  // NOLINT(modernize-use-equals-default): a trivial one would be called unused
+  ~racing_read() {} // NOLINT(modernize-use-equals-default)
 #endif
   racing_read(const racing_read&) = delete;
   racing_read& operator=(const racing_read&) = delete;

@@ -128,9 +128,10 @@ const known_cure& find(std::string_view text) {
 std::vector<double> read_numbers(std::string_view text, const known_cure& c) {
   std::vector<double> all;
   std::size_t at = text.find(':');
-  while (at != text.npos) {
+  while (at != std::string_view::npos) {
     const std::size_t next = text.find(',', at + 1);
-    const std::string_view word = text.substr(at + 1, next == text.npos ? text.npos : next - at - 1);
+    const std::string_view word =
+        text.substr(at + 1, next == std::string_view::npos ? std::string_view::npos : next - at - 1);
     double n = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
     if (error != std::errc{} || end != word.data() + word.size() || !(n >= 0) || !std::isfinite(n))
@@ -148,6 +149,7 @@ std::vector<double> read_numbers(std::string_view text, const known_cure& c) {
 
 std::vector<cure_form> cure_forms() {
   std::vector<cure_form> forms;
+  forms.reserve(known.size());
   for (const known_cure& c : known) forms.push_back(c.form);
   return forms;
 }

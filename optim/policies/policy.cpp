@@ -118,13 +118,14 @@ std::uint64_t read_number(std::string_view text, std::string_view word, const kn
 std::vector<std::uint64_t> read_numbers(std::string_view text, const known_policy& p) {
   std::vector<std::uint64_t> all;
   const std::size_t colon = text.find(':');
-  if (colon != text.npos && p.rule.count == 0) fail(text, "'" + std::string(p.name) + "' takes no number");
-  if (colon != text.npos) {
+  if (colon != std::string_view::npos && p.rule.count == 0)
+    fail(text, "'" + std::string(p.name) + "' takes no number");
+  if (colon != std::string_view::npos) {
     std::string_view rest = text.substr(colon + 1);
     for (bool more = true; more;) {
       const std::size_t comma = rest.find(',');
       all.push_back(read_number(text, rest.substr(0, comma), p));
-      more = comma != rest.npos;
+      more = comma != std::string_view::npos;
       if (more) rest.remove_prefix(comma + 1);
     }
   }
@@ -155,12 +156,14 @@ std::vector<std::uint64_t> checked_numbers(std::string_view text, std::uint32_t 
 
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
+  names.reserve(known.size());
   for (const known_policy& p : known) names.push_back(p.name);
   return names;
 }
 
 std::vector<policy_form> policy_forms() {
   std::vector<policy_form> forms;
+  forms.reserve(known.size());
   for (const known_policy& p : known) forms.push_back(p.form);
   return forms;
 }
