@@ -340,6 +340,28 @@ TEST_P(Schedules, SwitchOnceAtEachFenceAndStartAnewFromOneVersion) {
   }
 }
 
+TEST_P(Schedules, TakeRequestsToSwitchAtAnyMomentWhoeverDies) {
+  const std::size_t length = length_of_a_run();
+  std::size_t switched = 0;
+  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run run(system_.actors(), three_workers_two_shards(), data_, time_);
+    deliver(random, random() % length);
+    send_anonymously(run.coordinator_actor, request_switch{"ssp:1", "by hand"});
+    deliver(random, random() % (length / 2));
+    if (seed % 3 == 0) kill(run.devices[random() % 3]);
+    if (seed % 5 == 0) send_anonymously(run.coordinator_actor, request_switch{"backup:1", "by hand again"});
+    if (seed % 7 == 0) send_anonymously(run.coordinator_actor, stop_training{"enough"});
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+    expect_balanced(run.outcome());
+    switched += run.outcome().switches.size();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(switched, schedules / 4) << "most requests come in time";
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, Schedules,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:3", "ringmaster:2",

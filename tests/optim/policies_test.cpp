@@ -264,6 +264,36 @@ TEST(SspPolicy, LetsWhoJoinsLateBeginBesideTheSlowest) {
   EXPECT_TRUE(p->may_start({0})) << "nobody waits for the steps it missed";
 }
 
+/// A gradient that comes `tenths` of a second after the start.
+gradient_stamp at_time(std::uint32_t worker, std::int64_t tenths) {
+  return {{worker}, 1, 0, 0, tenths * 100'000'000};
+}
+
+// The slow worker comes every 3.5 s, at 7 last, the fast one every second, at 8 last, one step ahead. Its second gradient
+// from now, at 10, and its third, at 11, are nearest to 10.5, when the slow one catches up.
+TEST(DsspPolicy, GrantsTheStepsAfterWhichTheSlowestCatchesUp) {
+  const auto p = joined("dssp:0,4", 2);
+  for (const auto& [worker, tenths] : {std::pair{1U, 35}, {0U, 60}, {1U, 70}, {0U, 70}})
+    p->judge(at_time(worker, tenths));
+  EXPECT_TRUE(p->may_start({0})) << "beside the slowest";
+  p->judge(at_time(0, 80));
+  EXPECT_TRUE(p->may_start({0})) << "a first step beyond the bound";
+  p->judge(at_time(0, 90));
+  EXPECT_TRUE(p->may_start({0})) << "and a second";
+  p->judge(at_time(0, 100));
+  EXPECT_FALSE(p->may_start({0})) << "now it waits, half a second";
+  for (const std::int64_t tenths : {105, 140, 175}) p->judge(at_time(1, tenths));
+  EXPECT_TRUE(p->may_start({0}));
+}
+
+TEST(DsspPolicy, GrantsNothingWhileItKnowsNoRhythm) {
+  const auto p = joined("dssp:0,1000000000000", 2);
+  p->judge(at_time(0, 10));
+  EXPECT_FALSE(p->may_start({0}));
+  p->judge(at_time(1, 20));
+  EXPECT_TRUE(p->may_start({0}));
+}
+
 TEST(MakePolicy, KnowsEveryFormItLists) {
   for (const char* text : {"async", "sync", "ssp:3", "dssp:1,4", "backup:1", "k-async:2", "k-batch-async:4",
                            "k-batch-sync:4", "rennala:4", "ringmaster:4"}) {
