@@ -144,7 +144,10 @@ void add_optimizer(CLI::App& parser, train_words& w) {
 training_options understood(const train_words& w) {
   training_options o;
   o.devices.clear();
-  for (const std::string& name : w.devices) o.devices.push_back(parse_device(name));
+  for (std::string name : w.devices) {
+    std::erase(name, ' '); // "cpu:0, cpu:1"
+    o.devices.push_back(parse_device(name));
+  }
   for (const device d : o.devices) require_available(d);
   parse_policy_schedule(w.policy, static_cast<std::uint32_t>(o.devices.size()));
   o.policy = w.policy;

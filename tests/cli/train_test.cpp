@@ -188,6 +188,12 @@ TEST_F(TrainCommand, SwitchesAndCuresAndTellsInItsReport) {
               AllOf(HasSubstr("switched      from async to sync"), HasSubstr("cure          inverse")));
 }
 
+TEST_F(TrainCommand, TakesBlanksInAListOfDevices) {
+  tool t(train({"--devices", "cpu:0, cpu:0", "--steps", "4"}));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_EQ(report()["devices"].size(), 2U);
+}
+
 TEST_F(TrainCommand, ReplacesAnOldReport) {
   folder_.write("run.json", "an old report, longer than it need be\n");
   tool t(train({"--steps", "5", "--quiet"}));
