@@ -9,7 +9,7 @@ namespace mailgrad {
 ///
 /// Both are foretold from the last interval between two gradients of each.
 /// Source  Zhao, An, Liu & Chen, "Dynamic Stale Synchronous Parallel Distributed Training for Deep Learning",
-///         ICDCS 2019, arXiv:1908.11848, Algorithms 1 and 2.
+///         ICDCS 2019, arXiv:1908.11848; written from the idea, not checked against its listing.
 class dssp_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "dssp";
