@@ -5,8 +5,6 @@
 #include <mailgrad/kernels/host/transpose.hpp>
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 namespace mailgrad {
 
@@ -31,18 +29,6 @@ std::size_t depth_of_blocks(std::size_t k) {
 
 /// Fewer columns of C than this are too few to be walked in vectors.
 constexpr std::size_t narrow = 3 * simd::width / 2;
-
-using multiply_function = void (*)(const tile::left_part&, const tile::right_part&, std::size_t, float*,
-                                   std::size_t, tile::into);
-
-template <std::size_t Vectors, std::size_t... Rows>
-constexpr std::array<multiply_function, sizeof...(Rows)> multiply_table(std::index_sequence<Rows...>) {
-  return {tile::multiply<Rows + 1, Vectors>...};
-}
-
-/// By number of rows less one.
-constexpr auto one_vector = multiply_table<1>(std::make_index_sequence<tile::rows>{});
-constexpr auto two_vectors = multiply_table<2>(std::make_index_sequence<tile::rows>{});
 
 enum class method : std::uint8_t { panels, dots, transposed_panels };
 
@@ -101,33 +87,17 @@ private:
 
   void fill(range rows, range depth, range columns) const {
     if (!reads_in_place()) pack(depth, columns);
-    std::size_t tiles = (rows.size() + tile::rows - 1) / tile::rows;
-    for (range part{rows.first, rows.first}; tiles > 0; --tiles) { // of about equal height
-      part = {part.last, part.last + (rows.last - part.last) / tiles};
+    tile::for_each_height(rows.first, rows.last, [&](std::size_t first, std::size_t last) {
       for (std::size_t column = columns.first; column < columns.last; column += tile::columns)
-        fill_tile(part, depth, {column, std::min(columns.last, column + tile::columns)},
+        fill_tile({first, last}, depth, {column, std::min(columns.last, column + tile::columns)},
                   right_part(depth, columns, column));
-    }
+    });
   }
 
   void fill_tile(range rows, range depth, range columns, const tile::right_part& right) const {
-    const bool wide = columns.size() > simd::width;
-    const bool whole = columns.size() == (wide ? tile::columns : simd::width);
-    const auto multiply = (wide ? two_vectors : one_vector)[rows.size() - 1];
-    const auto left = left_part(rows.first, depth.first);
-    const auto how = depth.first == 0 ? tile::into::overwrite : tile::into::add;
-    float* const c = c_ + rows.first * g_.n + columns.first;
-    if (whole) return multiply(left, right, depth.size(), c, g_.n, how);
-    multiply(left, right, depth.size(), whole_tile_, tile::columns, tile::into::overwrite);
-    copy_part(c, rows.size(), columns.size(), how); // it reaches over the right edge of C
-  }
-
-  void copy_part(float* c, std::size_t rows, std::size_t columns, tile::into how) const {
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t i = 0; i < columns; ++i) {
-        const float before = how == tile::into::add ? c[r * g_.n + i] : 0;
-        c[r * g_.n + i] = before + whole_tile_[r * tile::columns + i];
-      }
+    tile::multiply_part(left_part(rows.first, depth.first), right, depth.size(),
+                        {c_ + rows.first * g_.n + columns.first, g_.n, rows.size(), columns.size()},
+                        depth.first == 0 ? tile::into::overwrite : tile::into::add, whole_tile_);
   }
 
   tile::left_part left_part(std::size_t row, std::size_t first) const {

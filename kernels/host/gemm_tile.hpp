@@ -2,7 +2,9 @@
 
 #include <mailgrad/kernels/host/vector.hpp>
 
+#include <array>
 #include <cstddef>
+#include <utility>
 
 /// The innermost loops of matrix products: parts of C that fit into registers.
 namespace mailgrad::tile {
@@ -13,11 +15,44 @@ inline constexpr std::size_t vectors = 2;
 inline constexpr std::size_t rows = (simd::registers - 3) / vectors;
 inline constexpr std::size_t columns = vectors * simd::width;
 
-/// A rows x k part of A: element (r, p) lies at values[r * row_step + p * inner_step].
+/// A rows x k part of A, which may be cut into runs along k: element (r, p) of a run lies at
+/// values[run * run_step + r * row_step + p * inner_step].
 struct left_part {
   const float* values;
   std::size_t row_step;
   std::size_t inner_step;
+  std::size_t runs = 1;
+  std::size_t run_step = 0;
+
+  template <std::size_t>
+  struct walk {
+    walk(const left_part& a, std::size_t run)
+        : values(a.values + run * a.run_step), row_step(a.row_step), inner_step(a.inner_step) {}
+    float row(std::size_t r) const { return values[r * row_step]; }
+    void advance() { values += inner_step; }
+
+    const float* values;
+    std::size_t row_step, inner_step;
+  };
+};
+
+/// The same with rows anywhere: element (r, p) of a run lies at values[r][run * run_step + p].
+struct scattered_left_part {
+  std::array<const float*, rows> values;
+  std::size_t runs = 1;
+  std::size_t run_step = 0;
+
+  template <std::size_t Rows>
+  struct walk {
+    walk(const scattered_left_part& a, std::size_t run) {
+      for (std::size_t r = 0; r < Rows; ++r) values[r] = a.values[r] + run * a.run_step;
+    }
+    float row(std::size_t r) const { return values[r][p]; }
+    void advance() { ++p; }
+
+    const float* values[Rows];
+    std::size_t p = 0;
+  };
 };
 
 /// A k x columns part of B: its rows lie `step` apart.
@@ -28,10 +63,9 @@ struct right_part {
 
 enum class into : bool { overwrite, add };
 
-/// C (+)= A B for Rows rows and Vectors vectors of columns.
-template <std::size_t Rows, std::size_t Vectors>
-void multiply(const left_part& a, const right_part& b, std::size_t k, float* c, std::size_t c_step,
-              into how) {
+/// C (+)= A B for Rows rows and Vectors vectors of columns; `k` is the depth of one run of A.
+template <class Left, std::size_t Rows, std::size_t Vectors>
+void multiply(const Left& a, const right_part& b, std::size_t k, float* c, std::size_t c_step, into how) {
   simd::vector sum[Rows][Vectors];
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < Rows; ++r)
@@ -40,23 +74,76 @@ void multiply(const left_part& a, const right_part& b, std::size_t k, float* c, 
       float* const place = c + r * c_step + v * simd::width;
       sum[r][v] = how == into::add ? simd::load(place) : simd::vector{};
     }
-  const float* left = a.values;
   const float* right = b.values;
-  for (std::size_t p = 0; p < k; ++p, left += a.inner_step, right += b.step) {
-    simd::vector row[Vectors];
+  for (std::size_t run = 0; run < a.runs; ++run) {
+    typename Left::template walk<Rows> left(a, run);
+    for (std::size_t p = 0; p < k; ++p, left.advance(), right += b.step) {
+      simd::vector row[Vectors];
 #pragma GCC unroll 16
-    for (std::size_t v = 0; v < Vectors; ++v) row[v] = simd::load(right + v * simd::width);
+      for (std::size_t v = 0; v < Vectors; ++v) row[v] = simd::load(right + v * simd::width);
 #pragma GCC unroll 16
-    for (std::size_t r = 0; r < Rows; ++r) {
-      const float factor = left[r * a.row_step];
+      for (std::size_t r = 0; r < Rows; ++r) {
+        const float factor = left.row(r);
 #pragma GCC unroll 16
-      for (std::size_t v = 0; v < Vectors; ++v) sum[r][v] += factor * row[v];
+        for (std::size_t v = 0; v < Vectors; ++v) sum[r][v] += factor * row[v];
+      }
     }
   }
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
     for (std::size_t v = 0; v < Vectors; ++v) simd::store(c + r * c_step + v * simd::width, sum[r][v]);
+}
+
+namespace detail {
+
+template <class Left>
+using multiply_function = void (*)(const Left&, const right_part&, std::size_t, float*, std::size_t, into);
+
+template <class Left, std::size_t Vectors, std::size_t... Rows>
+constexpr std::array<multiply_function<Left>, rows> multiply_table(std::index_sequence<Rows...>) {
+  return {multiply<Left, Rows + 1, Vectors>...};
+}
+
+/// By number of rows less one.
+template <class Left, std::size_t Vectors>
+inline constexpr auto multiply_of_rows = multiply_table<Left, Vectors>(std::make_index_sequence<rows>{});
+
+} // namespace detail
+
+/// The part of C that a tile computes: at most `rows` x `columns`.
+struct result_part {
+  float* values;
+  std::size_t step; ///< between its rows
+  std::size_t row_count, column_count;
+};
+
+/// C (+)= A B for a part of C of any size. B has whole vectors: what reaches over the right edge of C is kept out of it
+/// by way of `spare`, which holds rows x columns floats.
+template <class Left>
+void multiply_part(const Left& a, const right_part& b, std::size_t k, const result_part& c, into how,
+                   float* spare) {
+  const bool wide = c.column_count > simd::width;
+  const auto multiply_rows =
+      (wide ? detail::multiply_of_rows<Left, 2> : detail::multiply_of_rows<Left, 1>)[c.row_count - 1];
+  if (c.column_count == (wide ? columns : simd::width)) return multiply_rows(a, b, k, c.values, c.step, how);
+  multiply_rows(a, b, k, spare, columns, into::overwrite);
+  for (std::size_t r = 0; r < c.row_count; ++r)
+    for (std::size_t i = 0; i < c.column_count; ++i) {
+      float& value = c.values[r * c.step + i];
+      value = (how == into::add ? value : 0) + spare[r * columns + i];
+    }
+}
+
+/// Calls visit(first, last) for parts of [first, last) of at most `rows` each and of about equal height: a last one of few
+/// rows would wait for its own additions.
+template <class Visit>
+void for_each_height(std::size_t first, std::size_t last, Visit visit) {
+  for (std::size_t tiles = (last - first + rows - 1) / rows; tiles > 0; --tiles) {
+    const std::size_t end = first + (last - first) / tiles;
+    visit(first, end);
+    first = end;
+  }
 }
 
 /// C = A B where the columns of B lie `b_step` apart: each element of C is a dot product along k. For results

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <mailgrad/kernels/convolution.hpp>
+#include <mailgrad/kernels/host/scratch_parts.hpp>
 #include <mailgrad/kernels/host/sparse_terms.hpp>
-#include <mailgrad/tensor/block.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -37,24 +37,6 @@ struct blocked_image {
   std::size_t blocks = 0;
   std::size_t channels = 0; ///< of one block, whole packets
   std::size_t run = 0;      ///< floats in one row of a window
-};
-
-/// Hands out parts of the scratch memory; without memory, only counts them.
-class scratch_parts {
-public:
-  explicit scratch_parts(std::byte* memory = nullptr) : memory_(memory) {}
-
-  template <class T>
-  std::span<T> take(std::size_t count) {
-    auto* first = memory_ ? reinterpret_cast<T*>(memory_ + used_) : nullptr;
-    used_ += aligned(count * sizeof(T));
-    return {first, memory_ ? count : 0};
-  }
-  std::size_t used() const noexcept { return used_; }
-
-private:
-  std::byte* memory_;
-  std::size_t used_ = 0;
 };
 
 /// What both gradients that skip zeros share: the layout, the weights in that layout, and the terms of one

@@ -59,12 +59,6 @@ struct problem {
             cpu(),
             forward()};
   }
-  dnnl::convolution_backward_weights::primitive_desc weight_gradient() const {
-    return {{dnnl::algorithm::convolution_direct, image(x), weights(), image(y), stride, before, after},
-            scratchpad_from_caller(),
-            cpu(),
-            forward()};
-  }
 
   static dnnl::memory::desc image(const dnnl::memory::dims& dims) { return float_desc(dims, tag::nhwc); }
   dnnl::memory::desc weights() const { return float_desc(w, tag::any); }
@@ -163,16 +157,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<convolution_plan> plan_dense_convolution(const convolution_shape& c) {
-  use_one_thread();
-  const problem p(c);
-  const auto chosen = p.forward();
-  return std::make_unique<onednn_plan>(dnnl::convolution_forward(chosen), chosen.scratchpad_desc(),
-                                       operand(DNNL_ARG_SRC, problem::image(p.x), chosen.src_desc()),
-                                       operand(DNNL_ARG_WEIGHTS, p.our_weights(), chosen.weights_desc()),
-                                       operand(DNNL_ARG_DST, problem::image(p.y), chosen.dst_desc()));
-}
-
 std::unique_ptr<convolution_plan> plan_dense_data_gradient(const convolution_shape& c) {
   use_one_thread();
   const problem p(c);
@@ -182,17 +166,6 @@ std::unique_ptr<convolution_plan> plan_dense_data_gradient(const convolution_sha
       operand(DNNL_ARG_DIFF_DST, problem::image(p.y), chosen.diff_dst_desc()),
       operand(DNNL_ARG_WEIGHTS, p.our_weights(), chosen.weights_desc()),
       operand(DNNL_ARG_DIFF_SRC, problem::image(p.x), chosen.diff_src_desc()));
-}
-
-std::unique_ptr<convolution_plan> plan_dense_weight_gradient(const convolution_shape& c) {
-  use_one_thread();
-  const problem p(c);
-  const auto chosen = p.weight_gradient();
-  return std::make_unique<onednn_plan>(
-      dnnl::convolution_backward_weights(chosen), chosen.scratchpad_desc(),
-      operand(DNNL_ARG_SRC, problem::image(p.x), chosen.src_desc()),
-      operand(DNNL_ARG_DIFF_DST, problem::image(p.y), chosen.diff_dst_desc()),
-      operand(DNNL_ARG_DIFF_WEIGHTS, p.our_weights(), chosen.diff_weights_desc()));
 }
 
 } // namespace mailgrad
