@@ -49,7 +49,7 @@ caf::behavior coordinator::running() {
          }),
       on(self_,
          [this](const worker_failed& x) {
-           stop(run_outcome::ending::failed, worker_at_step(x.report, x.report.produced + 1) + ": " + x.why);
+           stop(run_outcome::ending::failed, worker_at_step(x.report, x.report.steps + 1) + ": " + x.why);
            account_for(x.report);
          }),
       on(self_, [this](const worker_lost& x) { on_lost(x.worker); }),

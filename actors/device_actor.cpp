@@ -58,16 +58,20 @@ caf::behavior device_actor::training() {
 void device_actor::on_weights(const shard_weights& x) {
   if (x.epoch != epoch_) return; // of the policy before; the wait for it is the fence's
   held_[x.shard] = {x.version, x.values};
-  options_.model->use_weights(x.shard, x.values->as<float>().data());
+  if (options_.local)
+    options_.local->receive(x.shard, x.values);
+  else
+    options_.model->use_weights(x.shard, x.values->as<float>().data());
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
   bound_wait_of_step_ = std::max(bound_wait_of_step_, instant{x.held});
   --missing_;
   start_step_if_ready();
 }
 
-/// Between two steps: a gradient that is being computed belongs to the old epoch.
+/// Between two steps: a gradient that is being computed, and steps of the worker's own, belong to the old epoch.
 void device_actor::pause_if_asked() {
   if (!next_epoch_ || computing_ || finished_) return;
+  push_difference();
   epoch_ = *std::exchange(next_epoch_, std::nullopt);
   const bool was_waiting = missing_ > 0;
   missing_ = options_.shards.size();
@@ -85,6 +89,7 @@ void device_actor::on_batch(const dealt_batch& x) {
 void device_actor::start_step_if_ready() {
   if (missing_ > 0 || finished_) return;
   if (next_batch_) return start_step();
+  if (exhausted_ && push_difference()) return;
   if (exhausted_) return finish();
   if (!starved_since_) starved_since_ = options_.time->now();
 }
@@ -110,6 +115,8 @@ void device_actor::start_step() {
     if (options_.writer) {
       racing.emplace();
       options_.model->use_weights(0, options_.writer->begin_step());
+    } else if (options_.local) {
+      options_.model->use_weights(0, options_.local->weights());
     }
     options_.model->run(options_.where, std::move(inputs), *computing_, [this] { finish_step(); });
   } catch (const std::exception& e) {
@@ -118,13 +125,13 @@ void device_actor::start_step() {
 }
 
 void device_actor::finish_step() {
-  ++step_;
-  ++report_.produced;
+  ++report_.steps;
   report_.samples += batch_size_;
   const float loss = options_.model->loss();
   if (!std::isfinite(loss)) {
+    ++report_.produced;
     ++report_.not_finite;
-    return end_with(loss_diverged{report_, step_});
+    return end_with(loss_diverged{report_, report_.steps});
   }
   report_.loss_bits = std::bit_cast<std::uint32_t>(loss);
   ++unreported_.steps;
@@ -133,8 +140,10 @@ void device_actor::finish_step() {
   const float scale = clip();
   if (options_.writer)
     write(scale);
+  else if (options_.local)
+    step_locally(scale);
   else
-    push(scale);
+    push(std::move(computing_), scale);
   pause_if_asked();
   notify_progress();
 }
@@ -150,10 +159,12 @@ float device_actor::clip() const {
   return clip_factor(std::sqrt(squares), options_.clip_norm);
 }
 
-void device_actor::push(float scale) {
+/// To all shards or to none. By value: only the messages may hold the gradient when this is over.
+void device_actor::push(std::shared_ptr<const gradient> values, float scale) {
+  ++step_;
+  ++report_.produced;
   missing_ = options_.shards.size();
   waiting_since_ = options_.time->now();
-  const std::shared_ptr<const gradient> values = std::move(computing_);
   for (held_weights& held : held_) held.values.reset();
   for (std::size_t i = 0; i < options_.shards.size(); ++i)
     send(self_, options_.shards[i],
@@ -161,7 +172,24 @@ void device_actor::push(float scale) {
                        values});
 }
 
+void device_actor::step_locally(float scale) {
+  options_.local->step(*computing_, scale);
+  computing_.reset();
+  if (options_.local->exchange_due())
+    push_difference();
+  else if (!next_epoch_)
+    start_step_if_ready();
+}
+
+/// Of the steps since the last exchange; false if there are none.
+bool device_actor::push_difference() {
+  if (!options_.local || options_.local->taken() == 0) return false;
+  push(options_.local->difference(), 1);
+  return true;
+}
+
 void device_actor::write(float scale) {
+  ++report_.produced;
   const std::uint64_t gap = options_.writer->write(*computing_, scale);
   computing_.reset();
   ++report_.applied;

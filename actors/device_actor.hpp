@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/hogwild_writer.hpp>
+#include <mailgrad/actors/local_steps.hpp>
 #include <mailgrad/actors/messages.hpp>
 #include <mailgrad/actors/recycled.hpp>
 #include <mailgrad/actors/replica.hpp>
@@ -18,7 +19,8 @@ struct device_actor_options {
   std::shared_ptr<replica> model;         ///< nobody else holds it once the actor lives
   std::vector<caf::actor> shards;         ///< none in hogwild
   std::shared_ptr<hogwild_writer> writer; ///< hogwild only; nobody else holds it once the actor lives
-  double clip_norm = 0;                   ///< largest global norm of a gradient; 0: any
+  std::shared_ptr<local_steps> local; ///< with local steps only; nobody else holds it once the actor lives
+  double clip_norm = 0;               ///< largest global norm of a gradient; 0: any
   caf::actor feeder;
   caf::actor tracker;
   caf::actor coordinator;
@@ -38,6 +40,7 @@ struct device_actor_options {
 ///                                                     |                    \--data exhausted--> finished
 ///                                                     +--loss not finite, kernel failed--> finished
 ///
+/// With local steps it pushes the difference that several steps of its own have made, as if that were a gradient.
 /// A switch of policy pauses it between two steps: what it holds is out of date, and it waits for the weights of the
 /// next epoch.
 class device_actor {
@@ -62,7 +65,9 @@ private:
   void end_starvation();
   void start_step();
   void finish_step();
-  void push(float scale);
+  void push(std::shared_ptr<const gradient> values, float scale);
+  void step_locally(float scale);
+  bool push_difference();
   void write(float scale);
   void finish();
   template <class Notice>
@@ -80,7 +85,7 @@ private:
   std::size_t missing_;            ///< shards whose weights are still to come
   bool exhausted_ = false;         ///< the feeder has nothing more
   bool finished_ = false;
-  std::uint64_t step_ = 0;                  ///< gradients produced
+  std::uint64_t step_ = 0;                  ///< what was produced for the shards: gradients, or differences
   std::uint64_t epoch_ = 0;                 ///< of the policy
   std::optional<std::uint64_t> next_epoch_; ///< asked to pause for it
   std::size_t batch_size_ = 0;

@@ -161,7 +161,8 @@ struct staleness_observed {
 /// What a device actor knows of its own part of a run.
 struct worker_report {
   rank worker;
-  std::uint64_t produced = 0;   ///< gradients
+  std::uint64_t steps = 0;      ///< mini-batches
+  std::uint64_t produced = 0;   ///< gradients, or with local steps differences
   std::uint64_t applied = 0;    ///< by the worker itself (hogwild)
   std::uint64_t not_finite = 0; ///< dropped by the worker, because their loss was no number
   std::uint64_t samples = 0;

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/parameter_actor.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace mailgrad {
@@ -11,10 +10,15 @@ namespace {
 /// One message to the tracker for so many gradients.
 constexpr std::uint64_t observations_per_notice = 256;
 
+cure_site site_of(const parameter_actor_options& options) {
+  return {options.workers, options.weights->dense_size(), options.weights->base_learning_rate()};
+}
+
 } // namespace
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(make_policy(options_.policy, options_.workers)),
+      treatment_(make_cure(options_.cure, site_of(options_)), options_.weights, options_.workers),
       participants_(options_.workers), turns_(options_.workers) {
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
 }
@@ -208,14 +212,14 @@ void parameter_actor::begin(const switch_policy& x) {
 
 void parameter_actor::apply(const push_gradient& x) {
   const double rate = observe(x);
-  contributions_.assign(1, {x.values, std::bit_cast<float>(x.scale_bits)});
+  contributions_.assign(1, treatment_.applied(x, treatment_.read_by(x.worker)));
   options_.weights->update(host_stream{}, contributions_, rate);
   contributions_.clear();
   ++participants_[x.worker.value].account.ledger.applied;
 }
 
 void parameter_actor::merge(const push_gradient& x) {
-  pending_.push_back(x);
+  pending_.push_back({x, treatment_.read_by(x.worker)});
   participants_[x.worker.value].merged = true;
   apply_batch_if_complete();
 }
@@ -227,12 +231,14 @@ void parameter_actor::apply_batch_if_complete() {
 /// The mean of the batch, summed in the order of ranks: the order of arrival must not show in the weights.
 void parameter_actor::apply_batch() {
   barrier_opened_ = options_.time->now();
-  std::ranges::sort(pending_, {}, [](const push_gradient& x) { return std::pair(x.worker, x.step); });
+  std::ranges::sort(pending_, {},
+                    [](const pending_gradient& g) { return std::pair(g.what.worker, g.what.step); });
   const float share = 1.0F / static_cast<float>(std::max<std::size_t>(1, pending_.size()));
   contributions_.clear();
-  for (const push_gradient& x : pending_) {
+  for (const auto& [x, read] : pending_) {
     const auto factor = static_cast<float>(observe(x));
-    contributions_.push_back({x.values, share * factor * std::bit_cast<float>(x.scale_bits)});
+    contributions_.push_back(treatment_.applied(x, read));
+    contributions_.back().scale *= share * factor;
     ++participants_[x.worker.value].account.ledger.merged;
   }
   options_.weights->update(host_stream{}, contributions_);
@@ -250,7 +256,7 @@ double parameter_actor::observe(const push_gradient& x) {
     send(self_, options_.tracker, staleness_observed{gaps_});
     gaps_.clear();
   }
-  return options_.cure ? options_.cure->factor(gap) : 1;
+  return treatment_.factor(gap);
 }
 
 /// Whoever is let go with its own gradient has not waited.
@@ -267,7 +273,7 @@ void parameter_actor::release(std::optional<rank> just_taken) {
     worker.merged = false;
     send(self_, worker.device,
          shard_weights{options_.weights->index(), options_.weights->version(), epoch_, waited.count(),
-                       held.count(), options_.weights->snapshot()});
+                       held.count(), treatment_.weights_for({r})});
   }
 }
 
@@ -305,8 +311,8 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
 shard_report parameter_actor::report() const {
   shard_report r{options_.weights->index(), options_.weights->version(), {}, options_.weights->snapshot()};
   for (const participant& worker : participants_) r.workers.push_back(worker.account);
-  for (const push_gradient& x : pending_)
-    ++r.workers[x.worker.value].ledger.lost; // its batch was never complete
+  for (const pending_gradient& g : pending_)
+    ++r.workers[g.what.worker.value].ledger.lost; // its batch was never complete
   return r;
 }
 

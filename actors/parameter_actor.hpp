@@ -2,8 +2,8 @@
 
 #include <mailgrad/actors/messages.hpp>
 #include <mailgrad/actors/shard.hpp>
+#include <mailgrad/actors/treatment.hpp>
 #include <mailgrad/actors/turn_queue.hpp>
-#include <mailgrad/optim/cures/step_scale.hpp>
 
 #include <memory>
 #include <optional>
@@ -22,7 +22,7 @@ struct parameter_actor_options {
   std::shared_ptr<const time_source> time;
   /// Of the first shard: all others, which judge in its order if they must.
   std::vector<caf::actor> followers{};
-  std::shared_ptr<const step_scale> cure{}; ///< of staleness; none: every gradient counts fully
+  std::string cure = "none"; ///< of staleness, as make_cure() reads it
 };
 
 /// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
@@ -60,6 +60,12 @@ private:
     worker_account account;
   };
 
+  /// A gradient in the batch of the next update, and the weights it was computed from, if the cure asks for them.
+  struct pending_gradient {
+    push_gradient what;
+    std::shared_ptr<const block> read;
+  };
+
   caf::behavior serving();
   void on_join(const join_shard& x);
   void on_push(const push_gradient& x);
@@ -93,8 +99,9 @@ private:
   caf::event_based_actor* self_;
   parameter_actor_options options_;
   std::unique_ptr<policy> policy_;
+  treatment treatment_;
   std::vector<participant> participants_; ///< by rank
-  std::vector<push_gradient> pending_;
+  std::vector<pending_gradient> pending_;
   std::vector<contribution> contributions_;
   staleness_histogram gaps_; ///< not yet sent to the tracker
   instant barrier_opened_{0};

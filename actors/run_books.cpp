@@ -82,7 +82,7 @@ std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
   int known = 0;
   for (const worker_report& w : workers) {
     const float loss = std::bit_cast<float>(w.loss_bits);
-    if (w.produced == 0 || std::isnan(loss)) continue;
+    if (w.steps == 0 || std::isnan(loss)) continue;
     sum += static_cast<double>(loss);
     ++known;
   }
@@ -98,7 +98,9 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.why = outcome.why;
   r.switches = outcome.switches;
   r.ledger = ledger_of(outcome, written);
-  r.steps = r.ledger.produced;
+  r.steps = 0;
+  for (const worker_report& w : outcome.workers) r.steps += w.steps;
+  r.steps = std::max(r.steps, r.ledger.produced); // a lost worker's are known from the shards
   r.updates = written.value_or(0);
   for (const shard_report& s : outcome.shards) r.updates = std::max(r.updates, s.version);
   r.final_loss = mean_loss(outcome.workers);
@@ -124,10 +126,10 @@ std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, con
   return joined;
 }
 
-std::optional<double> mean_factor(const step_scale& cure, const staleness_histogram& gaps) {
-  if (gaps.empty()) return std::nullopt;
+std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps) {
+  if (gaps.empty() || !c.has_factor()) return std::nullopt;
   double sum = 0;
-  for (const auto& [gap, count] : gaps.buckets()) sum += cure.factor(gap) * static_cast<double>(count);
+  for (const auto& [gap, count] : gaps.buckets()) sum += c.factor(gap) * static_cast<double>(count);
   return sum / static_cast<double>(gaps.total());
 }
 

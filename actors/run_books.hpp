@@ -4,7 +4,7 @@
 #include <mailgrad/actors/training_report.hpp>
 
 #include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/optim/cures/step_scale.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -25,8 +25,8 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
 /// The weights that the shards reported, float32[size]; nothing if a shard and its part of them are lost.
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout);
 
-/// What a gradient counted with on average; nothing if there was none.
-std::optional<double> mean_factor(const step_scale& cure, const staleness_histogram& gaps);
+/// What a gradient counted with on average; nothing if there was none, or the cure has no such factor.
+std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps);
 
 /// "shard 0 holds worker 1 after step 17, ..., for 2.1 s"
 std::string in_words(const wait_named& w, instant now);

@@ -22,7 +22,8 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t 
       dense_size_(std::min(range_.end, std::max(range_.begin, layout.dense_size())) - range_.begin),
       blocks_(
           [bytes = (range_.end - range_.begin) * sizeof(float)] { return std::make_shared<block>(bytes); }),
-      current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin)) {
+      current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin)),
+      base_learning_rate_(mailgrad::base_learning_rate(options)) {
   layout.initialise_shard(index, seed, current_->as<float>());
   find_tables(layout);
 }
@@ -55,12 +56,22 @@ void shard::update(const stream& s, std::span<const contribution> gradients, dou
   ++version_;
 }
 
+std::span<const float> shard::part_of(const gradient& g) const {
+  return g.dense.as<float>().subspan(range_.begin, dense_size_);
+}
+
+std::span<const float> shard::state(std::string_view name) const {
+  for (const optimizer_state& s : optimizer_->state())
+    if (s.name == name) return s.values.first(dense_size_);
+  return {};
+}
+
 void shard::update_dense(const stream& s, std::span<const contribution> gradients,
                          std::span<const float> from, std::span<float> to, double rate) {
   if (dense_size_ == 0) return;
   dense_parts_.clear();
   for (const contribution& c : gradients)
-    dense_parts_.push_back({c.values->dense.as<float>().data() + range_.begin, c.scale});
+    dense_parts_.push_back({c.dense ? c.dense->as<float>().data() : part_of(*c.values).data(), c.scale});
   optimizer_->update(s, {from, to, dense_parts_, version_ + 1, 0, rate});
 }
 

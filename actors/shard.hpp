@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -18,6 +19,8 @@ namespace mailgrad {
 struct contribution {
   std::shared_ptr<const gradient> values;
   float scale = 1;
+  std::shared_ptr<const block>
+      dense{}; ///< float32[dense part of the shard]: counts in place of that of `values`
 };
 
 /// One shard of a model: its weights as immutable versions, and the optimiser that makes the next from the
@@ -38,6 +41,16 @@ public:
   /// Updates made so far.
   std::uint64_t version() const noexcept { return version_; }
   std::shared_ptr<const block> snapshot() const noexcept { return current_; }
+  /// Floats that get dense gradients; they come first.
+  std::size_t dense_size() const noexcept { return dense_size_; }
+  /// What of `g` concerns the dense part of this shard.
+  std::span<const float> part_of(const gradient& g) const;
+  /// A state of the optimiser, for the dense part; empty if it has none of that name.
+  std::span<const float> state(std::string_view name) const;
+  /// Before any schedule.
+  double base_learning_rate() const noexcept { return base_learning_rate_; }
+  /// Of the next update.
+  double learning_rate() const { return optimizer_->learning_rate(version_ + 1); }
 
   /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times `rate`.
   void update(const stream& s, std::span<const contribution> gradients, double rate = 1);
@@ -65,6 +78,7 @@ private:
   std::shared_ptr<block> current_;
   std::uint64_t version_ = 0;
   std::unique_ptr<optimizer> optimizer_;
+  double base_learning_rate_;
   std::vector<scaled_gradient> dense_parts_;
   std::vector<std::int32_t> rows_; ///< the lists of several gradients, one after the other
   std::vector<float> values_;      ///< their values, scaled

@@ -1,5 +1,6 @@
 #include <mailgrad/actors/training.hpp>
 
+#include <mailgrad/actors/checked_options.hpp>
 #include <mailgrad/actors/coordinator.hpp>
 #include <mailgrad/actors/device_actor.hpp>
 #include <mailgrad/actors/evaluation.hpp>
@@ -8,7 +9,7 @@
 #include <mailgrad/actors/run_books.hpp>
 #include <mailgrad/actors/sha256.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
-#include <mailgrad/optim/cures/step_scale.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
@@ -40,28 +41,6 @@ std::size_t thread_count(const std::vector<device>& devices) {
   for (const device d : devices)
     if (d.kind == device_kind::cpu) cores.insert(d.index);
   return std::max<std::size_t>(1, cores.size());
-}
-
-/// The policies to run, if all options are right.
-std::vector<scheduled_policy> checked(const training_options& o, const data_split& data) {
-  if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
-  for (const device d : o.devices) require_available(d);
-  auto policies = parse_policy_schedule(o.policy, static_cast<std::uint32_t>(o.devices.size()));
-  std::vector<std::string_view> names;
-  names.reserve(policies.size());
-  for (const scheduled_policy& p : policies) names.push_back(p.policy);
-  require_cure(o.cure, names, static_cast<std::uint32_t>(o.devices.size()));
-  require_valid(o.optimizer);
-  if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
-  if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
-  if (o.epochs == 0 && o.steps == 0)
-    throw std::invalid_argument("epochs and steps are both 0: nothing to do");
-  if (data.train.size() > 0 && o.batch > data.train.size())
-    throw std::invalid_argument("batch: " + std::to_string(o.batch) + " samples; the training set has " +
-                                std::to_string(data.train.size()));
-  if (data.train.size() == 0)
-    throw std::invalid_argument("data '" + data.name + "' holds no sample to train on");
-  return policies;
 }
 
 model_request request_for(const data_split& data, std::size_t batch) {
@@ -96,6 +75,7 @@ private:
   std::uint32_t workers() const { return static_cast<std::uint32_t>(options_.devices.size()); }
   const std::string& first_policy() const { return policies_.front().policy; }
   bool hogwild() const { return first_policy() == hogwild_policy::policy_name; }
+  std::shared_ptr<const parameter_layout> replica_layout() const;
   void spawn_shards();
   void spawn_feeder();
   void spawn_coordinator();
@@ -107,7 +87,7 @@ private:
   training_options options_;
   std::vector<scheduled_policy> policies_;
   std::shared_ptr<const time_source> time_;
-  std::shared_ptr<const step_scale> cure_;
+  std::unique_ptr<const cure> cure_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<hogwild_store> store_;
@@ -134,11 +114,13 @@ private:
 training::implementation::implementation(model_function model, std::shared_ptr<const data_split> data,
                                          training_options options, std::shared_ptr<const time_source> time)
     : model_(std::move(model)), data_(std::move(data)), options_(std::move(options)),
-      policies_(checked(options_, *data_)), time_(std::move(time)), config_(thread_count(options_.devices)) {
-  cure_ = make_step_scale(options_.cure, workers());
+      policies_(checked_policies(options_, *data_)), time_(std::move(time)),
+      config_(thread_count(options_.devices)) {
+  cure_ = make_cure(options_.cure, {workers()});
   request_ = request_for(*data_, options_.batch);
   request_.seed = options_.seed;
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
+  require_dense_if_needed(options_, *layout_);
   tracker_ = spawn<staleness_tracker>(home_.system(),
                                       staleness_tracker_options{time_, [this](const training_progress& p) {
                                                                   std::lock_guard guard(mutex_);
@@ -166,12 +148,12 @@ void training::implementation::spawn_shards() {
     return;
   }
   for (std::uint32_t s = options_.shards; s-- > 0;) {
-    auto weights = std::make_shared<shard>(*layout_, s, options_.seed, options_.optimizer);
+    auto weights = std::make_shared<shard>(*layout_, s, options_.seed, shard_optimizer(options_));
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
     shards_.insert(shards_.begin(),
                    spawn<parameter_actor>(
                        home_.system(), parameter_actor_options{std::move(weights), first_policy(), workers(),
-                                                               tracker_, time_, followers, cure_}));
+                                                               tracker_, time_, followers, options_.cure}));
   }
 }
 
@@ -220,7 +202,11 @@ void training::implementation::spawn_devices() {
   for (std::uint32_t r = 0; r < options_.devices.size(); ++r) {
     device_actor_options options;
     options.worker = {r};
-    options.model = std::make_shared<replica>(model_, request_, layout_);
+    options.model = std::make_shared<replica>(model_, request_, replica_layout());
+    if (options_.local_steps > 0)
+      options.local =
+          std::make_shared<local_steps>(layout_, local_steps_options{options_.local_steps, options_.optimizer,
+                                                                     cure_ ? cure_->pull() : std::nullopt});
     options.shards = shards_;
     if (store_) options.writer = std::make_shared<hogwild_writer>(*layout_, store_, options_.optimizer);
     options.clip_norm = options_.optimizer.clip_norm;
@@ -230,6 +216,12 @@ void training::implementation::spawn_devices() {
     options.time = time_;
     devices_.push_back(spawn<device_actor>(home_.system(), std::move(options)));
   }
+}
+
+/// A worker with weights of its own has them in one piece.
+std::shared_ptr<const parameter_layout> training::implementation::replica_layout() const {
+  if (options_.local_steps == 0) return layout_;
+  return std::make_shared<parameter_layout>(lay_out(model_, request_, 1));
 }
 
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
@@ -283,6 +275,11 @@ training_report training::implementation::report() {
   r.optimizer = name(options_.optimizer);
   r.learning_rate = base_learning_rate(options_.optimizer);
   r.batch = options_.batch;
+  r.local_steps = options_.local_steps;
+  if (options_.local_steps > 0) {
+    r.outer_optimizer = name(options_.outer);
+    r.outer_learning_rate = base_learning_rate(options_.outer);
+  }
   r.shards = static_cast<std::uint32_t>(shards_.size());
   if (cure_) r.mean_step_factor = mean_factor(*cure_, r.staleness);
   for (const device d : options_.devices) r.devices.push_back(to_string(d));

@@ -22,15 +22,18 @@ namespace mailgrad {
 /// What to do with a model and its data.
 struct training_options {
   std::vector<device> devices{
-      {device_kind::cpu, 0}};   ///< one worker each; a device named twice runs two in turns
-  std::string policy = "async"; ///< or several, each but the first with its step: "async, sync@1000"
-  std::string cure = "none";    ///< of staleness, as make_step_scale() reads it
-  optimizer_options optimizer;  ///< plain SGD unless told otherwise
-  std::size_t batch = 64;       ///< samples in a mini-batch of one worker
-  std::uint64_t epochs = 1;     ///< passes over the training set, by all workers together
-  std::uint64_t steps = 0;      ///< mini-batches, by all workers together; 0: as the epochs have it
-  std::uint32_t shards = 1;     ///< parameter actors; hogwild has none
-  std::uint64_t seed = 1;       ///< of initial weights, order of samples and dropout
+      {device_kind::cpu, 0}};    ///< one worker each; a device named twice runs two in turns
+  std::string policy = "async";  ///< or several, each but the first with its step: "async, sync@1000"
+  std::string cure = "none";     ///< of staleness, as make_step_scale() reads it
+  optimizer_options optimizer;   ///< plain SGD unless told otherwise
+  std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards
+  optimizer_options outer{.learning_rate =
+                              1}; ///< of the shards, with local steps: SGD, which averages models
+  std::size_t batch = 64;         ///< samples in a mini-batch of one worker
+  std::uint64_t epochs = 1;       ///< passes over the training set, by all workers together
+  std::uint64_t steps = 0;        ///< mini-batches, by all workers together; 0: as the epochs have it
+  std::uint32_t shards = 1;       ///< parameter actors; hogwild has none
+  std::uint64_t seed = 1;         ///< of initial weights, order of samples and dropout
 };
 
 /// A training run in progress: its actors live on threads of their own, one for each device.

@@ -38,6 +38,14 @@ json to_array(const std::vector<policy_switch>& switches) {
   return list;
 }
 
+/// Null without local steps.
+json to_object_of_local_steps(const training_report& r) {
+  if (r.local_steps == 0) return nullptr;
+  return {{"steps", r.local_steps},
+          {"outer_optimizer", r.outer_optimizer},
+          {"outer_learning_rate", r.outer_learning_rate}};
+}
+
 } // namespace
 
 std::string to_json(const training_report& r) {
@@ -63,6 +71,7 @@ std::string to_json(const training_report& r) {
       {"staleness", to_object(r.staleness)},
       {"wait_seconds", {{"barrier", r.waits.barrier}, {"bound", r.waits.bound}, {"feeder", r.waits.feeder}}},
       {"switches", to_array(r.switches)},
+      {"local_steps", to_object_of_local_steps(r)},
       {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},
       {"parameters_sha256", r.parameters_sha256},
       {"seed", r.seed},

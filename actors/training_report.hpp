@@ -31,7 +31,7 @@ struct training_report {
   std::vector<std::string> devices;
   std::string ended;       ///< "completed", "stopped", "diverged" or "failed"
   std::string why;         ///< one line, if it was not completed
-  std::uint64_t steps = 0; ///< mini-batches trained, by all workers: gradients produced
+  std::uint64_t steps = 0; ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;
   std::uint64_t updates = 0; ///< versions that the weights went through; of the shard that made most
   std::string data;
@@ -46,6 +46,9 @@ struct training_report {
   staleness_histogram staleness; ///< version gap of each gradient, on each shard
   wait_seconds waits;
   std::vector<policy_switch> switches;
+  std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: none
+  std::string outer_optimizer;   ///< of the shards, with local steps
+  double outer_learning_rate = 0;
   std::string cure = "none";
   std::optional<double>
       mean_step_factor; ///< what a gradient counted with for its staleness; unknown without one

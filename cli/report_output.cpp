@@ -88,8 +88,9 @@ std::string in_words(const training_report& r) {
   if (r.final_loss) text += "final loss    " + formatted("%.4f", *r.final_loss) + '\n';
   if (r.test_accuracy) text += "test accuracy " + formatted("%.4f", *r.test_accuracy) + '\n';
   text += "staleness     " + staleness_in_words(r.staleness) + '\n';
-  if (r.mean_step_factor)
-    text += "cure          " + r.cure + formatted(", mean factor %.4f", *r.mean_step_factor) + '\n';
+  if (r.cure != "none")
+    text += "cure          " + r.cure +
+            (r.mean_step_factor ? formatted(", mean factor %.4f", *r.mean_step_factor) : "") + '\n';
   text += "waiting       " + formatted("%.2f s at barriers, ", r.waits.barrier) +
           formatted("%.2f s at a bound, ", r.waits.bound) + formatted("%.2f s for batches", r.waits.feeder) +
           '\n';

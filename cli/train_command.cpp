@@ -8,7 +8,7 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/optim/cures/step_scale.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
@@ -34,6 +34,9 @@ struct train_words {
   std::optional<double> weight_decay;
   double l2 = 0;
   double clip_norm = 0;
+  std::uint64_t local_steps = 0;
+  std::string outer_optimizer = "sgd";
+  std::optional<double> outer_learning_rate;
   std::size_t batch = 64;
   std::uint64_t epochs = 1;
   std::uint64_t steps = 0;
@@ -141,6 +144,27 @@ void add_optimizer(CLI::App& parser, train_words& w) {
       ->group("Optimiser");
 }
 
+void add_local_steps(CLI::App& parser, train_words& w) {
+  auto* steps = parser
+                    .add_option("--local-steps", w.local_steps,
+                                "Steps a worker takes by itself before the shards get what they have moved")
+                    ->check(whole_number(1))
+                    ->group("Local steps");
+  parser
+      .add_option(
+          "--outer-optimizer", w.outer_optimizer,
+          "Of the shards, that takes such differences for gradients; --optimizer is then the worker's. "
+          "DiLoCo: nesterov; by workers that do not wait: delayed-nesterov:period=N")
+      ->capture_default_str()
+      ->needs(steps)
+      ->group("Local steps");
+  parser
+      .add_option("--outer-lr", w.outer_learning_rate,
+                  "Its learning rate; with sgd 1 by default, which averages models")
+      ->needs(steps)
+      ->group("Local steps");
+}
+
 training_options understood(const train_words& w) {
   training_options o;
   o.devices.clear();
@@ -158,6 +182,10 @@ training_options understood(const train_words& w) {
   o.optimizer.weight_decay = w.weight_decay;
   o.optimizer.l2 = w.l2;
   o.optimizer.clip_norm = w.clip_norm;
+  o.local_steps = w.local_steps;
+  o.outer = parse_optimizer(w.outer_optimizer);
+  o.outer.learning_rate = w.outer_learning_rate;
+  if (!w.outer_learning_rate && std::holds_alternative<sgd_options>(o.outer.rule)) o.outer.learning_rate = 1;
   o.batch = w.batch;
   o.epochs = w.epochs;
   o.steps = w.steps;
@@ -229,6 +257,7 @@ command make_train_command(CLI::App& app) {
   add_what(*parser, *words);
   add_how(*parser, *words);
   add_optimizer(*parser, *words);
+  add_local_steps(*parser, *words);
   parser->add_option("--report", words->report, "Write what the run did to this file, as one JSON object")
       ->group("Output");
   parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->group("Output");

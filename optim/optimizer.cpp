@@ -25,6 +25,8 @@ std::vector<std::string_view> state_names(const adagrad_options&) { return {"sum
 std::vector<std::string_view> state_names(const rmsprop_options&) { return {"mean_square"}; }
 std::vector<std::string_view> state_names(const adam_options&) { return {"mean", "mean_square"}; }
 
+std::vector<std::string_view> state_names(const delayed_nesterov_options&) { return {"momentum", "sum"}; }
+
 // The functor of one step, from the options of a rule.
 
 update_rule rule_of(const sgd_options&, double rate, std::uint64_t) {
@@ -56,6 +58,18 @@ update_rule rule_of(const adam_options& o, double rate, std::uint64_t step) {
                      static_cast<float>(1 - o.beta1),  static_cast<float>(o.beta2),
                      static_cast<float>(1 - o.beta2),  static_cast<float>(1 / std::sqrt(bias2)),
                      static_cast<float>(o.epsilon)};
+}
+
+update_rule rule_of(const delayed_nesterov_options& o, double rate, std::uint64_t step) {
+  const auto period = static_cast<double>(o.period);
+  const bool last = step % o.period == 0;
+  return delayed_nesterov_update{
+      static_cast<float>(rate),
+      static_cast<float>(last ? o.momentum : 1),
+      static_cast<float>(last ? 1 / period : 0),
+      static_cast<float>((last ? 1 - o.early * period + o.early : o.early) * o.momentum),
+      static_cast<float>(1 / period),
+      last ? 0.0F : 1.0F};
 }
 
 float first_state(const optimizer_options& options) {

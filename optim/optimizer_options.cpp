@@ -24,7 +24,7 @@ constexpr auto names = names_of(static_cast<decltype(optimizer_options::rule)*>(
 // What each rule reads, with the range of each value.
 
 void read(settings&, sgd_options&) {}
-void read(settings& s, momentum_options& o) { s.take("momentum", o.momentum, 0, 1); }
+void read(settings& s, momentum_options& o) { s.take("momentum", o.momentum, -1, 1); }
 void read(settings& s, nesterov_options& o) { s.take("momentum", o.momentum, 0, 1); }
 void read(settings& s, adagrad_options& o) {
   s.take("epsilon", o.epsilon, 0, any);
@@ -38,6 +38,12 @@ void read(settings& s, adam_options& o) {
   s.take("beta1", o.beta1, 0, 1);
   s.take("beta2", o.beta2, 0, 1);
   s.take("epsilon", o.epsilon, 0, any);
+}
+
+void read(settings& s, delayed_nesterov_options& o) {
+  s.take("momentum", o.momentum, 0, 1);
+  s.take("period", o.period);
+  s.take("early", o.early, 0, any);
 }
 
 /// Sets `rule` to the alternative of that name; false if there is none.
@@ -61,7 +67,9 @@ void require_small(double x, std::string_view option) {
 }
 
 void require_valid_rule(const sgd_options&) {}
-void require_valid_rule(const momentum_options& o) { require_factor(o.momentum, "momentum"); }
+void require_valid_rule(const momentum_options& o) { // asynchrony brings some: what is left may be negative
+  require(o.momentum > -1 && o.momentum < 1, "momentum", o.momentum, "more than -1 and less than 1");
+}
 void require_valid_rule(const nesterov_options& o) { require_factor(o.momentum, "momentum"); }
 void require_valid_rule(const adagrad_options& o) {
   require_small(o.epsilon, "epsilon");
@@ -75,6 +83,12 @@ void require_valid_rule(const adam_options& o) {
   require_factor(o.beta1, "beta1");
   require_factor(o.beta2, "beta2");
   require_small(o.epsilon, "epsilon");
+}
+void require_valid_rule(const delayed_nesterov_options& o) {
+  const auto period = static_cast<double>(o.period);
+  require_factor(o.momentum, "momentum");
+  require(o.period > 0, "period", period, "at least 1");
+  require(o.early >= 0 && o.early * period <= 1, "early", o.early, "at least 0 and at most 1 / period");
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <mailgrad/optim/schedule.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -57,10 +58,19 @@ struct adamw_options : adam_options {
   static constexpr double default_weight_decay = 1e-2;
 };
 
+/// For a shard of N workers, `period`, that send the differences of local steps: DiLoCo, asynchronously.
+struct delayed_nesterov_options {
+  static constexpr std::string_view name = "delayed-nesterov";
+  static constexpr double default_learning_rate = 0.7;
+  double momentum = 0.9;
+  std::uint64_t period = 1; ///< gradients between two moves of the momentum; at least 1
+  double early = 0;         ///< c: the part of the momentum in each step between, 0 to 1 / period
+};
+
 /// How a shard turns gradients into its next version.
 struct optimizer_options {
   std::variant<sgd_options, momentum_options, nesterov_options, adagrad_options, rmsprop_options,
-               adam_options, adamw_options>
+               adam_options, adamw_options, delayed_nesterov_options>
       rule{};
   std::optional<double> learning_rate{}; ///< per step, before the schedule; unset: the rule's default
   learning_rate_schedule schedule{};

@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/functors/adagrad_update.hpp>
 #include <mailgrad/kernels/functors/adam_update.hpp>
+#include <mailgrad/kernels/functors/delayed_nesterov_update.hpp>
 #include <mailgrad/kernels/functors/momentum_update.hpp>
 #include <mailgrad/kernels/functors/nesterov_update.hpp>
 #include <mailgrad/kernels/functors/rmsprop_update.hpp>
@@ -14,7 +15,7 @@ namespace mailgrad {
 /// Every update rule, ready for one step: `rule(w, g, state...)` changes one weight and its `states` floats.
 ///
 /// A rule named here runs dense and sparse, on the host and on a GPU; nothing else lists them.
-using update_rule =
-    std::variant<sgd_update, momentum_update, nesterov_update, adagrad_update, rmsprop_update, adam_update>;
+using update_rule = std::variant<sgd_update, momentum_update, nesterov_update, adagrad_update, rmsprop_update,
+                                 adam_update, delayed_nesterov_update>;
 
 } // namespace mailgrad

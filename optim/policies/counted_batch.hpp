@@ -14,6 +14,7 @@ public:
   explicit counted_batch_policy(std::size_t size) : size_(size) {}
 
   bool shards_agree() const noexcept override { return true; }
+  bool makes_batches() const noexcept override { return true; }
   void join(rank worker) override { present_.insert(worker); }
   void leave(rank worker) override { present_.erase(worker); }
   bool batch_complete() const override { return count_ >= size_ || (count_ > 0 && present_.empty()); }

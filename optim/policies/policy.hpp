@@ -61,6 +61,9 @@ public:
   /// Whether no gradient is ever applied to another version than it was computed from.
   virtual bool always_fresh() const noexcept { return false; }
 
+  /// Whether an update may be made from more than one gradient.
+  virtual bool makes_batches() const noexcept { return false; }
+
   virtual void join(rank worker) = 0;
   /// The worker sends no more gradients; a batch that waited only for it may now be complete.
   virtual void leave(rank worker) = 0;

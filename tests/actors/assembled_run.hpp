@@ -80,6 +80,8 @@ struct assembly {
   std::size_t batch = 4;
   std::uint64_t batches = 12;
   std::string optimizer = "momentum";
+  std::string cure = "none";
+  std::uint64_t local_steps = 0; ///< then the optimiser is the workers', and the shards average
   std::uint64_t seed = 1;
   bool overhear = false; ///< put an eavesdropper on every line between worker and shard
   /// Called by the eavesdropper on that line when weights come by.
@@ -143,14 +145,18 @@ public:
 private:
   void spawn_shards() {
     for (std::uint32_t s = assembly_.shards; s-- > 0;) {
-      auto weights =
-          std::make_shared<shard>(*layout_, s, assembly_.seed, parse_optimizer(assembly_.optimizer));
+      auto weights = std::make_shared<shard>(*layout_, s, assembly_.seed, shard_optimizer());
       const std::vector<caf::actor> followers = s == 0 ? shards : std::vector<caf::actor>();
       shards.insert(shards.begin(),
                     spawn<parameter_actor>(
                         system_, parameter_actor_options{std::move(weights), policies_.front().policy,
-                                                         assembly_.workers, tracker_, time_, followers}));
+                                                         assembly_.workers, tracker_, time_, followers,
+                                                         assembly_.cure}));
     }
+  }
+  optimizer_options shard_optimizer() const {
+    if (assembly_.local_steps > 0) return {.learning_rate = 1};
+    return adapted_optimizer(assembly_.cure, parse_optimizer(assembly_.optimizer), assembly_.workers);
   }
   void spawn_feeder(const std::shared_ptr<const data_split>& data) {
     const deal_mode mode =
@@ -181,6 +187,14 @@ private:
     device_actor_options options;
     options.worker = {r};
     options.model = std::make_shared<replica>(small_model(), request_, layout_);
+    if (assembly_.local_steps > 0) {
+      const auto cure = make_cure(assembly_.cure, {assembly_.workers});
+      options.model = std::make_shared<replica>(
+          small_model(), request_, std::make_shared<parameter_layout>(lay_out(small_model(), request_, 1)));
+      options.local = std::make_shared<local_steps>(
+          layout_, local_steps_options{assembly_.local_steps, parse_optimizer(assembly_.optimizer),
+                                       cure ? cure->pull() : std::nullopt});
+    }
     options.shards = shards;
     if (assembly_.overhear) {
       for (std::uint32_t s = 0; s < assembly_.shards; ++s) {

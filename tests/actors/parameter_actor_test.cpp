@@ -27,8 +27,8 @@ protected:
   void serve(const std::string& policy, std::uint32_t workers, const std::string& cure = "none") {
     auto weights = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
     begin_ = weights->snapshot()->as<float>()[0];
-    shard_ = start<parameter_actor>(parameter_actor_options{
-        std::move(weights), policy, workers, tracker_.actor(), time_, {}, make_step_scale(cure, workers)});
+    shard_ = start<parameter_actor>(
+        parameter_actor_options{std::move(weights), policy, workers, tracker_.actor(), time_, {}, cure});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, devices_[r].actor()});

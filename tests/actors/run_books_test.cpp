@@ -19,7 +19,7 @@ using ::testing::Pair;
 worker_report worker(std::uint32_t r, std::uint64_t produced, float loss) {
   worker_report w;
   w.worker = {r};
-  w.produced = produced;
+  w.steps = w.produced = produced;
   w.samples = produced * 10;
   w.loss_bits = std::bit_cast<std::uint32_t>(loss);
   return w;
@@ -61,7 +61,7 @@ TEST(RunBooks, AverageTheLastLossesOfThoseThatHaveOne) {
   EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.375);
   o.workers[0].loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
   EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.25);
-  o.workers[1].produced = 0;
+  o.workers[1].steps = 0;
   EXPECT_FALSE(report_of(o).final_loss) << "unknown is not 0";
 }
 

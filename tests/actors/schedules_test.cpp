@@ -367,7 +367,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, Schedules,
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:3", "ringmaster:2",
                                            "async, sync@4, ssp:1@8",
                                            "sync, backup:1@3, k-async:2@7, async@10"),
-                         [](const auto& policy) { return testing::as_test_name(policy.param); });
+                         [](const auto& policy) { return testing::test_name(policy.param); });
 
 } // namespace
 } // namespace mailgrad

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <mailgrad/tests/support/test_name.hpp>
+
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
 #include <mailgrad/graph/models/model.hpp>
 
-#include <cctype>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -67,13 +68,6 @@ inline dataset sparse_samples(std::size_t count, std::uint64_t seed) {
 inline std::shared_ptr<const data_split> sparse_data(std::size_t samples = 48) {
   return std::make_shared<data_split>(
       data_split{sparse_samples(samples, 1), sparse_samples(24, 2), "small sparse", {}});
-}
-
-/// A parameter of a test as a part of its name: letters and digits stay.
-inline std::string as_test_name(std::string_view text) {
-  std::string name;
-  for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
 }
 
 } // namespace mailgrad::testing

@@ -48,7 +48,7 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
               ElementsAre("policy", "devices", "data", "optimizer", "learning_rate", "batch", "shards",
                           "ended", "why", "steps", "samples", "updates", "wall_seconds", "steps_per_second",
                           "samples_per_second", "final_loss", "test_accuracy", "ledger", "staleness",
-                          "wait_seconds", "switches", "cure", "parameters_sha256", "seed"));
+                          "wait_seconds", "switches", "local_steps", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]), ElementsAre("mean", "p50", "p99", "max", "histogram"));
   EXPECT_THAT(field_names(o["wait_seconds"]), ElementsAre("barrier", "bound", "feeder"));

@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, TrainingPolicy,
                          ::testing::Values("async", "sync", "hogwild", "ssp:1", "dssp:1,3", "backup:1",
                                            "k-async:2", "k-batch-async:2", "rennala:2", "ringmaster:2",
                                            "async, sync@5, backup:1@9"),
-                         [](const auto& policy) { return testing::as_test_name(policy.param); });
+                         [](const auto& policy) { return testing::test_name(policy.param); });
 
 class TrainingAlone : public ::testing::TestWithParam<const char*> {};
 

@@ -1,3 +1,5 @@
+#include <mailgrad/tests/support/test_name.hpp>
+
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tests/data/allocations.hpp>
@@ -38,7 +40,7 @@ TEST_P(SteadyState, TakesNoMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizer, SteadyState,
                          ::testing::ValuesIn(optimizer_names().begin(), optimizer_names().end()),
-                         [](const auto& test) { return std::string(test.param); });
+                         [](const auto& test) { return testing::test_name(test.param); });
 
 } // namespace
 } // namespace mailgrad

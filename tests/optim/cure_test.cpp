@@ -1,6 +1,6 @@
 #include <mailgrad/tests/optim/simulated_workers.hpp>
 
-#include <mailgrad/optim/cures/step_scale.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 double factor(const std::string& text, std::uint64_t gap, std::uint32_t workers = 8) {
-  return make_step_scale(text, workers)->factor(gap);
+  return make_cure(text, {workers})->factor(gap);
 }
 
 TEST(StepScale, FollowsThePapersFormulas) {
@@ -39,9 +39,10 @@ TEST(StepScale, LeavesAFreshGradientAlone) {
   for (const cure_form& form : cure_forms()) {
     const std::string name(form.text.substr(0, form.text.find(':')));
     EXPECT_EQ(factor(name, 0), 1) << name;
-    EXPECT_EQ(make_step_scale(name, 4)->name(), name);
+    EXPECT_EQ(make_cure(name, {4})->has_factor(), factor(name, 9, 1) < 1) << name;
+    EXPECT_EQ(make_cure(name, {4})->name(), name);
   }
-  EXPECT_EQ(make_step_scale("none", 4), nullptr);
+  EXPECT_EQ(make_cure("none", {4}), nullptr);
 }
 
 // With memoryless workers staleness is geometric, and the mean factor has a closed form.
@@ -51,7 +52,7 @@ TEST(StepScale, HasTheMeanThatMemorylessWorkersGiveIt) {
     testing::simulated_workers s(*p, workers, testing::exponential());
     s.run(200'000);
     const auto mean = [&](const std::string& text) {
-      const auto cure = make_step_scale(text, workers);
+      const auto cure = make_cure(text, {workers});
       double sum = 0;
       for (std::size_t i = 0; i < s.versions_applied.size(); ++i)
         sum += cure->factor(i - s.versions_applied[i]);
@@ -87,16 +88,16 @@ TEST(StepScale, MakesOneLearningRateFitEveryDelay) {
   }
 }
 
-std::string refusal(const std::string& text, const std::vector<std::string_view>& policies = {"async"}) {
+std::string refusal(const std::string& text, cure_setting setting = {{"async"}, 4}) {
   try {
-    require_cure(text, policies, 4);
+    require_cure(text, setting);
   } catch (const std::invalid_argument& e) {
     return e.what();
   }
   return "taken";
 }
 
-TEST(StepScale, SaysWhatWouldBeRight) {
+TEST(Cure, SaysWhatWouldBeRight) {
   EXPECT_THAT(refusal("invers"), HasSubstr("did you mean 'inverse'"));
   EXPECT_THAT(refusal("polynomial:x"), HasSubstr("write it as polynomial:A"));
   EXPECT_THAT(refusal("polynomial:-1"), HasSubstr("from 0 on"));
@@ -106,12 +107,33 @@ TEST(StepScale, SaysWhatWouldBeRight) {
   EXPECT_EQ(refusal("hinge:1,2"), "taken");
 }
 
-TEST(StepScale, IsRefusedWhereItCanDoNothing) {
-  EXPECT_THAT(refusal("inverse", {"sync"}), HasSubstr("nothing to cure"));
-  EXPECT_THAT(refusal("inverse", {"sync", "rennala:4", "backup:1"}), HasSubstr("nothing to cure"));
-  EXPECT_THAT(refusal("inverse", {"hogwild"}), HasSubstr("no shard sees a gradient"));
-  EXPECT_EQ(refusal("inverse", {"sync", "async"}), "taken");
-  EXPECT_EQ(refusal("none", {"sync"}), "taken");
+TEST(Cure, IsRefusedWhereItCanDoNothing) {
+  EXPECT_THAT(refusal("inverse", {{"sync"}, 4}), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("inverse", {{"sync", "rennala:4", "backup:1"}, 4}), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("inverse", {{"hogwild"}, 4}), HasSubstr("no shard sees a gradient"));
+  EXPECT_EQ(refusal("inverse", {{"sync", "async"}, 4}), "taken");
+  EXPECT_EQ(refusal("none", {{"sync"}, 4}), "taken");
+}
+
+TEST(Cure, IsRefusedWhereItsPaperDefinesNothing) {
+  const auto with = [](const char* optimizer, std::vector<std::string_view> policies = {"async"},
+                       std::uint64_t local = 0, double rate = 1) {
+    cure_setting s{std::move(policies), 4, parse_optimizer(optimizer), local};
+    s.optimizer.learning_rate = rate;
+    return s;
+  };
+  EXPECT_EQ(refusal("dana-zero", with("sgd")), "taken");
+  EXPECT_EQ(refusal("dana-slim:0.5", with("sgd", {"ssp:2", "async"})), "taken");
+  EXPECT_THAT(refusal("dana-zero", with("momentum")), HasSubstr("take the optimizer sgd, not momentum"));
+  EXPECT_THAT(refusal("dana-dc", with("sgd", {"async", "sync"})),
+              HasSubstr("under sync an update is no single"));
+  EXPECT_THAT(refusal("dana-zero:1", with("sgd")), HasSubstr("below 1"));
+  EXPECT_EQ(refusal("easgd", with("sgd", {"async"}, 4)), "taken");
+  EXPECT_THAT(refusal("easgd", with("sgd")), HasSubstr("local steps"));
+  EXPECT_THAT(refusal("easgd", with("sgd", {"async"}, 4, 0.1)), HasSubstr("learning rate 1"));
+  EXPECT_THAT(refusal("easgd", with("sgd", {"k-async:2"}, 4)), HasSubstr("take async"));
+  EXPECT_EQ(refusal("momentum-compensation", with("momentum")), "taken");
+  EXPECT_THAT(refusal("momentum-compensation", with("adam")), HasSubstr("not adam"));
 }
 
 } // namespace

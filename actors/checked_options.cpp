@@ -1,0 +1,66 @@
+#include <mailgrad/actors/checked_options.hpp>
+
+#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+std::uint32_t workers_of(const training_options& o) { return static_cast<std::uint32_t>(o.devices.size()); }
+
+void require_optimizers(const training_options& o, const std::vector<scheduled_policy>& policies) {
+  require_valid(o.optimizer);
+  require_valid(o.outer);
+  if (o.local_steps > 0 && policies.front().policy == hogwild_policy::policy_name)
+    throw std::invalid_argument(
+        "local steps: under hogwild workers write into one block at every step; take async");
+  cure_setting setting{{}, workers_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
+  for (const scheduled_policy& p : policies) setting.policies.push_back(p.policy);
+  require_cure(o.cure, setting);
+}
+
+void require_amounts(const training_options& o, const data_split& data) {
+  if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
+  if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
+  if (o.epochs == 0 && o.steps == 0)
+    throw std::invalid_argument("epochs and steps are both 0: nothing to do");
+  if (data.train.size() == 0)
+    throw std::invalid_argument("data '" + data.name + "' holds no sample to train on");
+  if (o.batch > data.train.size())
+    throw std::invalid_argument("batch: " + std::to_string(o.batch) + " samples; the training set has " +
+                                std::to_string(data.train.size()));
+}
+
+} // namespace
+
+std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data) {
+  if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
+  for (const device d : o.devices) require_available(d);
+  auto policies = parse_policy_schedule(o.policy, workers_of(o));
+  require_optimizers(o, policies);
+  require_amounts(o, data);
+  return policies;
+}
+
+void require_dense_if_needed(const training_options& o, const parameter_layout& layout) {
+  const auto cure = make_cure(o.cure, {workers_of(o)});
+  const bool compensates = cure && cure->compensates();
+  if (!compensates && o.local_steps == 0) return;
+  const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
+  if (table == layout.variables().end()) return;
+  throw std::invalid_argument((o.local_steps > 0 ? std::string("local steps") : "cure '" + o.cure + "'") +
+                              ": the gradient of table '" + table->name +
+                              "' comes in rows, and this needs all of it; take a model without tables");
+}
+
+optimizer_options shard_optimizer(const training_options& o) {
+  return adapted_optimizer(o.cure, o.local_steps > 0 ? o.outer : o.optimizer, workers_of(o));
+}
+
+} // namespace mailgrad

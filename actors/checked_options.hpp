@@ -1,0 +1,26 @@
+#pragma once
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <vector>
+
+namespace mailgrad {
+
+// What can be said of the options of a run before any actor lives. Each refusal is one line that says what would be
+// right.
+
+/// The policies to run, if all options are right.
+///
+/// Errors  std::invalid_argument; device_error for a device that is not there.
+std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data);
+
+/// Local steps, and cures that put something in the place of a gradient, work on dense gradients.
+///
+/// Errors  std::invalid_argument that names a table of the model whose gradients come in rows.
+void require_dense_if_needed(const training_options& o, const parameter_layout& layout);
+
+/// The rule that turns what shards get into their next versions.
+optimizer_options shard_optimizer(const training_options& o);
+
+} // namespace mailgrad

@@ -1,0 +1,59 @@
+#include <mailgrad/actors/local_steps.hpp>
+
+#include <mailgrad/optim/cures/elastic_averaging.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options)
+    : layout_(std::move(layout)), options_(options),
+      optimizer_(make_optimizer(options.optimizer, layout_->size())), own_(layout_->size() * sizeof(float)),
+      read_(layout_->shard_count()), differences_([size = layout_->dense_size()] {
+        auto made = std::make_shared<gradient>();
+        made->dense = block(size * sizeof(float));
+        return made;
+      }) {}
+
+/// Weights that come without an exchange, as from a switch of policy, are no answer to draw to: an elastic worker then
+/// keeps its own.
+void local_steps::receive(std::uint32_t shard, std::shared_ptr<const block> values) {
+  pulled& before = read_[shard];
+  const shard_range range = layout_->shard(shard);
+  const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
+  const std::span<const float> after = values->as<float>().first(range.size());
+  if (!options_.pull || !before.values) {
+    std::ranges::copy(after, own.begin());
+  } else if (before.exchanged) {
+#pragma omp simd
+    for (std::size_t k = 0; k < own.size(); ++k) own[k] = elastic_pull(own[k], after[k], *options_.pull);
+  }
+  before = {std::move(values), false};
+}
+
+void local_steps::step(const gradient& g, float scale) {
+  const scaled_gradient one{g.dense.as<float>().data(), scale};
+  const std::span<float> own = own_.as<float>().first(layout_->dense_size());
+  optimizer_->update(host_stream{}, {own, own, {&one, 1}, ++steps_, 0, 1});
+  ++taken_;
+}
+
+std::shared_ptr<const gradient> local_steps::difference() {
+  const std::shared_ptr<gradient> result = differences_.take();
+  const std::span<float> out = result->dense.as<float>();
+  for (std::size_t s = 0; s < read_.size(); ++s) {
+    const std::size_t begin = layout_->shard(s).begin;
+    const std::size_t count = std::min(layout_->shard(s).end, out.size()) - begin;
+    const float* const read = read_[s].values->as<float>().data();
+    const float* const own = own_.as<float>().data() + begin;
+#pragma omp simd
+    for (std::size_t k = 0; k < count; ++k) out[begin + k] = read[k] - own[k];
+    read_[s].exchanged = true;
+    if (!options_.pull) read_[s].values.reset(); // so that the shard may update in place
+  }
+  taken_ = 0;
+  return result;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/recycled.hpp>
+#include <mailgrad/actors/shard.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// The cure of one shard at work: keeps what each worker read, if the cure asks for it, and puts what is applied in the
+/// place of stale gradients.
+///
+/// A cure that compensates costs a snapshot for each worker and one pass over the shard for each gradient.
+/// Threads one caller at a time.
+class treatment {
+public:
+  /// Without a cure: gradients count as they are.
+  treatment(std::unique_ptr<cure> what, std::shared_ptr<shard> weights, std::uint32_t workers);
+
+  /// The weights for `worker` to compute its next gradient from.
+  std::shared_ptr<const block> weights_for(rank worker);
+
+  /// What `worker` was last sent; keep it with a gradient that is not applied at once. Null if no cure asks for it.
+  std::shared_ptr<const block> read_by(rank worker) const { return read_[worker.value]; }
+
+  /// What the learning rate, or the gradient itself in a batch, counts with.
+  double factor(std::uint64_t gap) const { return cure_ ? cure_->factor(gap) : 1; }
+
+  /// What is applied for the gradient of `x`, computed from `read`; counts with the scale of `x` in either case.
+  contribution applied(const push_gradient& x, const std::shared_ptr<const block>& read);
+
+private:
+  std::unique_ptr<cure> cure_;
+  std::shared_ptr<shard> weights_;
+  std::span<const float> velocity_;                ///< of the optimiser, if it has one
+  recycled<block> blocks_;                         ///< for predictions and for what is applied
+  std::vector<std::shared_ptr<const block>> read_; ///< by rank
+};
+
+} // namespace mailgrad

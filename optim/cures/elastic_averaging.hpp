@@ -1,0 +1,46 @@
+#pragma once
+
+#include <mailgrad/optim/cures/cure.hpp>
+
+#include <optional>
+#include <span>
+
+namespace mailgrad {
+
+/// EASGD: workers train on weights x_i of their own; every few steps the shard's weights w and those of a worker are
+/// drawn together by A (x_i - w), A = 0.9 / M unless given. EAMSGD is the same with `nesterov` at the worker.
+///
+/// A worker sends what it has moved, r - x_i, with r the weights it last got; the shard applies A (w - x_i) in its
+/// place, with SGD of learning rate 1. The worker then draws x_i by elastic_pull().
+/// Source  Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NeurIPS 2015, arXiv:1412.6651,
+///         Algorithms 1 and 2. It weighs no staleness: x_i meets w as it is then. Differs: the gradient of the step after an
+///         exchange is taken where the exchange has led, not where it began, which is stable for larger steps.
+class elastic_averaging final : public cure {
+public:
+  static constexpr cure_form form{"easgd:A",
+                                  "workers keep weights of their own, drawn to the shard's by A; 0.9 / M",
+                                  "Zhang et al., NeurIPS 2015"};
+  elastic_averaging(std::span<const double> n, const cure_site& site)
+      : pull_(static_cast<float>(n.empty() ? default_pull(site.workers) : n[0])) {}
+
+  static double default_pull(std::uint32_t workers) { return 0.9 / workers; }
+
+  std::string_view name() const noexcept override { return "easgd"; }
+  bool compensates() const noexcept override { return true; }
+  std::optional<float> pull() const noexcept override { return pull_; }
+  void compensate(const stale_gradient& g, std::span<float> applied) override {
+#pragma omp simd
+    for (std::size_t k = 0; k < applied.size(); ++k)
+      applied[k] = pull_ * (g.weights[k] - g.weights_read[k] + g.scale * g.values[k]);
+  }
+
+private:
+  float pull_;
+};
+
+/// A worker's part: x - A (x - w) for the shard's weights w before the exchange, from those after it, w + A (x - w).
+inline float elastic_pull(float x, float after, float pull) noexcept {
+  return x - pull / (1 - pull) * (x - after);
+}
+
+} // namespace mailgrad

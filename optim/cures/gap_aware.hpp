@@ -1,0 +1,48 @@
+#pragma once
+
+#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/tensor/block.hpp>
+
+#include <cmath>
+#include <span>
+
+namespace mailgrad {
+
+/// Each element of a gradient is divided by 1 + |w - r| / C: by how many steps of usual length its weight has moved
+/// since it was read. C = eta sqrt(r2) with r2 a mean square, 0.999 of it the past, of the velocity or, without
+/// momentum, of the gradient.
+///
+/// Source  Barkai, Hakimi & Schuster, "Gap-aware mitigation of gradient staleness", ICLR 2020, arXiv:1909.10802.
+///         Differs: a weight decay that the optimiser adds is not divided.
+class gap_aware final : public cure {
+public:
+  static constexpr cure_form form{"gap-aware", "each element over 1 + |weight now - read| / usual step",
+                                  "Barkai et al., ICLR 2020"};
+  gap_aware(std::span<const double>, const cure_site& site)
+      : rate_(static_cast<float>(site.learning_rate)), mean_square_(site.shard_size * sizeof(float)) {}
+
+  std::string_view name() const noexcept override { return form.text; }
+  bool compensates() const noexcept override { return true; }
+  std::size_t states() const noexcept override { return 1; }
+  void compensate(const stale_gradient& g, std::span<float> applied) override {
+    constexpr double past = 0.999;
+    remembered_ *= past;
+    const auto unbiased = static_cast<float>(1 / (1 - remembered_));
+    for (std::size_t k = 0; k < applied.size(); ++k) applied[k] = g.scale * g.values[k];
+    const float* const steps = g.velocity.empty() ? applied.data() : g.velocity.data();
+    float* const squares = mean_square_.as<float>().data();
+#pragma omp simd
+    for (std::size_t k = 0; k < applied.size(); ++k) {
+      squares[k] = static_cast<float>(past) * squares[k] + static_cast<float>(1 - past) * steps[k] * steps[k];
+      const float usual = rate_ * (std::sqrt(squares[k] * unbiased) + 1e-8F);
+      applied[k] /= 1 + std::abs(g.weights[k] - g.weights_read[k]) / usual;
+    }
+  }
+
+private:
+  float rate_;
+  double remembered_ = 1; ///< past^t: the part of the mean square that is its first zero
+  block mean_square_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,213 @@
+#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/actors/training.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+// Whole runs with cures and with local steps.
+
+namespace mailgrad {
+namespace {
+
+using testing::assembled_run;
+using testing::assembly;
+using ::testing::HasSubstr;
+using testing::small_data;
+using testing::small_model;
+
+/// A cure with what it needs, and a policy or several.
+struct treated_run {
+  const char* cure;
+  const char* optimizer = "momentum";
+  std::uint64_t local_steps = 0;
+  const char* policy = "async";
+};
+
+void PrintTo(const treated_run& t, std::ostream* out) {
+  *out << t.cure << ' ' << t.optimizer << ' ' << t.local_steps << ' ' << t.policy;
+}
+
+std::string name_of(const ::testing::TestParamInfo<treated_run>& info) {
+  const treated_run& t = info.param;
+  return testing::test_name(std::string(t.cure) + ' ' + t.optimizer + ' ' + std::to_string(t.local_steps) +
+                            ' ' + t.policy);
+}
+
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint64_t schedules = 10;
+#else
+constexpr std::uint64_t schedules = 500;
+#endif
+
+class TreatedRun : public ::testing::TestWithParam<treated_run> {
+protected:
+  static assembly treated() {
+    assembly a;
+    a.policy = GetParam().policy;
+    a.cure = GetParam().cure;
+    a.optimizer = GetParam().optimizer;
+    a.local_steps = GetParam().local_steps;
+    return a;
+  }
+
+  std::size_t deliver(std::mt19937_64& random, std::size_t most = 100'000) {
+    std::size_t delivered = 0;
+    while (delivered < most && system_.step_any(random)) ++delivered;
+    return delivered;
+  }
+
+  static void expect_balanced(const run_outcome& outcome) {
+    const gradient_ledger l = report_of(outcome).ledger;
+    EXPECT_TRUE(l.balances()) << to_string(l);
+    for (const shard_report& s : outcome.shards)
+      for (const worker_account& account : s.workers)
+        EXPECT_TRUE(account.ledger.balances()) << to_string(account.ledger);
+  }
+
+  testing::deterministic_system system_;
+  const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
+};
+
+TEST_P(TreatedRun, TrainsEveryBatchInEveryOrder) {
+  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run run(system_.actors(), treated(), small_data(), time_);
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
+    expect_balanced(run.outcome());
+    const training_report report = report_of(run.outcome());
+    EXPECT_EQ(report.steps, 12U);
+    EXPECT_EQ(report.samples, 48U);
+    if (GetParam().local_steps == 0)
+      EXPECT_EQ(report.ledger.produced, 12U);
+    else
+      EXPECT_LE(report.ledger.produced, 12U);
+    for (const float w : run.weights()) ASSERT_TRUE(std::isfinite(w));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(TreatedRun, EndsWhoeverDies) {
+  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run run(system_.actors(), treated(), small_data(), time_);
+    deliver(random, random() % 100);
+    kill(run.devices[random() % run.devices.size()]);
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    expect_balanced(run.outcome());
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryCure, TreatedRun,
+    ::testing::Values(treated_run{"inverse"}, treated_run{"fedbuff", "sgd", 2, "k-batch-async:2"},
+                      treated_run{"dc-asgd"}, treated_run{"dc-asgd-a", "adam", 0, "k-async:2"},
+                      treated_run{"gap-aware", "momentum", 0, "async, sync@5, ssp:1@9"},
+                      treated_run{"dana-zero", "sgd"}, treated_run{"dana-slim", "sgd", 0, "ssp:1"},
+                      treated_run{"dana-dc", "sgd", 0, "async, ringmaster:2@6"},
+                      treated_run{"easgd", "nesterov", 3},
+                      treated_run{"easgd:0.5", "sgd", 1, "ssp:1, async@6"},
+                      treated_run{"momentum-compensation"}, treated_run{"none", "adam", 2, "sync"},
+                      treated_run{"none", "sgd", 3, "backup:1, async@7"},
+                      treated_run{"none", "sgd", 5, "rennala:2"}),
+    name_of);
+
+training_options options_for(std::string policy, std::size_t workers) {
+  training_options o;
+  o.devices.assign(workers, device{device_kind::cpu, 0});
+  o.policy = std::move(policy);
+  o.optimizer = parse_optimizer("sgd");
+  o.optimizer.learning_rate = 0.05;
+  o.batch = 8;
+  o.epochs = 4;
+  return o;
+}
+
+std::vector<float> weights_of(const training_options& o) {
+  training run(small_model(), small_data(), o);
+  return {run.parameters().begin(), run.parameters().end()};
+}
+
+void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t k = 0; k < found.size(); ++k) ASSERT_NEAR(found[k], expected[k], 1e-5) << k;
+}
+
+// The mean of what SGD moves each worker is what the mean gradient moves all of them.
+TEST(LocalTraining, OfOneStepIsSynchronousSgd) {
+  for (const std::uint32_t shards : {1U, 3U}) {
+    training_options plain = options_for("sync", 2);
+    plain.shards = shards;
+    training_options local = plain;
+    local.local_steps = 1;
+    expect_near(weights_of(local), weights_of(plain));
+  }
+}
+
+TEST(LocalTraining, OfOneWorkerIsSequentialWhateverTheNumberOfSteps) {
+  for (const char* optimizer : {"sgd", "momentum", "adam"}) {
+    training_options plain = options_for("async", 1);
+    plain.optimizer = parse_optimizer(optimizer);
+    training_options local = plain;
+    local.local_steps = 3;
+    expect_near(weights_of(local), weights_of(plain));
+  }
+}
+
+TEST(LocalTraining, AveragesTheModelsOfAllWorkers) {
+  training_options o = options_for("sync", 2);
+  o.local_steps = 4;
+  const training_report r = train(small_model(), small_data(), o);
+  EXPECT_EQ(r.local_steps, 4U);
+  EXPECT_EQ(r.outer_optimizer, "sgd");
+  EXPECT_EQ(r.ledger.merged, r.ledger.produced);
+  EXPECT_LT(r.ledger.produced, r.steps / 3);
+  EXPECT_LT(*r.final_loss, 1.0);
+  EXPECT_EQ(weights_of(o), weights_of(o)) << "workers in step make the same weights each time";
+}
+
+TEST(LocalTraining, TakesAnOuterMomentum) {
+  for (const char* outer : {"nesterov:momentum=0.5", "delayed-nesterov:momentum=0.5,period=2"}) {
+    training_options o = options_for("async", 2);
+    o.local_steps = 2;
+    o.outer = parse_optimizer(outer);
+    o.outer.learning_rate = 0.7;
+    const training_report r = train(small_model(), small_data(), o);
+    EXPECT_LT(*r.final_loss, 1.0) << outer;
+  }
+}
+
+std::string refusal(const training_options& o, std::shared_ptr<const data_split> data = small_data()) {
+  try {
+    const training run(small_model(), std::move(data), o);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "taken";
+}
+
+TEST(LocalTraining, IsRefusedWhereItMakesNoSense) {
+  training_options o = options_for("hogwild", 2);
+  o.local_steps = 2;
+  EXPECT_THAT(refusal(o), HasSubstr("under hogwild workers write into one block"));
+  o = options_for("async", 2);
+  o.local_steps = 2;
+  EXPECT_THAT(refusal(o, testing::sparse_data()), HasSubstr("comes in rows"));
+  o.local_steps = 0;
+  o.cure = "dc-asgd";
+  EXPECT_THAT(refusal(o, testing::sparse_data()), HasSubstr("cure 'dc-asgd'"));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,185 @@
+#include <mailgrad/tests/optim/virtual_trainer.hpp>
+
+#include <mailgrad/optim/cures/delay_compensation.hpp>
+#include <mailgrad/optim/cures/elastic_averaging.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mailgrad {
+namespace {
+
+using testing::virtual_trainer;
+using testing::virtual_training;
+using vec = std::vector<float>;
+
+/// Of the sum of h_k x_k^2 / 2, with curvatures from 1 to 0.01, and noise.
+void bowl(std::span<const float> x, std::mt19937_64& random, std::span<float> g) {
+  std::normal_distribution<float> noise(0, 0.1F);
+  for (std::size_t k = 0; k < x.size(); ++k)
+    g[k] = x[k] * std::pow(0.01F, static_cast<float>(k) / static_cast<float>(x.size())) + noise(random);
+}
+
+vec trained(const virtual_training& t, std::uint64_t updates = 300) {
+  virtual_trainer trainer(t, vec(20, 1.0F), bowl);
+  trainer.run(updates);
+  return trainer.weights();
+}
+
+// X18, X20: without staleness there is nothing to compensate.
+TEST(CureIdentities, OneWorkerTrainsAsWithoutACure) {
+  for (const char* optimizer : {"sgd", "momentum", "adam"})
+    for (const char* cure : {"dc-asgd", "dc-asgd-a", "gap-aware", "inverse", "fedbuff"})
+      EXPECT_EQ(trained({.cure = cure, .optimizer = optimizer, .workers = 1}),
+                trained({.optimizer = optimizer, .workers = 1}))
+          << cure << " with " << optimizer;
+}
+
+// X18
+TEST(CureIdentities, DelayCompensationOfNothingIsAsynchronousSgd) {
+  EXPECT_EQ(trained({.cure = "dc-asgd:0"}), trained({}));
+  EXPECT_EQ(trained({.cure = "dc-asgd-a:0"}), trained({}));
+  EXPECT_NE(trained({.cure = "dc-asgd:2"}), trained({}));
+}
+
+// X18: where lambda g^2 is the curvature itself, the gradient of a quadratic is carried exactly to where it is applied.
+TEST(CureIdentities, DelayCompensationWithTheTrueCurvatureIsSequential) {
+  constexpr double h = 0.7, rate = 0.3;
+  for (const std::size_t delay : {1U, 3U, 7U}) {
+    std::vector<double> x(delay + 1, 1.0);
+    double sequential = 1;
+    for (int t = 0; t < 30; ++t) {
+      const double read = x[x.size() - 1 - delay];
+      const double g = h * read;
+      const auto compensated =
+          static_cast<double>(delay_compensated(static_cast<float>(g), static_cast<float>(h / (g * g)),
+                                                static_cast<float>(x.back()), static_cast<float>(read)));
+      x.push_back(x.back() - rate * compensated);
+      sequential -= rate * h * sequential;
+      EXPECT_NEAR(x.back(), sequential, 1e-5) << "delay " << delay << ", step " << t;
+    }
+  }
+}
+
+// X19: what DANA-Zero sends is where the momenta of all workers alone would take the weights.
+TEST(CureIdentities, DanaZeroSendsWhereTheMomentaLead) {
+  constexpr std::uint32_t workers = 5;
+  bool silent = false;
+  virtual_trainer trainer({.cure = "dana-zero", .rate = 0.05, .workers = workers, .round_robin = true},
+                          vec(20, 1.0F), [&](auto x, auto& random, auto g) {
+                            if (silent)
+                              std::ranges::fill(g, 0.0F);
+                            else
+                              bowl(x, random, g);
+                          });
+  trainer.run(4 * workers);
+  const vec promised = trainer.sent(workers - 1);
+  silent = true;
+  trainer.run(workers);
+  for (std::size_t k = 0; k < promised.size(); ++k) EXPECT_NEAR(trainer.weights()[k], promised[k], 1e-5);
+}
+
+// X19: the two take the same steps, Slim in the coordinates of what Zero sends.
+TEST(CureIdentities, DanaSlimHoldsWhatDanaZeroSends) {
+  constexpr std::uint32_t workers = 4;
+  virtual_trainer zero({.cure = "dana-zero:0.8", .workers = workers, .round_robin = true}, vec(20, 1.0F),
+                       bowl);
+  virtual_trainer slim({.cure = "dana-slim:0.8", .workers = workers, .round_robin = true}, vec(20, 1.0F),
+                       bowl);
+  for (std::uint32_t step = 0; step < 60; ++step) {
+    zero.run(1);
+    slim.run(1);
+    const vec& sent = zero.sent(step % workers);
+    for (std::size_t k = 0; k < sent.size(); ++k)
+      ASSERT_NEAR(slim.weights()[k], sent[k], 1e-4) << "step " << step;
+  }
+}
+
+TEST(CureIdentities, DanaOfOneWorkerIsNesterovsMomentum) {
+  const vec slim = trained({.cure = "dana-slim:0.9", .rate = 0.05, .workers = 1});
+  const vec nesterov = trained({.optimizer = "nesterov", .rate = 0.05, .workers = 1});
+  for (std::size_t k = 0; k < slim.size(); ++k) EXPECT_NEAR(slim[k], nesterov[k], 1e-4);
+}
+
+// X20: the penalty is 1 where a weight has not moved, 2 where it has moved by one usual step.
+TEST(CureIdentities, GapAwareDividesByOnePlusTheGapInUsualSteps) {
+  const auto cure = make_cure("gap-aware", {2, 3, 0.1});
+  const vec g{2, 2, 2}, now{1, 1.2F, 0.6F}, read{1, 1, 1};
+  vec applied(3);
+  cure->compensate({{0}, 1, g, 1, now, read, {}}, applied);
+  EXPECT_FLOAT_EQ(applied[0], 2); // the usual step is 0.1 * sqrt(2^2)
+  EXPECT_NEAR(applied[1], 1, 1e-5);
+  EXPECT_NEAR(applied[2], 2.0 / 3, 1e-5);
+}
+
+/// Workers one after the other on x^2 / 2, each a step of its own and an exchange: the weights of shard and workers.
+double elastic_distance(double rate, double pull, std::uint32_t workers) {
+  const auto cure = make_cure("easgd:" + std::to_string(pull), {workers, 1});
+  float shard = 1;
+  vec own(workers, 1.0F), read(workers, 1.0F);
+  for (int t = 0; t < 4000; ++t) {
+    const std::size_t i = static_cast<std::size_t>(t) % workers;
+    own[i] -= static_cast<float>(rate) * own[i];
+    const float moved = read[i] - own[i];
+    float applied = 0;
+    cure->compensate({{static_cast<std::uint32_t>(i)}, 1, {&moved, 1}, 1, {&shard, 1}, {&read[i], 1}, {}},
+                     {&applied, 1});
+    shard -= applied;
+    own[i] = elastic_pull(own[i], shard, *cure->pull());
+    read[i] = shard;
+    if (!(std::abs(shard) < 1e6F)) break;
+  }
+  return std::abs(static_cast<double>(shard));
+}
+
+// X17 is for gradients from before the exchange, stable below A = (4 - 2 eta) / (4 - eta). A gradient from after it makes
+// the step [[(1 - A)(1 - eta), A], [A (1 - eta), 1 - A]], which is stable for every A below 1 and every eta below 2.
+TEST(CureIdentities, ElasticAveragingIsStableWhereverAWorkerAloneIs) {
+  for (const std::uint32_t workers : {1U, 3U})
+    for (const double pull : {0.1, 0.5, 0.8, 0.95}) {
+      for (const double rate : {0.5, 1.0, 1.5, 1.9})
+        EXPECT_LT(elastic_distance(rate, pull, workers), 1e-3) << rate << ", " << pull << ", " << workers;
+      EXPECT_GT(elastic_distance(2.5, 0.1, workers), 1e3) << workers;
+    }
+}
+
+TEST(CureIdentities, TheMomentumOfAsynchronyIsTakenOffTheOneAskedFor) {
+  const auto left = [](std::uint32_t workers) {
+    const auto o = adapted_optimizer("momentum-compensation", parse_optimizer("momentum"), workers);
+    return std::get<momentum_options>(o.rule).momentum;
+  };
+  EXPECT_DOUBLE_EQ(left(1), 0.9);
+  EXPECT_NEAR(left(4), 0.15, 1e-12);
+  EXPECT_NEAR(left(16), -0.0375, 1e-12);
+}
+
+// X23: the pushes of a period add up to the mean gradient and one step of the momentum.
+TEST(DelayedNesterov, MovesByTheMeanAndOneMomentumInAPeriod) {
+  constexpr double rate = 0.5, beta = 0.9;
+  for (const std::uint64_t period : {1U, 2U, 5U}) {
+    optimizer_options options = parse_optimizer("delayed-nesterov:period=" + std::to_string(period));
+    options.learning_rate = rate;
+    const auto o = make_optimizer(options, 1);
+    vec w{0};
+    double momentum = 0;
+    std::uint64_t step = 0;
+    for (int round = 0; round < 4; ++round) {
+      const auto before = static_cast<double>(w[0]);
+      double mean = 0;
+      for (std::uint64_t i = 0; i < period; ++i) {
+        const float g = std::sin(static_cast<float>(++step));
+        mean += static_cast<double>(g) / static_cast<double>(period);
+        const scaled_gradient one{&g};
+        o->update(host_stream{}, {w, w, {&one, 1}, step});
+      }
+      momentum = beta * momentum + mean;
+      EXPECT_NEAR(static_cast<double>(w[0]) - before, -rate * (mean + beta * momentum), 1e-5)
+          << "period " << period << ", round " << round;
+    }
+  }
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/optimizer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+// One shard, a cure, an optimiser and asynchronous workers on a virtual clock: what the actors do, without them.
+
+namespace mailgrad::testing {
+
+using gradient_function =
+    std::function<void(std::span<const float> weights, std::mt19937_64& noise, std::span<float> gradient)>;
+
+struct virtual_training {
+  std::string cure = "none";
+  std::string optimizer = "sgd";
+  double rate = 0.1;
+  std::uint32_t workers = 8;
+  bool round_robin = false; ///< else each gradient takes an exponential time
+  std::uint64_t seed = 1;
+};
+
+class virtual_trainer {
+public:
+  virtual_trainer(const virtual_training& t, std::vector<float> start, gradient_function gradient)
+      : weights_(std::move(start)), gradient_(std::move(gradient)), random_(t.seed),
+        round_robin_(t.round_robin), cure_(make_cure(t.cure, {t.workers, weights_.size(), t.rate})),
+        values_(weights_.size()), applied_(weights_.size()), workers_(t.workers) {
+    optimizer_options options = parse_optimizer(t.optimizer);
+    options.learning_rate = t.rate;
+    optimizer_ = make_optimizer(adapted_optimizer(t.cure, options, t.workers), weights_.size());
+    for (std::uint32_t r = 0; r < t.workers; ++r) start_worker(r);
+  }
+
+  /// Takes so many gradients, an update each.
+  void run(std::uint64_t updates) {
+    while (updates-- > 0) {
+      const std::uint32_t r = events_.top().worker;
+      now_ = events_.top().at;
+      events_.pop();
+      gradient_(workers_[r].read, random_, values_);
+      apply(r);
+      start_worker(r);
+    }
+  }
+
+  const std::vector<float>& weights() const { return weights_; }
+  /// What worker `rank` was last sent.
+  const std::vector<float>& sent(std::uint32_t rank) const { return workers_[rank].read; }
+
+private:
+  struct worker {
+    std::vector<float> read;
+    std::uint64_t version_read = 0;
+  };
+  struct event {
+    double at;
+    std::uint64_t number;
+    std::uint32_t worker;
+    bool operator<(const event& other) const {
+      return std::pair(at, number) > std::pair(other.at, other.number);
+    }
+  };
+
+  void start_worker(std::uint32_t r) {
+    workers_[r].read = weights_;
+    if (cure_ && cure_->predicts())
+      cure_->predict(weights_, optimizer_->learning_rate(version_ + 1), workers_[r].read);
+    workers_[r].version_read = version_;
+    const double span = round_robin_ ? 1 : std::exponential_distribution<double>()(random_);
+    events_.push({now_ + span, number_++, r});
+  }
+
+  void apply(std::uint32_t r) {
+    const std::uint64_t gap = version_ - workers_[r].version_read;
+    applied_ = values_;
+    if (cure_ && cure_->compensates()) {
+      std::span<const float> velocity;
+      for (const optimizer_state& s : optimizer_->state())
+        if (s.name == "velocity") velocity = s.values;
+      cure_->compensate({{r}, gap, values_, 1, weights_, workers_[r].read, velocity}, applied_);
+    }
+    const scaled_gradient one{applied_.data()};
+    optimizer_->update(host_stream{},
+                       {weights_, weights_, {&one, 1}, ++version_, 0, cure_ ? cure_->factor(gap) : 1});
+  }
+
+  std::vector<float> weights_;
+  gradient_function gradient_;
+  std::mt19937_64 random_;
+  bool round_robin_;
+  std::unique_ptr<mailgrad::cure> cure_;
+  std::unique_ptr<mailgrad::optimizer> optimizer_;
+  std::vector<float> values_, applied_;
+  std::vector<worker> workers_;
+  std::priority_queue<event> events_;
+  double now_ = 0;
+  std::uint64_t number_ = 0;
+  std::uint64_t version_ = 0;
+};
+
+} // namespace mailgrad::testing
