@@ -22,6 +22,7 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
         "local steps: under hogwild workers write into one block at every step; take async");
   cure_setting setting{{}, workers_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
   for (const scheduled_policy& p : policies) setting.policies.push_back(p.policy);
+  if (is_automatic(o.policy)) setting.policies.emplace_back("async");
   require_cure(o.cure, setting);
 }
 

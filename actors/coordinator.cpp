@@ -18,6 +18,9 @@ std::string last_finite(const worker_report& r) {
                           : "its last finite loss was " + std::to_string(loss);
 }
 
+/// Of each worker: enough to tell a trend from chance.
+constexpr std::uint64_t steps_of_a_window = 100;
+
 } // namespace
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
@@ -34,6 +37,7 @@ caf::behavior coordinator::make_behavior() {
   for (std::uint32_t i = 0; i < options_.shards.size(); ++i) watch(self_, options_.shards[i], shard_lost{i});
   watch(self_, options_.feeder, feeder_lost{});
   switcher_.begin();
+  if (options_.automatic) send(self_, options_.tracker, watch_signals{options_.workers * steps_of_a_window});
   return running();
 }
 
@@ -59,6 +63,7 @@ caf::behavior coordinator::running() {
       on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
       on(self_, [this](const worker_paused& x) { switcher_.on_paused(x); }),
       on(self_, [this](const policy_switched& x) { switcher_.on_switched(x); }),
+      on(self_, [this](const signals_observed& x) { on_signals(x); }),
       on(self_, [this](const stop_training& x) { stop(run_outcome::ending::stopped, x.why); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
@@ -74,6 +79,14 @@ caf::behavior coordinator::running() {
            if (options_.on_wait) options_.on_wait(x);
          }),
   };
+}
+
+void coordinator::on_signals(const signals_observed& x) {
+  if (switcher_.is_switching()) return;
+  const bool mixed = std::exchange(switches_seen_, switcher_.done().size()) != switcher_.done().size();
+  if (mixed) return;
+  if (auto advice = rule_.judge(x.what, switcher_.policy()))
+    switcher_.request({std::move(advice->policy), std::move(advice->why)});
 }
 
 void coordinator::on_joined(const worker_joined& x) {

@@ -30,6 +30,8 @@ struct coordinator_options {
   std::vector<caf::actor> shards;
   caf::actor feeder;
   std::vector<scheduled_policy> policies{{0, "async"}}; ///< the first, and those to switch to
+  bool automatic = false; ///< auto_rule asks for further switches, on what `tracker` sees
+  caf::actor tracker;     ///< of an automatic run
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
   std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
   std::function<void(const wait_named&)> on_wait; ///< called for each wait somebody asked to name
@@ -58,6 +60,7 @@ private:
   void on_shard_lost(std::uint32_t shard);
   void abandon(const std::string& why);
   void on_report(const shard_report& x);
+  void on_signals(const signals_observed& x);
   void account_for(const worker_report& report);
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();
@@ -74,6 +77,8 @@ private:
   bool abandoned_ = false;     ///< a shard or the feeder is lost: whoever joins is told to give up
   bool collecting_ = false;
   policy_switcher switcher_;
+  auto_rule rule_;
+  std::size_t switches_seen_ = 0; ///< by the rule: a window with a switch in it says nothing of either policy
 };
 
 } // namespace mailgrad

@@ -220,9 +220,13 @@ void device_actor::end_with(Notice notice) {
 void device_actor::notify_progress() {
   const instant now = options_.time->now();
   if (now - last_notice_ < notice_interval) return;
+  unreported_.span = (now - last_notice_).count();
+  unreported_.barrier_wait = report_.barrier_wait - barrier_wait_reported_;
   last_notice_ = now;
+  barrier_wait_reported_ = report_.barrier_wait;
   send(self_, options_.tracker, unreported_);
-  unreported_ = {options_.worker, 0, 0, 0};
+  unreported_ = {};
+  unreported_.worker = options_.worker;
 }
 
 void device_actor::name_waits_to(const caf::actor& asker) const {

@@ -98,6 +98,7 @@ private:
   worker_progress unreported_;
   staleness_histogram gaps_; ///< hogwild: not yet sent to the tracker
   instant last_notice_{0};
+  std::int64_t barrier_wait_reported_ = 0; ///< ns, in notices so far
 };
 
 } // namespace mailgrad

@@ -5,6 +5,7 @@
 #include <mailgrad/actors/gradient_ledger.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
 #include <mailgrad/actors/time_source.hpp>
+#include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <cstdint>
@@ -147,7 +148,20 @@ struct worker_progress {
   rank worker;
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
-  double loss_sum = 0; ///< over the steps; inside the process only
+  double loss_sum = 0;           ///< over the steps; inside the process only
+  std::int64_t span = 0;         ///< ns that the notice is about,
+  std::int64_t barrier_wait = 0; ///< and those of them at a barrier
+};
+
+/// Coordinator to tracker, once: tell me what you see each so many steps. Answered with `signals_observed`, again and
+/// again.
+struct watch_signals {
+  std::uint64_t steps = 0;
+};
+
+/// Tracker to coordinator: the steps since the last such notice.
+struct signals_observed {
+  run_signals what;
 };
 
 /// Whoever applies gradients (shard; device in hogwild) to tracker, every few hundred: gaps since the last
@@ -256,6 +270,10 @@ auto inspect(Inspector& f, worker_left& x) {
 template <class Inspector>
 auto inspect(Inspector& f, join_shard& x) {
   return fields(f, x, field("worker", x.worker), field("device", x.device));
+}
+template <class Inspector>
+auto inspect(Inspector& f, watch_signals& x) {
+  return fields(f, x, field("steps", x.steps));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_joined& x) {
@@ -369,6 +387,8 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::data_exhausted))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stop_dealing))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_progress))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::staleness_observed))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::watch_signals))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::signals_observed))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_joined))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_finished))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::loss_diverged))
@@ -389,6 +409,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::push_gradient)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_weights)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::dealt_batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::staleness_observed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::signals_observed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_progress)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::loss_diverged)

@@ -35,6 +35,11 @@ public:
   void on_switched(const policy_switched& x);
   void on_shard_lost(std::uint32_t shard);
 
+  /// The policy now; while it switches, the one before.
+  const std::string& policy() const noexcept { return policy_; }
+  /// Whether a switch is under way or asked for.
+  bool is_switching() const noexcept { return current_ || !waiting_.empty(); }
+
   /// Begins no further switch.
   void stop();
 

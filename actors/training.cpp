@@ -180,6 +180,8 @@ void training::implementation::spawn_coordinator() {
   coordinator_options options;
   options.workers = workers();
   options.policies = policies_;
+  options.automatic = is_automatic(options_.policy);
+  options.tracker = tracker_;
   options.time = time_;
   options.shards = shards_;
   options.feeder = feeder_;

@@ -62,6 +62,8 @@ std::string policies_and_cures() {
         .append(form.what);
     text += '\n';
   }
+  text += "  auto             sync; async when workers wait long at the barrier; back when stale gradients "
+          "do harm\n";
   text += "\nCures of staleness, by the gap between the version read and the version updated:\n";
   for (const cure_form& form : cure_forms()) {
     text.append("  ")

@@ -16,10 +16,13 @@ struct scheduled_policy {
   friend bool operator==(const scheduled_policy&, const scheduled_policy&) = default;
 };
 
+/// Whether a rule switches, as it sees the run go: "auto". Its schedule is the policy it begins with.
+bool is_automatic(std::string_view text);
+
 /// "async, sync@1000, ssp:3@2000": the first policy begins with the run, each other at its step.
 ///
 /// Errors  std::invalid_argument in one line: a policy that make_policy() refuses; a step that is missing, no whole
-///         number or not after the one before; hogwild beside another, since it has no shards to switch.
+///         number or not after the one before; hogwild beside another, since it has no shards to switch; auto beside another.
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers);
 
 /// Where the policies but the first begin.

@@ -175,6 +175,8 @@ private:
     options.shards = shards;
     options.feeder = feeder_actor;
     options.policies = policies_;
+    options.automatic = is_automatic(assembly_.policy);
+    options.tracker = tracker_;
     options.time = time_;
     options.on_end = [this](run_outcome outcome) {
       std::lock_guard guard(mutex_);

@@ -37,6 +37,13 @@ TEST(PolicySchedule, RefusesASwitchThatDoesNotLieAfterTheOneBefore) {
   EXPECT_THAT(refusal("async, sync@1000, ssp:3@1000"), HasSubstr("begins at step 1000; give a later one"));
 }
 
+TEST(PolicySchedule, OfARuleBeginsInStep) {
+  EXPECT_TRUE(is_automatic(" auto"));
+  EXPECT_FALSE(is_automatic("async"));
+  EXPECT_THAT(parse_policy_schedule("auto", 4), ElementsAre(scheduled_policy{0, "sync"}));
+  EXPECT_THAT(refusal("async, auto@5"), HasSubstr("take it alone"));
+}
+
 TEST(PolicySchedule, RefusesAMissingOrSenselessStep) {
   EXPECT_THAT(refusal("async, sync"), HasSubstr("sync@1000"));
   EXPECT_THAT(refusal("async@5"), HasSubstr("takes no step"));
