@@ -14,18 +14,66 @@
 namespace mailgrad {
 namespace {
 
-#if CAF_MAJOR_VERSION < 1
-
 using testing::experience;
 using testing::life;
 using testing::place;
+using testing::posted;
+
+/// Two who at their birth send two messages each to a third, which is silent.
+class two_lines final : public testing::explored_actors {
+public:
+  enum class matters : std::uint8_t { the_order, nothing };
+
+  explicit two_lines(matters what) : what_(what) {}
+
+  std::size_t count() const override { return 3; }
+  std::string name(place actor) const override { return std::to_string(actor); }
+  std::unique_ptr<testing::stepped_run> start() const override { return std::make_unique<run>(); }
+  std::optional<experience> remembered(place, const life& so_far, experience heard) const override {
+    if (what_ == matters::the_order) heard.text += std::to_string(so_far.size());
+    return heard;
+  }
+  bool goes_first(place, const life&, const std::string&) const override { return false; }
+  void check_end(const std::vector<std::string>& told) const override { EXPECT_TRUE(told.empty()); }
+
+private:
+  struct run final : testing::stepped_run {
+    std::vector<posted> begin() override {
+      return {{{0, 2}, "a"}, {{0, 2}, "b"}, {{1, 2}, "a"}, {{1, 2}, "b"}};
+    }
+    std::vector<posted> deliver(testing::line) override { return {}; }
+    bool has_ended(place) const override { return false; }
+  };
+
+  matters what_;
+};
+
+TEST(Explorer, TriesEveryOrderThatKeepsEachLine) {
+  const two_lines actors(two_lines::matters::the_order);
+  const testing::exploration found = testing::interleavings(actors).explore();
+  EXPECT_EQ(found.runs, 6); // two of four places for the first line
+  EXPECT_EQ(found.ends, 6U);
+  EXPECT_EQ(found.states, 19U); // 1 + 2 + 4 + 6 + 6
+  EXPECT_EQ(found.merged, 0U);
+}
+
+TEST(Explorer, CountsOrdersOfMergedStates) {
+  const two_lines actors(two_lines::matters::nothing);
+  const testing::exploration found = testing::interleavings(actors).explore();
+  EXPECT_EQ(found.runs, 6);
+  EXPECT_EQ(found.ends, 1U);
+  EXPECT_EQ(found.states, 9U); // how far each line is, 0 to 2
+  EXPECT_EQ(found.merged, 4U);
+}
+
+#if CAF_MAJOR_VERSION < 1
 
 struct explored_run {
   std::string policy;
-  std::uint64_t steps = 0; ///< of each worker, on average
+  std::uint64_t batches = 0; ///< steps of both workers
 
   friend std::ostream& operator<<(std::ostream& out, const explored_run& r) {
-    return out << r.policy << ", " << r.steps << " steps";
+    return out << r.policy << ", " << r.batches << " batches";
   }
 };
 
@@ -38,7 +86,7 @@ public:
     assembly_.policy = what.policy;
     assembly_.workers = roles_.workers;
     assembly_.shards = roles_.shards;
-    assembly_.batches = roles_.workers * what.steps;
+    assembly_.batches = what.batches;
   }
 
   std::size_t count() const override { return roles_.count(); }
@@ -138,7 +186,7 @@ void tell(const testing::exploration& found) {
 }
 
 std::string test_name(const ::testing::TestParamInfo<explored_run>& run) {
-  return testing::as_test_name(run.param.policy) + "_in_" + std::to_string(run.param.steps) + "_steps";
+  return testing::as_test_name(run.param.policy) + "_in_" + std::to_string(run.param.batches) + "_batches";
 }
 
 class Interleavings : public ::testing::TestWithParam<explored_run> {};
@@ -147,6 +195,7 @@ TEST_P(Interleavings, AllEndOnceInGoodOrder) {
   const explored_training training(GetParam());
   testing::interleavings all(training);
   const testing::exploration found = all.explore();
+  if (HasFailure()) return;
   tell(found);
   EXPECT_GT(found.merged, 0U);
   if (GetParam().policy == "sync") {
@@ -165,6 +214,7 @@ TEST_P(InterleavingsInFull, EndAsThoseInWhichSomethingGoesFirst) {
   const explored_training in_full(GetParam(), true);
   const testing::exploration some = testing::interleavings(reduced).explore();
   const testing::exploration all = testing::interleavings(in_full).explore();
+  if (HasFailure()) return;
   tell(all);
   EXPECT_LT(some.states, all.states);
   EXPECT_EQ(some.ends, all.ends);
@@ -172,16 +222,17 @@ TEST_P(InterleavingsInFull, EndAsThoseInWhichSomethingGoesFirst) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-const auto explored_runs = ::testing::Values(explored_run{"sync", 1}, explored_run{"ssp:1", 1},
-                                             explored_run{"async", 1}, explored_run{"async, sync@1", 1});
-const auto runs_in_full = ::testing::Values(explored_run{"sync", 1});
+const auto explored_runs = ::testing::Values(explored_run{"sync", 2}, explored_run{"ssp:1", 2},
+                                             explored_run{"async", 2}, explored_run{"async, sync@1", 2});
+const auto runs_in_full = ::testing::Values(explored_run{"sync", 2});
 #else
-const auto explored_runs = ::testing::Values(
-    explored_run{"sync", 2}, explored_run{"ssp:1", 2}, explored_run{"async", 2},
-    explored_run{"async, sync@2", 2}, explored_run{"sync, async@2", 2}, explored_run{"sync", 3},
-    explored_run{"ssp:1", 3}, explored_run{"async", 3}, explored_run{"async, sync@3", 3});
-const auto runs_in_full = ::testing::Values(explored_run{"sync", 2}, explored_run{"ssp:1", 1},
-                                            explored_run{"async", 1}, explored_run{"sync, async@2", 1});
+const auto explored_runs =
+    ::testing::Values(explored_run{"sync", 4}, explored_run{"ssp:1", 4}, explored_run{"async", 4},
+                      explored_run{"async, sync@2", 4}, explored_run{"sync, async@2", 4},
+                      explored_run{"ssp:1, sync@3", 5}, explored_run{"sync", 5}, explored_run{"sync", 6},
+                      explored_run{"ssp:1", 6}, explored_run{"async", 6}, explored_run{"async, sync@3", 6});
+const auto runs_in_full = ::testing::Values(explored_run{"sync", 4}, explored_run{"ssp:1", 2},
+                                            explored_run{"async", 2}, explored_run{"sync, async@2", 2});
 #endif
 INSTANTIATE_TEST_SUITE_P(TwoWorkersTwoShards, Interleavings, explored_runs, test_name);
 INSTANTIATE_TEST_SUITE_P(TwoWorkersTwoShards, InterleavingsInFull, runs_in_full, test_name);
