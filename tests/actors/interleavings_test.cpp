@@ -181,7 +181,7 @@ void tell(const testing::exploration& found) {
   ::testing::Test::RecordProperty("complete_runs", std::to_string(found.runs));
   ::testing::Test::RecordProperty("merged_prefixes", std::to_string(found.merged));
   std::cout << found.states << " states, " << found.runs << " complete runs to " << found.ends << " ends, "
-            << found.merged << " prefixes merged; " << found.replies << " answers of real actors in "
+            << found.merged << " prefixes merged; " << found.answers << " answers of real actors in "
             << found.replays << " replays\n";
 }
 

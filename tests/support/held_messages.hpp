@@ -58,7 +58,6 @@ public:
 private:
   /// The scheduler also calls those who were just sent something; they find their mailboxes empty.
   std::vector<held> run_all() {
-    const hand_over::inside_caf hidden;
     std::vector<held> sent;
     while (const caf::resumable* next = system_.next()) {
       const auto who = std::ranges::find_if(

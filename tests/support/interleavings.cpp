@@ -99,15 +99,15 @@ void interleavings::settle(state& at) {
 
 void interleavings::deliver(state& at, line on) {
   const auto m = std::ranges::find(at.under_way, on, &message::on);
-  const reply& answer = answer_of(at, *m);
-  path_.push_back({*m, &answer});
+  const answer& given = answer_of(at, *m);
+  path_.push_back({*m, &given});
   at.under_way.erase(m);
-  at.lives[on.to] = answer.life;
-  if (answer.ends) {
+  at.lives[on.to] = given.life;
+  if (given.ends) {
     at.ended |= 1U << on.to;
     std::erase_if(at.under_way, [&](const message& other) { return other.on.to == on.to; });
   }
-  post(at, answer.says);
+  post(at, given.says);
   stopped();
 }
 
@@ -117,14 +117,14 @@ void interleavings::post(state& at, const std::vector<message>& what) const {
       at.under_way.insert(std::ranges::upper_bound(at.under_way, m.on, {}, &message::on), m);
 }
 
-const interleavings::reply& interleavings::answer_of(const state& at, const message& m) {
+const interleavings::answer& interleavings::answer_of(const state& at, const message& m) {
   const std::uint64_t key = question(at.ended, at.lives[m.on.to], m.on.from, m.text);
-  if (const auto known = replies_.find(key); known != replies_.end()) return known->second;
-  ++found_.replies;
-  return replies_.emplace(key, ask(at, m)).first->second;
+  if (const auto known = answers_.find(key); known != answers_.end()) return known->second;
+  ++found_.answers;
+  return answers_.emplace(key, ask(at, m)).first->second;
 }
 
-interleavings::reply interleavings::ask(const state& at, const message& m) {
+interleavings::answer interleavings::ask(const state& at, const message& m) {
   bring_real_actors_here();
   const std::vector<posted> says = real_->deliver(m.on);
   real_path_.push_back(m.on);
@@ -147,7 +147,7 @@ void interleavings::bring_real_actors_here() {
     const delivery& d = path_[real_path_.size()];
     const std::vector<message> says = in_numbers(real_->deliver(d.what.on));
     real_path_.push_back(d.what.on);
-    const bool same = std::ranges::equal(says, d.answer->says, [](const message& a, const message& b) {
+    const bool same = std::ranges::equal(says, d.given->says, [](const message& a, const message& b) {
       return a.on == b.on && a.text == b.text;
     });
     EXPECT_TRUE(same) << actors_.name(d.what.on.to) << " answers delivery " << real_path_.size()

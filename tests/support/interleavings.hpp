@@ -55,8 +55,8 @@ public:
 
   /// What all send when they are born; to be called once, before all else.
   virtual std::vector<posted> begin() = 0;
-  /// Hands over the first message on a line; what the receiver then sends, in its order. Checks, by GoogleTest's
-  /// means, what must hold of the receiver.
+  /// Hands over the first message on a line; what the receiver then sends, on each line in its order. Checks, by
+  /// GoogleTest's means, what must hold of the receiver.
   virtual std::vector<posted> deliver(line on) = 0;
   virtual bool has_ended(place actor) const = 0;
 };
@@ -83,13 +83,12 @@ public:
 };
 
 struct exploration {
-  std::size_t states = 0; ///< in which more than one message may be the next, and the ends
-  std::size_t ends = 0;   ///< states without a message under way
-  std::size_t merged = 0; ///< prefixes that led to a state known before
-  double runs = 0; ///< complete ones, from the beginning to an end, that differ in the order of deliveries
-  std::size_t replies =
-      0; ///< different answers of one actor to one message, each found by asking the real one
-  std::size_t replays = 0; ///< runs of real actors, to find them
+  std::size_t states = 0;  ///< different ones in which nothing goes first
+  std::size_t ends = 0;    ///< of these, without a message under way
+  std::size_t merged = 0;  ///< prefixes that led to a state known before
+  double runs = 0;         ///< complete ones that differ in the order of what does not go first
+  std::size_t answers = 0; ///< of one actor in one state to one message, each given by a real actor
+  std::size_t replays = 0; ///< runs of real actors, from their birth
 };
 
 /// All orders in which the messages of a run can arrive, with equivalent states merged.
@@ -115,7 +114,7 @@ private:
     line on;
     std::uint32_t text = 0;
   };
-  struct reply {
+  struct answer {
     std::uint32_t life = 0; ///< of the receiver, afterwards
     bool ends = false;      ///< the receiver
     std::vector<message> says;
@@ -127,7 +126,7 @@ private:
   };
   struct delivery {
     message what;
-    const reply* answer = nullptr;
+    const answer* given = nullptr;
   };
 
   state birth();
@@ -135,8 +134,8 @@ private:
   void settle(state& at);
   void deliver(state& at, line on);
   void post(state& at, const std::vector<message>& what) const;
-  const reply& answer_of(const state& at, const message& m);
-  reply ask(const state& at, const message& m);
+  const answer& answer_of(const state& at, const message& m);
+  answer ask(const state& at, const message& m);
   void bring_real_actors_here();
   void check_end(const state& at);
   bool stopped();
@@ -153,7 +152,7 @@ private:
   bool stopped_ = false;
   std::vector<delivery> path_;                   ///< from the beginning to where the search stands
   std::unordered_map<std::string, double> seen_; ///< states, and how many runs each has to its end
-  std::unordered_map<std::uint64_t, reply> replies_;
+  std::unordered_map<std::uint64_t, answer> answers_;
   std::unordered_map<std::uint64_t, bool> first_;
   std::map<std::string, std::uint32_t> numbers_;
   std::vector<std::string> texts_;
