@@ -136,6 +136,11 @@ public:
   const exchange_notes& notes(std::uint32_t worker, std::uint32_t shard) const {
     return *notes_[worker * assembly_.shards + shard];
   }
+  std::vector<const exchange_notes*> notes_of_shard(std::uint32_t shard) const {
+    std::vector<const exchange_notes*> of_workers;
+    for (std::uint32_t r = 0; r < assembly_.workers; ++r) of_workers.push_back(&notes(r, shard));
+    return of_workers;
+  }
 
   std::vector<caf::actor> devices;
   std::vector<caf::actor> shards;

@@ -1,15 +1,11 @@
-#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/run_checks.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
-
-#include <mailgrad/actors/run_books.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <random>
-#include <set>
 
 // Whole runs, under every policy and with switches, in thousands of orders of delivery each: whatever must hold in
 // any of them is checked in all.
@@ -19,6 +15,7 @@ namespace {
 
 using testing::assembled_run;
 using testing::assembly;
+using testing::expect_balanced;
 
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t schedules = 20; // on one thread there is little to find
@@ -60,28 +57,10 @@ protected:
     return deliver(random);
   }
 
-  static void expect_balanced(const run_outcome& outcome) {
-    const gradient_ledger l = report_of(outcome).ledger;
-    EXPECT_TRUE(l.balances()) << to_string(l);
-    for (const shard_report& s : outcome.shards)
-      for (const worker_account& account : s.workers) {
-        EXPECT_TRUE(account.ledger.balances()) << to_string(account.ledger);
-        EXPECT_FALSE(account.ledger.discarded.contains("other epoch")) << "a fence let a gradient through";
-        EXPECT_EQ(account.ledger.applied + account.ledger.merged, account.gaps.total());
-      }
-  }
-
   testing::deterministic_system system_;
   const std::shared_ptr<const data_split> data_ = testing::small_data();
   const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
 };
-
-/// Sum over the gradients of one account of (gap + 1): how many versions they moved their worker on.
-std::uint64_t versions_passed(const worker_account& account) {
-  std::uint64_t sum = 0;
-  for (const auto& [gap, count] : account.gaps.buckets()) sum += (gap + 1) * count;
-  return sum;
-}
 
 TEST_P(Schedules, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
   for (std::uint64_t seed = 0; seed < schedules; ++seed) {
@@ -113,19 +92,12 @@ TEST_P(Schedules, TakeNoGradientTwiceAndNoneOutOfOrder) {
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     for (std::uint32_t s = 0; s < a.shards; ++s)
-      for (std::uint32_t r = 0; r < a.workers; ++r) {
-        const worker_account& account = run.outcome().shards[s].workers[r];
-        std::vector<std::uint64_t> in_order(account.last_step);
-        std::iota(in_order.begin(), in_order.end(), 1U);
-        EXPECT_EQ(run.notes(r, s).steps_pushed, in_order);
-        EXPECT_EQ(account.ledger.produced, in_order.size());
-      }
+      for (std::uint32_t r = 0; r < a.workers; ++r)
+        testing::expect_each_step_once(run.outcome().shards[s].workers[r], run.notes(r, s));
     if (HasFailure()) return;
   }
 }
 
-/// Every worker is always busy, so each version passes it by (a gap) or is its own: summed over workers, gaps
-/// and the ages of what they hold at the end are (M - 1) U, less what they missed before their first read.
 TEST_P(Schedules, ConserveStaleness) {
   if (policy_text() != "async") GTEST_SKIP() << "there workers wait, or several gradients make one version";
   assembly a = three_workers_two_shards();
@@ -136,20 +108,8 @@ TEST_P(Schedules, ConserveStaleness) {
     const assembled_run run(system_.actors(), a, data_, time_);
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
-    for (std::uint32_t s = 0; s < a.shards; ++s) {
-      const shard_report& shard = run.outcome().shards[s];
-      std::uint64_t gaps = 0;
-      std::uint64_t ages_at_the_end = 0;
-      std::uint64_t missed_at_the_start = 0;
-      for (std::uint32_t r = 0; r < a.workers; ++r) {
-        const std::vector<std::uint64_t>& read = run.notes(r, s).versions_read;
-        EXPECT_EQ(read.back() - read.front(), versions_passed(shard.workers[r])) << "worker " << r;
-        gaps += versions_passed(shard.workers[r]) - shard.workers[r].gaps.total();
-        ages_at_the_end += shard.version - read.back();
-        missed_at_the_start += read.front();
-      }
-      EXPECT_EQ(gaps + ages_at_the_end, (a.workers - 1) * shard.version - missed_at_the_start);
-    }
+    for (std::uint32_t s = 0; s < a.shards; ++s)
+      testing::expect_staleness_conserved(run.outcome().shards[s], run.notes_of_shard(s));
     if (HasFailure()) return;
   }
 }
@@ -325,17 +285,7 @@ TEST_P(Schedules, SwitchOnceAtEachFenceAndStartAnewFromOneVersion) {
       EXPECT_GE(done[i].step, done[i - 1].step);
     }
     for (std::uint32_t s = 0; s < a.shards; ++s)
-      for (std::size_t epoch = 1; epoch <= done.size(); ++epoch) {
-        std::set<std::uint64_t> first_versions;
-        for (std::uint32_t r = 0; r < a.workers; ++r) {
-          const testing::exchange_notes& notes = run.notes(r, s);
-          const auto first = std::ranges::find(notes.epochs_read, epoch);
-          if (first == notes.epochs_read.end()) continue;
-          first_versions.insert(
-              notes.versions_read[static_cast<std::size_t>(first - notes.epochs_read.begin())]);
-        }
-        EXPECT_LE(first_versions.size(), 1U) << "shard " << s << ", epoch " << epoch;
-      }
+      testing::expect_epochs_begin_at_one_version(run.notes_of_shard(s));
     if (HasFailure()) return;
   }
 }

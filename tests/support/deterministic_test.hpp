@@ -69,6 +69,12 @@ public:
     return step();
   }
 
+  /// Whom step() would call next; null if no message is under way.
+  const caf::resumable* next() {
+    auto& ready = scheduler().jobs;
+    return ready.empty() ? nullptr : ready.front();
+  }
+
   std::size_t run() {
     std::size_t steps = 0;
     while (step()) ++steps;

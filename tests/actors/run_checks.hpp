@@ -1,0 +1,75 @@
+#pragma once
+
+#include <mailgrad/tests/actors/assembled_run.hpp>
+
+#include <mailgrad/actors/run_books.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <vector>
+
+// What must hold at the end of any run, in whatever order its messages came.
+
+namespace mailgrad::testing {
+
+inline void expect_balanced(const run_outcome& outcome) {
+  const gradient_ledger l = report_of(outcome).ledger;
+  EXPECT_TRUE(l.balances()) << to_string(l);
+  for (const shard_report& s : outcome.shards)
+    for (const worker_account& account : s.workers) {
+      EXPECT_TRUE(account.ledger.balances()) << to_string(account.ledger);
+      EXPECT_FALSE(account.ledger.discarded.contains("other epoch")) << "a fence let a gradient through";
+      EXPECT_EQ(account.ledger.applied + account.ledger.merged, account.gaps.total());
+    }
+}
+
+/// Of one worker at one shard.
+inline void expect_each_step_once(const worker_account& account, const exchange_notes& notes) {
+  std::vector<std::uint64_t> in_order(account.last_step);
+  std::iota(in_order.begin(), in_order.end(), 1U);
+  EXPECT_EQ(notes.steps_pushed, in_order);
+  EXPECT_EQ(account.ledger.produced, in_order.size());
+}
+
+/// Sum over the gradients of one account of (gap + 1): how many versions they moved their worker on.
+inline std::uint64_t versions_passed(const worker_account& account) {
+  std::uint64_t sum = 0;
+  for (const auto& [gap, count] : account.gaps.buckets()) sum += (gap + 1) * count;
+  return sum;
+}
+
+/// Where every worker is always busy and each gradient makes a version, a version passes a worker by (a gap) or is
+/// its own: summed over workers, gaps and the ages of what they hold at the end are (M - 1) U, less what they missed
+/// before their first read. `notes` by rank, of this shard.
+inline void expect_staleness_conserved(const shard_report& shard,
+                                       const std::vector<const exchange_notes*>& notes) {
+  std::uint64_t gaps = 0;
+  std::uint64_t ages_at_the_end = 0;
+  std::uint64_t missed_at_the_start = 0;
+  for (std::size_t r = 0; r < notes.size(); ++r) {
+    const std::vector<std::uint64_t>& read = notes[r]->versions_read;
+    ASSERT_FALSE(read.empty());
+    EXPECT_EQ(read.back() - read.front(), versions_passed(shard.workers[r])) << "worker " << r;
+    gaps += versions_passed(shard.workers[r]) - shard.workers[r].gaps.total();
+    ages_at_the_end += shard.version - read.back();
+    missed_at_the_start += read.front();
+  }
+  EXPECT_EQ(gaps + ages_at_the_end, (notes.size() - 1) * shard.version - missed_at_the_start);
+}
+
+/// Whatever a switch of policy lets go, it lets all workers start from the same weights. `notes` as above.
+inline void expect_epochs_begin_at_one_version(const std::vector<const exchange_notes*>& notes) {
+  std::map<std::uint64_t, std::uint64_t> first_versions; // by epoch; the first begins as workers join
+  for (const exchange_notes* worker : notes)
+    for (std::size_t i = 0; i < worker->epochs_read.size(); ++i) {
+      const std::uint64_t epoch = worker->epochs_read[i];
+      if (epoch == 0 || (i > 0 && epoch == worker->epochs_read[i - 1])) continue;
+      const std::uint64_t first = first_versions.try_emplace(epoch, worker->versions_read[i]).first->second;
+      EXPECT_EQ(worker->versions_read[i], first) << "epoch " << epoch;
+    }
+}
+
+} // namespace mailgrad::testing
