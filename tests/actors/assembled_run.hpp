@@ -82,6 +82,9 @@ struct assembly {
   std::string optimizer = "momentum";
   std::uint64_t seed = 1;
   bool overhear = false; ///< put an eavesdropper on every line between worker and shard
+  std::string cure = "none";
+  caf::actor recorder{};                       ///< gets the order of gradients and of batches
+  std::shared_ptr<const recording> replayed{}; ///< the run to repeat
   /// Called by the eavesdropper on that line when weights come by.
   std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
 };
@@ -149,19 +152,23 @@ private:
       shards.insert(shards.begin(),
                     spawn<parameter_actor>(
                         system_, parameter_actor_options{std::move(weights), policies_.front().policy,
-                                                         assembly_.workers, tracker_, time_, followers}));
+                                                         assembly_.workers, tracker_, time_, followers,
+                                                         make_step_scale(assembly_.cure, assembly_.workers),
+                                                         assembly_.recorder, assembly_.replayed}));
     }
   }
   void spawn_feeder(const std::shared_ptr<const data_split>& data) {
     const deal_mode mode =
         keeps_in_step(policies_.front().policy) ? deal_mode::by_rank : deal_mode::on_demand;
-    feeder_actor =
-        spawn<feeder>(system_, feeder_options{std::shared_ptr<const dataset>(data, &data->train),
-                                              {data->train.size(), assembly_.batch,
-                                               std::numeric_limits<std::uint32_t>::max(), assembly_.batches,
-                                               assembly_.seed, mode, assembly_.workers},
-                                              0,
-                                              switch_steps(policies_)});
+    feeder_actor = spawn<feeder>(
+        system_,
+        feeder_options{std::shared_ptr<const dataset>(data, &data->train),
+                       {data->train.size(), assembly_.batch, std::numeric_limits<std::uint32_t>::max(),
+                        assembly_.batches, assembly_.seed, mode, assembly_.workers},
+                       0,
+                       assembly_.replayed ? std::deque<std::uint64_t>() : switch_steps(policies_),
+                       assembly_.recorder,
+                       assembly_.replayed});
   }
   void spawn_coordinator() {
     coordinator_options options;
@@ -170,6 +177,7 @@ private:
     options.feeder = feeder_actor;
     options.policies = policies_;
     options.time = time_;
+    options.replayed = assembly_.replayed;
     options.on_end = [this](run_outcome outcome) {
       std::lock_guard guard(mutex_);
       outcomes_.push_back(std::move(outcome));
