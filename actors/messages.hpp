@@ -119,7 +119,8 @@ struct policy_switched {
 /// was born to hold at.
 struct watch_holds {};
 
-/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`.
+/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`. In a replay: all workers have come
+/// to the recorded switch of that number, from 1.
 struct step_reached {
   std::uint64_t step = 0;
 };

@@ -19,7 +19,7 @@ struct shard_turn {
   rank worker;
   std::uint64_t step = 0;
   std::uint64_t version_read = 0; ///< not in a recording
-  std::int64_t arrived = 0;       ///< ns of the recorded run's time source; 0: judged by its own arrival
+  std::int64_t arrived = 0;       ///< ns of the time source of the shard that was first to judge it
 };
 
 /// A batch that the feeder dealt.

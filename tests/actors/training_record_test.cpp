@@ -23,7 +23,11 @@ class TrainingRecord : public ::testing::Test {
 protected:
   static training_options four_workers() {
     training_options o;
-    o.devices = std::vector<device>(4, device{device_kind::cpu, 0});
+    const std::uint32_t last_core = available_devices().size() > 1 ? 1 : 0;
+    o.devices = {{device_kind::cpu, 0},
+                 {device_kind::cpu, last_core},
+                 {device_kind::cpu, 0},
+                 {device_kind::cpu, last_core}};
     o.policy = "async";
     o.optimizer = parse_optimizer("momentum");
     o.batch = 8;
