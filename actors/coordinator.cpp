@@ -25,7 +25,8 @@ constexpr std::uint64_t steps_of_a_window = 100;
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
     : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers),
-      switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time) {
+      switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time,
+                options_.replayed ? &options_.replayed->end.switches : nullptr) {
   outcome_.workers.resize(options_.workers);
   outcome_.lost.resize(options_.workers);
   outcome_.shards.resize(options_.shards.size());
@@ -102,6 +103,9 @@ void coordinator::on_lost(rank worker) {
   for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{worker});
   send(self_, options_.feeder, worker_left{worker});
   outcome_.lost[worker.value] = true;
+  if (options_.replayed)
+    stop(run_outcome::ending::failed,
+         "worker " + std::to_string(worker.value) + " is lost, and a replay needs all of them");
   account_for(outcome_.workers[worker.value]);
 }
 
@@ -120,8 +124,16 @@ void coordinator::stop(run_outcome::ending how, std::string why) {
     outcome_.how = how;
     outcome_.why = std::move(why);
   }
+  if (diverges_as_recorded(how)) return;
   send(self_, options_.feeder, stop_dealing{});
   switcher_.stop();
+  if (options_.replayed) send_home();
+}
+
+/// Then the others went on with what they had been dealt, and so they do now.
+bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
+  return options_.replayed && how == run_outcome::ending::diverged &&
+         options_.replayed->end.ended == "diverged";
 }
 
 void coordinator::on_shard_lost(std::uint32_t shard) {
@@ -135,8 +147,13 @@ void coordinator::on_shard_lost(std::uint32_t shard) {
 /// Workers wait for what will not come: they are told, report, and end.
 void coordinator::abandon(const std::string& why) {
   if (collecting_) return;
-  abandoned_ = true;
   stop(run_outcome::ending::failed, why);
+  send_home();
+}
+
+/// Also in a replay that ends early: an order of which a part is missing may let workers wait for ever.
+void coordinator::send_home() {
+  abandoned_ = true;
   for (const caf::actor& device : devices_)
     if (device) send(self_, device, give_up{});
 }
@@ -146,6 +163,7 @@ void coordinator::collect_if_all_accounted() {
   if (std::ranges::count(outcome_.lost, false) == 0)
     stop(run_outcome::ending::failed, "all workers are lost");
   collecting_ = true;
+  switcher_.stop(); // there is nobody left to switch for, and shards that have told their books do no more
   ask_for_books();
 }
 
@@ -173,6 +191,7 @@ void coordinator::on_report(const shard_report& x) {
 void coordinator::end_if_all_reported() {
   if (!collecting_ || std::ranges::count(reported_, false) > 0) return;
   outcome_.switches = switcher_.done();
+  outcome_.record = switcher_.record();
   options_.on_end(std::move(outcome_));
   self_->quit();
 }

@@ -23,6 +23,7 @@ struct run_outcome {
   std::vector<bool> lost;             ///< by rank: the actor died without a report
   std::vector<shard_report> shards;   ///< by shard, of a lost one without workers; none in hogwild
   std::vector<policy_switch> switches;
+  std::vector<recorded_switch> record; ///< where those found the workers
 };
 
 struct coordinator_options {
@@ -35,6 +36,7 @@ struct coordinator_options {
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
   std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
   std::function<void(const wait_named&)> on_wait; ///< called for each wait somebody asked to name
+  std::shared_ptr<const recording> replayed{};    ///< the run to repeat: it switches where that did
 };
 
 /// Brings a run to its end: whatever becomes of the workers, every one is accounted for, then the shards are
@@ -59,6 +61,8 @@ private:
   void on_lost(rank worker);
   void on_shard_lost(std::uint32_t shard);
   void abandon(const std::string& why);
+  void send_home();
+  bool diverges_as_recorded(run_outcome::ending how) const;
   void on_report(const shard_report& x);
   void on_signals(const signals_observed& x);
   void account_for(const worker_report& report);
@@ -74,7 +78,7 @@ private:
   std::vector<bool> accounted_; ///< by rank
   std::vector<caf::actor> devices_;
   std::vector<bool> reported_; ///< by shard: its books are here, or it is lost
-  bool abandoned_ = false;     ///< a shard or the feeder is lost: whoever joins is told to give up
+  bool abandoned_ = false;     ///< whoever joins now is told to give up
   bool collecting_ = false;
   policy_switcher switcher_;
   auto_rule rule_;

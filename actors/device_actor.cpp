@@ -76,9 +76,10 @@ void device_actor::pause_if_asked() {
   const bool was_waiting = missing_ > 0;
   missing_ = options_.shards.size();
   for (held_weights& held : held_) held.values.reset();
+  if (options_.local) options_.local->start_anew();
   end_starvation();
   at_fence_since_ = waiting_since_ = was_waiting ? waiting_since_ : options_.time->now();
-  send(self_, options_.coordinator, worker_paused{options_.worker, epoch_, step_});
+  send(self_, options_.coordinator, worker_paused{options_.worker, epoch_, step_, batches_});
 }
 
 void device_actor::on_batch(const dealt_batch& x) {
@@ -108,6 +109,7 @@ void device_actor::start_step() {
 
   std::shared_ptr<const batch> inputs = std::move(next_batch_);
   send(self_, options_.feeder, next_batch{options_.worker});
+  ++batches_;
   batch_size_ = inputs->size;
   computing_ = gradients_.take();
   try {

@@ -86,6 +86,7 @@ private:
   bool exhausted_ = false;         ///< the feeder has nothing more
   bool finished_ = false;
   std::uint64_t step_ = 0;                  ///< what was produced for the shards: gradients, or differences
+  std::uint64_t batches_ = 0;               ///< begun
   std::uint64_t epoch_ = 0;                 ///< of the policy
   std::optional<std::uint64_t> next_epoch_; ///< asked to pause for it
   std::size_t batch_size_ = 0;

@@ -16,23 +16,23 @@ std::shared_ptr<batch> make_batch(const feeder_options& options) {
 
 feeder::feeder(caf::event_based_actor* self, feeder_options options)
     : self_(self), options_(std::move(options)), dealer_(options_.deal),
-      batches_([this] { return make_batch(options_); }) {}
+      batches_([this] { return make_batch(options_); }), log_(self, options_.recorder) {
+  if (options_.replayed) replayed_.emplace(options_.replayed);
+}
 
 caf::behavior feeder::dealing() {
   return {
       on(self_, [this](const next_batch& x) { on_next(x.worker, sender_of(self_)); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const stop_dealing&) { stop(); }),
-      on(self_,
-         [this](const worker_left& x) {
-           dealer_.leave(x.worker.value);
-           hungry_.erase(x.worker);
-         }),
+      on(self_, [this](const worker_left& x) { on_leave(x.worker); }),
+      on(self_, [this](const end_recording& x) { end(x); }),
       on(self_, [this](const go_on_dealing& x) { go_on(x); }),
       on(self_,
          [this](const watch_holds&) {
            who_watches_ = sender_of(self_);
            if (holding_) send(self_, who_watches_, step_reached{*holding_});
+           tell_if_all_at_switch();
          }),
   };
 }
@@ -42,6 +42,7 @@ caf::behavior feeder::exhausted() {
       on(self_, [this](const next_batch&) { send(self_, sender_of(self_), data_exhausted{}); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [](const stop_dealing&) {}),
+      on(self_, [this](const end_recording& x) { end(x); }),
       on(self_, [](const worker_left&) {}),
       on(self_, [](const go_on_dealing&) {}),
       on(self_, [](const watch_holds&) {}),
@@ -49,12 +50,15 @@ caf::behavior feeder::exhausted() {
 }
 
 void feeder::on_next(rank worker, const caf::actor& device) {
-  if (holding_) {
+  const bool at_switch = replayed_ && replayed_->holds(worker);
+  if (holding_ || at_switch) {
     hungry_[worker] = device;
-    return;
+    if (at_switch) replayed_->wait(worker);
+    return tell_if_all_at_switch();
   }
-  const auto deal = dealer_.next(worker.value);
+  const auto deal = deal_to(worker);
   if (!deal) return send(self_, device, data_exhausted{});
+  log_.note({worker, deal->number});
   const std::shared_ptr<batch> filled = batches_.take();
   fill_batch(*options_.samples, deal->samples, *filled);
   filled->number = deal->number;
@@ -62,6 +66,25 @@ void feeder::on_next(rank worker, const caf::actor& device) {
   send(self_, device, dealt_batch{filled});
   ++dealt_;
   hold_if_reached();
+}
+
+std::optional<deal> feeder::deal_to(rank worker) {
+  if (!replayed_) return dealer_.next(worker.value);
+  const std::optional<std::uint64_t> number = replayed_->next(worker);
+  return number ? dealer_.batch(*number) : std::nullopt;
+}
+
+void feeder::on_leave(rank worker) {
+  dealer_.leave(worker.value);
+  hungry_.erase(worker);
+  if (replayed_) replayed_->leave(worker);
+  tell_if_all_at_switch();
+}
+
+/// Once somebody listens.
+void feeder::tell_if_all_at_switch() {
+  if (!replayed_ || !who_watches_) return;
+  if (const auto number = replayed_->reached_switch()) send(self_, who_watches_, step_reached{*number});
 }
 
 void feeder::hold_if_reached() {
@@ -73,10 +96,18 @@ void feeder::hold_if_reached() {
 
 void feeder::go_on(const go_on_dealing& x) {
   dealer_.deal_by(x.by_rank ? deal_mode::by_rank : deal_mode::on_demand);
-  if (!holding_ || *holding_ != x.held_at) return;
+  const std::optional<std::uint64_t> held_at =
+      replayed_ ? std::optional(replayed_->switches_passed() + 1) : holding_;
+  if (held_at != x.held_at) return;
+  if (replayed_) replayed_->pass_switch();
   holding_.reset();
   hold_if_reached();
   for (const auto& [worker, device] : std::exchange(hungry_, {})) on_next(worker, device);
+}
+
+void feeder::end(const end_recording& x) {
+  log_.flush();
+  if (options_.recorder) send(self_, options_.recorder, x);
 }
 
 void feeder::stop() {

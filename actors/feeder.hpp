@@ -1,7 +1,9 @@
 #pragma once
 
 #include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/recorder.hpp>
 #include <mailgrad/actors/recycled.hpp>
+#include <mailgrad/actors/replayed_deals.hpp>
 #include <mailgrad/data/dealer.hpp>
 
 #include <cstdint>
@@ -17,6 +19,8 @@ struct feeder_options {
   dealer_options deal;
   std::size_t nonzeros = 0;            ///< room in a batch of a sparse set
   std::deque<std::uint64_t> hold_at{}; ///< ascending: after so many batches deal no more until told to go on
+  caf::actor recorder{};               ///< gets what is dealt to whom, if anybody does
+  std::shared_ptr<const recording> replayed{}; ///< the run to repeat: deals and holds are as they were in it
 };
 
 /// Deals mini-batches to the workers that ask, and knows what it dealt to whom.
@@ -28,6 +32,8 @@ struct feeder_options {
 ///     dealing --stop_dealing--> exhausted
 ///        ^  \--the step to hold at--> holding --go_on_dealing--+
 ///        +-----------------------------------------------------+
+///
+/// In a replay each worker is held by itself, at the batch before which it was paused for a switch.
 class feeder {
 public:
   static constexpr const char* name = "mailgrad.feeder";
@@ -39,7 +45,11 @@ private:
   caf::behavior dealing();
   caf::behavior exhausted();
   void on_next(rank worker, const caf::actor& device);
+  std::optional<deal> deal_to(rank worker);
+  void on_leave(rank worker);
   void hold_if_reached();
+  void tell_if_all_at_switch();
+  void end(const end_recording& x);
   void go_on(const go_on_dealing& x);
   void stop();
 
@@ -51,6 +61,8 @@ private:
   std::optional<std::uint64_t> holding_; ///< at this step
   std::map<rank, caf::actor> hungry_;    ///< who asked meanwhile
   recycled<batch> batches_;
+  order_log log_;
+  std::optional<replayed_deals> replayed_;
 };
 
 } // namespace mailgrad

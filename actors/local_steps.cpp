@@ -16,20 +16,21 @@ local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const l
         return made;
       }) {}
 
-/// Weights that come without an exchange, as from a switch of policy, are no answer to draw to: an elastic worker then
-/// keeps its own.
 void local_steps::receive(std::uint32_t shard, std::shared_ptr<const block> values) {
-  pulled& before = read_[shard];
   const shard_range range = layout_->shard(shard);
   const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
   const std::span<const float> after = values->as<float>().first(range.size());
-  if (!options_.pull || !before.values) {
-    std::ranges::copy(after, own.begin());
-  } else if (before.exchanged) {
+  if (options_.pull && read_[shard]) {
 #pragma omp simd
     for (std::size_t k = 0; k < own.size(); ++k) own[k] = elastic_pull(own[k], after[k], *options_.pull);
+  } else {
+    std::ranges::copy(after, own.begin());
   }
-  before = {std::move(values), false};
+  read_[shard] = std::move(values);
+}
+
+void local_steps::start_anew() noexcept {
+  for (auto& read : read_) read.reset();
 }
 
 void local_steps::step(const gradient& g, float scale) {
@@ -45,12 +46,11 @@ std::shared_ptr<const gradient> local_steps::difference() {
   for (std::size_t s = 0; s < read_.size(); ++s) {
     const std::size_t begin = layout_->shard(s).begin;
     const std::size_t count = std::min(layout_->shard(s).end, out.size()) - begin;
-    const float* const read = read_[s].values->as<float>().data();
+    const float* const read = read_[s]->as<float>().data();
     const float* const own = own_.as<float>().data() + begin;
 #pragma omp simd
     for (std::size_t k = 0; k < count; ++k) out[begin + k] = read[k] - own[k];
-    read_[s].exchanged = true;
-    if (!options_.pull) read_[s].values.reset(); // so that the shard may update in place
+    if (!options_.pull) read_[s].reset(); // so that the shard may update in place
   }
   taken_ = 0;
   return result;

@@ -30,8 +30,11 @@ class local_steps {
 public:
   local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options);
 
-  /// The weights of one shard: those the worker goes on from, or that its own are drawn to.
+  /// The weights of one shard: those the worker goes on from, or in answer to an exchange those its own are drawn to.
   void receive(std::uint32_t shard, std::shared_ptr<const block> values);
+
+  /// The worker takes whatever weights come next, as all do after a switch of policy, whatever was under way.
+  void start_anew() noexcept;
 
   /// float32[layout.size()]
   const float* weights() const noexcept { return own_.as<float>().data(); }
@@ -47,16 +50,11 @@ public:
   std::shared_ptr<const gradient> difference();
 
 private:
-  struct pulled {
-    std::shared_ptr<const block> values;
-    bool exchanged = false; ///< since those came
-  };
-
   std::shared_ptr<const parameter_layout> layout_;
   local_steps_options options_;
   std::unique_ptr<optimizer> optimizer_;
   block own_;
-  std::vector<pulled> read_; ///< by shard
+  std::vector<std::shared_ptr<const block>> read_; ///< by shard
   recycled<gradient> differences_;
   std::uint64_t taken_ = 0;
   std::uint64_t steps_ = 0; ///< of all rounds

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/caf_compat.hpp>
 #include <mailgrad/actors/gradient.hpp>
 #include <mailgrad/actors/gradient_ledger.hpp>
+#include <mailgrad/actors/shard_turn.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
 #include <mailgrad/actors/time_source.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
@@ -18,6 +19,8 @@
 // time source. Messages with memory or statistics in them stay inside the process.
 
 namespace mailgrad {
+
+struct recording_end; // recording.hpp
 
 // -- device actor <-> parameter actor ----------------------------------------------------------------------
 
@@ -56,19 +59,22 @@ struct worker_left {
 
 // -- between shards ----------------------------------------------------------------------------------------
 
-/// First shard to every other, while the policy wants all of them to judge alike: what it judged, in its order. No
+// First shard to every other, while the policy wants all of them to judge alike: shard_turn, what it judged, in its
+// order. No answer.
+
+// -- recording the order -----------------------------------------------------------------------------------
+
+/// Shard or feeder to recorder, every thousand or so and at the end: what it judged or dealt since the last notice. No
 /// answer.
-struct shard_turn {
-  enum class kind : std::uint8_t {
-    joined,   ///< `worker` got its first weights
-    gradient, ///< of `worker`, its step `step`
-    left,     ///< `worker` is waited for no longer
-    switched, ///< the next policy begins
-  };
-  kind what = kind::gradient;
-  rank worker;
-  std::uint64_t step = 0;
-  std::uint64_t version_read = 0;
+struct order_noted {
+  std::uint32_t shard = 0; ///< of `turns`
+  std::vector<shard_turn> turns;
+  std::vector<recorded_deal> deals;
+};
+
+/// The owner of a run to the feeder, when the run has ended, and on to the recorder: nothing follows. No answer.
+struct end_recording {
+  std::shared_ptr<const recording_end> what;
 };
 
 // -- switching the policy ----------------------------------------------------------------------------------
@@ -93,6 +99,7 @@ struct worker_paused {
   rank worker;
   std::uint64_t epoch = 0;
   std::uint64_t step = 0;
+  std::uint64_t batches = 0; ///< trained so far
 };
 
 /// Coordinator to shard: when the gradients of each worker up to `steps` (by rank) are taken, `policy` begins.
@@ -113,7 +120,8 @@ struct policy_switched {
 /// was born to hold at.
 struct watch_holds {};
 
-/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`.
+/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`. In a replay: all workers have come
+/// to the recorded switch of that number, from 1.
 struct step_reached {
   std::uint64_t step = 0;
 };
@@ -282,7 +290,7 @@ auto inspect(Inspector& f, worker_joined& x) {
 template <class Inspector>
 auto inspect(Inspector& f, shard_turn& x) {
   return fields(f, x, field("what", x.what), field("worker", x.worker), field("step", x.step),
-                field("version_read", x.version_read));
+                field("version_read", x.version_read), field("arrived", x.arrived));
 }
 template <class Inspector>
 auto inspect(Inspector& f, request_switch& x) {
@@ -294,7 +302,8 @@ auto inspect(Inspector& f, pause_worker& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_paused& x) {
-  return fields(f, x, field("worker", x.worker), field("epoch", x.epoch), field("step", x.step));
+  return fields(f, x, field("worker", x.worker), field("epoch", x.epoch), field("step", x.step),
+                field("batches", x.batches));
 }
 template <class Inspector>
 auto inspect(Inspector& f, switch_policy& x) {
@@ -373,6 +382,8 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_weights))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_left))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_turn))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_turn::kind))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::order_noted))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::end_recording))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::request_switch))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::pause_worker))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_paused))
@@ -407,6 +418,8 @@ CAF_END_TYPE_ID_BLOCK(mailgrad)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::push_gradient)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_weights)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::order_noted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::end_recording)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::dealt_batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::staleness_observed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::signals_observed)

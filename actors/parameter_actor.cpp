@@ -19,8 +19,11 @@ cure_site site_of(const parameter_actor_options& options) {
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(make_policy(options_.policy, options_.workers)),
       treatment_(make_cure(options_.cure, site_of(options_)), options_.weights, options_.workers),
-      participants_(options_.workers), turns_(options_.workers) {
+      participants_(options_.workers), turns_(options_.workers),
+      log_(self, options_.recorder, options_.weights->index()) {
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
+  if (!options_.replayed) return;
+  for (const shard_turn& turn : options_.replayed->turns[options_.weights->index()]) turns_.expect(turn);
 }
 
 caf::behavior parameter_actor::serving() {
@@ -53,7 +56,7 @@ void parameter_actor::on_join(const join_shard& x) {
 }
 
 void parameter_actor::greet(rank worker) {
-  tell_followers({shard_turn::kind::joined, worker});
+  announce({shard_turn::kind::joined, worker});
   if (participants_[worker.value].device) participants_[worker.value].waits_since = options_.time->now();
   release();
 }
@@ -71,8 +74,7 @@ void parameter_actor::on_push(const push_gradient& x) {
     turns_.arrive(x);
     take_turns();
   } else {
-    tell_followers({shard_turn::kind::gradient, x.worker, x.step, x.version_read});
-    take(x);
+    take(x, worker.arrived.count());
   }
   switch_if_all_taken();
 }
@@ -105,6 +107,12 @@ void parameter_actor::tell_followers(const shard_turn& turn) {
   for (const caf::actor& shard : options_.followers) send(self_, shard, turn);
 }
 
+/// To the followers, and for the record.
+void parameter_actor::announce(const shard_turn& turn) {
+  log_.note(turn);
+  tell_followers(turn);
+}
+
 void parameter_actor::take_turns() {
   while (follows()) {
     const auto ready = turns_.next();
@@ -114,23 +122,26 @@ void parameter_actor::take_turns() {
     else if (ready->turn.what == shard_turn::kind::joined)
       greet(ready->turn.worker);
     else if (ready->gradient)
-      take(*ready->gradient);
+      take(*ready->gradient, ready->turn.arrived);
     else
       take_lost(ready->turn);
   }
 }
 
-decision parameter_actor::judge(rank worker, std::uint64_t step, std::uint64_t version_read) {
+decision parameter_actor::judge(const shard_turn& turn) {
   return policy_->judge(
-      {worker, step, version_read, options_.weights->version(), participants_[worker.value].arrived.count()});
+      {turn.worker, turn.step, turn.version_read, options_.weights->version(), turn.arrived});
 }
 
-void parameter_actor::take(const push_gradient& x) {
+/// `arrived` is the time by which it is judged: at the shard whose order is followed.
+void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
+  const shard_turn turn{shard_turn::kind::gradient, x.worker, x.step, x.version_read, arrived};
+  announce(turn);
   participant& worker = participants_[x.worker.value];
   if (worker.device) worker.waits_since = worker.arrived;
   gradient_ledger& ledger = worker.account.ledger;
   ++ledger.produced;
-  const decision d = judge(x.worker, x.step, x.version_read);
+  const decision d = judge(turn);
   switch (d.what) {
   case verdict::apply:
     apply(x);
@@ -146,9 +157,13 @@ void parameter_actor::take(const push_gradient& x) {
 }
 
 /// The first shard got a gradient that died on the way here: its place in the batch stays empty, so that versions of
-/// all shards keep together.
+/// all shards keep together. A replay that somebody ends early has nothing to keep together, and leaves it at that.
 void parameter_actor::take_lost(const shard_turn& turn) {
-  if (judge(turn.worker, turn.step, turn.version_read).what == verdict::merge) apply_batch_if_complete();
+  const bool merged = judge(turn).what == verdict::merge;
+  if (merged && options_.replayed && pending_.empty() && policy_->batch_complete())
+    policy_->batch_applied();
+  else if (merged)
+    apply_batch_if_complete();
   release();
 }
 
@@ -157,7 +172,7 @@ void parameter_actor::let_go(rank worker) {
   participant& gone = participants_[worker.value];
   if (!gone.in_policy) return;
   gone.in_policy = false;
-  tell_followers({shard_turn::kind::left, worker});
+  announce({shard_turn::kind::left, worker});
   policy_->leave(worker);
   apply_batch_if_complete();
   release();
@@ -184,7 +199,9 @@ void parameter_actor::switch_if_all_taken() {
   if (!next_policy_ || !all_taken(*next_policy_)) return;
   const switch_policy x = *std::exchange(next_policy_, std::nullopt);
   if (follows()) turns_.take_switch();
-  tell_followers({shard_turn::kind::switched, {}});
+  const shard_turn turn{shard_turn::kind::switched, {}};
+  if (std::ranges::count(x.present, 0) < std::ssize(x.present)) log_.note(turn); // else it is for nobody
+  tell_followers(turn);
   begin(x);
   send(self_, coordinator_, policy_switched{options_.weights->index(), epoch_});
 }
@@ -308,7 +325,8 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
   }
 }
 
-shard_report parameter_actor::report() const {
+shard_report parameter_actor::report() {
+  log_.flush();
   shard_report r{options_.weights->index(), options_.weights->version(), {}, options_.weights->snapshot()};
   for (const participant& worker : participants_) r.workers.push_back(worker.account);
   for (const pending_gradient& g : pending_)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/recorder.hpp>
 #include <mailgrad/actors/shard.hpp>
 #include <mailgrad/actors/treatment.hpp>
 #include <mailgrad/actors/turn_queue.hpp>
@@ -23,6 +24,8 @@ struct parameter_actor_options {
   /// Of the first shard: all others, which judge in its order if they must.
   std::vector<caf::actor> followers{};
   std::string cure = "none"; ///< of staleness, as make_cure() reads it
+  caf::actor recorder{};     ///< gets the order in which gradients are judged, if anybody does
+  std::shared_ptr<const recording> replayed{}; ///< the run to repeat: gradients are judged in its order
 };
 
 /// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
@@ -38,7 +41,7 @@ struct parameter_actor_options {
 ///        +------- discarded -------+
 ///
 /// Where the policy wants shards to agree, the first judges in the order of its mailbox and tells the others, which
-/// judge in its order. A switch of policy waits until all is taken that was computed under the old one, applies what
+/// judge in its order; in a replay all judge in the order of a recording. A switch of policy waits until all is taken that was computed under the old one, applies what
 /// lies in the batch, and lets every worker start anew.
 class parameter_actor {
 public:
@@ -72,16 +75,19 @@ private:
   void on_leave(const worker_left& x);
   void on_switch(const switch_policy& x);
 
-  bool leads() const { return policy_->shards_agree() && options_.weights->index() == 0; }
-  bool follows() const { return policy_->shards_agree() && options_.weights->index() != 0; }
+  bool leads() const { return policy_->shards_agree() && !follows(); }
+  bool follows() const {
+    return options_.replayed || (policy_->shards_agree() && options_.weights->index() != 0);
+  }
   void tell_followers(const shard_turn& turn);
+  void announce(const shard_turn& turn);
   void take_turns();
   void greet(rank worker);
-  void take(const push_gradient& x);
+  void take(const push_gradient& x, std::int64_t arrived);
   void take_lost(const shard_turn& turn);
   void let_go(rank worker);
   void drop_stray(const push_gradient& x);
-  decision judge(rank worker, std::uint64_t step, std::uint64_t version_read);
+  decision judge(const shard_turn& turn);
   bool all_taken(const switch_policy& x) const;
   void switch_if_all_taken();
   void begin(const switch_policy& x);
@@ -94,7 +100,7 @@ private:
   double observe(const push_gradient& x);
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
-  shard_report report() const;
+  shard_report report();
 
   caf::event_based_actor* self_;
   parameter_actor_options options_;
@@ -110,6 +116,7 @@ private:
   caf::actor coordinator_;                   ///< who asked for it
   instant switch_asked_{0};
   turn_queue turns_;
+  order_log log_;
 };
 
 } // namespace mailgrad

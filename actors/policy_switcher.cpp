@@ -9,10 +9,16 @@ namespace mailgrad {
 
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
                                  std::uint32_t workers, std::vector<caf::actor> shards, caf::actor feeder,
-                                 std::shared_ptr<const time_source> time)
+                                 std::shared_ptr<const time_source> time,
+                                 const std::vector<recorded_switch>* replayed)
     : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy),
       workers_(workers), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
-      lost_(shards_.size()) {}
+      lost_(shards_.size()) {
+  if (!replayed) return;
+  replayed_ = *replayed;
+  planned_.clear();
+  for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, s.policy});
+}
 
 void policy_switcher::begin() {
   if (!planned_.empty()) send(self_, feeder_, watch_holds{});
@@ -32,13 +38,15 @@ void policy_switcher::stop() {
 
 void policy_switcher::on_step(const step_reached& x) {
   if (planned_.empty() || planned_.front().from_step != x.step) return;
-  waiting_.push_back({{planned_.front().policy, "planned for step " + std::to_string(x.step)}, x.step});
+  const std::string why =
+      replayed_.empty() ? "planned for step " + std::to_string(x.step) : replayed_[x.step - 1].why;
+  waiting_.push_back({{planned_.front().policy, why}, x.step});
   planned_.pop_front();
   begin_next();
 }
 
 void policy_switcher::begin_next() {
-  if (current_ || waiting_.empty()) return;
+  if (current_ || waiting_.empty() || !others_have_ended()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   ++epoch_;
@@ -52,6 +60,15 @@ void policy_switcher::begin_next() {
   switch_if_all_paused();
 }
 
+/// Those who had ended before the switch that is repeated; else a pause would catch them.
+bool policy_switcher::others_have_ended() const {
+  if (replayed_.empty()) return true;
+  const recorded_switch& next = replayed_[waiting_.front().held_at - 1];
+  for (std::size_t r = 0; r < workers_.size(); ++r)
+    if (next.present[r] == 0 && !workers_[r].gone) return false;
+  return true;
+}
+
 void policy_switcher::on_joined(rank joined, const caf::actor& device) {
   worker& w = workers_[joined.value];
   w.device = device;
@@ -63,12 +80,14 @@ void policy_switcher::on_gone(rank gone, std::uint64_t produced) {
   w.gone = true;
   w.produced = std::max(w.produced, produced);
   switch_if_all_paused();
+  begin_next();
 }
 
 void policy_switcher::on_paused(const worker_paused& x) {
   if (!current_ || x.epoch != epoch_) return;
   worker& w = workers_[x.worker.value];
   w.paused = w.produced = x.step;
+  w.batches = x.batches;
   switch_if_all_paused();
 }
 
@@ -81,10 +100,20 @@ void policy_switcher::switch_if_all_paused() {
     order.steps.push_back(w.paused.value_or(0));
     order.present.push_back(w.gone ? 0 : 1);
   }
+  note_switch();
   send(self_, feeder_, go_on_dealing{keeps_in_step(order.policy), current_->held_at});
   for (std::size_t i = 0; i < shards_.size(); ++i)
     if (!lost_[i]) send(self_, shards_[i], order);
   end_if_all_switched();
+}
+
+void policy_switcher::note_switch() {
+  recorded_switch noted{current_->what.policy, current_->what.why, {}, {}};
+  for (const worker& w : workers_) {
+    noted.batches.push_back(w.gone ? 0 : w.batches);
+    noted.present.push_back(w.gone ? 0 : 1);
+  }
+  if (std::ranges::count(noted.present, 0) < std::ssize(noted.present)) record_.push_back(std::move(noted));
 }
 
 void policy_switcher::on_switched(const policy_switched& x) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/recording.hpp>
 #include <mailgrad/actors/training_report.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
@@ -14,6 +15,9 @@ namespace mailgrad {
 /// The coordinator's part in a switch of policy: a fence that every worker and every shard passes, one switch after
 /// the other. messages.hpp draws the protocol.
 ///
+/// In a replay the recorded switches take the place of the schedule. Each begins when the feeder holds the workers who
+/// take part at the batch before which they were paused then, and all others have ended.
+///
 /// Guarantees  every gradient computed under a policy is judged by that policy; under the next, all workers start
 ///             from the same version of each shard; a worker or shard that dies on the way holds up nobody.
 ///
@@ -21,7 +25,8 @@ namespace mailgrad {
 class policy_switcher {
 public:
   policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule, std::uint32_t workers,
-                  std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time);
+                  std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time,
+                  const std::vector<recorded_switch>* replayed = nullptr);
 
   /// Asks the feeder to say when it holds for a switch that is planned: what it deals after that is trained after it.
   void begin();
@@ -45,6 +50,8 @@ public:
 
   /// Those that are done.
   const std::vector<policy_switch>& done() const noexcept { return done_; }
+  /// Where each found the workers, but for one that came when all had ended.
+  const std::vector<recorded_switch>& record() const noexcept { return record_; }
   /// Whom a switch waits for, in words; nothing if there is none.
   std::optional<wait_named> name_wait() const;
 
@@ -54,6 +61,7 @@ private:
     bool gone = false;
     std::optional<std::uint64_t> paused; ///< its step, in the switch at hand
     std::uint64_t produced = 0;          ///< as far as is known
+    std::uint64_t batches = 0;           ///< trained when it paused
   };
 
   struct asked_switch {
@@ -62,6 +70,8 @@ private:
   };
 
   void begin_next();
+  bool others_have_ended() const;
+  void note_switch();
   void switch_if_all_paused();
   void end_if_all_switched();
 
@@ -81,6 +91,8 @@ private:
   std::vector<bool> switched_; ///< by shard
   std::vector<bool> lost_;     ///< by shard
   std::vector<policy_switch> done_;
+  std::vector<recorded_switch> record_;
+  std::vector<recorded_switch> replayed_; ///< none: this is no replay, or one without switches
   bool stopped_ = false;
 };
 

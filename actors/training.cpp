@@ -7,6 +7,8 @@
 #include <mailgrad/actors/feeder.hpp>
 #include <mailgrad/actors/parameter_actor.hpp>
 #include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/actors/run_facts.hpp>
+#include <mailgrad/actors/run_recorder.hpp>
 #include <mailgrad/actors/sha256.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
@@ -70,12 +72,15 @@ public:
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept { return *layout_; }
   std::uint64_t total_steps() const noexcept { return total_steps_; }
+  std::string recording_failure() const { return recorder_ ? recorder_->failure() : ""; }
 
 private:
   std::uint32_t workers() const { return static_cast<std::uint32_t>(options_.devices.size()); }
   const std::string& first_policy() const { return policies_.front().policy; }
   bool hogwild() const { return first_policy() == hogwild_policy::policy_name; }
   std::shared_ptr<const parameter_layout> replica_layout() const;
+  caf::actor recorder() const { return recorder_ ? recorder_->actor() : caf::actor(); }
+  void prepare_record_or_replay();
   void spawn_shards();
   void spawn_feeder();
   void spawn_coordinator();
@@ -109,6 +114,7 @@ private:
   caf::actor feeder_;
   caf::actor tracker_;
   caf::actor coordinator_;
+  std::optional<run_recorder> recorder_;
 };
 
 training::implementation::implementation(model_function model, std::shared_ptr<const data_split> data,
@@ -121,6 +127,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   request_.seed = options_.seed;
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
   require_dense_if_needed(options_, *layout_);
+  prepare_record_or_replay();
   tracker_ = spawn<staleness_tracker>(home_.system(),
                                       staleness_tracker_options{time_, [this](const training_progress& p) {
                                                                   std::lock_guard guard(mutex_);
@@ -136,7 +143,23 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
 training::implementation::~implementation() {
   for (const auto& actors : {devices_, shards_, {coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors) send_anonymously(a, give_up{});
+  if (recorder_) send_anonymously(recorder_->actor(), give_up{});
   home_.wait(); // they refer to what is destroyed after this
+}
+
+void training::implementation::prepare_record_or_replay() {
+  if (options_.record.empty() && !options_.replay) return;
+  if (hogwild())
+    throw std::invalid_argument("record: hogwild has no order to record, since its workers write at once; "
+                                "choose another policy");
+  const auto facts = facts_of(model_, request_, *data_, options_);
+  if (options_.replay) {
+    require_repeatable(*options_.replay);
+    require_same_run(*options_.replay, options_, facts);
+  }
+  if (options_.record.empty()) return;
+  recorder_.emplace(home_.system(), options_.record,
+                    recording_header{workers(), options_.shards, facts, options_.words});
 }
 
 /// The first shard last: it leads the others where the policy wants them to agree.
@@ -152,8 +175,9 @@ void training::implementation::spawn_shards() {
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
     shards_.insert(shards_.begin(),
                    spawn<parameter_actor>(
-                       home_.system(), parameter_actor_options{std::move(weights), first_policy(), workers(),
-                                                               tracker_, time_, followers, options_.cure}));
+                       home_.system(),
+                       parameter_actor_options{std::move(weights), first_policy(), workers(), tracker_, time_,
+                                               followers, options_.cure, recorder(), options_.replay}));
   }
 }
 
@@ -172,19 +196,25 @@ void training::implementation::spawn_feeder() {
                                 std::to_string(total_steps_) + ", before the switch at step " +
                                 std::to_string(policies_.back().from_step));
   const std::shared_ptr<const dataset> samples(data_, &data_->train);
-  feeder_ = spawn<feeder>(home_.system(),
-                          feeder_options{samples, deal, request_.nonzeros, switch_steps(policies_)});
+  feeder_ = spawn<feeder>(
+      home_.system(), feeder_options{samples, deal, request_.nonzeros,
+                                     options_.replay ? std::deque<std::uint64_t>() : switch_steps(policies_),
+                                     recorder(), options_.replay});
+  if (!options_.replay) return;
+  total_steps_ = 0;
+  for (const auto& dealt : options_.replay->batches) total_steps_ += dealt.size();
 }
 
 void training::implementation::spawn_coordinator() {
   coordinator_options options;
   options.workers = workers();
   options.policies = policies_;
-  options.automatic = is_automatic(options_.policy);
+  options.automatic = is_automatic(options_.policy) && !options_.replay;
   options.tracker = tracker_;
   options.time = time_;
   options.shards = shards_;
   options.feeder = feeder_;
+  options.replayed = options_.replay;
   options.on_end = [this](run_outcome outcome) {
     std::lock_guard guard(mutex_);
     ended_ = time_->now();
@@ -227,6 +257,7 @@ std::shared_ptr<const parameter_layout> training::implementation::replica_layout
 }
 
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
+  if (options_.replay) throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
   require_policy(policy, workers());
   if (hogwild() || policy == hogwild_policy::policy_name)
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
@@ -287,8 +318,9 @@ training_report training::implementation::report() {
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
   r.wall_seconds = in_seconds(ended_ - started_);
   r.seed = options_.seed;
+  if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
+  if (recorder_) recorder_->finish(feeder_, *outcome_, r);
   if (parameters().empty()) return r;
-  r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged)
     r.test_accuracy = evaluate(model_, request_, *layout_, parameters(), data_->test).accuracy;
   return r;
@@ -304,6 +336,7 @@ void training::stop(const std::string& why) { self_->stop(why); }
 void training::switch_policy(const std::string& policy, const std::string& why) {
   self_->switch_policy(policy, why);
 }
+std::string training::recording_failure() const { return self_->recording_failure(); }
 bool training::wait_for(std::chrono::milliseconds span) { return self_->wait_for(span); }
 training_progress training::progress() const { return self_->progress(); }
 std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/recording.hpp>
 #include <mailgrad/actors/time_source.hpp>
 #include <mailgrad/actors/training_progress.hpp>
 #include <mailgrad/actors/training_report.hpp>
@@ -22,24 +23,29 @@ namespace mailgrad {
 /// What to do with a model and its data.
 struct training_options {
   std::vector<device> devices{
-      {device_kind::cpu, 0}};    ///< one worker each; a device named twice runs two in turns
-  std::string policy = "async";  ///< or several, each but the first with its step: "async, sync@1000"
-  std::string cure = "none";     ///< of staleness, as make_step_scale() reads it
+      {device_kind::cpu, 0}}; ///< one worker each; a device named twice runs two in turns
+  std::string policy =
+      "async";               ///< or several, each but the first with its step: "async, sync@1000"; or "auto"
+  std::string cure = "none"; ///< of staleness, as make_cure() reads it
   optimizer_options optimizer;   ///< plain SGD unless told otherwise
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards
-  optimizer_options outer{.learning_rate =
-                              1}; ///< of the shards, with local steps: SGD, which averages models
-  std::size_t batch = 64;         ///< samples in a mini-batch of one worker
-  std::uint64_t epochs = 1;       ///< passes over the training set, by all workers together
-  std::uint64_t steps = 0;        ///< mini-batches, by all workers together; 0: as the epochs have it
-  std::uint32_t shards = 1;       ///< parameter actors; hogwild has none
-  std::uint64_t seed = 1;         ///< of initial weights, order of samples and dropout
+  /// Of the shards, with local steps. SGD of learning rate 1 averages models.
+  optimizer_options outer{.learning_rate = 1};
+  std::size_t batch = 64;           ///< samples in a mini-batch of one worker
+  std::uint64_t epochs = 1;         ///< passes over the training set, by all workers together
+  std::uint64_t steps = 0;          ///< mini-batches, by all workers together; 0: as the epochs have it
+  std::uint32_t shards = 1;         ///< parameter actors; hogwild has none
+  std::uint64_t seed = 1;           ///< of initial weights, order of samples and dropout
+  std::string record{};             ///< file for the order in which shards take gradients; empty: none
+  std::vector<std::string> words{}; ///< of the command line, for whoever reads the recording
+  std::shared_ptr<const recording> replay{}; ///< the run to repeat; all but the devices must be as in it
 };
 
 /// A training run in progress: its actors live on threads of their own, one for each device.
 ///
 /// Errors  the constructor: std::invalid_argument (an option), device_error (a device that is not there),
-///         graph_error (a model that does not fit the data). A run that goes wrong later ends with a report
+///         graph_error (a model that does not fit the data), recording_error (a recording of another run, or of one
+///         that cannot be repeated), std::system_error (no file to record into). A run that goes wrong later ends with a report
 ///         that says so, never with an exception.
 /// Threads wait_for, progress, stop, switch_policy and name_waits: any; the rest: the owner's.
 class training {
@@ -56,7 +62,8 @@ public:
 
   /// Runs on under another policy as soon as every worker has finished its step; the report says when that was.
   ///
-  /// Errors  std::invalid_argument as make_policy() has it, and for hogwild, which has no shards to switch.
+  /// Errors  std::invalid_argument as make_policy() has it, for hogwild, which has no shards to switch, and in a
+  ///         replay, which switches as recorded.
   void switch_policy(const std::string& policy, const std::string& why);
 
   /// Waits until the run ends, at most so long; true if it has ended.
@@ -69,8 +76,11 @@ public:
   /// Each wait the actors know of, in words, as far as they answer within `span`.
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
 
-  /// Waits for the end, measures the accuracy on the test set, and says what the run did.
+  /// Waits for the end, measures the accuracy on the test set, and says what the run did. Completes the recording.
   training_report report();
+
+  /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().
+  std::string recording_failure() const;
 
   /// The weights, float32[layout().size()], after the end; empty if a shard was lost, and its part with it.
   std::span<const float> parameters();

@@ -1,12 +1,18 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace CLI {
 class App;
 }
 
 namespace mailgrad {
+
+struct recording;
+struct training_report;
 
 /// A subcommand: its options, and what it does once they are parsed. `run` returns an exit code.
 struct command {
@@ -15,7 +21,13 @@ struct command {
 };
 
 command make_train_command(CLI::App& app);
+command make_replay_command(CLI::App& app);
 command make_devices_command(CLI::App& app);
 command make_graph_command(CLI::App& app);
+
+/// Trains as `mailgrad train` would with `words`, in the order of a recording.
+///
+/// Errors  recording_error for a word that train does not take, and as the class training.
+training_report train_again(const std::vector<std::string>& words, std::shared_ptr<const recording> what);
 
 } // namespace mailgrad

@@ -2,6 +2,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/progress_display.hpp>
+#include <mailgrad/cli/recorded_words.hpp>
 #include <mailgrad/cli/report_output.hpp>
 #include <mailgrad/cli/whole_number.hpp>
 
@@ -43,6 +44,7 @@ struct train_words {
   std::uint32_t shards = 1;
   std::uint64_t seed = 1;
   std::string report;
+  std::string record;
   bool quiet = false;
 };
 
@@ -167,6 +169,24 @@ void add_local_steps(CLI::App& parser, train_words& w) {
       ->group("Local steps");
 }
 
+void add_output(CLI::App& parser, train_words& w) {
+  parser.add_option("--report", w.report, "Write what the run did to this file, as one JSON object")
+      ->group("Output");
+  parser
+      .add_option("--record", w.record,
+                  "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
+      ->group("Output");
+  parser.add_flag("--quiet", w.quiet, "No progress, only the summary")->group("Output");
+}
+
+void add_options(CLI::App& parser, train_words& w) {
+  add_what(parser, w);
+  add_how(parser, w);
+  add_optimizer(parser, w);
+  add_local_steps(parser, w);
+  add_output(parser, w);
+}
+
 training_options understood(const train_words& w) {
   training_options o;
   o.devices.clear();
@@ -231,9 +251,14 @@ int exit_code_of(const training_report& r) {
   return r.ended == "stopped" ? exit_code::interrupted : exit_code::failed;
 }
 
-int train_with(const train_words& w) {
+/// `given` are the words that a recording keeps.
+training_report train_with(const train_words& w, std::vector<std::string> given,
+                           std::shared_ptr<const recording> replay) {
   const report_output output(w.report);
-  const training_options options = understood(w);
+  training_options options = understood(w);
+  options.record = w.record;
+  options.words = std::move(given);
+  options.replay = std::move(replay);
   const model_function model = find_model(w.model);
   const auto data = std::make_shared<const data_split>(open_data(w.data));
 
@@ -243,26 +268,33 @@ int train_with(const train_words& w) {
   if (!w.quiet) std::cerr << introduction(options, *data, run) << '\n';
   progress_display display(std::cerr, style, run.total_steps());
   watch_run(run, display, ctrl_c);
-  const training_report report = run.report();
+  training_report report = run.report();
   std::cout << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
   output.write(report);
-  return exit_code_of(report);
+  if (const std::string why = run.recording_failure(); !why.empty()) throw std::runtime_error(why);
+  return report;
 }
 
 } // namespace
+
+training_report train_again(const std::vector<std::string>& words, std::shared_ptr<const recording> what) {
+  CLI::App parser;
+  train_words w;
+  add_options(parser, w);
+  try {
+    parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // the last one first
+  } catch (const CLI::ParseError& e) {
+    throw recording_error("recording '" + what->name + "': " + e.what());
+  }
+  return train_with(w, words, std::move(what));
+}
 
 command make_train_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("train", "Train a model on one or more devices, and report what it cost");
   auto words = std::make_shared<train_words>();
-  add_what(*parser, *words);
-  add_how(*parser, *words);
-  add_optimizer(*parser, *words);
-  add_local_steps(*parser, *words);
-  parser->add_option("--report", words->report, "Write what the run did to this file, as one JSON object")
-      ->group("Output");
-  parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->group("Output");
+  add_options(*parser, *words);
   parser->footer(
       policies_and_cures() +
       "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
@@ -272,7 +304,10 @@ command make_train_command(CLI::App& app) {
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "
       "--epochs 2");
-  return {parser, [words] { return train_with(*words); }};
+  return {
+      parser, [parser, words] {
+        return exit_code_of(train_with(*words, given_words(*parser, {"report", "record", "quiet"}), nullptr));
+      }};
 }
 
 } // namespace mailgrad

@@ -81,17 +81,22 @@ std::span<const std::uint32_t> dealer::order_of(std::uint64_t epoch) {
   return oldest.samples;
 }
 
-std::optional<deal> dealer::next(std::uint32_t rank) {
-  if (left_.at(rank)) return std::nullopt;
-  std::uint64_t& number = next_number(rank);
+std::optional<deal> dealer::batch(std::uint64_t number) {
   if (number >= batches_) return std::nullopt;
   const std::uint64_t epoch = number / batches_per_epoch_;
   const std::size_t first = number % batches_per_epoch_ * options_.batch_size;
   const std::size_t count = std::min(options_.batch_size, options_.samples - first);
-  const deal dealt{number, epoch, order_of(epoch).subspan(first, count)};
+  return deal{number, epoch, order_of(epoch).subspan(first, count)};
+}
+
+std::optional<deal> dealer::next(std::uint32_t rank) {
+  if (left_.at(rank)) return std::nullopt;
+  std::uint64_t& number = next_number(rank);
+  const std::optional<deal> dealt = batch(number);
+  if (!dealt) return dealt;
   number += next_.size();
   ++dealt_[rank].batches;
-  dealt_[rank].samples += count;
+  dealt_[rank].samples += dealt->samples.size();
   return dealt;
 }
 

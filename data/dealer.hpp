@@ -56,6 +56,9 @@ public:
   /// The next batch of `rank`; nothing when all are dealt or the rank has left. Allocates nothing.
   std::optional<deal> next(std::uint32_t rank);
 
+  /// The batch of that number, whoever was dealt it; nothing if there is none. Counts for nobody.
+  std::optional<deal> batch(std::uint64_t number);
+
   /// Deals nothing more to `rank`.
   void leave(std::uint32_t rank);
 

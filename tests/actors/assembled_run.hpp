@@ -83,7 +83,9 @@ struct assembly {
   std::string cure = "none";
   std::uint64_t local_steps = 0; ///< then the optimiser is the workers', and the shards average
   std::uint64_t seed = 1;
-  bool overhear = false; ///< put an eavesdropper on every line between worker and shard
+  bool overhear = false;                       ///< put an eavesdropper on every line between worker and shard
+  caf::actor recorder{};                       ///< gets the order of gradients and of batches
+  std::shared_ptr<const recording> replayed{}; ///< the run to repeat
   /// Called by the eavesdropper on that line when weights come by.
   std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
 };
@@ -152,11 +154,12 @@ private:
     for (std::uint32_t s = assembly_.shards; s-- > 0;) {
       auto weights = std::make_shared<shard>(*layout_, s, assembly_.seed, shard_optimizer());
       const std::vector<caf::actor> followers = s == 0 ? shards : std::vector<caf::actor>();
-      shards.insert(shards.begin(),
-                    spawn<parameter_actor>(
-                        system_, parameter_actor_options{std::move(weights), policies_.front().policy,
-                                                         assembly_.workers, tracker_, time_, followers,
-                                                         assembly_.cure}));
+      shards.insert(
+          shards.begin(),
+          spawn<parameter_actor>(system_, parameter_actor_options{std::move(weights),
+                                                                  policies_.front().policy, assembly_.workers,
+                                                                  tracker_, time_, followers, assembly_.cure,
+                                                                  assembly_.recorder, assembly_.replayed}));
     }
   }
   optimizer_options shard_optimizer() const {
@@ -166,13 +169,15 @@ private:
   void spawn_feeder(const std::shared_ptr<const data_split>& data) {
     const deal_mode mode =
         keeps_in_step(policies_.front().policy) ? deal_mode::by_rank : deal_mode::on_demand;
-    feeder_actor =
-        spawn<feeder>(system_, feeder_options{std::shared_ptr<const dataset>(data, &data->train),
-                                              {data->train.size(), assembly_.batch,
-                                               std::numeric_limits<std::uint32_t>::max(), assembly_.batches,
-                                               assembly_.seed, mode, assembly_.workers},
-                                              0,
-                                              switch_steps(policies_)});
+    feeder_actor = spawn<feeder>(
+        system_,
+        feeder_options{std::shared_ptr<const dataset>(data, &data->train),
+                       {data->train.size(), assembly_.batch, std::numeric_limits<std::uint32_t>::max(),
+                        assembly_.batches, assembly_.seed, mode, assembly_.workers},
+                       0,
+                       assembly_.replayed ? std::deque<std::uint64_t>() : switch_steps(policies_),
+                       assembly_.recorder,
+                       assembly_.replayed});
   }
   void spawn_coordinator() {
     coordinator_options options;
@@ -183,6 +188,7 @@ private:
     options.automatic = is_automatic(assembly_.policy);
     options.tracker = tracker_;
     options.time = time_;
+    options.replayed = assembly_.replayed;
     options.on_end = [this](run_outcome outcome) {
       std::lock_guard guard(mutex_);
       outcomes_.push_back(std::move(outcome));

@@ -1,4 +1,5 @@
-#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/run_checks.hpp>
+#include <mailgrad/tests/actors/treated_runs.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run_books.hpp>
@@ -16,28 +17,11 @@ namespace mailgrad {
 namespace {
 
 using testing::assembled_run;
-using testing::assembly;
+using testing::expect_balanced;
 using ::testing::HasSubstr;
 using testing::small_data;
 using testing::small_model;
-
-/// A cure with what it needs, and a policy or several.
-struct treated_run {
-  const char* cure;
-  const char* optimizer = "momentum";
-  std::uint64_t local_steps = 0;
-  const char* policy = "async";
-};
-
-void PrintTo(const treated_run& t, std::ostream* out) {
-  *out << t.cure << ' ' << t.optimizer << ' ' << t.local_steps << ' ' << t.policy;
-}
-
-std::string name_of(const ::testing::TestParamInfo<treated_run>& info) {
-  const treated_run& t = info.param;
-  return testing::test_name(std::string(t.cure) + ' ' + t.optimizer + ' ' + std::to_string(t.local_steps) +
-                            ' ' + t.policy);
-}
+using testing::treated;
 
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t schedules = 10;
@@ -45,29 +29,12 @@ constexpr std::uint64_t schedules = 10;
 constexpr std::uint64_t schedules = 500;
 #endif
 
-class TreatedRun : public ::testing::TestWithParam<treated_run> {
+class TreatedRun : public ::testing::TestWithParam<testing::treated_run> {
 protected:
-  static assembly treated() {
-    assembly a;
-    a.policy = GetParam().policy;
-    a.cure = GetParam().cure;
-    a.optimizer = GetParam().optimizer;
-    a.local_steps = GetParam().local_steps;
-    return a;
-  }
-
   std::size_t deliver(std::mt19937_64& random, std::size_t most = 100'000) {
     std::size_t delivered = 0;
     while (delivered < most && system_.step_any(random)) ++delivered;
     return delivered;
-  }
-
-  static void expect_balanced(const run_outcome& outcome) {
-    const gradient_ledger l = report_of(outcome).ledger;
-    EXPECT_TRUE(l.balances()) << to_string(l);
-    for (const shard_report& s : outcome.shards)
-      for (const worker_account& account : s.workers)
-        EXPECT_TRUE(account.ledger.balances()) << to_string(account.ledger);
   }
 
   testing::deterministic_system system_;
@@ -78,7 +45,7 @@ TEST_P(TreatedRun, TrainsEveryBatchInEveryOrder) {
   for (std::uint64_t seed = 0; seed < schedules; ++seed) {
     SCOPED_TRACE("schedule " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    const assembled_run run(system_.actors(), treated(), small_data(), time_);
+    const assembled_run run(system_.actors(), treated(GetParam()), small_data(), time_);
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
@@ -99,7 +66,7 @@ TEST_P(TreatedRun, EndsWhoeverDies) {
   for (std::uint64_t seed = 0; seed < schedules; ++seed) {
     SCOPED_TRACE("schedule " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    const assembled_run run(system_.actors(), treated(), small_data(), time_);
+    const assembled_run run(system_.actors(), treated(GetParam()), small_data(), time_);
     deliver(random, random() % 100);
     kill(run.devices[random() % run.devices.size()]);
     deliver(random);
@@ -109,19 +76,8 @@ TEST_P(TreatedRun, EndsWhoeverDies) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    EveryCure, TreatedRun,
-    ::testing::Values(treated_run{"inverse"}, treated_run{"fedbuff", "sgd", 2, "k-batch-async:2"},
-                      treated_run{"dc-asgd"}, treated_run{"dc-asgd-a", "adam", 0, "k-async:2"},
-                      treated_run{"gap-aware", "momentum", 0, "async, sync@5, ssp:1@9"},
-                      treated_run{"dana-zero", "sgd"}, treated_run{"dana-slim", "sgd", 0, "ssp:1"},
-                      treated_run{"dana-dc", "sgd", 0, "async, ringmaster:2@6"},
-                      treated_run{"easgd", "nesterov", 3},
-                      treated_run{"easgd:0.5", "sgd", 1, "ssp:1, async@6"},
-                      treated_run{"momentum-compensation"}, treated_run{"none", "adam", 2, "sync"},
-                      treated_run{"none", "sgd", 3, "backup:1, async@7"},
-                      treated_run{"none", "sgd", 5, "rennala:2"}),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(EveryCure, TreatedRun, ::testing::ValuesIn(testing::treated_runs),
+                         testing::name_of_treated);
 
 training_options options_for(std::string policy, std::size_t workers) {
   training_options o;

@@ -69,6 +69,32 @@ TEST_F(Feeder, NumbersTheBatchesInTheOrderItDealsThem) {
   for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(next(static_cast<std::uint32_t>(i % 2))->number, i);
 }
 
+TEST_F(Feeder, DealsARecordedRunAgainAndHoldsItsWorkersAtASwitch) {
+  recording r;
+  r.header.workers = 2;
+  r.batches = {{2, 0}, {1}};
+  r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
+  feeder_ = start<feeder>(feeder_options{numbered(12),
+                                         {12, 4, 1, 0, 9, deal_mode::on_demand, 2},
+                                         0,
+                                         {},
+                                         {},
+                                         std::make_shared<const recording>(r)});
+  auto coordinator = ask<step_reached>(feeder_, watch_holds{});
+  EXPECT_EQ(next(0)->number, 2U);
+  EXPECT_EQ(next(1)->number, 1U);
+  auto first = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{0}});
+  EXPECT_TRUE(first.heard<dealt_batch>().empty()) << "that one came after the switch";
+  EXPECT_TRUE(coordinator.heard<step_reached>().empty()) << "worker 1 has a batch to train";
+  auto second = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{1}});
+  EXPECT_TRUE(second.heard<data_exhausted>().empty()) << "it must not end before the switch";
+  EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
+  tell(feeder_, go_on_dealing{true, 1});
+  ASSERT_THAT(first.heard<dealt_batch>(), SizeIs(1));
+  EXPECT_EQ(first.heard<dealt_batch>()[0].values->number, 0U);
+  EXPECT_THAT(second.heard<data_exhausted>(), SizeIs(1));
+}
+
 TEST_F(Feeder, SaysThatItHasNoMoreAsOftenAsItIsAsked) {
   deal(8, 4, 2);
   EXPECT_TRUE(next(0));

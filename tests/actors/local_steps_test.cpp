@@ -95,14 +95,16 @@ TEST_F(LocalSteps, AreDrawnToTheShardsWeightsIfTheyAreElastic) {
   EXPECT_THAT(own(l), Each(FloatNear(8 - e, 1e-5F)));
 }
 
-TEST_F(LocalSteps, KeepTheirOwnWeightsIfTheyAreElasticAndNothingWasExchanged) {
-  local_steps_options o = options(2);
+TEST_F(LocalSteps, TakeTheShardsWeightsAfterASwitchEvenIfTheyAreElastic) {
+  local_steps_options o = options(1);
   o.pull = 0.25F;
   local_steps l(layout_, o);
   receive(l, 10);
   l.step(*ones_, 4);
+  l.difference();
+  l.start_anew();
   receive(l, 6);
-  EXPECT_THAT(own(l), Each(8.0F));
+  EXPECT_THAT(own(l), Each(6.0F));
 }
 
 } // namespace

@@ -170,6 +170,24 @@ TEST(Dealer, EndsEachEpochWithASmallerBatch) {
   EXPECT_THAT(sizes, testing::ElementsAre(4, 4, 2, 4, 4, 2));
 }
 
+TEST(Dealer, GivesAnyBatchByItsNumber) {
+  const dealer_options options{23, 4, 3, 0, 5, deal_mode::on_demand, 2};
+  dealer in_order(options);
+  dealer by_number(options);
+  std::vector<received> all;
+  while (const auto got = ask(in_order, 0)) all.push_back(*got);
+  std::mt19937_64 random{1};
+  std::ranges::shuffle(all, random); // epochs too, of which it remembers two
+  for (const received& x : all) {
+    const auto got = by_number.batch(x.number);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->epoch, x.epoch);
+    EXPECT_EQ(ids(got->samples.begin(), got->samples.end()), x.samples);
+  }
+  EXPECT_FALSE(by_number.batch(all.size()));
+  EXPECT_EQ(by_number.dealt(0), deal_count{});
+}
+
 TEST(Dealer, StopsAtItsLimitOfBatches) {
   dealer d{{.samples = 10, .batch_size = 4, .epochs = 2, .batches = 7}};
   std::uint64_t last_epoch = 0;

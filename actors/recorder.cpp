@@ -1,0 +1,38 @@
+#include <mailgrad/actors/recorder.hpp>
+
+#include <utility>
+
+namespace mailgrad {
+
+caf::behavior recorder::make_behavior() {
+  return {
+      on(self_,
+         [this](const order_noted& x) {
+           options_.file->add_turns(x.shard, x.turns);
+           options_.file->add_deals(x.deals);
+         }),
+      on(self_, [this](const end_recording& x) { end(*x.what); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+void recorder::end(const recording_end& e) {
+  std::string why;
+  try {
+    options_.file->end(e);
+  } catch (const std::exception& failure) {
+    why = failure.what();
+  }
+  options_.on_end(why);
+  self_->quit();
+}
+
+void order_log::flush() {
+  if (notes_.turns.empty() && notes_.deals.empty()) return;
+  order_noted told{notes_.shard, {}, {}};
+  told.turns.swap(notes_.turns);
+  told.deals.swap(notes_.deals);
+  send(self_, recorder_, std::move(told));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/recording.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+struct recorder_options {
+  std::shared_ptr<recording_writer> file; ///< nobody else holds it once the actor lives
+  std::function<void(const std::string&)>
+      on_end; ///< called once: why it could not be written; empty if it is
+};
+
+/// Writes what shards and the feeder note into a recording. It blocks on the file, so it wants a thread of its own.
+///
+///     recording --end_recording--> ended
+class recorder {
+public:
+  static constexpr const char* name = "mailgrad.recorder";
+
+  recorder(caf::event_based_actor* self, recorder_options options)
+      : self_(self), options_(std::move(options)) {}
+  caf::behavior make_behavior();
+
+private:
+  void end(const recording_end& e);
+
+  caf::event_based_actor* self_;
+  recorder_options options_;
+};
+
+/// What an actor has to tell the recorder, told so much at a time: a message an update would cost more than the update.
+///
+/// Threads those of its actor.
+class order_log {
+public:
+  order_log(caf::event_based_actor* self, caf::actor recorder, std::uint32_t shard = 0)
+      : self_(self), recorder_(std::move(recorder)) {
+    notes_.shard = shard;
+  }
+
+  /// Does nothing where nobody records.
+  void note(const shard_turn& turn) { add(notes_.turns, turn); }
+  void note(const recorded_deal& deal) { add(notes_.deals, deal); }
+  /// Tells what is noted so far.
+  void flush();
+
+private:
+  static constexpr std::size_t entries_per_message = 1024;
+
+  template <class Entry>
+  void add(std::vector<Entry>& to, const Entry& e) {
+    if (!recorder_) return;
+    to.push_back(e);
+    if (to.size() >= entries_per_message) flush();
+  }
+
+  caf::event_based_actor* self_;
+  caf::actor recorder_;
+  order_noted notes_;
+};
+
+} // namespace mailgrad

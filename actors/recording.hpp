@@ -1,0 +1,102 @@
+#pragma once
+
+#include <mailgrad/actors/shard_turn.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+/// A recording that cannot be used; one line that names it, with what was expected and what was found.
+class recording_error : public std::invalid_argument {
+public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// What a recording begins with: all that a run is determined by, but for the order that follows.
+struct recording_header {
+  std::uint32_t workers = 1;
+  std::uint32_t shards = 1;
+  std::vector<std::pair<std::string, std::string>> facts; ///< by name; a replay must have the same
+  std::vector<std::string> words; ///< of the command line, for whoever starts a replay; may be empty
+};
+
+/// A switch of policy, and where it found the workers.
+struct recorded_switch {
+  std::string policy; ///< the next
+  std::string why;
+  std::vector<std::uint64_t> batches; ///< by rank: trained before it
+  std::vector<std::uint8_t> present;  ///< by rank, 0: had ended before
+
+  friend bool operator==(const recorded_switch&, const recorded_switch&) = default;
+};
+
+/// What a recording ends with.
+struct recording_end {
+  std::string ended; ///< as in the report: "completed", "stopped", ...
+  std::string why;
+  std::vector<std::uint32_t> lost; ///< ranks of workers that died
+  std::vector<recorded_switch> switches;
+  std::string parameters_sha256; ///< empty if there are none
+};
+
+/// A recorded run.
+struct recording {
+  std::string name; ///< of the file, for messages
+  recording_header header;
+  std::vector<std::vector<shard_turn>> turns; ///< by shard, in its order
+  std::vector<std::vector<std::uint64_t>>
+      batches; ///< by rank: the numbers of those it was dealt, in its order
+  recording_end end;
+};
+
+/// Writes a recording as it happens: memory for a few turns is all it takes.
+///
+/// Units   bytes: "mgradrec", u32 format, u32 n, n of JSON (the header); then parts, each u32 source, u32 n and n
+///         entries; the last part is n bytes of JSON (the end); then the CRC-32 of all before as u32, and "recorded".
+///         All little endian. A turn takes 16 bytes: u8 kind, u16 worker, u40 step, i64 arrival; a deal takes 8: u16
+///         worker, u48 number. So with one shard an update takes 24 bytes, with more of them less for each.
+/// Errors  end() alone: std::runtime_error if any of it could not be written.
+/// Threads one caller at a time.
+class recording_writer {
+public:
+  recording_writer(std::unique_ptr<std::ostream> out, std::string name, const recording_header& header);
+
+  void add_turns(std::uint32_t shard, std::span<const shard_turn> turns);
+  void add_deals(std::span<const recorded_deal> deals);
+  void end(const recording_end& e);
+
+private:
+  void write(std::string_view bytes);
+
+  std::unique_ptr<std::ostream> out_;
+  std::string name_;
+  unsigned long checksum_ = 0;
+  int failure_ = 0; ///< errno of the first
+};
+
+/// Opens a file to record into; what it held is gone.
+///
+/// Errors  std::system_error; recording_error if it has more workers than a recording can number.
+std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header);
+
+/// Reads a recording from memory. `name` is for messages.
+///
+/// Errors  recording_error: foreign, of another format, cut short, damaged, or inconsistent.
+recording parse_recording(std::string_view bytes, const std::string& name);
+
+/// Errors  std::system_error if the file cannot be read; as parse_recording().
+recording read_recording(const std::string& path);
+
+/// Errors  recording_error: the run lost a worker, a shard or its feeder, so its order alone does not repeat it; or its
+///         turns do not fit each other, so that a replay would wait for what never comes.
+void require_repeatable(const recording& r);
+
+} // namespace mailgrad

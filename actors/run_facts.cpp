@@ -1,0 +1,106 @@
+#include <mailgrad/actors/run_facts.hpp>
+
+#include <mailgrad/actors/sha256.hpp>
+#include <mailgrad/kernels/arithmetic.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <span>
+
+namespace mailgrad {
+
+namespace {
+
+template <class T>
+std::string hash_of(const std::vector<T>& values) {
+  return sha256(std::as_bytes(std::span(values)));
+}
+
+std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
+
+std::string hash_of(const feature_store& features) {
+  return std::visit(
+      [](const auto& f) {
+        if constexpr (requires { f.offsets; })
+          return hash_of(f.offsets) + hash_of(f.columns) + hash_of(f.values);
+        else if constexpr (requires { f.tokens; })
+          return hash_of(f.tokens) + std::to_string(f.length) + ' ' + std::to_string(f.stride);
+        else
+          return hash_of(f.values);
+      },
+      features);
+}
+
+/// Of the samples to train on; those to test on leave no trace in the weights.
+std::string hash_of(const dataset& d) {
+  return hash_of(hash_of(d.features()) + hash_of(std::vector(d.labels().begin(), d.labels().end())) +
+                 to_string(d.sample_dims()) + std::to_string(d.classes()));
+}
+
+/// Every node with its shape and its inputs, but not the line that made it.
+std::string hash_of(const model_function& model, const model_request& request) {
+  graph g;
+  model(g, request);
+  std::string text;
+  for (const node& n : g.nodes()) {
+    text += n.name + ';';
+    if (const auto* op = std::get_if<operation_node>(&n.what))
+      text.append((*op)->name()).append(1, ';').append((*op)->describe());
+    if (const auto* fixed = std::get_if<constant_node>(&n.what)) text += to_string(fixed->values->dims());
+    for (const value_type& v : n.outputs) text += ';' + to_string(v);
+    for (const value& v : n.inputs) text += ';' + std::to_string(v.node()) + '.' + std::to_string(v.output());
+    text += '\n';
+  }
+  return hash_of(text);
+}
+
+std::string exactly(double number) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", number);
+  return text;
+}
+
+} // namespace
+
+std::vector<std::pair<std::string, std::string>> facts_of(const model_function& model,
+                                                          const model_request& request,
+                                                          const data_split& data, const training_options& o) {
+  return {{"version of mailgrad", MAILGRAD_VERSION},
+          {"arithmetic", arithmetic_in_words()},
+          {"number of training samples", std::to_string(data.train.size())},
+          {"SHA-256 of the training samples", hash_of(data.train)},
+          {"SHA-256 of the model", hash_of(model, request)},
+          {"policy", o.policy},
+          {"cure", o.cure},
+          {"optimizer", std::string(name(o.optimizer))},
+          {"learning rate", exactly(base_learning_rate(o.optimizer))},
+          {"local steps", std::to_string(o.local_steps)},
+          {"outer optimizer", std::string(name(o.outer))},
+          {"outer learning rate", exactly(base_learning_rate(o.outer))},
+          {"schedule", to_string(o.optimizer.schedule)},
+          {"weight decay", exactly(base_weight_decay(o.optimizer))},
+          {"l2", exactly(o.optimizer.l2)},
+          {"clip norm", exactly(o.optimizer.clip_norm)},
+          {"batch", std::to_string(o.batch)},
+          {"epochs", std::to_string(o.epochs)},
+          {"steps", std::to_string(o.steps)},
+          {"seed", std::to_string(o.seed)}};
+}
+
+void require_same_run(const recording& r, const training_options& o,
+                      const std::vector<std::pair<std::string, std::string>>& facts) {
+  const auto require = [&](const std::string& what, const std::string& expected, const std::string& found) {
+    if (expected != found)
+      throw recording_error("recording '" + r.name + "': " + what + " was " + expected + ", and is " + found +
+                            " here");
+  };
+  require("the number of workers", std::to_string(r.header.workers), std::to_string(o.devices.size()));
+  require("the number of shards", std::to_string(r.header.shards), std::to_string(o.shards));
+  for (const auto& [what, found] : facts) {
+    const auto recorded =
+        std::ranges::find(r.header.facts, what, &std::pair<std::string, std::string>::first);
+    require("the " + what, recorded == r.header.facts.end() ? "not told" : recorded->second, found);
+  }
+}
+
+} // namespace mailgrad

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <mailgrad/actors/recording.hpp>
+#include <mailgrad/actors/training.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+/// What determines a run, but for the order in which its shards take gradients: model, data, options, library and
+/// arithmetic, by name and in words. Large things are told by their SHA-256.
+std::vector<std::pair<std::string, std::string>> facts_of(const model_function& model,
+                                                          const model_request& request,
+                                                          const data_split& data, const training_options& o);
+
+/// Errors  recording_error: a fact differs, or the number of workers; one line with what was expected and found.
+void require_same_run(const recording& r, const training_options& o,
+                      const std::vector<std::pair<std::string, std::string>>& facts);
+
+} // namespace mailgrad

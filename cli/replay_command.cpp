@@ -1,0 +1,80 @@
+#include <mailgrad/cli/commands.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/recorded_words.hpp>
+
+#include <mailgrad/actors/recording.hpp>
+#include <mailgrad/actors/training_report.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace mailgrad {
+
+namespace {
+
+struct replay_words {
+  std::string recording;
+  std::string data;
+  std::string devices;
+  std::string report;
+  bool quiet = false;
+};
+
+std::vector<std::string> words_for_train(const replay_words& w, const recording& r) {
+  std::vector<std::string> words = r.header.words;
+  if (!w.data.empty()) words = with_word(words, "--data", w.data);
+  if (!w.devices.empty()) words = with_word(words, "--devices", w.devices);
+  if (!w.report.empty()) words.push_back("--report=" + w.report);
+  if (w.quiet) words.emplace_back("--quiet");
+  return words;
+}
+
+/// Whether the weights are those that the recorded run ended with.
+int compare(const recording& r, const training_report& again) {
+  const std::string& recorded = r.end.parameters_sha256;
+  if (again.parameters_sha256 == recorded) {
+    std::cout << "replay        the same parameters as recorded\n";
+    return exit_code::done;
+  }
+  std::cout << "replay        other parameters than recorded\n";
+  std::cerr << "mailgrad: the replay of '" << r.name << "' differs: the parameters recorded have sha256 "
+            << recorded << ", these " << again.parameters_sha256 << '\n';
+  return exit_code::differs;
+}
+
+int replay_with(const replay_words& w) {
+  const auto what = std::make_shared<const recording>(read_recording(w.recording));
+  require_repeatable(*what);
+  const training_report again = train_again(words_for_train(w, *what), what);
+  if (again.ended == "stopped") return exit_code::interrupted;
+  if (again.ended == "failed") return exit_code::failed;
+  return compare(*what, again);
+}
+
+} // namespace
+
+command make_replay_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("replay", "Repeat a recorded run, and compare its parameters");
+  auto words = std::make_shared<replay_words>();
+  parser->add_option("recording", words->recording, "File that 'mailgrad train --record' wrote")->required();
+  parser->add_option("--data", words->data, "Where the same data lies here, if it has moved");
+  parser->add_option("--devices", words->devices,
+                     "Other devices, as many as recorded: cpu:0,cpu:1; by default those recorded");
+  parser->add_option("--report", words->report, "Write what the run did to this file, as one JSON object");
+  parser->add_flag("--quiet", words->quiet, "No progress, only the summary");
+  parser->footer(
+      "Every shard takes the gradients in the order of the recording, and every worker the same batches,\n"
+      "so the run ends with the same parameters, bit for bit. A recording of other data, of another\n"
+      "version or of other instructions of the processor is refused, and so is one of a run that lost\n"
+      "a worker.\n"
+      "\nExit codes: 0 the parameters are the same, 3 they differ, 1 the run failed, 2 wrong options or a\n"
+      "recording that cannot be used, 130 stopped by Ctrl-C.\n"
+      "\nExample:\n"
+      "  mailgrad train --devices cpu:0,cpu:1 --policy ssp:2 --record run.rec\n"
+      "  mailgrad replay run.rec");
+  return {parser, [words] { return replay_with(*words); }};
+}
+
+} // namespace mailgrad

@@ -1,0 +1,39 @@
+#include <mailgrad/kernels/arithmetic.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr const char* compiled_for() {
+#if defined(__AVX512F__)
+  return "AVX-512";
+#elif defined(__AVX2__) && defined(__FMA__)
+  return "AVX2 with FMA";
+#elif defined(__AVX__)
+  return "AVX";
+#elif defined(__x86_64__)
+  return "SSE2";
+#else
+  return "any processor";
+#endif
+}
+
+const char* convolutions() {
+#if !defined(MAILGRAD_HAS_ONEDNN)
+  return "Eigen";
+#elif defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return "oneDNN on AVX-512";
+  return __builtin_cpu_supports("avx2") ? "oneDNN on AVX2" : "oneDNN on SSE";
+#else
+  return "oneDNN";
+#endif
+}
+
+} // namespace
+
+std::string arithmetic_in_words() {
+  return std::string("compiler ") + __VERSION__ + " for " + compiled_for() + ", convolutions by " +
+         convolutions();
+}
+
+} // namespace mailgrad

@@ -1,0 +1,315 @@
+#include <mailgrad/tests/actors/treated_runs.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/recorder.hpp>
+#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/actors/run_recorder.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <random>
+#include <sstream>
+
+// Whole runs, recorded in one order of delivery and repeated in others, under every policy: a replay must come to the
+// same weights, ledgers and histograms, and record the same again.
+
+namespace mailgrad {
+namespace {
+
+using testing::assembled_run;
+using testing::assembly;
+
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint64_t recorded_schedules = 5; // on one thread there is little to find
+#else
+constexpr std::uint64_t recorded_schedules = 150;
+#endif
+constexpr std::uint64_t replays_of_each = 3;
+
+/// What a run left behind.
+struct finished_run {
+  recording order;
+  run_outcome outcome;
+  training_report report;
+  std::vector<float> weights;
+};
+
+class RecordedRun : public ::testing::Test {
+protected:
+  void deliver(std::mt19937_64& random, std::size_t most = 100'000) {
+    for (std::size_t n = 0; n < most && system_.step_any(random); ++n)
+      time_->advance(instant{static_cast<instant::rep>(random() % 1000)});
+  }
+
+  /// Runs `a` in the order of delivery that `seed` draws, recorded; `disturb` may step in at any time.
+  template <class Disturb>
+  std::optional<finished_run> finish(assembly a, std::uint64_t seed, Disturb disturb) {
+    std::mt19937_64 random(seed);
+    std::stringbuf bytes;
+    a.recorder = spawn<recorder>(
+        system_.actors(),
+        recorder_options{std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes), "memory",
+                                                            recording_header{a.workers, a.shards, {}, {}}),
+                         [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
+    const assembled_run run(system_.actors(), a, data_, time_);
+    disturb(run, random);
+    deliver(random);
+    EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
+    if (run.times_ended() != 1) {
+      kill(a.recorder);
+      deliver(random);
+      return std::nullopt;
+    }
+    finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
+    send_anonymously(run.feeder_actor,
+                     end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
+    deliver(random);
+    f.order = parse_recording(bytes.view(), "memory");
+    return f;
+  }
+  std::optional<finished_run> finish(const assembly& a, std::uint64_t seed) {
+    return finish(a, seed, [](const assembled_run&, std::mt19937_64&) {});
+  }
+
+  static void expect_same(const finished_run& was, const finished_run& is) {
+    ASSERT_EQ(was.weights.size(), is.weights.size());
+    EXPECT_EQ(0, std::memcmp(was.weights.data(), is.weights.data(), was.weights.size() * sizeof(float)));
+    EXPECT_EQ(was.report.ledger, is.report.ledger);
+    EXPECT_EQ(was.report.samples, is.report.samples);
+    for (std::size_t s = 0; s < was.outcome.shards.size(); ++s) {
+      EXPECT_EQ(was.outcome.shards[s].version, is.outcome.shards[s].version);
+      for (std::size_t r = 0; r < was.outcome.workers.size(); ++r) {
+        const worker_account& before = was.outcome.shards[s].workers[r];
+        const worker_account& now = is.outcome.shards[s].workers[r];
+        EXPECT_EQ(before.ledger, now.ledger);
+        EXPECT_EQ(before.gaps.buckets(), now.gaps.buckets());
+        EXPECT_EQ(before.last_step, now.last_step);
+      }
+    }
+    ASSERT_EQ(was.outcome.switches.size(), is.outcome.switches.size());
+    for (std::size_t i = 0; i < was.outcome.switches.size(); ++i) {
+      EXPECT_EQ(was.outcome.switches[i].step, is.outcome.switches[i].step);
+      EXPECT_EQ(was.outcome.switches[i].to, is.outcome.switches[i].to);
+      EXPECT_EQ(was.outcome.switches[i].why, is.outcome.switches[i].why);
+    }
+    expect_same_order(was.order, is.order);
+  }
+
+  static void expect_same_order(const recording& was, const recording& is) {
+    EXPECT_EQ(was.batches, is.batches);
+    EXPECT_EQ(was.end.switches, is.end.switches);
+    for (std::size_t s = 0; s < was.turns.size(); ++s) {
+      ASSERT_EQ(was.turns[s].size(), is.turns[s].size());
+      for (std::size_t i = 0; i < was.turns[s].size(); ++i) {
+        EXPECT_EQ(was.turns[s][i].what, is.turns[s][i].what);
+        EXPECT_EQ(was.turns[s][i].worker, is.turns[s][i].worker);
+        EXPECT_EQ(was.turns[s][i].step, is.turns[s][i].step);
+        EXPECT_EQ(was.turns[s][i].arrived, is.turns[s][i].arrived);
+      }
+    }
+  }
+
+  /// Repeats a run in other orders of delivery.
+  void expect_repeatable(assembly a, const finished_run& was, std::uint64_t seed) {
+    ASSERT_NO_THROW(require_repeatable(was.order));
+    a.replayed = std::make_shared<const recording>(was.order);
+    for (std::uint64_t i = 1; i <= replays_of_each; ++i) {
+      const auto again = finish(a, seed * 1000 + i);
+      ASSERT_TRUE(again);
+      expect_same(was, *again);
+    }
+  }
+
+  testing::deterministic_system system_;
+  std::shared_ptr<const data_split> data_ = testing::small_data();
+  const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
+};
+
+class Replay : public RecordedRun, public ::testing::WithParamInterface<const char*> {
+protected:
+  static assembly small_run() {
+    assembly a;
+    a.policy = GetParam();
+    return a;
+  }
+};
+
+TEST_P(Replay, ComesToTheSameWeightsInAnyOrder) {
+  for (const std::uint32_t shards : {1U, 3U})
+    for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
+      SCOPED_TRACE("schedule " + std::to_string(seed));
+      assembly a = small_run();
+      a.shards = shards;
+      a.batches = 15; // more than an epoch
+      const auto was = finish(a, seed);
+      ASSERT_TRUE(was);
+      expect_repeatable(a, *was, seed);
+      if (HasFailure()) return;
+    }
+}
+
+TEST_P(Replay, RepeatsACure) {
+  assembly a = small_run();
+  a.cure = "dynsgd";
+  for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    const auto was = finish(a, seed);
+    ASSERT_TRUE(was);
+    expect_repeatable(a, *was, seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(RecordedRun, IsRepeatedWithEveryCureAndLocalSteps) {
+  for (const testing::treated_run& t : testing::treated_runs)
+    for (std::uint64_t seed = 0; seed < (recorded_schedules + 4) / 5; ++seed) {
+      SCOPED_TRACE(testing::name_of_treated({t, 0}) + ", schedule " + std::to_string(seed));
+      const auto was = finish(testing::treated(t), seed);
+      ASSERT_TRUE(was);
+      expect_repeatable(testing::treated(t), *was, seed);
+      if (HasFailure()) return;
+    }
+}
+
+/// Also where a worker has ended before the switch, or makes no step after it.
+TEST_P(Replay, RepeatsSwitchesThatCameAtAnyMoment) {
+  const std::vector<std::string> wanted{"ssp:1", "backup:1", "sync", "async", "k-batch-async:2", "dssp:0,2"};
+  std::size_t switched = 0;
+  std::size_t with_one_gone = 0;
+  for (std::uint64_t seed = 0; seed < 3 * recorded_schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    const auto was = finish(small_run(), seed, [&](const assembled_run& run, std::mt19937_64& random) {
+      for (std::uint64_t i = 0; i <= seed % 3; ++i) {
+        deliver(random, random() % 120);
+        send_anonymously(run.coordinator_actor, request_switch{wanted[random() % wanted.size()], "by hand"});
+      }
+    });
+    ASSERT_TRUE(was);
+    for (const recorded_switch& s : was->order.end.switches) {
+      ++switched;
+      if (std::ranges::count(s.present, 0) > 0) ++with_one_gone;
+    }
+    expect_repeatable(small_run(), *was, seed);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(switched, recorded_schedules);
+  EXPECT_GT(with_one_gone, 0U) << "the schedules should have tried it";
+}
+
+TEST_P(Replay, RepeatsARunThatSomebodyStopped) {
+  std::size_t stopped = 0;
+  for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    const auto was = finish(small_run(), seed, [&](const assembled_run& run, std::mt19937_64& random) {
+      deliver(random, random() % 150);
+      if (seed % 3 == 0) send_anonymously(run.coordinator_actor, request_switch{"ssp:1", "by hand"});
+      send_anonymously(run.coordinator_actor, stop_training{"enough"});
+    });
+    ASSERT_TRUE(was);
+    stopped += was->report.ledger.produced < 12 ? 1U : 0U;
+    expect_repeatable(small_run(), *was, seed);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(stopped, recorded_schedules / 4);
+}
+
+TEST_P(Replay, RepeatsARunThatDiverged) {
+  data_split split = *testing::small_data();
+  auto features = std::get<float_features>(split.train.features());
+  features.values[20 * testing::small_features] = std::numeric_limits<float>::infinity();
+  split.train = dataset(features, {split.train.labels().begin(), split.train.labels().end()}, 3);
+  data_ = std::make_shared<data_split>(std::move(split));
+  assembly a = small_run();
+  a.batches = 20; // whoever drops the gradient that is no number may never diverge
+  std::size_t diverged = 0;
+  for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    const auto was = finish(a, seed);
+    ASSERT_TRUE(was);
+    diverged += was->report.ended == "diverged" ? 1U : 0U;
+    expect_repeatable(a, *was, seed);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(diverged, 0U);
+}
+
+TEST_P(Replay, EndsInGoodOrderWheneverSomebodyStopsItOrDies) {
+  for (std::uint64_t seed = 0; seed < 3 * recorded_schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    const auto was = finish(small_run(), seed, [&](const assembled_run& run, std::mt19937_64& random) {
+      deliver(random, random() % 120);
+      send_anonymously(run.coordinator_actor, request_switch{"backup:1", "by hand"});
+    });
+    ASSERT_TRUE(was);
+    assembly a = small_run();
+    a.replayed = std::make_shared<const recording>(was->order);
+    const auto is = finish(a, seed + 1, [&](const assembled_run& run, std::mt19937_64& random) {
+      deliver(random, random() % 150);
+      if (seed % 2 == 0)
+        send_anonymously(run.coordinator_actor, stop_training{"enough"});
+      else
+        kill(run.devices[random() % 3]);
+    });
+    ASSERT_TRUE(is);
+    EXPECT_TRUE(is->report.ledger.balances()) << to_string(is->report.ledger);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(Replay, IsRefusedIfAWorkerWasLost) {
+  std::size_t lost = 0;
+  for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
+    const auto was = finish(small_run(), seed, [&](const assembled_run& run, std::mt19937_64& random) {
+      deliver(random, 40);
+      kill(run.devices[1]);
+    });
+    ASSERT_TRUE(was);
+    if (!was->outcome.lost[1]) continue; // it had finished
+    ++lost;
+    EXPECT_THROW(require_repeatable(was->order), recording_error);
+  }
+  EXPECT_GT(lost, 0U);
+}
+
+/// Else a replay would prove nothing.
+TEST_P(Replay, IsOfARunThatOtherOrdersWouldChange) {
+  if (std::string(GetParam()) == "sync") GTEST_SKIP() << "it makes the same weights in any order";
+  const auto first = finish(small_run(), 0);
+  ASSERT_TRUE(first);
+  for (std::uint64_t seed = 1; seed < 20; ++seed)
+    if (finish(small_run(), seed)->weights != first->weights) return;
+  FAIL() << "twenty orders, the same weights";
+}
+
+constexpr std::array policies{"async",
+                              "sync",
+                              "ssp:1",
+                              "dssp:0,2",
+                              "backup:1",
+                              "k-async:2",
+                              "k-batch-async:2",
+                              "k-batch-sync:2",
+                              "rennala:3",
+                              "ringmaster:2",
+                              "async, sync@4, ssp:1@8",
+                              "sync, backup:1@3, k-async:2@7, async@10"};
+
+TEST(EveryPolicyThatCanBeReplayed, IsTried) {
+  for (const std::string_view name : policy_names()) {
+    const bool tried = std::ranges::any_of(
+        policies, [&](std::string_view text) { return text.substr(0, text.find(':')) == name; });
+    EXPECT_EQ(tried, name != "hogwild") << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, Replay, ::testing::ValuesIn(policies),
+                         [](const auto& policy) { return testing::test_name(policy.param); });
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,190 @@
+#include <mailgrad/tests/actors/small_problem.hpp>
+#include <mailgrad/tests/data/scratch_files.hpp>
+
+#include <mailgrad/actors/training.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <sstream>
+
+// Runs on threads of their own, recorded into files and repeated.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::small_data;
+using testing::small_model;
+
+class TrainingRecord : public ::testing::Test {
+protected:
+  static training_options four_workers() {
+    training_options o;
+    const std::uint32_t last_core = available_devices().size() > 1 ? 1 : 0;
+    o.devices = {{device_kind::cpu, 0},
+                 {device_kind::cpu, last_core},
+                 {device_kind::cpu, 0},
+                 {device_kind::cpu, last_core}};
+    o.policy = "async";
+    o.optimizer = parse_optimizer("momentum");
+    o.batch = 8;
+    o.epochs = 20;
+    o.shards = 2;
+    return o;
+  }
+  training_options recorded() const {
+    training_options o = four_workers();
+    o.record = path_;
+    return o;
+  }
+  std::shared_ptr<const recording> read() const {
+    return std::make_shared<const recording>(read_recording(path_));
+  }
+
+  /// Why a replay is refused after `change` of its options.
+  std::string refusal(const std::function<void(training_options&)>& change,
+                      const std::shared_ptr<const data_split>& data = small_data(),
+                      const model_function& model = small_model()) const {
+    training_options o = four_workers();
+    o.replay = read();
+    change(o);
+    try {
+      const training run(model, data, o);
+    } catch (const recording_error& e) {
+      return e.what();
+    }
+    return "";
+  }
+
+  const scratch_folder folder_;
+  const std::string path_ = (folder_.path() / "run.rec").string();
+};
+
+TEST_F(TrainingRecord, IsRepeatedBitForBit) {
+  for (const char* policy : {"async", "ssp:1", "backup:1", "dssp:0,3", "async, sync@40, k-async:2@80"}) {
+    SCOPED_TRACE(policy);
+    training_options o = recorded();
+    o.policy = policy;
+    const training_report was = train(small_model(), small_data(), o);
+    ASSERT_EQ(was.ended, "completed");
+    o.record.clear();
+    o.replay = read();
+    EXPECT_EQ(o.replay->end.parameters_sha256, was.parameters_sha256);
+    const training_report is = train(small_model(), small_data(), o);
+    EXPECT_EQ(is.ended, "completed");
+    EXPECT_EQ(is.parameters_sha256, was.parameters_sha256);
+    EXPECT_EQ(is.ledger, was.ledger);
+    EXPECT_EQ(is.staleness.buckets(), was.staleness.buckets());
+    EXPECT_EQ(is.switches.size(), was.switches.size());
+    EXPECT_EQ(is.test_accuracy, was.test_accuracy);
+  }
+}
+
+TEST_F(TrainingRecord, HoldsSwitchesThatSomebodyAskedFor) {
+  training_options o = recorded();
+  o.epochs = 200;
+  training_report was;
+  {
+    training run(small_model(), small_data(), o);
+    run.switch_policy("ssp:1", "by hand");
+    run.switch_policy("k-async:2", "by hand again");
+    was = run.report();
+    EXPECT_EQ(run.recording_failure(), "");
+  }
+  o.record.clear();
+  o.replay = read();
+  const training_report is = train(small_model(), small_data(), o);
+  EXPECT_EQ(is.parameters_sha256, was.parameters_sha256);
+  ASSERT_EQ(is.switches.size(), was.switches.size());
+  for (std::size_t i = 0; i < is.switches.size(); ++i) {
+    EXPECT_EQ(is.switches[i].step, was.switches[i].step);
+    EXPECT_EQ(is.switches[i].why, was.switches[i].why);
+  }
+}
+
+TEST_F(TrainingRecord, TakesAtMostThirtyTwoBytesAnUpdateOfAShard) {
+  for (const std::uint32_t shards : {1U, 2U}) {
+    training_options o = recorded();
+    o.shards = shards;
+    const training_report r = train(small_model(), small_data(), o);
+    const recording read_back = read_recording(path_);
+    std::stringbuf empty;
+    recording_writer writer(std::make_unique<std::ostream>(&empty), path_, read_back.header);
+    const std::uint64_t few_turns = 4 * 4 * 16 + 3 * 8; // workers that join and leave; heads of three parts
+    writer.end(read_back.end);
+    EXPECT_LE(std::filesystem::file_size(path_),
+              empty.view().size() + few_turns * shards + 32 * shards * r.steps);
+  }
+}
+
+TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
+  train(small_model(), small_data(), recorded());
+  EXPECT_EQ(refusal([](training_options&) {}), "");
+  EXPECT_THAT(refusal([](auto& o) { o.devices.pop_back(); }),
+              AllOf(HasSubstr(path_), HasSubstr("the number of workers was 4, and is 3 here")));
+  EXPECT_THAT(refusal([](auto& o) { o.shards = 1; }), HasSubstr("the number of shards was 2, and is 1 here"));
+  EXPECT_THAT(refusal([](auto& o) { o.seed = 2; }), HasSubstr("the seed was 1, and is 2 here"));
+  EXPECT_THAT(refusal([](auto& o) { o.policy = "sync"; }),
+              HasSubstr("the policy was async, and is sync here"));
+  EXPECT_THAT(refusal([](auto& o) { o.optimizer.learning_rate = 0.5; }), HasSubstr("the learning rate was"));
+  EXPECT_THAT(refusal([](auto&) {}, small_data(47)), HasSubstr("training samples was 48, and is 47 here"));
+  auto other = *small_data();
+  other.train = testing::small_samples(48, 9);
+  EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
+              HasSubstr("the SHA-256 of the training samples was"));
+  const model_function wider = [](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{9, activation::tanh}, dense_layer{}}, r);
+  };
+  EXPECT_THAT(refusal([](auto&) {}, small_data(), wider), HasSubstr("the SHA-256 of the model was"));
+}
+
+TEST_F(TrainingRecord, IsRefusedWhereMachineOrVersionRoundOtherwise) {
+  train(small_model(), small_data(), recorded());
+  for (const char* fact : {"arithmetic", "version of mailgrad"}) {
+    recording r = *read();
+    for (auto& [name, value] : r.header.facts)
+      if (name == fact) value = "of another kind";
+    training_options o = four_workers();
+    o.replay = std::make_shared<const recording>(r);
+    try {
+      const training run(small_model(), small_data(), o);
+      FAIL() << fact;
+    } catch (const recording_error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("the " + std::string(fact) + " was of another kind, and is "));
+    }
+  }
+}
+
+TEST_F(TrainingRecord, IsNotForHogwild) {
+  training_options o = recorded();
+  o.policy = "hogwild";
+  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(TrainingRecord, SaysSoIfTheDiskIsFull) {
+  training_options o = four_workers();
+  o.record = "/dev/full";
+  training run(small_model(), small_data(), o);
+  EXPECT_EQ(run.report().ended, "completed");
+  EXPECT_THAT(run.recording_failure(), HasSubstr("No space left"));
+}
+
+TEST_F(TrainingRecord, IsCutShortIfNobodyAsksForTheReport) {
+  { const training run(small_model(), small_data(), recorded()); }
+  EXPECT_THROW(read_recording(path_), recording_error);
+}
+
+TEST_F(TrainingRecord, TakesNoSwitchInAReplay) {
+  train(small_model(), small_data(), recorded());
+  training_options o = four_workers();
+  o.replay = read();
+  training run(small_model(), small_data(), o);
+  EXPECT_THROW(run.switch_policy("sync", "by hand"), std::invalid_argument);
+}
+
+} // namespace
+} // namespace mailgrad

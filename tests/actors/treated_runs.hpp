@@ -1,0 +1,56 @@
+#pragma once
+
+#include <mailgrad/tests/actors/assembled_run.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <ostream>
+#include <string>
+
+namespace mailgrad::testing {
+
+/// A cure with what it needs, and a policy or several.
+struct treated_run {
+  const char* cure;
+  const char* optimizer = "momentum";
+  std::uint64_t local_steps = 0;
+  const char* policy = "async";
+};
+
+inline void PrintTo(const treated_run& t, std::ostream* out) {
+  *out << t.cure << ' ' << t.optimizer << ' ' << t.local_steps << ' ' << t.policy;
+}
+
+/// Every cure, and local steps under policies of every kind.
+inline constexpr std::array treated_runs{treated_run{"inverse"},
+                                         treated_run{"fedbuff", "sgd", 2, "k-batch-async:2"},
+                                         treated_run{"dc-asgd"},
+                                         treated_run{"dc-asgd-a", "adam", 0, "k-async:2"},
+                                         treated_run{"gap-aware", "momentum", 0, "async, sync@5, ssp:1@9"},
+                                         treated_run{"dana-zero", "sgd"},
+                                         treated_run{"dana-slim", "sgd", 0, "ssp:1"},
+                                         treated_run{"dana-dc", "sgd", 0, "async, ringmaster:2@6"},
+                                         treated_run{"easgd", "nesterov", 3},
+                                         treated_run{"easgd:0.5", "sgd", 1, "ssp:1, async@6"},
+                                         treated_run{"momentum-compensation"},
+                                         treated_run{"none", "adam", 2, "sync"},
+                                         treated_run{"none", "sgd", 3, "backup:1, async@7"},
+                                         treated_run{"none", "sgd", 5, "rennala:2"}};
+
+inline std::string name_of_treated(const ::testing::TestParamInfo<treated_run>& info) {
+  const treated_run& t = info.param;
+  return test_name(std::string(t.cure) + ' ' + t.optimizer + ' ' + std::to_string(t.local_steps) + ' ' +
+                   t.policy);
+}
+
+inline assembly treated(const treated_run& t) {
+  assembly a;
+  a.policy = t.policy;
+  a.cure = t.cure;
+  a.optimizer = t.optimizer;
+  a.local_steps = t.local_steps;
+  return a;
+}
+
+} // namespace mailgrad::testing

@@ -1,0 +1,181 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/data/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+// Runs of the tool, recorded and repeated, on a table of sixty rows.
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::ordered_json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::tool;
+
+class ReplayCommand : public ::testing::Test {
+protected:
+  std::vector<std::string> record(const std::vector<std::string>& words) const {
+    std::vector<std::string> all{"train",  "--model", "softmax",  "--batch",  "4",        "--quiet",
+                                 "--data", data_,     "--record", recording_, "--report", report_};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+  json report() const { return json::parse(std::ifstream(report_)); }
+  std::string bytes() const {
+    std::ostringstream text;
+    text << std::ifstream(recording_, std::ios::binary).rdbuf();
+    return text.str();
+  }
+
+  /// Writes the recording anew, `from` replaced by `to`, which is as long, under a checksum that is right.
+  void forge(const std::string& from, const std::string& to) const {
+    std::string text = bytes();
+    ASSERT_NE(text.find(from), std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+    const std::size_t body = text.size() - 12;
+    const auto checksum = crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), body);
+    for (std::size_t i = 0; i < 4; ++i) text[body + i] = static_cast<char>(checksum >> (8 * i) & 0xff);
+    folder_.write("run.rec", text);
+  }
+
+  const scratch_folder folder_;
+  const std::string data_ = MAILGRAD_SMALL_CSV;
+  const std::string recording_ = (folder_.path() / "run.rec").string();
+  const std::string report_ = (folder_.path() / "run.json").string();
+};
+
+TEST_F(ReplayCommand, EndsWithTheSameParametersUnderEveryPolicy) {
+  for (const char* policy :
+       {"async", "sync", "ssp:1", "dssp:0,3", "backup:1", "k-async:2", "k-batch-async:2", "k-batch-sync:2",
+        "rennala:3", "ringmaster:2", "async, sync@40, k-async:2@80, ssp:1@120"}) {
+    SCOPED_TRACE(policy);
+    tool recorded(record({"--policy", policy, "--devices", "cpu:0,cpu:0,cpu:0", "--shards", "2", "--steps",
+                          "200", "--lr", "0.1"}));
+    ASSERT_EQ(recorded.code(), 0) << recorded.err();
+    const json was = report();
+    tool replayed({"replay", recording_, "--report", report_, "--quiet"});
+    EXPECT_EQ(replayed.code(), 0) << replayed.err();
+    EXPECT_THAT(replayed.out(), HasSubstr("the same parameters as recorded"));
+    const json is = report();
+    for (const char* field :
+         {"parameters_sha256", "ledger", "staleness", "switches", "policy", "seed", "steps"})
+      EXPECT_EQ(was[field], is[field]) << field;
+  }
+}
+
+TEST_F(ReplayCommand, RepeatsTheWordsOfTheCommandLine) {
+  tool recorded(record({"--optimizer",    "adam:beta1=0.8",
+                        "--lr",           "0.01",
+                        "--schedule",     "cosine:total=100",
+                        "--cure",         "polynomial:0.7",
+                        "--devices",      "cpu:0, cpu:0",
+                        "--epochs",       "3",
+                        "--seed",         "7",
+                        "--l2",           "0.001",
+                        "--clip-norm",    "2",
+                        "--weight-decay", "0.01"}));
+  ASSERT_EQ(recorded.code(), 0) << recorded.err();
+  tool replayed({"replay", recording_});
+  EXPECT_EQ(replayed.code(), 0) << replayed.err();
+  EXPECT_THAT(replayed.out(), AllOf(HasSubstr("the same parameters"), HasSubstr("polynomial:0.7")));
+}
+
+TEST_F(ReplayCommand, TakesOtherDevicesAndDataThatMoved) {
+  ASSERT_EQ(tool(record({"--devices", "cpu:0,cpu:0", "--steps", "50"})).code(), 0);
+  const auto moved = folder_.path() / "moved.csv";
+  std::filesystem::copy_file(data_, moved);
+  tool replayed({"replay", recording_, "--data", moved.string(), "--devices", "cpu:0,cpu:0"});
+  EXPECT_EQ(replayed.code(), 0) << replayed.err();
+  tool fewer({"replay", recording_, "--devices", "cpu:0"});
+  EXPECT_EQ(fewer.code(), 2);
+  EXPECT_THAT(fewer.err(), HasSubstr("the number of workers was 2, and is 1 here"));
+}
+
+TEST_F(ReplayCommand, RepeatsARunThatCtrlCEnded) {
+  std::vector<std::string> words =
+      record({"--devices", "cpu:0,cpu:0", "--epochs", "1000000000", "--shards", "2"});
+  std::erase(words, "--quiet");
+  tool recorded(words);
+  ASSERT_TRUE(recorded.says("step ")) << recorded.err();
+  recorded.signal(SIGINT);
+  ASSERT_EQ(recorded.code(), 130);
+  const json was = report();
+  tool replayed({"replay", recording_, "--report", report_, "--quiet"});
+  EXPECT_EQ(replayed.code(), 0) << replayed.err();
+  EXPECT_EQ(report()["parameters_sha256"], was["parameters_sha256"]);
+  EXPECT_EQ(report()["ledger"], was["ledger"]);
+}
+
+TEST_F(ReplayCommand, SaysSoIfTheParametersDiffer) {
+  ASSERT_EQ(tool(record({"--steps", "20"})).code(), 0);
+  const std::string sha = report()["parameters_sha256"];
+  forge(sha, std::string(64, '0'));
+  tool replayed({"replay", recording_, "--quiet"});
+  EXPECT_EQ(replayed.code(), 3);
+  EXPECT_THAT(replayed.err(), AllOf(HasSubstr("differs"), HasSubstr(sha), HasSubstr(std::string(64, '0'))));
+  EXPECT_EQ(std::ranges::count(replayed.err(), '\n'), 1) << replayed.err();
+}
+
+TEST_F(ReplayCommand, RefusesInOneLineWhatItCannotRepeat) {
+  ASSERT_EQ(tool(record({"--steps", "20", "--devices", "cpu:0,cpu:0"})).code(), 0);
+  const std::string whole = bytes();
+  const auto expect_refusal = [&](const std::string& why, const std::vector<std::string>& words = {}) {
+    std::vector<std::string> all{"replay", recording_};
+    all.insert(all.end(), words.begin(), words.end());
+    tool t(all);
+    EXPECT_EQ(t.code(), 2) << why;
+    EXPECT_THAT(t.err(), AllOf(HasSubstr(why), HasSubstr("mailgrad: "), HasSubstr("run.rec")));
+    EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+    EXPECT_EQ(t.out(), "");
+  };
+  const std::string other_data =
+      folder_.write("other.csv", "x,y,label\n1,2,0\n3,4,1\n5,6,1\n7,8,0\n9,1,1\n2,3,0\n");
+  expect_refusal("training samples was 48, and is 5 here", {"--data", other_data});
+  forge("compiler ", "Compiler ");
+  expect_refusal("the arithmetic was Compiler");
+  folder_.write("run.rec", whole.substr(0, whole.size() / 2));
+  expect_refusal("cut short");
+  folder_.write("run.rec", "{}");
+  expect_refusal("is no recording");
+  folder_.write("run.rec", whole.substr(0, 8) + '\7' + whole.substr(9));
+  expect_refusal("has format 7; this version reads format 1");
+  std::string damaged = whole;
+  damaged[damaged.size() / 2] ^= 1;
+  folder_.write("run.rec", damaged);
+  expect_refusal("is damaged: expected checksum");
+  std::filesystem::remove(recording_);
+  expect_refusal("cannot be read");
+}
+
+TEST_F(ReplayCommand, TrainRecordsNoHogwild) {
+  tool t(record({"--policy", "hogwild"}));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(HasSubstr("record"), HasSubstr("hogwild")));
+  EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1);
+  EXPECT_FALSE(std::filesystem::exists(recording_));
+}
+
+TEST_F(ReplayCommand, TrainSaysSoIfItCannotRecord) {
+  tool nowhere(
+      {"train", "--model", "softmax", "--data", data_, "--batch", "4", "--record", "/no/such/folder/x"});
+  EXPECT_EQ(nowhere.code(), 2);
+  EXPECT_EQ(std::ranges::count(nowhere.err(), '\n'), 1) << nowhere.err();
+  EXPECT_THAT(nowhere.err(), HasSubstr("'/no/such/folder/x' cannot be written"));
+  tool full(
+      {"train", "--model", "softmax", "--data", data_, "--batch", "4", "--quiet", "--record", "/dev/full"});
+  EXPECT_EQ(full.code(), 1);
+  EXPECT_THAT(full.err(), HasSubstr("No space left"));
+}
+
+} // namespace
+} // namespace mailgrad
