@@ -24,26 +24,23 @@
 // With states it is `operator()(float& w, float g, float& first, ...)`. A rule that needs more, say the step for a
 // bias correction, has a constructor from `const mailgrad_rule_step&`, called once for each range of weights.
 
-// Two libraries may both have a rule `mine`: nothing of one may stand in for its namesake in the other.
-#if defined(__GNUC__)
-#pragma GCC visibility push(hidden)
-#endif
-
 namespace mailgrad {
+
+// All of it is static: two libraries may both have a rule `mine`, and a shared name would make them share one table.
 
 /// The settings of a functor, none if it has none.
 template <class Rule>
-constexpr auto settings_of() {
+static constexpr auto settings_of() {
   if constexpr (requires { Rule::settings; })
     return std::to_array(Rule::settings);
   else
     return std::array<mailgrad_rule_setting, 0>{};
 }
 template <class Rule>
-inline constexpr auto rule_settings = settings_of<Rule>();
+static constexpr auto rule_settings = settings_of<Rule>();
 
 template <class Rule>
-constexpr double learning_rate_of() {
+static constexpr double learning_rate_of() {
   if constexpr (requires { Rule::default_learning_rate; })
     return Rule::default_learning_rate;
   else
@@ -52,7 +49,7 @@ constexpr double learning_rate_of() {
 
 /// The functor of one step.
 template <class Rule, std::size_t... i>
-Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>) {
+static Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>) {
   if constexpr (std::is_constructible_v<Rule, const mailgrad_rule_step&>)
     return Rule(step);
   else
@@ -60,7 +57,7 @@ Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>) {
 }
 
 template <class Rule, std::size_t... i>
-void run_rule(const mailgrad_rule_step& step, std::index_sequence<i...>) {
+static void run_rule(const mailgrad_rule_step& step, std::index_sequence<i...>) {
   const Rule rule = functor_of<Rule>(step, std::make_index_sequence<rule_settings<Rule>.size()>{});
   [[maybe_unused]] const std::array<float*, Rule::states> state{step.states[i]...};
   const float* weights = step.weights;
@@ -78,7 +75,7 @@ void run_rule(const mailgrad_rule_step& step, std::index_sequence<i...>) {
 
 /// A functor as Mailgrad takes it: `options.rule = make_own_rule(rule_table<scaled_sgd>)`, or by a plug-in.
 template <class Rule>
-inline constexpr mailgrad_rule rule_table{
+static constexpr mailgrad_rule rule_table{
     .interface_version = MAILGRAD_PLUGIN_VERSION,
     .states = Rule::states,
     .name = Rule::name,
@@ -94,10 +91,6 @@ inline constexpr mailgrad_rule rule_table{
 };
 
 } // namespace mailgrad
-
-#if defined(__GNUC__)
-#pragma GCC visibility pop
-#endif
 
 /// Makes a shared library of `rule`, a functor; once in a library, outside of every namespace.
 #define MAILGRAD_PLUGIN(rule)                                                                                \

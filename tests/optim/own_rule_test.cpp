@@ -86,6 +86,11 @@ TEST(OwnRule, NamesTheNearestSettingAndItsRange) {
   EXPECT_THAT(reading("momentum=1"), ThrowsMessage<std::invalid_argument>(HasSubstr("less than 1, not '1'")));
 }
 
+TEST(OwnRule, IsNotMistakenForItsNamesakeInAnotherLibrary) {
+  EXPECT_THAT(load_plugin(plugin("factor_2")).settings, ElementsAre(2.0));
+  EXPECT_THAT(load_plugin(plugin("factor_3")).settings, ElementsAre(3.0));
+}
+
 TEST(OwnRule, OfAnotherVersionIsRefusedWithBothNamed) {
   EXPECT_THAT(complaint_of(plugin("version_7")), AllOf(HasSubstr("has version 7 of the plug-in interface"),
                                                        HasSubstr("this mailgrad has version 1")));
