@@ -4,6 +4,7 @@
 #include <mailgrad/actors/device_actor.hpp>
 #include <mailgrad/actors/evaluation.hpp>
 #include <mailgrad/actors/feeder.hpp>
+#include <mailgrad/actors/own_parameter_actor.hpp>
 #include <mailgrad/actors/parameter_actor.hpp>
 #include <mailgrad/actors/run_books.hpp>
 #include <mailgrad/actors/sha256.hpp>
@@ -42,6 +43,13 @@ std::size_t thread_count(const std::vector<device>& devices) {
   return std::max<std::size_t>(1, cores.size());
 }
 
+void require_fitting(const own_parameter_actor& own, const std::vector<scheduled_policy>& policies) {
+  if (policies.front().policy == hogwild_policy::policy_name)
+    throw std::invalid_argument("parameter actor '" + own.name + "': hogwild has no parameter actors");
+  if (policies.size() > 1 && !own.switches)
+    throw std::invalid_argument("parameter actor '" + own.name + "' switches no policy; name one alone");
+}
+
 /// The policies to run, if all options are right.
 std::vector<scheduled_policy> checked(const training_options& o, const data_split& data) {
   if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
@@ -52,6 +60,7 @@ std::vector<scheduled_policy> checked(const training_options& o, const data_spli
   for (const scheduled_policy& p : policies) names.push_back(p.policy);
   require_cure(o.cure, names, static_cast<std::uint32_t>(o.devices.size()));
   require_valid(o.optimizer);
+  if (o.parameter_actor) require_fitting(*o.parameter_actor, policies);
   if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
   if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
   if (o.epochs == 0 && o.steps == 0)
@@ -168,10 +177,11 @@ void training::implementation::spawn_shards() {
   for (std::uint32_t s = options_.shards; s-- > 0;) {
     auto weights = std::make_shared<shard>(*layout_, s, options_.seed, options_.optimizer);
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
-    shards_.insert(shards_.begin(),
-                   spawn<parameter_actor>(
-                       home_.system(), parameter_actor_options{std::move(weights), first_policy(), workers(),
-                                                               tracker_, time_, followers, cure_}));
+    parameter_actor_options duties{std::move(weights), first_policy(), workers(), tracker_, time_,
+                                   followers,          cure_};
+    const auto& own = options_.parameter_actor;
+    shards_.insert(shards_.begin(), own ? own->spawn(home_.system(), std::move(duties))
+                                        : spawn<parameter_actor>(home_.system(), std::move(duties)));
   }
 }
 
@@ -236,6 +246,9 @@ void training::implementation::switch_policy(const std::string& policy, const st
   require_policy(policy, workers());
   if (hogwild() || policy == hogwild_policy::policy_name)
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
+  if (options_.parameter_actor && !options_.parameter_actor->switches)
+    throw std::invalid_argument("parameter actor '" + options_.parameter_actor->name +
+                                "' switches no policy");
   send_anonymously(coordinator_, request_switch{policy, why});
 }
 
@@ -278,6 +291,7 @@ training_report training::implementation::report() {
   wait();
   training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
   r.policy = options_.policy;
+  if (options_.parameter_actor) r.policy += " by " + options_.parameter_actor->name;
   r.cure = options_.cure;
   r.data = data_->name;
   r.optimizer = name(options_.optimizer);

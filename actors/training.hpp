@@ -19,6 +19,8 @@
 
 namespace mailgrad {
 
+struct own_parameter_actor;
+
 /// What to do with a model and its data.
 struct training_options {
   std::vector<device> devices{
@@ -31,6 +33,8 @@ struct training_options {
   std::uint64_t steps = 0;      ///< mini-batches, by all workers together; 0: as the epochs have it
   std::uint32_t shards = 1;     ///< parameter actors; hogwild has none
   std::uint64_t seed = 1;       ///< of initial weights, order of samples and dropout
+  /// One of your own for every shard, as own_parameter_actor.hpp makes it; none: ours.
+  std::shared_ptr<const own_parameter_actor> parameter_actor{};
 };
 
 /// A training run in progress: its actors live on threads of their own, one for each device.
@@ -53,7 +57,8 @@ public:
 
   /// Runs on under another policy as soon as every worker has finished its step; the report says when that was.
   ///
-  /// Errors  std::invalid_argument as make_policy() has it, and for hogwild, which has no shards to switch.
+  /// Errors  std::invalid_argument as make_policy() has it, for hogwild, which has no shards to switch, and for a
+  ///         parameter actor of one's own that switches nothing.
   void switch_policy(const std::string& policy, const std::string& why);
 
   /// Waits until the run ends, at most so long; true if it has ended.
