@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 // A rule of one's own beside the built-in one of the same formula.
@@ -41,13 +43,17 @@ std::vector<float> trained(const optimizer_options& options, std::size_t gradien
   return w;
 }
 
+/// Where a formula adds two products, which of them is fused with the sum is the compiler's choice.
+void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_NEAR(a[i], b[i], 1e-6F * std::max(1.0F, std::abs(b[i]))) << i;
+}
+
 TEST(OwnUpdate, GivesTheBitsOfTheSameFormulaBuiltIn) {
-  for (const std::size_t gradients : {0, 1, 3}) {
+  for (const std::size_t gradients : {0, 1, 3})
     EXPECT_EQ(trained({.rule = make_own_rule(rule_table<own_sgd>), .learning_rate = 0.1}, gradients),
               trained({.rule = sgd_options{}, .learning_rate = 0.1}, gradients));
-    EXPECT_EQ(trained({.rule = make_own_rule(rule_table<own_momentum>)}, gradients),
-              trained({.rule = momentum_options{}}, gradients));
-  }
 }
 
 TEST(OwnUpdate, FollowsScheduleAndPenaltiesAsEveryRule) {
@@ -58,14 +64,12 @@ TEST(OwnUpdate, FollowsScheduleAndPenaltiesAsEveryRule) {
                          .weight_decay = 0.02};
   const std::vector<float> expected = trained(ours, 2);
   ours.rule = make_own_rule(rule_table<own_momentum>);
-  const std::vector<float> w = trained(ours, 2);
-  for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(w[i], expected[i], 1e-6) << i;
+  expect_near(trained(ours, 2), expected);
 }
 
 TEST(OwnUpdate, KnowsTheStepOfABiasCorrection) {
-  const std::vector<float> expected = trained({.rule = adam_options{}}, 1);
-  const std::vector<float> w = trained({.rule = make_own_rule(rule_table<own_adam>)}, 1);
-  for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(w[i], expected[i], 1e-6) << i;
+  expect_near(trained({.rule = make_own_rule(rule_table<own_adam>)}, 1),
+              trained({.rule = adam_options{}}, 1));
 }
 
 /// Moves by the learning rate, whatever the size of the gradient: a row updated twice would move twice.
@@ -104,7 +108,7 @@ TEST(OwnUpdate, UpdatesRowsAsItsBuiltInTwin) {
     w.insert(w.end(), o->state()[0].values.begin(), o->state()[0].values.end());
     return w;
   };
-  EXPECT_EQ(after({.rule = make_own_rule(rule_table<own_momentum>)}), after({.rule = momentum_options{}}));
+  expect_near(after({.rule = make_own_rule(rule_table<own_momentum>)}), after({.rule = momentum_options{}}));
 }
 
 } // namespace
