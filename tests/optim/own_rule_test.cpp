@@ -30,7 +30,7 @@ std::string complaint_of(const std::string& path) {
   try {
     load_plugin(path);
   } catch (const std::invalid_argument& e) {
-    const std::string text = e.what();
+    std::string text = e.what();
     EXPECT_THAT(text, HasSubstr("optimizer '" + path + "'"));
     EXPECT_EQ(std::ranges::count(text, '\n'), 0) << text;
     return text;

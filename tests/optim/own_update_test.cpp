@@ -51,7 +51,7 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST(OwnUpdate, GivesTheBitsOfTheSameFormulaBuiltIn) {
-  for (const std::size_t gradients : {0, 1, 3})
+  for (const std::size_t gradients : {0U, 1U, 3U})
     EXPECT_EQ(trained({.rule = make_own_rule(rule_table<own_sgd>), .learning_rate = 0.1}, gradients),
               trained({.rule = sgd_options{}, .learning_rate = 0.1}, gradients));
 }
