@@ -298,7 +298,7 @@ training_report training::implementation::report() {
   r.learning_rate = base_learning_rate(options_.optimizer);
   r.batch = options_.batch;
   r.shards = static_cast<std::uint32_t>(shards_.size());
-  if (cure_) r.mean_step_factor = mean_factor(*cure_, r.staleness);
+  if (cure_ && !options_.parameter_actor) r.mean_step_factor = mean_factor(*cure_, r.staleness);
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
   r.wall_seconds = in_seconds(ended_ - started_);
   r.seed = options_.seed;

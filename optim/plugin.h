@@ -42,11 +42,11 @@ extern "C" {
 typedef struct mailgrad_rule_step {
   const float* weights;  /* version t */
   float* updated;        /* version t + 1: the memory of `weights` itself, or memory apart from it */
-  const float* gradient; /* the sum, clipping, penalty and staleness in it */
+  const float* gradient; /* the sum over the batch, clipping and l2 in it */
   float* const* states;  /* by state; 0 before the first step, then as the last step left it */
   size_t count;
   uint64_t step;          /* of the shard, counts from 1 */
-  double learning_rate;   /* of this step, schedule in it */
+  double learning_rate;   /* of this step, schedule and cure of staleness in it */
   const double* settings; /* by setting, in the order of the rule */
 } mailgrad_rule_step;
 
