@@ -20,7 +20,7 @@ using testing::own_adam;
 using testing::own_momentum;
 using testing::own_sgd;
 
-constexpr std::size_t size = 2500; // two tiles and a rest
+constexpr std::size_t size = 2500; // several tiles and a rest
 
 std::vector<float> wave(int seed) {
   std::vector<float> values(size);
