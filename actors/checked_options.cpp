@@ -1,5 +1,6 @@
 #include <mailgrad/actors/checked_options.hpp>
 
+#include <mailgrad/actors/own_parameter_actor.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
@@ -26,6 +27,22 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
   require_cure(o.cure, setting);
 }
 
+void require_fitting(const own_parameter_actor& own, const std::vector<scheduled_policy>& policies,
+                     bool automatic) {
+  if (policies.front().policy == hogwild_policy::policy_name)
+    throw std::invalid_argument("parameter actor '" + own.name + "': hogwild has no parameter actors");
+  if ((policies.size() > 1 || automatic) && !own.switches)
+    throw std::invalid_argument("parameter actor '" + own.name + "' switches no policy; name one alone");
+}
+
+void require_own_parameter_actor(const training_options& o, const std::vector<scheduled_policy>& policies) {
+  if (!o.parameter_actor) return;
+  require_fitting(*o.parameter_actor, policies, is_automatic(o.policy));
+  if (!o.record.empty() || o.replay)
+    throw std::invalid_argument("record: parameter actor '" + o.parameter_actor->name +
+                                "' does not tell the order in which it takes gradients");
+}
+
 void require_amounts(const training_options& o, const data_split& data) {
   if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
   if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
@@ -45,6 +62,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   for (const device d : o.devices) require_available(d);
   auto policies = parse_policy_schedule(o.policy, workers_of(o));
   require_optimizers(o, policies);
+  require_own_parameter_actor(o, policies);
   require_amounts(o, data);
   return policies;
 }

@@ -5,6 +5,7 @@
 #include <mailgrad/actors/device_actor.hpp>
 #include <mailgrad/actors/evaluation.hpp>
 #include <mailgrad/actors/feeder.hpp>
+#include <mailgrad/actors/own_parameter_actor.hpp>
 #include <mailgrad/actors/parameter_actor.hpp>
 #include <mailgrad/actors/run_books.hpp>
 #include <mailgrad/actors/run_facts.hpp>
@@ -173,11 +174,11 @@ void training::implementation::spawn_shards() {
   for (std::uint32_t s = options_.shards; s-- > 0;) {
     auto weights = std::make_shared<shard>(*layout_, s, options_.seed, shard_optimizer(options_));
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
-    shards_.insert(shards_.begin(),
-                   spawn<parameter_actor>(
-                       home_.system(),
-                       parameter_actor_options{std::move(weights), first_policy(), workers(), tracker_, time_,
-                                               followers, options_.cure, recorder(), options_.replay}));
+    parameter_actor_options duties{std::move(weights), first_policy(), workers(),  tracker_,       time_,
+                                   followers,          options_.cure,  recorder(), options_.replay};
+    const auto& own = options_.parameter_actor;
+    shards_.insert(shards_.begin(), own ? own->spawn(home_.system(), std::move(duties))
+                                        : spawn<parameter_actor>(home_.system(), std::move(duties)));
   }
 }
 
@@ -261,6 +262,9 @@ void training::implementation::switch_policy(const std::string& policy, const st
   require_policy(policy, workers());
   if (hogwild() || policy == hogwild_policy::policy_name)
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
+  if (options_.parameter_actor && !options_.parameter_actor->switches)
+    throw std::invalid_argument("parameter actor '" + options_.parameter_actor->name +
+                                "' switches no policy");
   send_anonymously(coordinator_, request_switch{policy, why});
 }
 
@@ -303,6 +307,7 @@ training_report training::implementation::report() {
   wait();
   training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
   r.policy = options_.policy;
+  if (options_.parameter_actor) r.policy += " by " + options_.parameter_actor->name;
   r.cure = options_.cure;
   r.data = data_->name;
   r.optimizer = name(options_.optimizer);
@@ -314,7 +319,7 @@ training_report training::implementation::report() {
     r.outer_learning_rate = base_learning_rate(options_.outer);
   }
   r.shards = static_cast<std::uint32_t>(shards_.size());
-  if (cure_) r.mean_step_factor = mean_factor(*cure_, r.staleness);
+  if (cure_ && !options_.parameter_actor) r.mean_step_factor = mean_factor(*cure_, r.staleness);
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
   r.wall_seconds = in_seconds(ended_ - started_);
   r.seed = options_.seed;

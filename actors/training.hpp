@@ -20,13 +20,15 @@
 
 namespace mailgrad {
 
+struct own_parameter_actor;
+
 /// What to do with a model and its data.
 struct training_options {
   std::vector<device> devices{
       {device_kind::cpu, 0}}; ///< one worker each; a device named twice runs two in turns
-  std::string policy =
-      "async";               ///< or several, each but the first with its step: "async, sync@1000"; or "auto"
-  std::string cure = "none"; ///< of staleness, as make_cure() reads it
+  /// Or several, each but the first with its step: "async, sync@1000"; or "auto".
+  std::string policy = "async";
+  std::string cure = "none";     ///< of staleness, as make_cure() reads it
   optimizer_options optimizer;   ///< plain SGD unless told otherwise
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards
   /// Of the shards, with local steps. SGD of learning rate 1 averages models.
@@ -39,6 +41,8 @@ struct training_options {
   std::string record{};             ///< file for the order in which shards take gradients; empty: none
   std::vector<std::string> words{}; ///< of the command line, for whoever reads the recording
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; all but the devices must be as in it
+  /// One of your own for every shard, as own_parameter_actor.hpp makes it; none: ours.
+  std::shared_ptr<const own_parameter_actor> parameter_actor{};
 };
 
 /// A training run in progress: its actors live on threads of their own, one for each device.
@@ -62,8 +66,8 @@ public:
 
   /// Runs on under another policy as soon as every worker has finished its step; the report says when that was.
   ///
-  /// Errors  std::invalid_argument as make_policy() has it, for hogwild, which has no shards to switch, and in a
-  ///         replay, which switches as recorded.
+  /// Errors  std::invalid_argument as make_policy() has it, for hogwild, which has no shards to switch, in a replay,
+  ///         which switches as recorded, and for a parameter actor of one's own that switches nothing.
   void switch_policy(const std::string& policy, const std::string& why);
 
   /// Waits until the run ends, at most so long; true if it has ended.

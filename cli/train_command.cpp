@@ -131,7 +131,8 @@ void add_how(CLI::App& parser, train_words& w) {
 void add_optimizer(CLI::App& parser, train_words& w) {
   parser
       .add_option("--optimizer", w.optimizer,
-                  joined(optimizer_names()) + "; with settings: adam:beta1=0.8,epsilon=1e-6")
+                  joined(optimizer_names()) +
+                      ", or a plug-in, ./libmine.so; with settings: adam:beta1=0.8,epsilon=1e-6")
       ->capture_default_str()
       ->group("Optimiser");
   parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser")

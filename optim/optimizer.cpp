@@ -1,6 +1,7 @@
 #include <mailgrad/optim/optimizer.hpp>
 
 #include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/optim/own_update.hpp>
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -9,13 +10,15 @@
 #include <array>
 #include <cmath>
 #include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
 /// The most floats of state that a rule keeps for a weight.
-constexpr std::size_t most_states = 2;
+constexpr std::size_t most_states = MAILGRAD_PLUGIN_MOST_STATES;
 
 /// Names of a rule's states, in the order its functor takes them.
 std::vector<std::string_view> state_names(const sgd_options&) { return {}; }
@@ -24,6 +27,11 @@ std::vector<std::string_view> state_names(const nesterov_options&) { return {"ve
 std::vector<std::string_view> state_names(const adagrad_options&) { return {"sum_of_squares"}; }
 std::vector<std::string_view> state_names(const rmsprop_options&) { return {"mean_square"}; }
 std::vector<std::string_view> state_names(const adam_options&) { return {"mean", "mean_square"}; }
+std::vector<std::string_view> state_names(const own_rule& o) {
+  static constexpr std::array<std::string_view, most_states> names{
+      "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
+  return {names.begin(), names.begin() + o.table->states};
+}
 
 std::vector<std::string_view> state_names(const delayed_nesterov_options&) { return {"momentum", "sum"}; }
 
@@ -72,17 +80,21 @@ update_rule rule_of(const delayed_nesterov_options& o, double rate, std::uint64_
       last ? 0.0F : 1.0F};
 }
 
+own_update rule_of(const own_rule& o, double rate, std::uint64_t step) {
+  return {o.table, o.settings, rate, step};
+}
+
 float first_state(const optimizer_options& options) {
   const auto* adagrad = std::get_if<adagrad_options>(&options.rule);
   return adagrad ? static_cast<float>(adagrad->initial_sum) : 0;
 }
 
 /// Every rule: its options say which functor a step runs and how many blocks of state go with it.
+template <class Options>
 class rule_optimizer final : public optimizer {
 public:
   rule_optimizer(const optimizer_options& options, std::size_t size)
-      : options_(options), size_(size),
-        names_(std::visit([](const auto& rule) { return state_names(rule); }, options.rule)) {
+      : options_(options), size_(size), names_(state_names(std::get<Options>(options_.rule))) {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       states_[i] = block(size * sizeof(float));
       if (first_state(options) != 0) std::ranges::fill(states_[i].as<float>(), first_state(options));
@@ -115,7 +127,7 @@ public:
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
     prepare(work.step, work.rate);
-    const bool sums_repeats = !names_.empty() || !penalty_.none();
+    const bool sums_repeats = !names_.empty() || !penalty_.none() || std::is_same_v<Options, own_rule>;
     const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
     const auto pointers = states_from(work.first);
     mailgrad::update_rows(s, rule_, penalty_,
@@ -135,7 +147,7 @@ private:
   void prepare(std::uint64_t step, double scale) {
     if (step == prepared_ && scale == prepared_scale_) return;
     const double rate = scale * learning_rate(step);
-    rule_ = std::visit([&](const auto& rule) { return rule_of(rule, rate, step); }, options_.rule);
+    rule_ = rule_of(std::get<Options>(options_.rule), rate, step);
     penalty_ = {static_cast<float>(options_.l2), static_cast<float>(rate * base_weight_decay(options_))};
     prepared_ = step;
     prepared_scale_ = scale;
@@ -154,7 +166,7 @@ private:
   row_sum rows_;
   std::uint64_t prepared_ = 0; ///< the step that the last two are for,
   double prepared_scale_ = 1;  ///< and what its learning rate counted with
-  update_rule rule_;
+  decltype(rule_of(std::declval<const Options&>(), 0, 0)) rule_;
   weight_penalty penalty_;
 };
 
@@ -162,7 +174,11 @@ private:
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
   require_valid(options);
-  return std::make_unique<rule_optimizer>(options, shard_size);
+  return std::visit(
+      [&]<class Options>(const Options&) -> std::unique_ptr<optimizer> {
+        return std::make_unique<rule_optimizer<Options>>(options, shard_size);
+      },
+      options.rule);
 }
 
 } // namespace mailgrad

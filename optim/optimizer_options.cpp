@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace mailgrad {
 
@@ -14,9 +15,20 @@ namespace {
 
 constexpr double any = std::numeric_limits<double>::infinity();
 
+/// Whether a rule is one of ours, which parse_optimizer() knows by name.
+template <class Rule>
+constexpr bool built_in = !std::is_same_v<Rule, own_rule>;
+
+/// All names but that of the last, which is not ours.
 template <class... Rules>
-constexpr std::array<std::string_view, sizeof...(Rules)> names_of(const std::variant<Rules...>*) {
-  return {Rules::name...};
+constexpr auto names_of(const std::variant<Rules...>*) {
+  std::array<std::string_view, (std::size_t{built_in<Rules>} + ...)> all;
+  std::size_t count = 0;
+  const auto add = [&]<class Rule>(const Rule*) {
+    if constexpr (built_in<Rule>) all[count++] = Rule::name;
+  };
+  (add(static_cast<const Rules*>(nullptr)), ...);
+  return all;
 }
 
 constexpr auto names = names_of(static_cast<decltype(optimizer_options::rule)*>(nullptr));
@@ -45,11 +57,25 @@ void read(settings& s, delayed_nesterov_options& o) {
   s.take("period", o.period);
   s.take("early", o.early, 0, any);
 }
+void read(settings& s, own_rule& o) {
+  for (std::size_t i = 0; i < o.table->setting_count; ++i) {
+    const mailgrad_rule_setting& known = o.table->settings[i];
+    s.take(known.name, o.settings[i], known.least, known.below);
+  }
+}
+
+template <class Rule>
+bool is_named(std::string_view wanted) {
+  if constexpr (built_in<Rule>)
+    return Rule::name == wanted;
+  else
+    return false;
+}
 
 /// Sets `rule` to the alternative of that name; false if there is none.
 template <class... Rules>
 bool choose(std::variant<Rules...>& rule, std::string_view wanted) {
-  return ((Rules::name == wanted && (rule = Rules{}, true)) || ...);
+  return ((is_named<Rules>(wanted) && (rule = Rules{}, true)) || ...);
 }
 
 void require(bool right, std::string_view option, double value, std::string_view range) {
@@ -90,12 +116,25 @@ void require_valid_rule(const delayed_nesterov_options& o) {
   require(o.period > 0, "period", period, "at least 1");
   require(o.early >= 0 && o.early * period <= 1, "early", o.early, "at least 0 and at most 1 / period");
 }
+void require_valid_rule(const own_rule& o) { require_valid(o); }
+
+template <class Rule>
+double default_learning_rate(const Rule&) {
+  return Rule::default_learning_rate;
+}
+double default_learning_rate(const own_rule& o) { return o.table ? o.table->learning_rate : 0; }
+
+template <class Rule>
+std::string_view name_of(const Rule&) {
+  return Rule::name;
+}
+std::string_view name_of(const own_rule& o) { return o.label; }
 
 } // namespace
 
 double base_learning_rate(const optimizer_options& options) {
   return options.learning_rate.value_or(
-      std::visit([]<class Rule>(const Rule&) { return Rule::default_learning_rate; }, options.rule));
+      std::visit([](const auto& rule) { return default_learning_rate(rule); }, options.rule));
 }
 
 double base_weight_decay(const optimizer_options& options) {
@@ -104,7 +143,7 @@ double base_weight_decay(const optimizer_options& options) {
 }
 
 std::string_view name(const optimizer_options& options) {
-  return std::visit([]<class Rule>(const Rule&) { return Rule::name; }, options.rule);
+  return std::visit([](const auto& rule) { return name_of(rule); }, options.rule);
 }
 
 std::span<const std::string_view> optimizer_names() { return names; }
@@ -112,7 +151,9 @@ std::span<const std::string_view> optimizer_names() { return names; }
 optimizer_options parse_optimizer(std::string_view text) {
   settings words("optimizer", text);
   optimizer_options options;
-  if (!choose(options.rule, words.name()))
+  if (names_a_plugin(words.name()))
+    options.rule = load_plugin(words.name());
+  else if (!choose(options.rule, words.name()))
     throw std::invalid_argument("optimizer '" + std::string(words.name()) + "' is unknown; did you mean '" +
                                 std::string(nearest_name(words.name(), names)) + "'?");
   std::visit([&](auto& rule) { read(words, rule); }, options.rule);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/schedule.hpp>
 
 #include <cstdint>
@@ -70,7 +71,7 @@ struct delayed_nesterov_options {
 /// How a shard turns gradients into its next version.
 struct optimizer_options {
   std::variant<sgd_options, momentum_options, nesterov_options, adagrad_options, rmsprop_options,
-               adam_options, adamw_options, delayed_nesterov_options>
+               adam_options, adamw_options, delayed_nesterov_options, own_rule>
       rule{};
   std::optional<double> learning_rate{}; ///< per step, before the schedule; unset: the rule's default
   learning_rate_schedule schedule{};
@@ -86,15 +87,17 @@ double base_learning_rate(const optimizer_options& options);
 /// What `options.weight_decay` says, or the rule's default.
 double base_weight_decay(const optimizer_options& options);
 
-/// "adam"
+/// "adam"; of a plug-in, "lion (./liblion.so)".
 std::string_view name(const optimizer_options& options);
 
 /// The names that parse_optimizer() reads, for a help text.
 std::span<const std::string_view> optimizer_names();
 
-/// Reads the name of a rule and, if wanted, settings of its own: "adam" or "adam:beta1=0.8,epsilon=1e-6".
+/// Reads the name of a rule and, if wanted, settings of its own: "adam" or "adam:beta1=0.8,epsilon=1e-6". The
+/// path of a plug-in stands for the rule in it, which is loaded: "./libmine.so:beta=0.9".
 ///
-/// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value.
+/// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value, or as
+///         load_plugin() has it.
 optimizer_options parse_optimizer(std::string_view text);
 
 /// Errors  std::invalid_argument, in one line that names the option, its value and its range.

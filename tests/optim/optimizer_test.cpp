@@ -149,6 +149,9 @@ TEST_P(EveryOptimizer, SaysThatItsStateIsNotOnAGpu) {
 INSTANTIATE_TEST_SUITE_P(Optimizer, EveryOptimizer,
                          ::testing::ValuesIn(optimizer_names().begin(), optimizer_names().end()),
                          [](const auto& test) { return testing::test_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(OfAPlugin, EveryOptimizer,
+                         ::testing::Values(MAILGRAD_TEST_PLUGINS "/own_sgd.so",
+                                           MAILGRAD_TEST_PLUGINS "/own_momentum.so"));
 
 TEST(Optimizer, KeepsTheMomentumOfGradientsWhenNoneCome) {
   const auto o = make_optimizer({.rule = momentum_options{.momentum = 0.5}, .learning_rate = 1}, 1);

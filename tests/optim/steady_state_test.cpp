@@ -41,6 +41,7 @@ TEST_P(SteadyState, TakesNoMemory) {
 INSTANTIATE_TEST_SUITE_P(Optimizer, SteadyState,
                          ::testing::ValuesIn(optimizer_names().begin(), optimizer_names().end()),
                          [](const auto& test) { return testing::test_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(OfAPlugin, SteadyState, ::testing::Values(MAILGRAD_TEST_PLUGINS "/own_momentum.so"));
 
 } // namespace
 } // namespace mailgrad

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <mailgrad/optim/plugin.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// A rule that somebody else wrote: compiled into the program (plugin.hpp), or loaded from a shared library.
+struct own_rule {
+  const mailgrad_rule* table = nullptr; ///< lives as long as the process
+  std::vector<double> settings;         ///< in the order of the table
+  std::string label;                    ///< as the report has it: "lion", or "lion (./liblion.so)"
+};
+
+/// The rule of a table with its settings as they come: `options.rule = make_own_rule(rule_table<my_functor>)`.
+///
+/// Errors  std::invalid_argument in one line, if the table is of another version of the interface or incomplete.
+own_rule make_own_rule(const mailgrad_rule& table);
+
+/// Whether the word for an optimiser means a file: it has a '/' in it or ends in ".so".
+bool names_a_plugin(std::string_view word);
+
+/// Loads the rule that a shared library exports. A path without '/' lies in the working folder.
+///
+/// Errors  std::invalid_argument in one line: no such file, no library, no plug-in, another version of the
+///         interface (both are named), an incomplete table.
+own_rule load_plugin(std::string_view path);
+
+/// Errors  std::invalid_argument in one line, for no table, too few settings or one out of its range.
+void require_valid(const own_rule& rule);
+
+} // namespace mailgrad

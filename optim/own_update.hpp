@@ -1,0 +1,26 @@
+#pragma once
+
+#include <mailgrad/kernels/update.hpp>
+#include <mailgrad/optim/own_rule.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace mailgrad {
+
+/// One step of a rule that somebody else wrote; for kernels/update.hpp it is what `update_rule` is for ours.
+struct own_update {
+  const mailgrad_rule* table = nullptr;
+  std::span<const double> settings{};
+  double learning_rate = 0;
+  std::uint64_t step = 1; ///< counts from 1
+};
+
+/// update() and update_rows() of kernels/update.hpp with the same shapes, errors and threads, on the host alone.
+/// The rule sees ranges with their gradients summed and their penalty taken.
+void update(const stream& s, const own_update& rule, const weight_penalty& penalty, const weight_update& work,
+            std::span<float* const> state);
+void update_rows(const stream& s, const own_update& rule, const weight_penalty& penalty,
+                 const row_update& work, std::span<float* const> state);
+
+} // namespace mailgrad

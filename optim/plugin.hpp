@@ -1,0 +1,97 @@
+#pragma once
+
+#include <mailgrad/optim/plugin.h>
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+// An update rule of one's own, from a functor: nothing but headers, for a shared library or for a program that
+// trains with it.
+//
+//     struct scaled_sgd {
+//       static constexpr const char* name = "scaled-sgd";
+//       static constexpr std::size_t states = 0;               // floats kept for each weight
+//       static constexpr double default_learning_rate = 0.01;  // 0.001 if there is none
+//       static constexpr mailgrad_rule_setting settings[] = {{"scale", 1, 0, 10}}; // or none
+//
+//       float learning_rate, scale; // of the step, then the settings in their order
+//       void operator()(float& w, float g) const { w -= learning_rate * scale * g; }
+//     };
+//     MAILGRAD_PLUGIN(scaled_sgd)
+//
+// With states it is `operator()(float& w, float g, float& first, ...)`. A rule that needs more, say the step for a
+// bias correction, has a constructor from `const mailgrad_rule_step&`, called once for each range of weights.
+
+namespace mailgrad {
+
+// All of it is static: two libraries may both have a rule `mine`, and a shared name would make them share one table.
+
+/// The settings of a functor, none if it has none.
+template <class Rule>
+static constexpr auto settings_of() {
+  if constexpr (requires { Rule::settings; })
+    return std::to_array(Rule::settings);
+  else
+    return std::array<mailgrad_rule_setting, 0>{};
+}
+template <class Rule>
+static constexpr auto rule_settings = settings_of<Rule>();
+
+template <class Rule>
+static constexpr double learning_rate_of() {
+  if constexpr (requires { Rule::default_learning_rate; })
+    return Rule::default_learning_rate;
+  else
+    return 1e-3;
+}
+
+/// The functor of one step.
+template <class Rule, std::size_t... i>
+static Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>) {
+  if constexpr (std::is_constructible_v<Rule, const mailgrad_rule_step&>)
+    return Rule(step);
+  else
+    return Rule{static_cast<float>(step.learning_rate), static_cast<float>(step.settings[i])...};
+}
+
+template <class Rule, std::size_t... i>
+static void run_rule(const mailgrad_rule_step& step, std::index_sequence<i...>) {
+  const Rule rule = functor_of<Rule>(step, std::make_index_sequence<rule_settings<Rule>.size()>{});
+  [[maybe_unused]] const std::array<float*, Rule::states> state{step.states[i]...};
+  const float* weights = step.weights;
+  const float* gradient = step.gradient;
+  float* updated = step.updated;
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC ivdep // `weights` and `updated` are the same memory or apart
+#endif
+  for (std::size_t k = 0; k < step.count; ++k) {
+    float w = weights[k];
+    rule(w, gradient[k], state[i][k]...);
+    updated[k] = w;
+  }
+}
+
+/// A functor as Mailgrad takes it: `options.rule = make_own_rule(rule_table<scaled_sgd>)`, or by a plug-in.
+template <class Rule>
+static constexpr mailgrad_rule rule_table{
+    .interface_version = MAILGRAD_PLUGIN_VERSION,
+    .states = Rule::states,
+    .name = Rule::name,
+    .learning_rate = learning_rate_of<Rule>(),
+    .setting_count = rule_settings<Rule>.size(),
+    .settings = rule_settings<Rule>.data(),
+    .update =
+        [](const mailgrad_rule_step* step) {
+          static_assert(Rule::states <= MAILGRAD_PLUGIN_MOST_STATES,
+                        "a rule keeps too many floats for a weight");
+          run_rule<Rule>(*step, std::make_index_sequence<Rule::states>{});
+        },
+};
+
+} // namespace mailgrad
+
+/// Makes a shared library of `rule`, a functor; once in a library, outside of every namespace.
+#define MAILGRAD_PLUGIN(rule)                                                                                \
+  const mailgrad_rule* mailgrad_plugin_rule() { return &mailgrad::rule_table<rule>; }

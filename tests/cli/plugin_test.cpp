@@ -1,0 +1,112 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/data/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+
+// The tool with an update rule from a shared library.
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::ordered_json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::tool;
+
+class TrainCommandWithAPlugin : public ::testing::Test {
+protected:
+  std::vector<std::string> train(const std::string& data, const std::string& optimizer,
+                                 std::vector<std::string> words) const {
+    std::vector<std::string> all{"train",       "--model", "softmax",  "--data", data,
+                                 "--optimizer", optimizer, "--report", report_,  "--quiet"};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+
+  /// The report of a run that has to end well.
+  json trained(const std::string& data, const std::string& optimizer, std::vector<std::string> words) const {
+    tool t(train(data, optimizer, std::move(words)));
+    EXPECT_EQ(t.code(), 0) << t.err();
+    return json::parse(std::ifstream(report_));
+  }
+
+  static std::string plugin(const std::string& name) { return MAILGRAD_TEST_PLUGINS "/" + name + ".so"; }
+
+  const scratch_folder folder_;
+  const std::string report_ = (folder_.path() / "run.json").string();
+};
+
+TEST_F(TrainCommandWithAPlugin, MakesTheWeightsOfTheSameRuleBuiltInBitForBit) {
+  const std::vector<std::string> runs[] = {
+      {"--policy", "async", "--epochs", "3"},
+      {"--policy", "hogwild", "--epochs", "3"},
+      {"--policy", "sync", "--devices", "cpu:0,cpu:0", "--shards", "2", "--epochs", "3"},
+      {"--clip-norm", "0.1", "--schedule", "cosine:total=30,warmup=3", "--epochs", "3"},
+      {"--weight-decay", "0.1", "--epochs", "3"},
+  };
+  for (std::vector<std::string> words : runs) {
+    words.insert(words.end(), {"--lr", "0.1", "--batch", "4"});
+    const json ours = trained(MAILGRAD_SMALL_CSV, "sgd", words);
+    const json own = trained(MAILGRAD_SMALL_CSV, plugin("own_sgd"), words);
+    EXPECT_EQ(own["parameters_sha256"], ours["parameters_sha256"]) << ::testing::PrintToString(words);
+    EXPECT_EQ(own["ended"], "completed");
+  }
+}
+
+TEST_F(TrainCommandWithAPlugin, IsNamedInTheReportWithItsOwnLearningRate) {
+  const json r = trained(MAILGRAD_SMALL_CSV, plugin("own_sgd"), {"--steps", "4", "--batch", "4"});
+  EXPECT_EQ(r["optimizer"], "own-sgd (" + plugin("own_sgd") + ")");
+  EXPECT_EQ(r["learning_rate"], 0.25);
+}
+
+TEST_F(TrainCommandWithAPlugin, TakesItsSettings) {
+  const auto weights = [this](const std::string& settings) {
+    return trained(MAILGRAD_SMALL_CSV, plugin("own_momentum") + settings,
+                   {"--steps", "9", "--batch", "4"})["parameters_sha256"];
+  };
+  EXPECT_EQ(weights(""), weights(":momentum=0.9"));
+  EXPECT_NE(weights(""), weights(":momentum=0.5"));
+}
+
+TEST_F(TrainCommandWithAPlugin, TrainsASparseModelUnderEveryPolicy) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i)
+    rows += std::to_string(i % 2) + ' ' + std::to_string(1 + i % 2 + i % 7) + ":1 9:0.5\n";
+  const std::string data = folder_.write("small.libsvm", rows).string();
+  for (const char* policy : {"async", "sync", "ssp:1", "k-batch-async:2", "hogwild"}) {
+    const json r = trained(data, plugin("own_momentum"),
+                           {"--policy", policy, "--devices", "cpu:0,cpu:0", "--epochs", "3", "--batch", "4"});
+    EXPECT_EQ(r["ended"], "completed") << policy;
+    EXPECT_EQ(r["ledger"]["produced"], r["steps"]) << policy;
+  }
+  // With one sample at a time no row comes twice in a gradient; SGD of ours would not sum them first.
+  const std::vector<std::string> singly{"--batch", "1", "--lr", "0.1"};
+  EXPECT_EQ(trained(data, plugin("own_sgd"), singly)["parameters_sha256"],
+            trained(data, "sgd", singly)["parameters_sha256"]);
+}
+
+TEST_F(TrainCommandWithAPlugin, IsRefusedInOneLineIfItDoesNotFit) {
+  const std::pair<std::string, std::string> wrong[] = {
+      {plugin("version_7"), "has version 7 of the plug-in interface, this mailgrad has version 1"},
+      {"./no_such_file.so", "cannot be read: No such file or directory"},
+      {plugin("no_entry"), "it has no function mailgrad_plugin_rule"},
+      {plugin("own_momentum") + ":momentum=7", "momentum must be at least 0 and less than 1, not '7'"},
+  };
+  for (const auto& [optimizer, why] : wrong) {
+    tool t(train(MAILGRAD_SMALL_CSV, optimizer, {}));
+    EXPECT_EQ(t.code(), 2);
+    EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+    EXPECT_THAT(t.err(), AllOf(HasSubstr("mailgrad: optimizer '"), HasSubstr(why)));
+    EXPECT_THAT(t.out(), IsEmpty());
+  }
+}
+
+} // namespace
+} // namespace mailgrad

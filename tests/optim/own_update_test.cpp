@@ -1,0 +1,115 @@
+#include <mailgrad/tests/optim/plugins/own_rules.hpp>
+
+#include <mailgrad/optim/optimizer.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+// A rule of one's own beside the built-in one of the same formula.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::own_adam;
+using testing::own_momentum;
+using testing::own_sgd;
+
+constexpr std::size_t size = 2500; // several tiles and a rest
+
+std::vector<float> wave(int seed) {
+  std::vector<float> values(size);
+  for (std::size_t i = 0; i < size; ++i)
+    values[i] = static_cast<float>((static_cast<int>(i) * 37 + seed * 101) % 29 - 14) / 9;
+  return values;
+}
+
+/// The weights after a few steps, each from `gradients` gradients of different scales.
+std::vector<float> trained(const optimizer_options& options, std::size_t gradients) {
+  const auto o = make_optimizer(options, size);
+  std::vector<float> w = wave(0);
+  const std::vector<float> values[] = {wave(1), wave(2), wave(3)};
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    std::vector<scaled_gradient> sum;
+    for (std::size_t i = 0; i < gradients; ++i)
+      sum.push_back({values[i].data(), 1.0F / static_cast<float>(step + i)});
+    o->update(host_stream{}, {w, w, sum, step});
+  }
+  return w;
+}
+
+/// Where a formula adds two products, which of them is fused with the sum is the compiler's choice.
+void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_NEAR(a[i], b[i], 1e-6F * std::max(1.0F, std::abs(b[i]))) << i;
+}
+
+TEST(OwnUpdate, GivesTheBitsOfTheSameFormulaBuiltIn) {
+  for (const std::size_t gradients : {0U, 1U, 3U})
+    EXPECT_EQ(trained({.rule = make_own_rule(rule_table<own_sgd>), .learning_rate = 0.1}, gradients),
+              trained({.rule = sgd_options{}, .learning_rate = 0.1}, gradients));
+}
+
+TEST(OwnUpdate, FollowsScheduleAndPenaltiesAsEveryRule) {
+  optimizer_options ours{.rule = momentum_options{},
+                         .learning_rate = 0.1,
+                         .schedule = parse_schedule("step:every=2,factor=0.5"),
+                         .l2 = 0.01,
+                         .weight_decay = 0.02};
+  const std::vector<float> expected = trained(ours, 2);
+  ours.rule = make_own_rule(rule_table<own_momentum>);
+  expect_near(trained(ours, 2), expected);
+}
+
+TEST(OwnUpdate, KnowsTheStepOfABiasCorrection) {
+  expect_near(trained({.rule = make_own_rule(rule_table<own_adam>)}, 1),
+              trained({.rule = adam_options{}}, 1));
+}
+
+/// Moves by the learning rate, whatever the size of the gradient: a row updated twice would move twice.
+struct sign_descent {
+  static constexpr const char* name = "sign";
+  static constexpr std::size_t states = 0;
+
+  float learning_rate;
+  void operator()(float& w, float g) const { w -= learning_rate * static_cast<float>((g > 0) - (g < 0)); }
+};
+
+TEST(OwnUpdate, SeesARepeatedRowOnceFromItsSum) {
+  const std::vector<std::int32_t> rows{2, 0, 2, 5};
+  const std::vector<float> values{1, -2, 10, 20, -100, 200, 7, 7}; // row 5 is another shard's
+  std::vector<float> w(6);
+  const auto o = make_optimizer({.rule = make_own_rule(rule_table<sign_descent>), .learning_rate = 1}, 6);
+  o->update_rows(host_stream{}, {.weights = w, .width = 2, .rows = rows, .values = values, .row_end = 3});
+  EXPECT_THAT(w, ElementsAre(-1, -1, 0, 0, 1, -1));
+}
+
+TEST(OwnUpdate, UpdatesRowsAsItsBuiltInTwin) {
+  const std::vector<std::int32_t> rows{2, 0, 2};
+  const std::vector<float> values{1, 2, 10, 20, 100, 200};
+  const auto after = [&](const optimizer_options& options) {
+    const auto o = make_optimizer(options, 10);
+    std::vector<float> w(6, 1);
+    for (std::uint64_t step = 1; step <= 3; ++step)
+      o->update_rows(host_stream{}, {.weights = w,
+                                     .width = 2,
+                                     .rows = rows,
+                                     .values = values,
+                                     .scale = 0.5F,
+                                     .step = step,
+                                     .first = 4,
+                                     .row_end = 3});
+    w.insert(w.end(), o->state()[0].values.begin(), o->state()[0].values.end());
+    return w;
+  };
+  expect_near(after({.rule = make_own_rule(rule_table<own_momentum>)}), after({.rule = momentum_options{}}));
+}
+
+} // namespace
+} // namespace mailgrad
