@@ -57,8 +57,9 @@ caf::behavior device_actor::training() {
 
 void device_actor::on_weights(const shard_weights& x) {
   if (x.epoch != epoch_) return; // of the policy before; the wait for it is the fence's
-  held_[x.shard] = {x.version, x.values};
+  const instant taken = options_.time->now();
   options_.model->use_weights(x.shard, x.values->as<float>().data());
+  held_[x.shard] = {x.version, x.values, options_.time->now() - taken};
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
   bound_wait_of_step_ = std::max(bound_wait_of_step_, instant{x.held});
   --missing_;
@@ -109,8 +110,11 @@ void device_actor::start_step() {
     std::optional<racing_read> racing;
     if (options_.writer) {
       racing.emplace();
+      const instant read_since = options_.time->now();
       options_.model->use_weights(0, options_.writer->begin_step());
+      report_.times.read.add(options_.time->now() - read_since);
     }
+    computing_since_ = options_.time->now();
     options_.model->run(options_.where, std::move(inputs), *computing_, [this] { finish_step(); });
   } catch (const std::exception& e) {
     end_with(worker_failed{report_, e.what()});
@@ -153,16 +157,25 @@ float device_actor::clip() const {
 void device_actor::push(float scale) {
   missing_ = options_.shards.size();
   waiting_since_ = options_.time->now();
+  const instant computed = waiting_since_ - computing_since_;
   const std::shared_ptr<const gradient> values = std::move(computing_);
   for (held_weights& held : held_) held.values.reset();
   for (std::size_t i = 0; i < options_.shards.size(); ++i)
     send(self_, options_.shards[i],
-         push_gradient{options_.worker, step_, held_[i].version, epoch_, std::bit_cast<std::uint32_t>(scale),
-                       values});
+         push_gradient{options_.worker,
+                       step_,
+                       held_[i].version,
+                       epoch_,
+                       std::bit_cast<std::uint32_t>(scale),
+                       values,
+                       {held_[i].read, computed, waiting_since_}});
 }
 
 void device_actor::write(float scale) {
+  const instant computed = options_.time->now();
   const std::uint64_t gap = options_.writer->write(*computing_, scale);
+  report_.times.compute.add(computed - computing_since_);
+  report_.times.apply.add(options_.time->now() - computed);
   computing_.reset();
   ++report_.applied;
   report_.gaps.count(gap);

@@ -52,6 +52,7 @@ private:
   struct held_weights {
     std::uint64_t version = 0;
     std::shared_ptr<const block> values;
+    instant read{0}; ///< how long it took to get them into the model
   };
 
   caf::behavior training();
@@ -84,6 +85,7 @@ private:
   std::uint64_t epoch_ = 0;                 ///< of the policy
   std::optional<std::uint64_t> next_epoch_; ///< asked to pause for it
   std::size_t batch_size_ = 0;
+  instant computing_since_{0};
   std::optional<instant> starved_since_; ///< weights are there, a batch is not
   instant waiting_since_{0};
   std::optional<instant> at_fence_since_; ///< a switch of policy keeps it from its next step

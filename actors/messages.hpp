@@ -5,6 +5,7 @@
 #include <mailgrad/actors/gradient_ledger.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
 #include <mailgrad/actors/time_source.hpp>
+#include <mailgrad/actors/time_split.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <cstdint>
@@ -35,6 +36,7 @@ struct push_gradient {
   std::uint64_t epoch = 0;        ///< of the policy, counts its switches
   std::uint32_t scale_bits = 0;   ///< float: what the gradient counts with (clipping), 1 if as it is
   std::shared_ptr<const gradient> values;
+  gradient_times times{};
 };
 
 /// Shard to device: the weights as of `version`, which nobody writes to while they are held.
@@ -170,6 +172,7 @@ struct worker_report {
   std::int64_t bound_wait = 0;   ///< ns, over all steps
   std::int64_t feeder_wait = 0;  ///< ns, over all steps
   staleness_histogram gaps;      ///< of what the worker applied itself
+  time_split times;              ///< likewise
 };
 
 /// Device to coordinator, first of all: whose death to watch for.
@@ -220,6 +223,7 @@ struct worker_account {
   std::uint64_t last_step = 0; ///< the last step taken, so that none counts twice
   gradient_ledger ledger;      ///< `produced` counts what arrived
   staleness_histogram gaps;    ///< of what was applied or merged
+  time_split times;            ///< of what arrived
 };
 
 struct shard_report {

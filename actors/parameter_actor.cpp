@@ -62,6 +62,7 @@ void parameter_actor::on_push(const push_gradient& x) {
   worker.account.last_step = x.step;
   worker.arrived = options_.time->now();
   worker.waiting_step = x.step;
+  worker.account.times.arrive(x.times, worker.arrived);
   if (x.epoch != epoch_) return drop_stray(x);
   if (follows()) {
     turns_.arrive(x);
@@ -209,7 +210,9 @@ void parameter_actor::begin(const switch_policy& x) {
 void parameter_actor::apply(const push_gradient& x) {
   const double rate = observe(x);
   contributions_.assign(1, {x.values, std::bit_cast<float>(x.scale_bits)});
+  const instant begun = options_.time->now();
   options_.weights->update(host_stream{}, contributions_, rate);
+  note_applied(x, begun, options_.time->now() - begun);
   contributions_.clear();
   ++participants_[x.worker.value].account.ledger.applied;
 }
@@ -235,7 +238,11 @@ void parameter_actor::apply_batch() {
     contributions_.push_back({x.values, share * factor * std::bit_cast<float>(x.scale_bits)});
     ++participants_[x.worker.value].account.ledger.merged;
   }
+  const instant begun = options_.time->now();
   options_.weights->update(host_stream{}, contributions_);
+  const instant each = (options_.time->now() - begun) / std::max<std::size_t>(1, pending_.size());
+  for (std::size_t i = 0; i < pending_.size(); ++i)
+    note_applied(pending_[i], begun + each * static_cast<std::int64_t>(i), each);
   contributions_.clear();
   pending_.clear();
   policy_->batch_applied();
@@ -251,6 +258,10 @@ double parameter_actor::observe(const push_gradient& x) {
     gaps_.clear();
   }
   return options_.cure ? options_.cure->factor(gap) : 1;
+}
+
+void parameter_actor::note_applied(const push_gradient& x, instant /*begun*/, instant span) {
+  participants_[x.worker.value].account.times.apply.add(span);
 }
 
 /// Whoever is let go with its own gradient has not waited.

@@ -86,6 +86,7 @@ private:
   void apply_batch();
   /// What a gradient counts with for its staleness, which is noted.
   double observe(const push_gradient& x);
+  void note_applied(const push_gradient& x, instant begun, instant span);
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
   shard_report report() const;

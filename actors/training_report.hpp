@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/gradient_ledger.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
+#include <mailgrad/actors/time_split.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,14 @@ struct wait_seconds {
   double feeder = 0;  ///< for a batch
 };
 
+/// What passed between one worker and one shard.
+struct exchange_figures {
+  std::optional<std::uint32_t> shard; ///< none in hogwild, where workers write into one block
+  std::uint32_t worker = 0;
+  staleness_histogram gaps; ///< of what was applied or merged
+  time_split times;
+};
+
 /// What a run leaves behind. Unknown figures are absent, never 0.
 struct training_report {
   std::string policy;
@@ -43,7 +52,9 @@ struct training_report {
   std::optional<double> final_loss; ///< mean of the workers' last finite losses
   std::optional<double> test_accuracy;
   gradient_ledger ledger;
-  staleness_histogram staleness; ///< version gap of each gradient, on each shard
+  staleness_histogram staleness;           ///< version gap of each gradient, on each shard
+  std::vector<exchange_figures> exchanges; ///< by shard, then worker
+  time_split times;                        ///< of all of them, but what a gradient took to compute once
   wait_seconds waits;
   std::vector<policy_switch> switches;
   std::string cure = "none";
@@ -60,5 +71,12 @@ struct training_report {
 
 /// One JSON object. Its field names are an interface: tools and papers read them.
 std::string to_json(const training_report& r);
+
+/// The histograms of staleness as lines "shard,worker,gap,count" under a line that says so; the shard is empty in
+/// hogwild.
+std::string staleness_csv(const training_report& r);
+
+/// The gaps of one worker, on all shards.
+staleness_histogram staleness_of(const training_report& r, std::uint32_t worker);
 
 } // namespace mailgrad

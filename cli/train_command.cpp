@@ -39,7 +39,7 @@ struct train_words {
   std::uint64_t steps = 0;
   std::uint32_t shards = 1;
   std::uint64_t seed = 1;
-  std::string report;
+  output_paths outputs;
   bool quiet = false;
 };
 
@@ -141,6 +141,15 @@ void add_optimizer(CLI::App& parser, train_words& w) {
       ->group("Optimiser");
 }
 
+void add_outputs(CLI::App& parser, output_paths& paths) {
+  parser.add_option("--report", paths.report, "Write what the run did to this file, as one JSON object")
+      ->group("Output");
+  parser
+      .add_option("--staleness-csv", paths.staleness_csv,
+                  "Write how often each gap occurred, a line for each shard, worker and gap")
+      ->group("Output");
+}
+
 training_options understood(const train_words& w) {
   training_options o;
   o.devices.clear();
@@ -202,7 +211,7 @@ int exit_code_of(const training_report& r) {
 }
 
 int train_with(const train_words& w) {
-  const report_output output(w.report);
+  const run_outputs outputs(w.outputs);
   const training_options options = understood(w);
   const model_function model = find_model(w.model);
   const auto data = std::make_shared<const data_split>(open_data(w.data));
@@ -216,7 +225,7 @@ int train_with(const train_words& w) {
   const training_report report = run.report();
   std::cout << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
-  output.write(report);
+  outputs.write(report);
   return exit_code_of(report);
 }
 
@@ -229,8 +238,7 @@ command make_train_command(CLI::App& app) {
   add_what(*parser, *words);
   add_how(*parser, *words);
   add_optimizer(*parser, *words);
-  parser->add_option("--report", words->report, "Write what the run did to this file, as one JSON object")
-      ->group("Output");
+  add_outputs(*parser, words->outputs);
   parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->group("Output");
   parser->footer(
       policies_and_cures() +
