@@ -60,10 +60,31 @@ void device_actor::on_weights(const shard_weights& x) {
   const instant taken = options_.time->now();
   options_.model->use_weights(x.shard, x.values->as<float>().data());
   held_[x.shard] = {x.version, x.values, options_.time->now() - taken};
+  trace_answer(x, taken);
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
   bound_wait_of_step_ = std::max(bound_wait_of_step_, instant{x.held});
   --missing_;
   start_step_if_ready();
+}
+
+/// What came between the push and this answer.
+void device_actor::trace_answer(const shard_weights& x, instant taken) {
+  trace_track* const trace = options_.trace.get();
+  if (!trace) return;
+  if (at_fence_since_) {
+    trace->wait(trace_kind::policy_switch, taken);
+  } else {
+    trace->wait(trace_kind::shard_mailbox, instant{x.taken}, x.shard);
+    if (x.waited > 0) trace->wait(trace_kind::barrier, instant{x.taken + x.waited}, x.shard);
+    if (x.held > 0) trace->wait(trace_kind::bound, instant{x.sent}, x.shard);
+    trace->wait(trace_kind::shard_at_work, instant{x.sent}, x.shard);
+    trace->wait(trace_kind::own_mailbox, taken, x.shard);
+  }
+  trace->work({trace_kind::read, taken, taken + held_[x.shard].read, x.shard, step_, x.version, x.version});
+}
+
+void device_actor::trace_step(instant computed) {
+  if (options_.trace) options_.trace->work({trace_kind::compute, computing_since_, computed, 0, step_});
 }
 
 /// Between two steps: a gradient that is being computed belongs to the old epoch.
@@ -91,8 +112,10 @@ void device_actor::start_step_if_ready() {
 }
 
 void device_actor::end_starvation() {
-  if (starved_since_) report_.feeder_wait += (options_.time->now() - *starved_since_).count();
-  starved_since_.reset();
+  if (!starved_since_) return;
+  const instant now = options_.time->now();
+  report_.feeder_wait += (now - *std::exchange(starved_since_, std::nullopt)).count();
+  if (options_.trace) options_.trace->wait(trace_kind::batch, now);
 }
 
 void device_actor::start_step() {
@@ -128,6 +151,7 @@ void device_actor::finish_step() {
   const float loss = options_.model->loss();
   if (!std::isfinite(loss)) {
     ++report_.not_finite;
+    trace_step(options_.time->now());
     return end_with(loss_diverged{report_, step_});
   }
   report_.loss_bits = std::bit_cast<std::uint32_t>(loss);
@@ -158,6 +182,7 @@ void device_actor::push(float scale) {
   missing_ = options_.shards.size();
   waiting_since_ = options_.time->now();
   const instant computed = waiting_since_ - computing_since_;
+  trace_step(waiting_since_);
   const std::shared_ptr<const gradient> values = std::move(computing_);
   for (held_weights& held : held_) held.values.reset();
   for (std::size_t i = 0; i < options_.shards.size(); ++i)
@@ -175,7 +200,12 @@ void device_actor::write(float scale) {
   const instant computed = options_.time->now();
   const std::uint64_t gap = options_.writer->write(*computing_, scale);
   report_.times.compute.add(computed - computing_since_);
-  report_.times.apply.add(options_.time->now() - computed);
+  const instant applied = options_.time->now();
+  report_.times.apply.add(applied - computed);
+  trace_step(computed);
+  if (options_.trace)
+    options_.trace->work({trace_kind::apply, computed, applied, options_.worker.value, step_,
+                          options_.writer->version_read(), options_.writer->version_read() + gap + 1});
   computing_.reset();
   ++report_.applied;
   report_.gaps.count(gap);
@@ -196,6 +226,7 @@ void device_actor::finish() {
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   finished_ = true;
+  notice.report.trace = std::move(options_.trace);
   for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{options_.worker});
   send(self_, options_.feeder, worker_left{options_.worker});
   send(self_, options_.coordinator, std::move(notice));

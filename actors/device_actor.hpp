@@ -23,6 +23,7 @@ struct device_actor_options {
   caf::actor tracker;
   caf::actor coordinator;
   std::shared_ptr<const time_source> time;
+  std::shared_ptr<trace_track> trace{}; ///< to record into; nobody else holds it once the actor lives
 };
 
 /// Owns a device and a replica of the model: computes a gradient for each mini-batch, pushes it to every
@@ -63,6 +64,8 @@ private:
   void end_starvation();
   void start_step();
   void finish_step();
+  void trace_answer(const shard_weights& x, instant taken);
+  void trace_step(instant computed);
   void push(float scale);
   void write(float scale);
   void finish();

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/staleness_histogram.hpp>
 #include <mailgrad/actors/time_source.hpp>
 #include <mailgrad/actors/time_split.hpp>
+#include <mailgrad/actors/trace_track.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <cstdint>
@@ -47,6 +48,8 @@ struct shard_weights {
   std::int64_t waited = 0; ///< ns that the worker's gradient lay here before its barrier opened
   std::int64_t held = 0;   ///< ns that a bound kept the worker, though its gradient was taken
   std::shared_ptr<const block> values;
+  std::int64_t taken = 0; ///< the moment its gradient was taken from the mailbox; 0: there was none
+  std::int64_t sent = 0;  ///< the moment
 };
 
 /// Device or coordinator to each shard and the feeder: `worker` takes no further part; nobody waits for it.
@@ -167,12 +170,13 @@ struct worker_report {
   std::uint64_t applied = 0;    ///< by the worker itself (hogwild)
   std::uint64_t not_finite = 0; ///< dropped by the worker, because their loss was no number
   std::uint64_t samples = 0;
-  std::uint32_t loss_bits = 0;   ///< float: last finite loss; NaN if there was none
-  std::int64_t barrier_wait = 0; ///< ns, over all steps
-  std::int64_t bound_wait = 0;   ///< ns, over all steps
-  std::int64_t feeder_wait = 0;  ///< ns, over all steps
-  staleness_histogram gaps;      ///< of what the worker applied itself
-  time_split times;              ///< likewise
+  std::uint32_t loss_bits = 0;                ///< float: last finite loss; NaN if there was none
+  std::int64_t barrier_wait = 0;              ///< ns, over all steps
+  std::int64_t bound_wait = 0;                ///< ns, over all steps
+  std::int64_t feeder_wait = 0;               ///< ns, over all steps
+  staleness_histogram gaps;                   ///< of what the worker applied itself
+  time_split times;                           ///< likewise
+  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
 };
 
 /// Device to coordinator, first of all: whose death to watch for.
@@ -231,6 +235,7 @@ struct shard_report {
   std::uint64_t version = 0;
   std::vector<worker_account> workers; ///< by rank
   std::shared_ptr<const block> values;
+  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
 };
 
 /// From outside to coordinator: end the run in good order. No answer.

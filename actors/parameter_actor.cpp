@@ -93,6 +93,7 @@ void parameter_actor::drop_stray(const push_gradient& x) {
   participant& worker = participants_[x.worker.value];
   ++worker.account.ledger.produced;
   ++worker.account.ledger.discarded["other epoch"];
+  trace_moment(trace_kind::discard, x, "other epoch");
   worker.waits_since = worker.arrived;
   release();
 }
@@ -127,6 +128,7 @@ void parameter_actor::take(const push_gradient& x) {
   if (worker.device) worker.waits_since = worker.arrived;
   gradient_ledger& ledger = worker.account.ledger;
   ++ledger.produced;
+  trace_wait_for(x);
   const decision d = judge(x.worker, x.step, x.version_read);
   switch (d.what) {
   case verdict::apply:
@@ -137,6 +139,7 @@ void parameter_actor::take(const push_gradient& x) {
     break;
   case verdict::discard:
     ++ledger.discarded[std::string(d.reason)];
+    trace_moment(trace_kind::discard, x, d.reason);
     break;
   }
   release(x.worker);
@@ -191,6 +194,7 @@ void parameter_actor::begin(const switch_policy& x) {
   if (!pending_.empty()) apply_batch();
   policy_ = make_policy(x.policy, options_.workers);
   epoch_ = x.epoch;
+  trace_moment(trace_kind::change_policy, {}, policy_->name());
   for (std::uint32_t r = 0; r < participants_.size(); ++r) {
     participant& worker = participants_[r];
     worker.in_policy = x.present[r] != 0;
@@ -260,8 +264,25 @@ double parameter_actor::observe(const push_gradient& x) {
   return options_.cure ? options_.cure->factor(gap) : 1;
 }
 
-void parameter_actor::note_applied(const push_gradient& x, instant /*begun*/, instant span) {
+void parameter_actor::note_applied(const push_gradient& x, instant begun, instant span) {
   participants_[x.worker.value].account.times.apply.add(span);
+  if (!options_.trace) return;
+  options_.trace->work({trace_kind::apply, begun, begun + span, x.worker.value, x.step, x.version_read,
+                        options_.weights->version()});
+}
+
+/// Why the shard was idle until it took this gradient up.
+void parameter_actor::trace_wait_for(const push_gradient& x) {
+  if (!options_.trace) return;
+  options_.trace->wait(pending_.empty() ? trace_kind::gradient : trace_kind::rest_of_batch,
+                       participants_[x.worker.value].arrived);
+  if (follows()) options_.trace->wait(trace_kind::word_of_first_shard, options_.time->now());
+}
+
+void parameter_actor::trace_moment(trace_kind what, const push_gradient& x, std::string_view word) {
+  if (!options_.trace) return;
+  const instant now = options_.time->now();
+  options_.trace->moment({what, now, now, x.worker.value, x.step, x.version_read, 0, word});
 }
 
 /// Whoever is let go with its own gradient has not waited.
@@ -273,12 +294,13 @@ void parameter_actor::release(std::optional<rank> just_taken) {
     const bool at_barrier = by_others && worker.merged && barrier_opened_ > *worker.waits_since;
     const bool at_bound = by_others && !worker.merged && worker.waiting_step > 0;
     const instant waited = at_barrier ? barrier_opened_ - *worker.waits_since : instant{0};
-    const instant held = at_bound ? options_.time->now() - *worker.waits_since : instant{0};
+    const instant now = options_.time->now();
+    const instant held = at_bound ? now - *worker.waits_since : instant{0};
     worker.waits_since.reset();
     worker.merged = false;
     send(self_, worker.device,
          shard_weights{options_.weights->index(), options_.weights->version(), epoch_, waited.count(),
-                       held.count(), options_.weights->snapshot()});
+                       held.count(), options_.weights->snapshot(), worker.arrived.count(), now.count()});
   }
 }
 
@@ -313,8 +335,12 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
   }
 }
 
-shard_report parameter_actor::report() const {
-  shard_report r{options_.weights->index(), options_.weights->version(), {}, options_.weights->snapshot()};
+shard_report parameter_actor::report() {
+  shard_report r{options_.weights->index(),
+                 options_.weights->version(),
+                 {},
+                 options_.weights->snapshot(),
+                 std::move(options_.trace)};
   for (const participant& worker : participants_) r.workers.push_back(worker.account);
   for (const push_gradient& x : pending_)
     ++r.workers[x.worker.value].ledger.lost; // its batch was never complete

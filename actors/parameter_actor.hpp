@@ -23,6 +23,7 @@ struct parameter_actor_options {
   /// Of the first shard: all others, which judge in its order if they must.
   std::vector<caf::actor> followers{};
   std::shared_ptr<const step_scale> cure{}; ///< of staleness; none: every gradient counts fully
+  std::shared_ptr<trace_track> trace{};     ///< to record into; nobody else holds it once the actor lives
 };
 
 /// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
@@ -87,9 +88,11 @@ private:
   /// What a gradient counts with for its staleness, which is noted.
   double observe(const push_gradient& x);
   void note_applied(const push_gradient& x, instant begun, instant span);
+  void trace_wait_for(const push_gradient& x);
+  void trace_moment(trace_kind what, const push_gradient& x, std::string_view word);
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
-  shard_report report() const;
+  shard_report report();
 
   caf::event_based_actor* self_;
   parameter_actor_options options_;

@@ -139,6 +139,22 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   return r;
 }
 
+run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
+  run_trace t{started, ended, ending_in_words(outcome.how)};
+  t.switches = outcome.switches;
+  const auto add = [&t](const auto& track, const std::string& name) {
+    if (track)
+      t.tracks.push_back(track);
+    else
+      t.lost.push_back(name);
+  };
+  for (const worker_report& w : outcome.workers) add(w.trace, "worker " + std::to_string(w.worker.value));
+  for (std::size_t i = 0; i < outcome.shards.size(); ++i)
+    add(outcome.shards[i].trace, "shard " + std::to_string(i));
+  if (t.tracks.empty()) t.lost.clear(); // nothing was recorded
+  return t;
+}
+
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout) {
   std::vector<float> joined(layout.size());
   for (const shard_report& s : outcome.shards) {

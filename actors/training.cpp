@@ -88,6 +88,7 @@ public:
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
   training_report report();
+  run_trace trace();
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept { return *layout_; }
   std::uint64_t total_steps() const noexcept { return total_steps_; }
@@ -96,6 +97,7 @@ private:
   std::uint32_t workers() const { return static_cast<std::uint32_t>(options_.devices.size()); }
   const std::string& first_policy() const { return policies_.front().policy; }
   bool hogwild() const { return first_policy() == hogwild_policy::policy_name; }
+  std::shared_ptr<trace_track> new_track(std::string name) const;
   void spawn_shards();
   void spawn_feeder();
   void spawn_coordinator();
@@ -107,6 +109,7 @@ private:
   training_options options_;
   std::vector<scheduled_policy> policies_;
   std::shared_ptr<const time_source> time_;
+  const instant created_ = time_->now(); ///< where timelines begin
   std::shared_ptr<const step_scale> cure_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
@@ -157,6 +160,11 @@ training::implementation::~implementation() {
   home_.wait(); // they refer to what is destroyed after this
 }
 
+std::shared_ptr<trace_track> training::implementation::new_track(std::string name) const {
+  if (options_.trace_events == 0) return nullptr;
+  return std::make_shared<trace_track>(std::move(name), options_.trace_events, created_);
+}
+
 /// The first shard last: it leads the others where the policy wants them to agree.
 void training::implementation::spawn_shards() {
   if (hogwild()) {
@@ -170,8 +178,9 @@ void training::implementation::spawn_shards() {
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
     shards_.insert(shards_.begin(),
                    spawn<parameter_actor>(
-                       home_.system(), parameter_actor_options{std::move(weights), first_policy(), workers(),
-                                                               tracker_, time_, followers, cure_}));
+                       home_.system(),
+                       parameter_actor_options{std::move(weights), first_policy(), workers(), tracker_, time_,
+                                               followers, cure_, new_track("shard " + std::to_string(s))}));
   }
 }
 
@@ -228,6 +237,7 @@ void training::implementation::spawn_devices() {
     options.tracker = tracker_;
     options.coordinator = coordinator_;
     options.time = time_;
+    options.trace = new_track("worker " + std::to_string(r) + " on " + to_string(options_.devices[r]));
     devices_.push_back(spawn<device_actor>(home_.system(), std::move(options)));
   }
 }
@@ -295,6 +305,11 @@ training_report training::implementation::report() {
   return r;
 }
 
+run_trace training::implementation::trace() {
+  wait();
+  return trace_of(*outcome_, created_, ended_);
+}
+
 training::training(model_function model, std::shared_ptr<const data_split> data, training_options options,
                    std::shared_ptr<const time_source> time)
     : self_(std::make_unique<implementation>(std::move(model), std::move(data), std::move(options),
@@ -311,6 +326,7 @@ std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
   return self_->name_waits(span);
 }
 training_report training::report() { return self_->report(); }
+run_trace training::trace() { return self_->trace(); }
 std::uint64_t training::total_steps() const noexcept { return self_->total_steps(); }
 std::span<const float> training::parameters() { return self_->parameters(); }
 const parameter_layout& training::layout() const noexcept { return self_->layout(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/run_trace.hpp>
 #include <mailgrad/actors/time_source.hpp>
 #include <mailgrad/actors/training_progress.hpp>
 #include <mailgrad/actors/training_report.hpp>
@@ -31,6 +32,7 @@ struct training_options {
   std::uint64_t steps = 0;      ///< mini-batches, by all workers together; 0: as the epochs have it
   std::uint32_t shards = 1;     ///< parameter actors; hogwild has none
   std::uint64_t seed = 1;       ///< of initial weights, order of samples and dropout
+  std::size_t trace_events = 0; ///< room for the timeline of each actor; 0: none is recorded
 };
 
 /// A training run in progress: its actors live on threads of their own, one for each device.
@@ -68,6 +70,9 @@ public:
 
   /// Waits for the end, measures the accuracy on the test set, and says what the run did.
   training_report report();
+
+  /// Waits for the end. The timeline of the run; without tracks if none was recorded.
+  run_trace trace();
 
   /// The weights, float32[layout().size()], after the end; empty if a shard was lost, and its part with it.
   std::span<const float> parameters();

@@ -17,6 +17,8 @@ struct policy_switch {
   std::string from;
   std::string to;
   std::string why;
+  instant begun{0}; ///< the first worker was asked to pause
+  instant ended{0}; ///< every shard has switched
 };
 
 /// Time that workers spent waiting, summed over all of them.

@@ -47,7 +47,7 @@ output_file::output_file(std::string what, const std::string& path)
 }
 
 bool output_file::same_file(const output_file& other) const {
-  return wanted() && path_ == other.path_ && replaceable(path_);
+  return !path_.empty() && path_ == other.path_ && replaceable(path_);
 }
 
 void output_file::write(const std::function<void(std::ostream&)>& content) const {

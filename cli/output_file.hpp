@@ -16,7 +16,6 @@ public:
   /// Errors  std::system_error if `path` cannot be written.
   output_file(std::string what, const std::string& path);
 
-  bool wanted() const noexcept { return !path_.empty(); }
   /// Whether both would replace the same file.
   bool same_file(const output_file& other) const;
 

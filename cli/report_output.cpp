@@ -47,22 +47,29 @@ std::string staleness_in_words(const staleness_histogram& h) {
 } // namespace
 
 run_outputs::run_outputs(const output_paths& paths)
-    : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv) {
-  if (report_.same_file(staleness_csv_))
-    throw std::invalid_argument("--report and --staleness-csv both name '" + paths.report + "'");
+    : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
+      trace_("trace", paths.trace) {
+  const auto require_two = [](const output_file& a, const output_file& b, const std::string& options,
+                              const std::string& path) {
+    if (a.same_file(b)) throw std::invalid_argument(options + " both name '" + path + "'");
+  };
+  require_two(report_, staleness_csv_, "--report and --staleness-csv", paths.report);
+  require_two(report_, trace_, "--report and --trace", paths.report);
+  require_two(staleness_csv_, trace_, "--staleness-csv and --trace", paths.trace);
 }
 
-void run_outputs::write(const training_report& r) const {
+void run_outputs::write(const training_report& r, const run_trace& trace) const {
   std::exception_ptr first_failure;
-  const auto try_to = [&](const output_file& to, const std::string& text) {
+  const auto try_to = [&](const output_file& to, const std::function<void(std::ostream&)>& content) {
     try {
-      to.write([&](std::ostream& out) { out << text; });
+      to.write(content);
     } catch (const std::exception&) {
       if (!first_failure) first_failure = std::current_exception();
     }
   };
-  if (report_.wanted()) try_to(report_, to_json(r) + '\n');
-  if (staleness_csv_.wanted()) try_to(staleness_csv_, staleness_csv(r));
+  try_to(report_, [&](std::ostream& out) { out << to_json(r) << '\n'; });
+  try_to(staleness_csv_, [&](std::ostream& out) { out << staleness_csv(r); });
+  try_to(trace_, [&](std::ostream& out) { write_trace(out, trace); });
   if (first_failure) std::rethrow_exception(first_failure);
 }
 

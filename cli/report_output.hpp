@@ -11,9 +11,10 @@ namespace mailgrad {
 struct output_paths {
   std::string report;
   std::string staleness_csv;
+  std::string trace;
 };
 
-/// The files that a run leaves behind.
+/// The files that a run leaves behind: the report as JSON, staleness as CSV, a timeline for Perfetto.
 class run_outputs {
 public:
   /// Errors  std::system_error if one cannot be written, std::invalid_argument if two are the same.
@@ -22,11 +23,12 @@ public:
   /// Writes all of them, though one should fail.
   ///
   /// Errors  std::runtime_error, of the first that failed.
-  void write(const training_report& r) const;
+  void write(const training_report& r, const run_trace& trace) const;
 
 private:
   output_file report_;
   output_file staleness_csv_;
+  output_file trace_;
 };
 
 /// What is about to happen: data, model, devices and how the weights are cut, in two lines.

@@ -81,6 +81,7 @@ struct assembly {
   std::uint64_t batches = 12;
   std::string optimizer = "momentum";
   std::uint64_t seed = 1;
+  std::size_t trace_events = 0;
   bool overhear = false; ///< put an eavesdropper on every line between worker and shard
   /// Called by the eavesdropper on that line when weights come by.
   std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
@@ -141,6 +142,10 @@ public:
   caf::actor coordinator_actor;
 
 private:
+  std::shared_ptr<trace_track> new_track(std::string name) const {
+    if (assembly_.trace_events == 0) return nullptr;
+    return std::make_shared<trace_track>(std::move(name), assembly_.trace_events, instant{0});
+  }
   void spawn_shards() {
     for (std::uint32_t s = assembly_.shards; s-- > 0;) {
       auto weights =
@@ -149,7 +154,8 @@ private:
       shards.insert(shards.begin(),
                     spawn<parameter_actor>(
                         system_, parameter_actor_options{std::move(weights), policies_.front().policy,
-                                                         assembly_.workers, tracker_, time_, followers}));
+                                                         assembly_.workers, tracker_, time_, followers,
+                                                         nullptr, new_track("shard " + std::to_string(s))}));
     }
   }
   void spawn_feeder(const std::shared_ptr<const data_split>& data) {
@@ -195,6 +201,7 @@ private:
     options.tracker = tracker_;
     options.coordinator = coordinator_actor;
     options.time = time_;
+    options.trace = new_track("worker " + std::to_string(r));
     devices.push_back(spawn<device_actor>(system_, std::move(options)));
   }
 

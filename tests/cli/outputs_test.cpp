@@ -6,8 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 
 // What a run of the tool leaves behind beside its report.
@@ -91,6 +94,51 @@ TEST_F(Outputs, SayWhichOfThemFailed) {
   EXPECT_EQ(nowhere.code(), 2);
   EXPECT_THAT(nowhere.err(), HasSubstr("/no/such/folder/gaps.csv"));
   EXPECT_EQ(nowhere.out(), "");
+}
+
+/// The events of a trace by track, in the order of time; those of no duration apart.
+std::map<int, std::vector<json>> spans_of(const json& trace) {
+  std::map<int, std::vector<json>> tracks;
+  for (const json& e : trace["traceEvents"])
+    if (e["ph"] == "X") tracks[e["tid"]].push_back(e);
+  for (auto& [track, spans] : tracks)
+    std::ranges::stable_sort(spans, {}, [](const json& e) { return e["ts"].get<double>(); });
+  return tracks;
+}
+
+TEST_F(Outputs, DrawATimelineOfEachActor) {
+  for (const char* policy : {"async", "sync", "ssp:0", "hogwild", "async, sync@20"}) {
+    tool t(train(
+        {"--policy", policy, "--devices", "cpu:0,cpu:0", "--steps", "40", "--trace", path("run.trace")}));
+    ASSERT_EQ(t.code(), 0) << t.err();
+    const json trace = json::parse(std::ifstream(path("run.trace")));
+    std::set<std::string> tracks;
+    std::map<std::string, int> names;
+    for (const json& e : trace["traceEvents"]) {
+      if (e["name"] == "thread_name") tracks.insert(e["args"]["name"]);
+      if (e["ph"] == "X") ++names[e["name"]];
+    }
+    EXPECT_THAT(tracks, ::testing::IsSupersetOf({"coordinator", "worker 0 on cpu:0", "worker 1 on cpu:0"}));
+    EXPECT_EQ(tracks.contains("shard 0"), std::string(policy) != "hogwild");
+    EXPECT_EQ(names["compute"], 40) << policy;
+    EXPECT_EQ(names["apply"], 40) << policy;
+    EXPECT_EQ(names.contains("switch from async to sync"), std::string(policy).size() > 7);
+    for (const auto& [track, spans] : spans_of(trace)) {
+      double end = 0;
+      for (const json& e : spans) {
+        EXPECT_GE(e["dur"], 0.0);
+        EXPECT_GE(e["ts"].get<double>(), end - 1e-4) << e;
+        end = e["ts"].get<double>() + e["dur"].get<double>();
+      }
+    }
+    EXPECT_TRUE(trace["otherData"]["missing"].empty());
+  }
+}
+
+TEST_F(Outputs, NameTheTraceThatCannotBeWritten) {
+  tool t(train({"--steps", "8", "--trace", "/dev/full"}));
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), HasSubstr("trace '/dev/full' cannot be written: No space left"));
 }
 
 TEST_F(Outputs, AreNotTwoInOneFile) {
