@@ -21,8 +21,8 @@ constexpr std::uint64_t observations_per_notice = 256;
 
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
     : self_(self), options_(std::move(options)),
-      gradients_([this] { return options_.model->make_gradient(); }), held_(options_.shards.size()),
-      missing_(options_.shards.size()) {
+      gradients_([this] { return options_.model->make_gradient(); }), comparison_(options_.shards.size()),
+      held_(options_.shards.size()), missing_(options_.shards.size()) {
   report_.worker = unreported_.worker = options_.worker;
   report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
 }
@@ -61,9 +61,11 @@ void device_actor::on_weights(const shard_weights& x) {
   options_.model->use_weights(x.shard, x.values->as<float>().data());
   held_[x.shard] = {x.version, x.values, options_.time->now() - taken};
   trace_answer(x, taken);
+  if (x.met.values) comparison_.take(x.shard, x.met.step, x.met.values);
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
   bound_wait_of_step_ = std::max(bound_wait_of_step_, instant{x.held});
   --missing_;
+  if (missing_ == 0 && comparison_.ready()) return start_comparison();
   start_step_if_ready();
 }
 
@@ -89,11 +91,12 @@ void device_actor::trace_step(instant computed) {
 
 /// Between two steps: a gradient that is being computed belongs to the old epoch.
 void device_actor::pause_if_asked() {
-  if (!next_epoch_ || computing_ || finished_) return;
+  if (!next_epoch_ || computing_ || comparing_ || finished_) return;
   epoch_ = *std::exchange(next_epoch_, std::nullopt);
   const bool was_waiting = missing_ > 0;
   missing_ = options_.shards.size();
   for (held_weights& held : held_) held.values.reset();
+  comparison_.forget();
   end_starvation();
   at_fence_since_ = waiting_since_ = was_waiting ? waiting_since_ : options_.time->now();
   send(self_, options_.coordinator, worker_paused{options_.worker, epoch_, step_});
@@ -105,7 +108,7 @@ void device_actor::on_batch(const dealt_batch& x) {
 }
 
 void device_actor::start_step_if_ready() {
-  if (missing_ > 0 || finished_) return;
+  if (missing_ > 0 || finished_ || comparing_) return;
   if (next_batch_) return start_step();
   if (exhausted_) return finish();
   if (!starved_since_) starved_since_ = options_.time->now();
@@ -184,7 +187,10 @@ void device_actor::push(float scale) {
   const instant computed = waiting_since_ - computing_since_;
   trace_step(waiting_since_);
   const std::shared_ptr<const gradient> values = std::move(computing_);
-  for (held_weights& held : held_) held.values.reset();
+  const bool sampled = options_.sample_gap > 0 && step_ % options_.sample_gap == 0;
+  if (sampled) comparison_.begin(step_, values);
+  for (held_weights& held : held_)
+    if (!sampled) held.values.reset();
   for (std::size_t i = 0; i < options_.shards.size(); ++i)
     send(self_, options_.shards[i],
          push_gradient{options_.worker,
@@ -193,7 +199,33 @@ void device_actor::push(float scale) {
                        epoch_,
                        std::bit_cast<std::uint32_t>(scale),
                        values,
-                       {held_[i].read, computed, waiting_since_}});
+                       {held_[i].read, computed, waiting_since_},
+                       std::move(held_[i].values)});
+}
+
+/// Between two steps, when all new weights are there.
+void device_actor::start_comparison() {
+  comparing_since_ = options_.time->now();
+  comparing_ = gradients_.take();
+  for (std::uint32_t s = 0; s < held_.size(); ++s) options_.model->use_weights(s, comparison_.weights(s));
+  try {
+    options_.model->run(options_.where, comparison_.stale().source, *comparing_,
+                        [this] { finish_comparison(); });
+  } catch (const std::exception& e) {
+    end_with(worker_failed{report_, e.what()});
+  }
+}
+
+void device_actor::finish_comparison() {
+  comparison_.compare(*comparing_);
+  report_.gradient_cosine = comparison_.cosines();
+  comparing_.reset();
+  for (std::uint32_t s = 0; s < held_.size(); ++s)
+    options_.model->use_weights(s, held_[s].values->as<float>().data());
+  if (options_.trace)
+    options_.trace->work({trace_kind::compare, comparing_since_, options_.time->now(), 0, step_});
+  pause_if_asked();
+  start_step_if_ready();
 }
 
 void device_actor::write(float scale) {

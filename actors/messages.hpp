@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/caf_compat.hpp>
+#include <mailgrad/actors/figure_tally.hpp>
 #include <mailgrad/actors/gradient.hpp>
 #include <mailgrad/actors/gradient_ledger.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
@@ -38,6 +39,13 @@ struct push_gradient {
   std::uint32_t scale_bits = 0;   ///< float: what the gradient counts with (clipping), 1 if as it is
   std::shared_ptr<const gradient> values;
   gradient_times times{};
+  std::shared_ptr<const block> read{}; ///< the weights of `version_read`, if their distance is to be sampled
+};
+
+/// The weights of a shard as they were just before a sampled gradient was applied to them, by itself or in a batch.
+struct weights_met {
+  std::uint64_t step = 0; ///< of the gradient
+  std::shared_ptr<const block> values;
 };
 
 /// Shard to device: the weights as of `version`, which nobody writes to while they are held.
@@ -50,6 +58,7 @@ struct shard_weights {
   std::shared_ptr<const block> values;
   std::int64_t taken = 0; ///< the moment its gradient was taken from the mailbox; 0: there was none
   std::int64_t sent = 0;  ///< the moment
+  weights_met met{};      ///< by the worker's last sampled gradient, unless an answer before this has told
 };
 
 /// Device or coordinator to each shard and the feeder: `worker` takes no further part; nobody waits for it.
@@ -177,6 +186,7 @@ struct worker_report {
   staleness_histogram gaps;                   ///< of what the worker applied itself
   time_split times;                           ///< likewise
   std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
+  figure_tally gradient_cosine{};             ///< of what was sampled
 };
 
 /// Device to coordinator, first of all: whose death to watch for.
@@ -228,6 +238,7 @@ struct worker_account {
   gradient_ledger ledger;      ///< `produced` counts what arrived
   staleness_histogram gaps;    ///< of what was applied or merged
   time_split times;            ///< of what arrived
+  figure_tally weight_gap;     ///< of what was sampled
 };
 
 struct shard_report {

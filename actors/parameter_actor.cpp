@@ -257,11 +257,19 @@ double parameter_actor::observe(const push_gradient& x) {
   const std::uint64_t gap = options_.weights->version() - x.version_read;
   participants_[x.worker.value].account.gaps.count(gap);
   gaps_.count(gap);
+  if (x.read) sample(x);
   if (gaps_.total() >= observations_per_notice) {
     send(self_, options_.tracker, staleness_observed{gaps_});
     gaps_.clear();
   }
   return options_.cure ? options_.cure->factor(gap) : 1;
+}
+
+/// The device that asked for it compares its gradient with one at the weights that this one meets.
+void parameter_actor::sample(const push_gradient& x) {
+  participant& worker = participants_[x.worker.value];
+  worker.account.weight_gap.add(options_.weights->distance_to(*x.read));
+  worker.met = {x.step, options_.weights->snapshot()};
 }
 
 void parameter_actor::note_applied(const push_gradient& x, instant begun, instant span) {
@@ -300,7 +308,8 @@ void parameter_actor::release(std::optional<rank> just_taken) {
     worker.merged = false;
     send(self_, worker.device,
          shard_weights{options_.weights->index(), options_.weights->version(), epoch_, waited.count(),
-                       held.count(), options_.weights->snapshot(), worker.arrived.count(), now.count()});
+                       held.count(), options_.weights->snapshot(), worker.arrived.count(), now.count(),
+                       std::exchange(worker.met, {})});
   }
 }
 

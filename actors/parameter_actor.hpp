@@ -58,6 +58,7 @@ private:
     bool merged = false; ///< its gradient lies in the pending batch
     bool left = false;
     bool in_policy = true; ///< the policy counts it among those who take part
+    weights_met met;       ///< to be told with the next weights
     worker_account account;
   };
 
@@ -87,6 +88,7 @@ private:
   void apply_batch();
   /// What a gradient counts with for its staleness, which is noted.
   double observe(const push_gradient& x);
+  void sample(const push_gradient& x);
   void note_applied(const push_gradient& x, instant begun, instant span);
   void trace_wait_for(const push_gradient& x);
   void trace_moment(trace_kind what, const push_gradient& x, std::string_view word);

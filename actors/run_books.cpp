@@ -94,9 +94,9 @@ std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
   std::vector<exchange_figures> all;
   for (const shard_report& s : outcome.shards)
     for (std::uint32_t r = 0; r < s.workers.size(); ++r)
-      all.push_back({s.shard, r, s.workers[r].gaps, s.workers[r].times});
+      all.push_back({s.shard, r, s.workers[r].gaps, s.workers[r].times, s.workers[r].weight_gap});
   if (outcome.shards.empty())
-    for (const worker_report& w : outcome.workers) all.push_back({{}, w.worker.value, w.gaps, w.times});
+    for (const worker_report& w : outcome.workers) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
   return all;
 }
 
@@ -131,10 +131,12 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.waits.bound += in_seconds(instant{w.bound_wait});
     r.waits.feeder += in_seconds(instant{w.feeder_wait});
     r.staleness.merge(w.gaps);
+    r.gradient_cosine.merge(w.gradient_cosine);
   }
   for (const shard_report& s : outcome.shards)
     for (const worker_account& account : s.workers) r.staleness.merge(account.gaps);
   r.exchanges = exchanges_of(outcome);
+  for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
   r.times = times_of(r.exchanges, outcome.workers.size());
   return r;
 }

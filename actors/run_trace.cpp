@@ -30,6 +30,8 @@ kind_words words_of(trace_kind kind) {
     return {"read", "work"};
   case trace_kind::apply:
     return {"apply", "work"};
+  case trace_kind::compare:
+    return {"compares with a fresh gradient", "work"};
   case trace_kind::discard:
     return {"discarded", "moment"};
   case trace_kind::change_policy:

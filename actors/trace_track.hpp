@@ -15,6 +15,7 @@ enum class trace_kind : std::uint8_t {
   compute,       ///< worker: a gradient
   read,          ///< worker: gets weights into its model
   apply,         ///< shard, or worker in hogwild: an update; of a batch, each gradient has an equal share
+  compare,       ///< worker: computes a batch once more, for a sample
   discard,       ///< shard: a gradient, for a reason; a moment
   change_policy, ///< shard: begins the next; a moment
   shard_mailbox, ///< worker: its gradient lies in a shard's mailbox

@@ -237,6 +237,7 @@ void training::implementation::spawn_devices() {
     options.tracker = tracker_;
     options.coordinator = coordinator_;
     options.time = time_;
+    options.sample_gap = options_.sample_gap;
     options.trace = new_track("worker " + std::to_string(r) + " on " + to_string(options_.devices[r]));
     devices_.push_back(spawn<device_actor>(home_.system(), std::move(options)));
   }

@@ -32,6 +32,7 @@ struct training_options {
   std::uint64_t steps = 0;      ///< mini-batches, by all workers together; 0: as the epochs have it
   std::uint32_t shards = 1;     ///< parameter actors; hogwild has none
   std::uint64_t seed = 1;       ///< of initial weights, order of samples and dropout
+  std::uint64_t sample_gap = 0; ///< steps of a worker for each gradient compared with a fresh one; 0: none is
   std::size_t trace_events = 0; ///< room for the timeline of each actor; 0: none is recorded
 };
 

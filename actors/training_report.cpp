@@ -47,6 +47,14 @@ json to_object(const time_split& t) {
           {"apply", to_object(t.apply)}};
 }
 
+json to_object(const figure_tally& t) {
+  const auto figure = [&](double x) { return t.empty() ? json(nullptr) : json(x); };
+  return {{"count", t.count()},
+          {"mean", figure(t.mean())},
+          {"min", figure(t.least())},
+          {"max", figure(t.greatest())}};
+}
+
 /// `figures` of all exchanges together, and below it those of each.
 template <class Figures>
 json with_each(json figures, const training_report& r, Figures exchange_figures::*part) {
@@ -91,6 +99,8 @@ std::string to_json(const training_report& r) {
       {"ledger", to_object(r.ledger)},
       {"staleness", with_each(to_object(r.staleness), r, &exchange_figures::gaps)},
       {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},
+      {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},
+      {"gradient_cosine", to_object(r.gradient_cosine)},
       {"wait_seconds", {{"barrier", r.waits.barrier}, {"bound", r.waits.bound}, {"feeder", r.waits.feeder}}},
       {"switches", to_array(r.switches)},
       {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/figure_tally.hpp>
 #include <mailgrad/actors/gradient_ledger.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
 #include <mailgrad/actors/time_split.hpp>
@@ -34,6 +35,7 @@ struct exchange_figures {
   std::uint32_t worker = 0;
   staleness_histogram gaps; ///< of what was applied or merged
   time_split times;
+  figure_tally weight_gap; ///< of what was sampled
 };
 
 /// What a run leaves behind. Unknown figures are absent, never 0.
@@ -57,6 +59,10 @@ struct training_report {
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
   std::vector<exchange_figures> exchanges; ///< by shard, then worker
   time_split times;                        ///< of all of them, but what a gradient took to compute once
+  /// Sampled: how far the weights had moved since they were read, a root of the mean square over a shard's weights; and
+  /// the cosine between a gradient and a fresh one of its batch, at the weights it was applied to. Empty if none was.
+  figure_tally weight_gap;
+  figure_tally gradient_cosine;
   wait_seconds waits;
   std::vector<policy_switch> switches;
   std::string cure = "none";

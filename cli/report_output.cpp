@@ -23,6 +23,14 @@ std::string padded(std::string word) {
   return word;
 }
 
+std::string samples_in_words(const training_report& r) {
+  std::string text = formatted("weights moved by %.3g", r.weight_gap.mean());
+  if (!r.gradient_cosine.empty())
+    text += formatted(", cosine to a fresh gradient %.4f", r.gradient_cosine.mean()) +
+            formatted(", least %.4f", r.gradient_cosine.least());
+  return text;
+}
+
 /// Means of one gradient on one shard; what nobody measured is left out.
 std::string times_in_words(const time_split& t) {
   std::string text;
@@ -91,6 +99,7 @@ std::string in_words(const training_report& r) {
   for (std::uint32_t w = 0; r.devices.size() > 1 && w < r.devices.size(); ++w)
     text += padded("  worker " + std::to_string(w)) + staleness_in_words(staleness_of(r, w)) + " (" +
             r.devices[w] + ")\n";
+  if (!r.weight_gap.empty()) text += "sampled       " + samples_in_words(r) + '\n';
   if (r.mean_step_factor)
     text += "cure          " + r.cure + formatted(", mean factor %.4f", *r.mean_step_factor) + '\n';
   text += "waiting       " + formatted("%.2f s at barriers, ", r.waits.barrier) +

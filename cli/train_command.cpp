@@ -43,6 +43,7 @@ struct train_words {
   std::uint32_t shards = 1;
   std::uint64_t seed = 1;
   output_paths outputs;
+  std::uint64_t sample_gap = 0;
   bool quiet = false;
 };
 
@@ -144,7 +145,8 @@ void add_optimizer(CLI::App& parser, train_words& w) {
       ->group("Optimiser");
 }
 
-void add_outputs(CLI::App& parser, output_paths& paths) {
+void add_outputs(CLI::App& parser, train_words& w) {
+  output_paths& paths = w.outputs;
   parser.add_option("--report", paths.report, "Write what the run did to this file, as one JSON object")
       ->group("Output");
   parser
@@ -155,6 +157,13 @@ void add_outputs(CLI::App& parser, output_paths& paths) {
       .add_option("--trace", paths.trace,
                   "Write what each actor did and waited for, as a timeline for ui.perfetto.dev; the first " +
                       std::to_string(traced_events) + " events of each")
+      ->group("Output");
+  parser
+      .add_option("--sample-gap", w.sample_gap,
+                  "Compare one of so many gradients of a worker with a fresh one of its batch, which costs a "
+                  "step: how far the weights had moved, and the cosine; 0: none. Not in hogwild")
+      ->check(whole_number(0))
+      ->capture_default_str()
       ->group("Output");
 }
 
@@ -180,6 +189,7 @@ training_options understood(const train_words& w) {
   o.steps = w.steps;
   o.shards = w.shards;
   o.seed = w.seed;
+  o.sample_gap = w.sample_gap;
   o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
   return o;
 }
@@ -249,7 +259,7 @@ command make_train_command(CLI::App& app) {
   add_what(*parser, *words);
   add_how(*parser, *words);
   add_optimizer(*parser, *words);
-  add_outputs(*parser, words->outputs);
+  add_outputs(*parser, *words);
   parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->group("Output");
   parser->footer(
       policies_and_cures() +

@@ -82,6 +82,7 @@ struct assembly {
   std::string optimizer = "momentum";
   std::uint64_t seed = 1;
   std::size_t trace_events = 0;
+  std::uint64_t sample_gap = 0;
   bool overhear = false; ///< put an eavesdropper on every line between worker and shard
   /// Called by the eavesdropper on that line when weights come by.
   std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
@@ -201,6 +202,7 @@ private:
     options.tracker = tracker_;
     options.coordinator = coordinator_actor;
     options.time = time_;
+    options.sample_gap = assembly_.sample_gap;
     options.trace = new_track("worker " + std::to_string(r));
     devices.push_back(spawn<device_actor>(system_, std::move(options)));
   }

@@ -35,10 +35,10 @@ training_report finished_run() {
   r.staleness.count(0, 40);
   r.staleness.count(1, 50);
   r.staleness.count(5, 8);
-  exchange_figures shard_0{0, 1, {}, {}};
+  exchange_figures shard_0{0, 1, {}, {}, {}};
   shard_0.gaps.count(1, 3);
   shard_0.gaps.count(4, 2);
-  exchange_figures shared_block{{}, 1, {}, {}};
+  exchange_figures shared_block{{}, 1, {}, {}, {}};
   shared_block.gaps.count(4, 1);
   r.exchanges = {shard_0, shared_block};
   r.times.compute.add(std::chrono::seconds{1});
@@ -56,7 +56,8 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
               ElementsAre("policy", "devices", "data", "optimizer", "learning_rate", "batch", "shards",
                           "ended", "why", "steps", "samples", "updates", "wall_seconds", "steps_per_second",
                           "samples_per_second", "final_loss", "test_accuracy", "ledger", "staleness",
-                          "time_split", "wait_seconds", "switches", "cure", "parameters_sha256", "seed"));
+                          "time_split", "weight_gap", "gradient_cosine", "wait_seconds", "switches", "cure",
+                          "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
               ElementsAre("mean", "p50", "p99", "max", "histogram", "per_shard"));
@@ -121,6 +122,16 @@ TEST(TrainingReport, WritesTimesInSecondsAndNullWhereNobodyMeasured) {
   const json o = json::parse(to_json(finished_run()))["time_split"];
   EXPECT_EQ(o["compute"], json::parse(R"({"seconds":4.0,"mean":2.0,"max":3.0,"count":2})"));
   for (const char* part : {"read", "wire", "mailbox", "apply"}) EXPECT_TRUE(o[part].is_null()) << part;
+}
+
+TEST(TrainingReport, WritesWhatWasSampledAndNullIfNothingWas) {
+  training_report r = finished_run();
+  r.gradient_cosine.add(0.5);
+  r.gradient_cosine.add(-0.25);
+  const json o = json::parse(to_json(r));
+  EXPECT_EQ(o["gradient_cosine"], json::parse(R"({"count":2,"mean":0.125,"min":-0.25,"max":0.5})"));
+  EXPECT_EQ(o["weight_gap"]["count"], 0);
+  for (const char* figure : {"mean", "min", "max"}) EXPECT_TRUE(o["weight_gap"][figure].is_null()) << figure;
 }
 
 TEST(TrainingReport, WritesItsHistogramsAsLines) {

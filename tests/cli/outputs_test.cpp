@@ -106,6 +106,15 @@ std::map<int, std::vector<json>> spans_of(const json& trace) {
   return tracks;
 }
 
+TEST_F(Outputs, TellWhatWasSampled) {
+  tool t(train({"--steps", "20", "--sample-gap", "5", "--report", path("run.json")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const json report = json::parse(std::ifstream(path("run.json")));
+  EXPECT_EQ(report["gradient_cosine"], json::parse(R"({"count":4,"mean":1.0,"min":1.0,"max":1.0})"));
+  EXPECT_EQ(report["weight_gap"]["max"], 0.0);
+  EXPECT_THAT(t.out(), HasSubstr("sampled       weights moved by 0, cosine to a fresh gradient 1.0000"));
+}
+
 TEST_F(Outputs, DrawATimelineOfEachActor) {
   for (const char* policy : {"async", "sync", "ssp:0", "hogwild", "async, sync@20"}) {
     tool t(train(
