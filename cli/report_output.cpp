@@ -105,7 +105,7 @@ std::string in_words(const training_report& r) {
   text += "waiting       " + formatted("%.2f s at barriers, ", r.waits.barrier) +
           formatted("%.2f s at a bound, ", r.waits.bound) + formatted("%.2f s for batches", r.waits.feeder) +
           '\n';
-  text += "a gradient    " + times_in_words(r.times) + '\n';
+  text += "per gradient  " + times_in_words(r.times) + '\n';
   for (const policy_switch& s : r.switches)
     text += "switched      from " + s.from + " to " + s.to + " after step " + std::to_string(s.step) + ": " +
             s.why + '\n';

@@ -156,6 +156,19 @@ TEST(Trace, AddsUpToTheWaitsOfTheReport) {
   }
 }
 
+TEST(Trace, SaysWhoseTrackIsLost) {
+  testing::deterministic_system system;
+  const testing::assembly a = traced("async");
+  const testing::assembled_run run(system.actors(), a, testing::small_data(),
+                                   std::make_shared<testing::ticking_time>());
+  for (int i = 0; i < 40; ++i) system.step();
+  kill(run.devices[1]);
+  system.run();
+  const run_trace trace = trace_of(run.outcome(), instant{0}, instant{0});
+  EXPECT_THAT(trace.lost, ::testing::ElementsAre("worker 1"));
+  EXPECT_THAT(trace.tracks, ::testing::SizeIs(a.workers - 1 + a.shards));
+}
+
 TEST(Trace, IsNotRecordedUnlessAskedFor) {
   testing::assembly a = traced("async");
   a.trace_events = 0;
