@@ -31,7 +31,8 @@ TEST(SpanTally, CountsAddsAndRemembersTheLongest) {
 /// One shard whose clock the test holds.
 class TimeSplitOfAShard : public testing::DeterministicTest {
 protected:
-  void serve(const std::string& policy, std::uint32_t workers, std::shared_ptr<const time_source> time) {
+  void serve(const std::string& policy, std::uint32_t workers,
+             const std::shared_ptr<const time_source>& time) {
     shard_ = start<parameter_actor>(parameter_actor_options{
         std::make_shared<shard>(layout_, 0, 1, testing::sgd(1)), policy, workers, tracker_.actor(), time});
     for (std::uint32_t r = 0; r < workers; ++r) {

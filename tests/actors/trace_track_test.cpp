@@ -13,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using json = nlohmann::ordered_json;
-using ::testing::ElementsAre;
 
 json written(const run_trace& trace) {
   std::ostringstream out;
@@ -66,7 +65,7 @@ TEST(RunTrace, WritesMicrosecondsToTheNanosecondSinceTheBeginning) {
   auto t = std::make_shared<trace_track>("shard 0", 4, 1ms);
   t->work({trace_kind::apply, 1ms + 2005ns, 1ms + 3014ns, 3, 17, 40, 43});
   const json events = written({1ms, 2ms, "completed", {t}, {}, {}})["traceEvents"];
-  const json apply = events.back();
+  const json& apply = events.back();
   EXPECT_EQ(apply["ph"], "X");
   EXPECT_EQ(apply["name"], "apply");
   EXPECT_EQ(apply["ts"], 2.005);
@@ -78,7 +77,7 @@ TEST(RunTrace, ShowsSwitchesAndTheEndOnTheTrackOfTheCoordinator) {
   const run_trace trace{0ns, 9us, "completed",
                         {},  {},  {{50, "sync", "async", "a \"slow\" \xff one", 2us, 5us}}};
   const json events = written(trace)["traceEvents"];
-  const json change = events[events.size() - 2];
+  const json& change = events[events.size() - 2];
   EXPECT_EQ(change["name"], "switch from sync to async");
   EXPECT_EQ(change["dur"], 3.0);
   EXPECT_EQ(change["args"]["step"], 50);
