@@ -21,6 +21,10 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
   if (o.local_steps > 0 && policies.front().policy == hogwild_policy::policy_name)
     throw std::invalid_argument(
         "local steps: under hogwild workers write into one block at every step; take async");
+  if (o.local_steps > 0 && o.sample_gap > 0)
+    throw std::invalid_argument(
+        "sample gap: with local steps shards get differences, which no batch has a fresh "
+        "gradient for; leave one of both out");
   cure_setting setting{{}, workers_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
   for (const scheduled_policy& p : policies) setting.policies.push_back(p.policy);
   if (is_automatic(o.policy)) setting.policies.emplace_back("async");

@@ -21,8 +21,8 @@ constexpr std::uint64_t observations_per_notice = 256;
 
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
     : self_(self), options_(std::move(options)),
-      gradients_([this] { return options_.model->make_gradient(); }), held_(options_.shards.size()),
-      missing_(options_.shards.size()) {
+      gradients_([this] { return options_.model->make_gradient(); }), comparison_(options_.shards.size()),
+      held_(options_.shards.size()), missing_(options_.shards.size()) {
   report_.worker = unreported_.worker = options_.worker;
   report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
 }
@@ -57,26 +57,47 @@ caf::behavior device_actor::training() {
 
 void device_actor::on_weights(const shard_weights& x) {
   if (x.epoch != epoch_) return; // of the policy before; the wait for it is the fence's
-  held_[x.shard] = {x.version, x.values};
+  const instant taken = options_.time->now();
   if (options_.local)
     options_.local->receive(x.shard, x.values);
   else
     options_.model->use_weights(x.shard, x.values->as<float>().data());
+  held_[x.shard] = {x.version, x.values, options_.time->now() - taken};
+  trace_answer(x, taken);
+  if (x.met.values) comparison_.take(x.shard, x.met.step, x.met.values);
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
   bound_wait_of_step_ = std::max(bound_wait_of_step_, instant{x.held});
   --missing_;
+  if (missing_ == 0 && comparison_.ready()) return start_comparison();
   start_step_if_ready();
+}
+
+/// What came between the push and this answer.
+void device_actor::trace_answer(const shard_weights& x, instant taken) {
+  trace_track* const trace = options_.trace.get();
+  if (!trace) return;
+  if (at_fence_since_) {
+    trace->wait(trace_kind::policy_switch, taken);
+  } else {
+    trace->wait(trace_kind::shard_mailbox, instant{x.taken}, x.shard);
+    if (x.waited > 0) trace->wait(trace_kind::barrier, instant{x.taken + x.waited}, x.shard);
+    if (x.held > 0) trace->wait(trace_kind::bound, instant{x.sent}, x.shard);
+    trace->wait(trace_kind::shard_at_work, instant{x.sent}, x.shard);
+    trace->wait(trace_kind::own_mailbox, taken, x.shard);
+  }
+  trace->work({trace_kind::read, taken, taken + held_[x.shard].read, x.shard, step_, x.version, x.version});
 }
 
 /// Between two steps: a gradient that is being computed, and steps of the worker's own, belong to the old epoch.
 void device_actor::pause_if_asked() {
-  if (!next_epoch_ || computing_ || finished_) return;
+  if (!next_epoch_ || computing_ || comparing_ || finished_) return;
   push_difference();
   epoch_ = *std::exchange(next_epoch_, std::nullopt);
   const bool was_waiting = missing_ > 0;
   missing_ = options_.shards.size();
   for (held_weights& held : held_) held.values.reset();
   if (options_.local) options_.local->start_anew();
+  comparison_.forget();
   end_starvation();
   at_fence_since_ = waiting_since_ = was_waiting ? waiting_since_ : options_.time->now();
   send(self_, options_.coordinator, worker_paused{options_.worker, epoch_, step_, batches_});
@@ -88,7 +109,7 @@ void device_actor::on_batch(const dealt_batch& x) {
 }
 
 void device_actor::start_step_if_ready() {
-  if (missing_ > 0 || finished_) return;
+  if (missing_ > 0 || finished_ || comparing_) return;
   if (next_batch_) return start_step();
   if (exhausted_ && push_difference()) return;
   if (exhausted_) return finish();
@@ -96,8 +117,10 @@ void device_actor::start_step_if_ready() {
 }
 
 void device_actor::end_starvation() {
-  if (starved_since_) report_.feeder_wait += (options_.time->now() - *starved_since_).count();
-  starved_since_.reset();
+  if (!starved_since_) return;
+  const instant now = options_.time->now();
+  report_.feeder_wait += (now - *std::exchange(starved_since_, std::nullopt)).count();
+  if (options_.trace) options_.trace->wait(trace_kind::batch, now);
 }
 
 void device_actor::start_step() {
@@ -116,10 +139,13 @@ void device_actor::start_step() {
     std::optional<racing_read> racing;
     if (options_.writer) {
       racing.emplace();
+      const instant read_since = options_.time->now();
       options_.model->use_weights(0, options_.writer->begin_step());
+      report_.times.read.add(options_.time->now() - read_since);
     } else if (options_.local) {
       options_.model->use_weights(0, options_.local->weights());
     }
+    computing_since_ = options_.time->now();
     options_.model->run(options_.where, std::move(inputs), *computing_, [this] { finish_step(); });
   } catch (const std::exception& e) {
     end_with(worker_failed{report_, e.what()});
@@ -133,6 +159,7 @@ void device_actor::finish_step() {
   if (!std::isfinite(loss)) {
     ++report_.produced;
     ++report_.not_finite;
+    note_computed();
     return end_with(loss_diverged{report_, report_.steps});
   }
   report_.loss_bits = std::bit_cast<std::uint32_t>(loss);
@@ -140,6 +167,7 @@ void device_actor::finish_step() {
   unreported_.samples += batch_size_;
   unreported_.loss_sum += static_cast<double>(loss);
   const float scale = clip();
+  note_computed();
   if (options_.writer)
     write(scale);
   else if (options_.local)
@@ -148,6 +176,13 @@ void device_actor::finish_step() {
     push(std::move(computing_), scale);
   pause_if_asked();
   notify_progress();
+}
+
+/// A step of the worker; those of its own count together, when their difference is pushed.
+void device_actor::note_computed() {
+  const instant now = options_.time->now();
+  computed_ += now - computing_since_;
+  if (options_.trace) options_.trace->work({trace_kind::compute, computing_since_, now, 0, report_.steps});
 }
 
 float device_actor::clip() const {
@@ -167,11 +202,46 @@ void device_actor::push(std::shared_ptr<const gradient> values, float scale) {
   ++report_.produced;
   missing_ = options_.shards.size();
   waiting_since_ = options_.time->now();
-  for (held_weights& held : held_) held.values.reset();
+  const bool sampled = options_.sample_gap > 0 && step_ % options_.sample_gap == 0;
+  if (sampled) comparison_.begin(step_, values);
+  for (held_weights& held : held_)
+    if (!sampled) held.values.reset();
+  const instant computed = std::exchange(computed_, instant{0});
   for (std::size_t i = 0; i < options_.shards.size(); ++i)
     send(self_, options_.shards[i],
-         push_gradient{options_.worker, step_, held_[i].version, epoch_, std::bit_cast<std::uint32_t>(scale),
-                       values});
+         push_gradient{options_.worker,
+                       step_,
+                       held_[i].version,
+                       epoch_,
+                       std::bit_cast<std::uint32_t>(scale),
+                       values,
+                       {held_[i].read, computed, waiting_since_},
+                       std::move(held_[i].values)});
+}
+
+/// Between two steps, when all new weights are there.
+void device_actor::start_comparison() {
+  comparing_since_ = options_.time->now();
+  comparing_ = gradients_.take();
+  for (std::uint32_t s = 0; s < held_.size(); ++s) options_.model->use_weights(s, comparison_.weights(s));
+  try {
+    options_.model->run(options_.where, comparison_.stale().source, *comparing_,
+                        [this] { finish_comparison(); });
+  } catch (const std::exception& e) {
+    end_with(worker_failed{report_, e.what()});
+  }
+}
+
+void device_actor::finish_comparison() {
+  comparison_.compare(*comparing_);
+  report_.gradient_cosine = comparison_.cosines();
+  comparing_.reset();
+  for (std::uint32_t s = 0; s < held_.size(); ++s)
+    options_.model->use_weights(s, held_[s].values->as<float>().data());
+  if (options_.trace)
+    options_.trace->work({trace_kind::compare, comparing_since_, options_.time->now(), 0, step_});
+  pause_if_asked();
+  start_step_if_ready();
 }
 
 void device_actor::step_locally(float scale) {
@@ -192,7 +262,14 @@ bool device_actor::push_difference() {
 
 void device_actor::write(float scale) {
   ++report_.produced;
+  const instant begun = options_.time->now();
   const std::uint64_t gap = options_.writer->write(*computing_, scale);
+  report_.times.compute.add(std::exchange(computed_, instant{0}));
+  const instant applied = options_.time->now();
+  report_.times.apply.add(applied - begun);
+  if (options_.trace)
+    options_.trace->work({trace_kind::apply, begun, applied, options_.worker.value, report_.steps,
+                          options_.writer->version_read(), options_.writer->version_read() + gap + 1});
   computing_.reset();
   ++report_.applied;
   report_.gaps.count(gap);
@@ -213,6 +290,7 @@ void device_actor::finish() {
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   finished_ = true;
+  notice.report.trace = std::move(options_.trace);
   for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{options_.worker});
   send(self_, options_.feeder, worker_left{options_.worker});
   send(self_, options_.coordinator, std::move(notice));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/gradient_comparison.hpp>
 #include <mailgrad/actors/hogwild_writer.hpp>
 #include <mailgrad/actors/local_steps.hpp>
 #include <mailgrad/actors/messages.hpp>
@@ -25,6 +26,10 @@ struct device_actor_options {
   caf::actor tracker;
   caf::actor coordinator;
   std::shared_ptr<const time_source> time;
+  std::shared_ptr<trace_track> trace{}; ///< to record into; nobody else holds it once the actor lives
+  /// Every so many steps the gradient is compared with a fresh one of its batch, which costs one more step; until then
+  /// it and the weights it was computed from are held. 0: never.
+  std::uint64_t sample_gap = 0;
 };
 
 /// Owns a device and a replica of the model: computes a gradient for each mini-batch, pushes it to every
@@ -33,6 +38,9 @@ struct device_actor_options {
 /// Guarantees  one round trip a step and shard; a gradient is pushed to all shards or to none; every weight
 /// it
 ///             held is let go before the push, so that a shard nobody else reads may update in place.
+/// Samples     the gradient of each sample_gap-th step goes with the weights it was computed from. As soon as the
+///             worker knows which weights it met on every shard, and waits for none, it computes the batch once more
+///             at these and notes the cosine.
 /// Never       blocks: a step on a CPU is one handler, a step on a GPU ends with a message.
 ///
 ///     joining --weights of all shards, a batch--> computing --pushed--> waiting --weights of all, a batch-->
@@ -55,6 +63,7 @@ private:
   struct held_weights {
     std::uint64_t version = 0;
     std::shared_ptr<const block> values;
+    instant read{0}; ///< how long it took to get them into the model
   };
 
   caf::behavior training();
@@ -65,6 +74,10 @@ private:
   void end_starvation();
   void start_step();
   void finish_step();
+  void start_comparison();
+  void finish_comparison();
+  void trace_answer(const shard_weights& x, instant taken);
+  void note_computed();
   void push(std::shared_ptr<const gradient> values, float scale);
   void step_locally(float scale);
   bool push_difference();
@@ -80,6 +93,9 @@ private:
   device_actor_options options_;
   recycled<gradient> gradients_;
   std::shared_ptr<gradient> computing_; ///< the gradient of the step at hand
+  gradient_comparison comparison_;
+  std::shared_ptr<gradient> comparing_; ///< the fresh gradient, while it is computed
+  instant comparing_since_{0};
   std::shared_ptr<const batch> next_batch_;
   std::vector<held_weights> held_; ///< by shard
   std::size_t missing_;            ///< shards whose weights are still to come
@@ -90,6 +106,7 @@ private:
   std::uint64_t epoch_ = 0;                 ///< of the policy
   std::optional<std::uint64_t> next_epoch_; ///< asked to pause for it
   std::size_t batch_size_ = 0;
+  instant computing_since_{0};
   std::optional<instant> starved_since_; ///< weights are there, a batch is not
   instant waiting_since_{0};
   std::optional<instant> at_fence_since_; ///< a switch of policy keeps it from its next step
@@ -99,6 +116,7 @@ private:
   worker_progress unreported_;
   staleness_histogram gaps_; ///< hogwild: not yet sent to the tracker
   instant last_notice_{0};
+  instant computed_{0};                    ///< time in steps since the last push
   std::int64_t barrier_wait_reported_ = 0; ///< ns, in notices so far
 };
 

@@ -24,6 +24,9 @@ public:
   /// Remembers the version that the coming gradient is computed from; returns the block to read.
   const float* begin_step() noexcept;
 
+  /// Of the step at hand.
+  std::uint64_t version_read() const noexcept { return version_read_; }
+
   /// Makes one update from `g`, scaled; returns how many updates of others came between reading and writing.
   std::uint64_t write(const gradient& g, float scale);
 

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <mailgrad/actors/caf_compat.hpp>
+#include <mailgrad/actors/figure_tally.hpp>
 #include <mailgrad/actors/gradient.hpp>
 #include <mailgrad/actors/gradient_ledger.hpp>
 #include <mailgrad/actors/shard_turn.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
 #include <mailgrad/actors/time_source.hpp>
+#include <mailgrad/actors/time_split.hpp>
+#include <mailgrad/actors/trace_track.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 
@@ -39,6 +42,14 @@ struct push_gradient {
   std::uint64_t epoch = 0;        ///< of the policy, counts its switches
   std::uint32_t scale_bits = 0;   ///< float: what the gradient counts with (clipping), 1 if as it is
   std::shared_ptr<const gradient> values;
+  gradient_times times{};
+  std::shared_ptr<const block> read{}; ///< the weights of `version_read`, if their distance is to be sampled
+};
+
+/// The weights of a shard as they were just before a sampled gradient was applied to them, by itself or in a batch.
+struct weights_met {
+  std::uint64_t step = 0; ///< of the gradient
+  std::shared_ptr<const block> values;
 };
 
 /// Shard to device: the weights as of `version`, which nobody writes to while they are held.
@@ -49,6 +60,9 @@ struct shard_weights {
   std::int64_t waited = 0; ///< ns that the worker's gradient lay here before its barrier opened
   std::int64_t held = 0;   ///< ns that a bound kept the worker, though its gradient was taken
   std::shared_ptr<const block> values;
+  std::int64_t taken = 0; ///< the moment its gradient was taken from the mailbox; 0: there was none
+  std::int64_t sent = 0;  ///< the moment
+  weights_met met{};      ///< by the worker's last sampled gradient, unless an answer before this has told
 };
 
 /// Device or coordinator to each shard and the feeder: `worker` takes no further part; nobody waits for it.
@@ -188,11 +202,14 @@ struct worker_report {
   std::uint64_t applied = 0;    ///< by the worker itself (hogwild)
   std::uint64_t not_finite = 0; ///< dropped by the worker, because their loss was no number
   std::uint64_t samples = 0;
-  std::uint32_t loss_bits = 0;   ///< float: last finite loss; NaN if there was none
-  std::int64_t barrier_wait = 0; ///< ns, over all steps
-  std::int64_t bound_wait = 0;   ///< ns, over all steps
-  std::int64_t feeder_wait = 0;  ///< ns, over all steps
-  staleness_histogram gaps;      ///< of what the worker applied itself
+  std::uint32_t loss_bits = 0;                ///< float: last finite loss; NaN if there was none
+  std::int64_t barrier_wait = 0;              ///< ns, over all steps
+  std::int64_t bound_wait = 0;                ///< ns, over all steps
+  std::int64_t feeder_wait = 0;               ///< ns, over all steps
+  staleness_histogram gaps;                   ///< of what the worker applied itself
+  time_split times;                           ///< likewise
+  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
+  figure_tally gradient_cosine{};             ///< of what was sampled
 };
 
 /// Device to coordinator, first of all: whose death to watch for.
@@ -243,6 +260,8 @@ struct worker_account {
   std::uint64_t last_step = 0; ///< the last step taken, so that none counts twice
   gradient_ledger ledger;      ///< `produced` counts what arrived
   staleness_histogram gaps;    ///< of what was applied or merged
+  time_split times;            ///< of what arrived
+  figure_tally weight_gap;     ///< of what was sampled
 };
 
 struct shard_report {
@@ -250,6 +269,7 @@ struct shard_report {
   std::uint64_t version = 0;
   std::vector<worker_account> workers; ///< by rank
   std::shared_ptr<const block> values;
+  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
 };
 
 /// From outside to coordinator: end the run in good order. No answer.

@@ -69,6 +69,7 @@ void parameter_actor::on_push(const push_gradient& x) {
   worker.account.last_step = x.step;
   worker.arrived = options_.time->now();
   worker.waiting_step = x.step;
+  worker.account.times.arrive(x.times, worker.arrived);
   if (x.epoch != epoch_) return drop_stray(x);
   if (follows()) {
     turns_.arrive(x);
@@ -98,6 +99,7 @@ void parameter_actor::drop_stray(const push_gradient& x) {
   participant& worker = participants_[x.worker.value];
   ++worker.account.ledger.produced;
   ++worker.account.ledger.discarded["other epoch"];
+  trace_moment(trace_kind::discard, x, "other epoch");
   worker.waits_since = worker.arrived;
   release();
 }
@@ -141,6 +143,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   if (worker.device) worker.waits_since = worker.arrived;
   gradient_ledger& ledger = worker.account.ledger;
   ++ledger.produced;
+  trace_wait_for(x);
   const decision d = judge(turn);
   switch (d.what) {
   case verdict::apply:
@@ -151,6 +154,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     break;
   case verdict::discard:
     ++ledger.discarded[std::string(d.reason)];
+    trace_moment(trace_kind::discard, x, d.reason);
     break;
   }
   release(x.worker);
@@ -211,6 +215,7 @@ void parameter_actor::begin(const switch_policy& x) {
   if (!pending_.empty()) apply_batch();
   policy_ = make_policy(x.policy, options_.workers);
   epoch_ = x.epoch;
+  trace_moment(trace_kind::change_policy, {}, policy_->name());
   for (std::uint32_t r = 0; r < participants_.size(); ++r) {
     participant& worker = participants_[r];
     worker.in_policy = x.present[r] != 0;
@@ -230,7 +235,9 @@ void parameter_actor::begin(const switch_policy& x) {
 void parameter_actor::apply(const push_gradient& x) {
   const double rate = observe(x);
   contributions_.assign(1, treatment_.applied(x, treatment_.read_by(x.worker)));
+  const instant begun = options_.time->now();
   options_.weights->update(host_stream{}, contributions_, rate);
+  note_applied(x, begun, options_.time->now() - begun);
   contributions_.clear();
   ++participants_[x.worker.value].account.ledger.applied;
 }
@@ -258,7 +265,11 @@ void parameter_actor::apply_batch() {
     contributions_.back().scale *= share * factor;
     ++participants_[x.worker.value].account.ledger.merged;
   }
+  const instant begun = options_.time->now();
   options_.weights->update(host_stream{}, contributions_);
+  const instant each = (options_.time->now() - begun) / std::max<std::size_t>(1, pending_.size());
+  for (std::size_t i = 0; i < pending_.size(); ++i)
+    note_applied(pending_[i].what, begun + each * static_cast<std::int64_t>(i), each);
   contributions_.clear();
   pending_.clear();
   policy_->batch_applied();
@@ -269,11 +280,40 @@ double parameter_actor::observe(const push_gradient& x) {
   const std::uint64_t gap = options_.weights->version() - x.version_read;
   participants_[x.worker.value].account.gaps.count(gap);
   gaps_.count(gap);
+  if (x.read) sample(x);
   if (gaps_.total() >= observations_per_notice) {
     send(self_, options_.tracker, staleness_observed{gaps_});
     gaps_.clear();
   }
   return treatment_.factor(gap);
+}
+
+/// The device that asked for it compares its gradient with one at the weights that this one meets.
+void parameter_actor::sample(const push_gradient& x) {
+  participant& worker = participants_[x.worker.value];
+  worker.account.weight_gap.add(options_.weights->distance_to(*x.read));
+  worker.met = {x.step, options_.weights->snapshot()};
+}
+
+void parameter_actor::note_applied(const push_gradient& x, instant begun, instant span) {
+  participants_[x.worker.value].account.times.apply.add(span);
+  if (!options_.trace) return;
+  options_.trace->work({trace_kind::apply, begun, begun + span, x.worker.value, x.step, x.version_read,
+                        options_.weights->version()});
+}
+
+/// Why the shard was idle until it took this gradient up.
+void parameter_actor::trace_wait_for(const push_gradient& x) {
+  if (!options_.trace) return;
+  options_.trace->wait(pending_.empty() ? trace_kind::gradient : trace_kind::rest_of_batch,
+                       participants_[x.worker.value].arrived);
+  if (follows()) options_.trace->wait(trace_kind::word_of_first_shard, options_.time->now());
+}
+
+void parameter_actor::trace_moment(trace_kind what, const push_gradient& x, std::string_view word) {
+  if (!options_.trace) return;
+  const instant now = options_.time->now();
+  options_.trace->moment({what, now, now, x.worker.value, x.step, x.version_read, 0, word});
 }
 
 /// Whoever is let go with its own gradient has not waited.
@@ -285,12 +325,14 @@ void parameter_actor::release(std::optional<rank> just_taken) {
     const bool at_barrier = by_others && worker.merged && barrier_opened_ > *worker.waits_since;
     const bool at_bound = by_others && !worker.merged && worker.waiting_step > 0;
     const instant waited = at_barrier ? barrier_opened_ - *worker.waits_since : instant{0};
-    const instant held = at_bound ? options_.time->now() - *worker.waits_since : instant{0};
+    const instant now = options_.time->now();
+    const instant held = at_bound ? now - *worker.waits_since : instant{0};
     worker.waits_since.reset();
     worker.merged = false;
     send(self_, worker.device,
          shard_weights{options_.weights->index(), options_.weights->version(), epoch_, waited.count(),
-                       held.count(), treatment_.weights_for({r})});
+                       held.count(), treatment_.weights_for({r}), worker.arrived.count(), now.count(),
+                       std::exchange(worker.met, {})});
   }
 }
 
@@ -327,7 +369,11 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
 
 shard_report parameter_actor::report() {
   log_.flush();
-  shard_report r{options_.weights->index(), options_.weights->version(), {}, options_.weights->snapshot()};
+  shard_report r{options_.weights->index(),
+                 options_.weights->version(),
+                 {},
+                 options_.weights->snapshot(),
+                 std::move(options_.trace)};
   for (const participant& worker : participants_) r.workers.push_back(worker.account);
   for (const pending_gradient& g : pending_)
     ++r.workers[g.what.worker.value].ledger.lost; // its batch was never complete

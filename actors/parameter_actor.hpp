@@ -26,6 +26,7 @@ struct parameter_actor_options {
   std::string cure = "none"; ///< of staleness, as make_cure() reads it
   caf::actor recorder{};     ///< gets the order in which gradients are judged, if anybody does
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: gradients are judged in its order
+  std::shared_ptr<trace_track> trace{};        ///< to record into; nobody else holds it once the actor lives
 };
 
 /// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
@@ -60,6 +61,7 @@ private:
     bool merged = false; ///< its gradient lies in the pending batch
     bool left = false;
     bool in_policy = true; ///< the policy counts it among those who take part
+    weights_met met;       ///< to be told with the next weights
     worker_account account;
   };
 
@@ -98,6 +100,10 @@ private:
   void apply_batch();
   /// What a gradient counts with for its staleness, which is noted.
   double observe(const push_gradient& x);
+  void sample(const push_gradient& x);
+  void note_applied(const push_gradient& x, instant begun, instant span);
+  void trace_wait_for(const push_gradient& x);
+  void trace_moment(trace_kind what, const push_gradient& x, std::string_view word);
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
   shard_report report();

@@ -135,7 +135,8 @@ void policy_switcher::end_if_all_switched() {
   for (const worker& w : workers_) step += w.produced;
   const bool for_nobody = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
   if (!for_nobody)
-    done_.push_back({step, std::exchange(policy_, current_->what.policy), policy_, current_->what.why});
+    done_.push_back({step, std::exchange(policy_, current_->what.policy), policy_, current_->what.why, begun_,
+                     time_->now()});
   current_.reset();
   begin_next();
 }

@@ -90,6 +90,29 @@ std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
   return sum / known;
 }
 
+std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
+  std::vector<exchange_figures> all;
+  for (const shard_report& s : outcome.shards)
+    for (std::uint32_t r = 0; r < s.workers.size(); ++r)
+      all.push_back({s.shard, r, s.workers[r].gaps, s.workers[r].times, s.workers[r].weight_gap});
+  if (outcome.shards.empty())
+    for (const worker_report& w : outcome.workers) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
+  return all;
+}
+
+/// Every shard is told how long a gradient took to compute; whoever has heard of most counts.
+time_split times_of(const std::vector<exchange_figures>& exchanges, std::size_t workers) {
+  time_split all;
+  std::vector<span_tally> computed(workers);
+  for (const exchange_figures& x : exchanges) {
+    all.merge(x.times);
+    if (x.times.compute.count() > computed[x.worker].count()) computed[x.worker] = x.times.compute;
+  }
+  all.compute = {};
+  for (const span_tally& t : computed) all.compute.merge(t);
+  return all;
+}
+
 } // namespace
 
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
@@ -110,10 +133,30 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.waits.bound += in_seconds(instant{w.bound_wait});
     r.waits.feeder += in_seconds(instant{w.feeder_wait});
     r.staleness.merge(w.gaps);
+    r.gradient_cosine.merge(w.gradient_cosine);
   }
   for (const shard_report& s : outcome.shards)
     for (const worker_account& account : s.workers) r.staleness.merge(account.gaps);
+  r.exchanges = exchanges_of(outcome);
+  for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
+  r.times = times_of(r.exchanges, outcome.workers.size());
   return r;
+}
+
+run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
+  run_trace t{started, ended, ending_in_words(outcome.how)};
+  t.switches = outcome.switches;
+  const auto add = [&t](const auto& track, const std::string& name) {
+    if (track)
+      t.tracks.push_back(track);
+    else
+      t.lost.push_back(name);
+  };
+  for (const worker_report& w : outcome.workers) add(w.trace, "worker " + std::to_string(w.worker.value));
+  for (std::size_t i = 0; i < outcome.shards.size(); ++i)
+    add(outcome.shards[i].trace, "shard " + std::to_string(i));
+  if (t.tracks.empty()) t.lost.clear(); // nothing was recorded
+  return t;
 }
 
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout) {

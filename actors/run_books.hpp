@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/coordinator.hpp>
+#include <mailgrad/actors/run_trace.hpp>
 #include <mailgrad/actors/training_report.hpp>
 
 #include <mailgrad/graph/parameter_layout.hpp>
@@ -21,6 +22,9 @@ namespace mailgrad {
 /// `written` counts the updates of the shared block in hogwild, where no shard knows what a worker that died
 /// had done.
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});
+
+/// The timeline of a run, as far as its actors recorded one.
+run_trace trace_of(const run_outcome& outcome, instant started, instant ended);
 
 /// The weights that the shards reported, float32[size]; nothing if a shard and its part of them are lost.
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout);

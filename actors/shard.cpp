@@ -1,6 +1,10 @@
 #include <mailgrad/actors/shard.hpp>
 
+#include <mailgrad/optim/distance.hpp>
+
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace mailgrad {
 
@@ -18,7 +22,7 @@ std::size_t used_rows(std::span<const std::int32_t> rows) {
 
 shard::shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
              const optimizer_options& options)
-    : index_(index), range_(layout.shard(index)),
+    : index_(index), range_(layout.shard(index)), weight_count_(layout.weight_count(index)),
       dense_size_(std::min(range_.end, std::max(range_.begin, layout.dense_size())) - range_.begin),
       blocks_(
           [bytes = (range_.end - range_.begin) * sizeof(float)] { return std::make_shared<block>(bytes); }),
@@ -39,6 +43,11 @@ void shard::find_tables(const parameter_layout& layout) {
                            static_cast<std::int32_t>(piece.offset_in_variable / width),
                            static_cast<std::int32_t>((piece.offset_in_variable + piece.length) / width)});
   }
+}
+
+double shard::distance_to(const block& older) const {
+  const double squares = squared_distance(std::as_const(*current_).as<float>(), older.as<float>());
+  return std::sqrt(squares / static_cast<double>(weight_count_));
 }
 
 void shard::update(const stream& s, std::span<const contribution> gradients, double rate) {

@@ -52,6 +52,11 @@ public:
   /// Of the next update.
   double learning_rate() const { return optimizer_->learning_rate(version_ + 1); }
 
+  /// How far the weights are from `older` ones of this shard, as the root of the mean square over all weights: what
+  /// Barkai et al. call the gap. Exactly 0 if they are the same.
+  /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
+  double distance_to(const block& older) const;
+
   /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times `rate`.
   void update(const stream& s, std::span<const contribution> gradients, double rate = 1);
 
@@ -72,6 +77,7 @@ private:
 
   std::uint32_t index_;
   shard_range range_;
+  std::size_t weight_count_;
   std::size_t dense_size_; ///< floats of the shard that get dense gradients; they come first
   std::vector<table> tables_;
   recycled<block> blocks_;

@@ -70,6 +70,7 @@ public:
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
   training_report report();
+  run_trace trace();
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept { return *layout_; }
   std::uint64_t total_steps() const noexcept { return total_steps_; }
@@ -82,6 +83,7 @@ private:
   std::shared_ptr<const parameter_layout> replica_layout() const;
   caf::actor recorder() const { return recorder_ ? recorder_->actor() : caf::actor(); }
   void prepare_record_or_replay();
+  std::shared_ptr<trace_track> new_track(std::string name) const;
   void spawn_shards();
   void spawn_feeder();
   void spawn_coordinator();
@@ -93,6 +95,7 @@ private:
   training_options options_;
   std::vector<scheduled_policy> policies_;
   std::shared_ptr<const time_source> time_;
+  const instant created_ = time_->now(); ///< where timelines begin
   std::unique_ptr<const cure> cure_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
@@ -163,6 +166,11 @@ void training::implementation::prepare_record_or_replay() {
                     recording_header{workers(), options_.shards, facts, options_.words});
 }
 
+std::shared_ptr<trace_track> training::implementation::new_track(std::string name) const {
+  if (options_.trace_events == 0) return nullptr;
+  return std::make_shared<trace_track>(std::move(name), options_.trace_events, created_);
+}
+
 /// The first shard last: it leads the others where the policy wants them to agree.
 void training::implementation::spawn_shards() {
   if (hogwild()) {
@@ -176,6 +184,7 @@ void training::implementation::spawn_shards() {
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
     parameter_actor_options duties{std::move(weights), first_policy(), workers(),  tracker_,       time_,
                                    followers,          options_.cure,  recorder(), options_.replay};
+    duties.trace = new_track("shard " + std::to_string(s));
     const auto& own = options_.parameter_actor;
     shards_.insert(shards_.begin(), own ? own->spawn(home_.system(), std::move(duties))
                                         : spawn<parameter_actor>(home_.system(), std::move(duties)));
@@ -247,6 +256,8 @@ void training::implementation::spawn_devices() {
     options.tracker = tracker_;
     options.coordinator = coordinator_;
     options.time = time_;
+    options.sample_gap = options_.sample_gap;
+    options.trace = new_track("worker " + std::to_string(r) + " on " + to_string(options_.devices[r]));
     devices_.push_back(spawn<device_actor>(home_.system(), std::move(options)));
   }
 }
@@ -331,6 +342,11 @@ training_report training::implementation::report() {
   return r;
 }
 
+run_trace training::implementation::trace() {
+  wait();
+  return trace_of(*outcome_, created_, ended_);
+}
+
 training::training(model_function model, std::shared_ptr<const data_split> data, training_options options,
                    std::shared_ptr<const time_source> time)
     : self_(std::make_unique<implementation>(std::move(model), std::move(data), std::move(options),
@@ -348,6 +364,7 @@ std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
   return self_->name_waits(span);
 }
 training_report training::report() { return self_->report(); }
+run_trace training::trace() { return self_->trace(); }
 std::uint64_t training::total_steps() const noexcept { return self_->total_steps(); }
 std::span<const float> training::parameters() { return self_->parameters(); }
 const parameter_layout& training::layout() const noexcept { return self_->layout(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/recording.hpp>
+#include <mailgrad/actors/run_trace.hpp>
 #include <mailgrad/actors/time_source.hpp>
 #include <mailgrad/actors/training_progress.hpp>
 #include <mailgrad/actors/training_report.hpp>
@@ -33,13 +34,15 @@ struct training_options {
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards
   /// Of the shards, with local steps. SGD of learning rate 1 averages models.
   optimizer_options outer{.learning_rate = 1};
-  std::size_t batch = 64;           ///< samples in a mini-batch of one worker
-  std::uint64_t epochs = 1;         ///< passes over the training set, by all workers together
-  std::uint64_t steps = 0;          ///< mini-batches, by all workers together; 0: as the epochs have it
-  std::uint32_t shards = 1;         ///< parameter actors; hogwild has none
-  std::uint64_t seed = 1;           ///< of initial weights, order of samples and dropout
-  std::string record{};             ///< file for the order in which shards take gradients; empty: none
-  std::vector<std::string> words{}; ///< of the command line, for whoever reads the recording
+  std::size_t batch = 64;       ///< samples in a mini-batch of one worker
+  std::uint64_t epochs = 1;     ///< passes over the training set, by all workers together
+  std::uint64_t steps = 0;      ///< mini-batches, by all workers together; 0: as the epochs have it
+  std::uint32_t shards = 1;     ///< parameter actors; hogwild has none
+  std::uint64_t seed = 1;       ///< of initial weights, order of samples and dropout
+  std::uint64_t sample_gap = 0; ///< steps of a worker for each gradient compared with a fresh one; 0: none is
+  std::size_t trace_events = 0; ///< room for the timeline of each actor; 0: none is recorded
+  std::string record{};         ///< file for the order in which shards take gradients; empty: none
+  std::vector<std::string> words{};          ///< of the command line, for whoever reads the recording
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; all but the devices must be as in it
   /// One of your own for every shard, as own_parameter_actor.hpp makes it; none: ours.
   std::shared_ptr<const own_parameter_actor> parameter_actor{};
@@ -85,6 +88,8 @@ public:
 
   /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().
   std::string recording_failure() const;
+  /// Waits for the end. The timeline of the run; without tracks if none was recorded.
+  run_trace trace();
 
   /// The weights, float32[layout().size()], after the end; empty if a shard was lost, and its part with it.
   std::span<const float> parameters();

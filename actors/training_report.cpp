@@ -31,6 +31,43 @@ json to_object(const staleness_histogram& h) {
           {"histogram", buckets}};
 }
 
+json to_object(const span_tally& t) {
+  if (t.empty()) return nullptr;
+  return {{"seconds", in_seconds(t.total())},
+          {"mean", t.mean_seconds()},
+          {"max", in_seconds(t.longest())},
+          {"count", t.count()}};
+}
+
+json to_object(const time_split& t) {
+  return {{"read", to_object(t.read)},
+          {"compute", to_object(t.compute)},
+          {"wire", to_object(t.wire)},
+          {"mailbox", to_object(t.mailbox)},
+          {"apply", to_object(t.apply)}};
+}
+
+json to_object(const figure_tally& t) {
+  const auto figure = [&](double x) { return t.empty() ? json(nullptr) : json(x); };
+  return {{"count", t.count()},
+          {"mean", figure(t.mean())},
+          {"min", figure(t.least())},
+          {"max", figure(t.greatest())}};
+}
+
+/// `figures` of all exchanges together, and below it those of each.
+template <class Figures>
+json with_each(json figures, const training_report& r, Figures exchange_figures::*part) {
+  json each = json::array();
+  for (const exchange_figures& x : r.exchanges) {
+    json one = {{"shard", x.shard ? json(*x.shard) : json(nullptr)}, {"worker", x.worker}};
+    one.update(to_object(x.*part));
+    each.push_back(std::move(one));
+  }
+  figures["per_shard"] = std::move(each);
+  return figures;
+}
+
 json to_array(const std::vector<policy_switch>& switches) {
   json list = json::array();
   for (const policy_switch& s : switches)
@@ -68,7 +105,10 @@ std::string to_json(const training_report& r) {
       {"final_loss", known(r.final_loss)},
       {"test_accuracy", known(r.test_accuracy)},
       {"ledger", to_object(r.ledger)},
-      {"staleness", to_object(r.staleness)},
+      {"staleness", with_each(to_object(r.staleness), r, &exchange_figures::gaps)},
+      {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},
+      {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},
+      {"gradient_cosine", to_object(r.gradient_cosine)},
       {"wait_seconds", {{"barrier", r.waits.barrier}, {"bound", r.waits.bound}, {"feeder", r.waits.feeder}}},
       {"switches", to_array(r.switches)},
       {"local_steps", to_object_of_local_steps(r)},
@@ -77,6 +117,23 @@ std::string to_json(const training_report& r) {
       {"seed", r.seed},
   };
   return object.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+std::string staleness_csv(const training_report& r) {
+  std::string text = "shard,worker,gap,count\n";
+  for (const exchange_figures& x : r.exchanges) {
+    const std::string whose = (x.shard ? std::to_string(*x.shard) : "") + ',' + std::to_string(x.worker);
+    for (const auto& [gap, count] : x.gaps.buckets())
+      text.append(whose + ',' + std::to_string(gap) + ',' + std::to_string(count) + '\n');
+  }
+  return text;
+}
+
+staleness_histogram staleness_of(const training_report& r, std::uint32_t worker) {
+  staleness_histogram all;
+  for (const exchange_figures& x : r.exchanges)
+    if (x.worker == worker) all.merge(x.gaps);
+  return all;
 }
 
 } // namespace mailgrad

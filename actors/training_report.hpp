@@ -1,7 +1,9 @@
 #pragma once
 
+#include <mailgrad/actors/figure_tally.hpp>
 #include <mailgrad/actors/gradient_ledger.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
+#include <mailgrad/actors/time_split.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -16,6 +18,8 @@ struct policy_switch {
   std::string from;
   std::string to;
   std::string why;
+  instant begun{0}; ///< the first worker was asked to pause
+  instant ended{0}; ///< every shard has switched
 };
 
 /// Time that workers spent waiting, summed over all of them.
@@ -23,6 +27,15 @@ struct wait_seconds {
   double barrier = 0; ///< for other workers' gradients
   double bound = 0;   ///< for slower workers, at a staleness bound
   double feeder = 0;  ///< for a batch
+};
+
+/// What passed between one worker and one shard.
+struct exchange_figures {
+  std::optional<std::uint32_t> shard; ///< none in hogwild, where workers write into one block
+  std::uint32_t worker = 0;
+  staleness_histogram gaps; ///< of what was applied or merged
+  time_split times;
+  figure_tally weight_gap; ///< of what was sampled
 };
 
 /// What a run leaves behind. Unknown figures are absent, never 0.
@@ -43,7 +56,13 @@ struct training_report {
   std::optional<double> final_loss; ///< mean of the workers' last finite losses
   std::optional<double> test_accuracy;
   gradient_ledger ledger;
-  staleness_histogram staleness; ///< version gap of each gradient, on each shard
+  staleness_histogram staleness;           ///< version gap of each gradient, on each shard
+  std::vector<exchange_figures> exchanges; ///< by shard, then worker
+  time_split times;                        ///< of all of them, but what a gradient took to compute once
+  /// Sampled: how far the weights had moved since they were read, a root of the mean square over a shard's weights; and
+  /// the cosine between a gradient and a fresh one of its batch, at the weights it was applied to. Empty if none was.
+  figure_tally weight_gap;
+  figure_tally gradient_cosine;
   wait_seconds waits;
   std::vector<policy_switch> switches;
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: none
@@ -63,5 +82,12 @@ struct training_report {
 
 /// One JSON object. Its field names are an interface: tools and papers read them.
 std::string to_json(const training_report& r);
+
+/// The histograms of staleness as lines "shard,worker,gap,count" under a line that says so; the shard is empty in
+/// hogwild.
+std::string staleness_csv(const training_report& r);
+
+/// The gaps of one worker, on all shards.
+staleness_histogram staleness_of(const training_report& r, std::uint32_t worker);
 
 } // namespace mailgrad

@@ -1,40 +1,49 @@
 #include <mailgrad/cli/report_output.hpp>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include <exception>
+#include <ostream>
 #include <stdexcept>
-#include <system_error>
 
 namespace mailgrad {
 
 namespace {
 
-[[noreturn]] void cannot_write(const std::string& path) {
-  throw std::system_error(errno, std::generic_category(), "report '" + path + "' cannot be written");
-}
-
-std::string partial(const std::string& path) { return path + ".partial"; }
-
-/// A file can be replaced in one step; what else has a name (a pipe, a device) is written into.
-bool replaceable(const std::string& path) {
-  std::error_code unknown;
-  const auto status = std::filesystem::status(path, unknown);
-  return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
-}
-
-/// Where a link leads, so that the file is replaced and not the link.
-std::string without_links(const std::string& path) {
-  std::error_code unknown;
-  const std::filesystem::path real = std::filesystem::weakly_canonical(path, unknown);
-  return unknown || !replaceable(path) ? path : real.string();
-}
-
 std::string formatted(const char* format, double figure) {
   char text[64];
   std::snprintf(text, sizeof text, format, figure);
   return text;
+}
+
+/// To the width of the words that summary lines begin with.
+std::string padded(std::string word) {
+  constexpr std::size_t width = 14;
+  word.resize(std::max(word.size() + 1, width), ' ');
+  return word;
+}
+
+std::string samples_in_words(const training_report& r) {
+  std::string text = formatted("weights moved by %.3g", r.weight_gap.mean());
+  if (!r.gradient_cosine.empty())
+    text += formatted(", cosine to a fresh gradient %.4f", r.gradient_cosine.mean()) +
+            formatted(", least %.4f", r.gradient_cosine.least());
+  return text;
+}
+
+/// Means of one gradient on one shard; what nobody measured is left out.
+std::string times_in_words(const time_split& t) {
+  std::string text;
+  const auto add = [&](const char* what, const span_tally& spans) {
+    if (!spans.empty())
+      text += (text.empty() ? "" : ", ") + formatted("%.3f ms ", 1e3 * spans.mean_seconds()) + what;
+  };
+  add("read", t.read);
+  add("compute", t.compute);
+  add("wire", t.wire);
+  add("mailbox", t.mailbox);
+  add("apply", t.apply);
+  return text.empty() ? "there was none" : text;
 }
 
 std::string staleness_in_words(const staleness_histogram& h) {
@@ -45,32 +54,31 @@ std::string staleness_in_words(const staleness_histogram& h) {
 
 } // namespace
 
-report_output::report_output(const std::string& path) : path_(path.empty() ? path : without_links(path)) {
-  if (path_.empty()) return;
-  errno = EISDIR;
-  if (std::filesystem::is_directory(path_)) cannot_write(path_);
-  if (!replaceable(path_)) return; // to open a pipe is to wait for its reader
-  errno = 0;
-  const bool writable = std::ofstream(partial(path_), std::ios::app).is_open();
-  if (!writable) cannot_write(path_);
-  std::error_code ignored;
-  std::filesystem::remove(partial(path_), ignored); // whatever ends the run now leaves nothing behind
+run_outputs::run_outputs(const output_paths& paths)
+    : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
+      trace_("trace", paths.trace) {
+  const auto require_two = [](const output_file& a, const output_file& b, const std::string& options,
+                              const std::string& path) {
+    if (a.same_file(b)) throw std::invalid_argument(options + " both name '" + path + "'");
+  };
+  require_two(report_, staleness_csv_, "--report and --staleness-csv", paths.report);
+  require_two(report_, trace_, "--report and --trace", paths.report);
+  require_two(staleness_csv_, trace_, "--staleness-csv and --trace", paths.trace);
 }
 
-void report_output::write(const training_report& r) const {
-  if (path_.empty()) return;
-  const std::string target = replaceable(path_) ? partial(path_) : path_;
-  errno = 0;
-  std::ofstream file(target, std::ios::trunc);
-  file << to_json(r) << '\n';
-  file.close();
-  if (!file) {
-    const std::string why = std::generic_category().message(errno);
-    std::error_code ignored;
-    if (target != path_) std::filesystem::remove(target, ignored);
-    throw std::runtime_error("report '" + path_ + "' cannot be written: " + why);
-  }
-  if (target != path_) std::filesystem::rename(target, path_);
+void run_outputs::write(const training_report& r, const run_trace& trace) const {
+  std::exception_ptr first_failure;
+  const auto try_to = [&](const output_file& to, const std::function<void(std::ostream&)>& content) {
+    try {
+      to.write(content);
+    } catch (const std::exception&) {
+      if (!first_failure) first_failure = std::current_exception();
+    }
+  };
+  try_to(report_, [&](std::ostream& out) { out << to_json(r) << '\n'; });
+  try_to(staleness_csv_, [&](std::ostream& out) { out << staleness_csv(r); });
+  try_to(trace_, [&](std::ostream& out) { write_trace(out, trace); });
+  if (first_failure) std::rethrow_exception(first_failure);
 }
 
 std::string introduction(const training_options& o, const data_split& data, const training& run) {
@@ -88,12 +96,17 @@ std::string in_words(const training_report& r) {
   if (r.final_loss) text += "final loss    " + formatted("%.4f", *r.final_loss) + '\n';
   if (r.test_accuracy) text += "test accuracy " + formatted("%.4f", *r.test_accuracy) + '\n';
   text += "staleness     " + staleness_in_words(r.staleness) + '\n';
+  for (std::uint32_t w = 0; r.devices.size() > 1 && w < r.devices.size(); ++w)
+    text += padded("  worker " + std::to_string(w)) + staleness_in_words(staleness_of(r, w)) + " (" +
+            r.devices[w] + ")\n";
+  if (!r.weight_gap.empty()) text += "sampled       " + samples_in_words(r) + '\n';
   if (r.cure != "none")
     text += "cure          " + r.cure +
             (r.mean_step_factor ? formatted(", mean factor %.4f", *r.mean_step_factor) : "") + '\n';
   text += "waiting       " + formatted("%.2f s at barriers, ", r.waits.barrier) +
           formatted("%.2f s at a bound, ", r.waits.bound) + formatted("%.2f s for batches", r.waits.feeder) +
           '\n';
+  text += "per gradient  " + times_in_words(r.times) + '\n';
   for (const policy_switch& s : r.switches)
     text += "switched      from " + s.from + " to " + s.to + " after step " + std::to_string(s.step) + ": " +
             s.why + '\n';

@@ -1,26 +1,34 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/cli/output_file.hpp>
 
 #include <string>
 
 namespace mailgrad {
 
-/// Where the report of a run goes. The path is tried before the run, so that an hour of training is not lost to a wrong
-/// one, and the file is replaced in one step after it, so that a reader never sees half of one. A link is followed; a
-/// pipe or a device is written into. A run that does not end leaves no file behind.
-class report_output {
-public:
-  /// Errors  std::system_error if `path`, not empty, cannot be written.
-  explicit report_output(const std::string& path);
-  report_output(const report_output&) = delete;
-  report_output& operator=(const report_output&) = delete;
+/// As the command line names them; empty: not wanted.
+struct output_paths {
+  std::string report;
+  std::string staleness_csv;
+  std::string trace;
+};
 
-  /// Errors  std::runtime_error, on a full disk for one; a file is what it was before.
-  void write(const training_report& r) const;
+/// The files that a run leaves behind: the report as JSON, staleness as CSV, a timeline for Perfetto.
+class run_outputs {
+public:
+  /// Errors  std::system_error if one cannot be written, std::invalid_argument if two are the same.
+  explicit run_outputs(const output_paths& paths);
+
+  /// Writes all of them, though one should fail.
+  ///
+  /// Errors  std::runtime_error, of the first that failed.
+  void write(const training_report& r, const run_trace& trace) const;
 
 private:
-  std::string path_;
+  output_file report_;
+  output_file staleness_csv_;
+  output_file trace_;
 };
 
 /// What is about to happen: data, model, devices and how the weights are cut, in two lines.

@@ -22,6 +22,9 @@ namespace mailgrad {
 
 namespace {
 
+/// Of an actor: 16 MB, and about an hour of LeNet.
+constexpr std::size_t traced_events = 250'000;
+
 /// The words of the command line, not yet understood.
 struct train_words {
   std::string model = "mlp";
@@ -43,8 +46,9 @@ struct train_words {
   std::uint64_t steps = 0;
   std::uint32_t shards = 1;
   std::uint64_t seed = 1;
-  std::string report;
+  output_paths outputs;
   std::string record;
+  std::uint64_t sample_gap = 0;
   bool quiet = false;
 };
 
@@ -170,8 +174,25 @@ void add_local_steps(CLI::App& parser, train_words& w) {
       ->group("Local steps");
 }
 
-void add_output(CLI::App& parser, train_words& w) {
-  parser.add_option("--report", w.report, "Write what the run did to this file, as one JSON object")
+void add_outputs(CLI::App& parser, train_words& w) {
+  output_paths& paths = w.outputs;
+  parser.add_option("--report", paths.report, "Write what the run did to this file, as one JSON object")
+      ->group("Output");
+  parser
+      .add_option("--staleness-csv", paths.staleness_csv,
+                  "Write how often each gap occurred, a line for each shard, worker and gap")
+      ->group("Output");
+  parser
+      .add_option("--trace", paths.trace,
+                  "Write what each actor did and waited for, as a timeline for ui.perfetto.dev; the first " +
+                      std::to_string(traced_events) + " events of each")
+      ->group("Output");
+  parser
+      .add_option("--sample-gap", w.sample_gap,
+                  "Compare one of so many gradients of a worker with a fresh one of its batch, which costs a "
+                  "step: how far the weights had moved, and the cosine; 0: none. Not in hogwild")
+      ->check(whole_number(0))
+      ->capture_default_str()
       ->group("Output");
   parser
       .add_option("--record", w.record,
@@ -185,7 +206,7 @@ void add_options(CLI::App& parser, train_words& w) {
   add_how(parser, w);
   add_optimizer(parser, w);
   add_local_steps(parser, w);
-  add_output(parser, w);
+  add_outputs(parser, w);
 }
 
 training_options understood(const train_words& w) {
@@ -214,6 +235,8 @@ training_options understood(const train_words& w) {
   o.steps = w.steps;
   o.shards = w.shards;
   o.seed = w.seed;
+  o.sample_gap = w.sample_gap;
+  o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
   return o;
 }
 
@@ -255,7 +278,7 @@ int exit_code_of(const training_report& r) {
 /// `given` are the words that a recording keeps.
 training_report train_with(const train_words& w, std::vector<std::string> given,
                            std::shared_ptr<const recording> replay) {
-  const report_output output(w.report);
+  const run_outputs outputs(w.outputs);
   training_options options = understood(w);
   options.record = w.record;
   options.words = std::move(given);
@@ -272,7 +295,9 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   training_report report = run.report();
   std::cout << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
-  output.write(report);
+  const run_trace trace = run.trace();
+  for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
+  outputs.write(report, trace);
   if (const std::string why = run.recording_failure(); !why.empty()) throw std::runtime_error(why);
   return report;
 }
@@ -307,7 +332,8 @@ command make_train_command(CLI::App& app) {
       "--epochs 2");
   return {
       parser, [parser, words] {
-        return exit_code_of(train_with(*words, given_words(*parser, {"report", "record", "quiet"}), nullptr));
+        return exit_code_of(train_with(
+            *words, given_words(*parser, {"report", "staleness-csv", "trace", "record", "quiet"}), nullptr));
       }};
 }
 

@@ -149,13 +149,15 @@ double allocations_of_a_message(const Message& message) {
   return static_cast<double>(count) / messages;
 }
 
-class SteadyStep : public Allocation, public ::testing::WithParamInterface<const char*> {};
+class SteadyStep : public Allocation,
+                   public ::testing::WithParamInterface<std::tuple<const char*, std::size_t>> {};
 
 TEST_P(SteadyStep, AllocatesNothingBeyondItsMessages) {
   constexpr std::size_t warm_up = 20;
   constexpr std::size_t steps = 100;
   testing::assembly a;
-  a.policy = GetParam();
+  a.policy = std::get<0>(GetParam());
+  a.trace_events = std::get<1>(GetParam());
   a.workers = 1;
   a.shards = 2;
   a.batches = warm_up + steps + 20;
@@ -177,8 +179,13 @@ TEST_P(SteadyStep, AllocatesNothingBeyondItsMessages) {
   EXPECT_EQ(run.times_ended(), 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryPolicyWithShards, SteadyStep, ::testing::Values("async", "sync"),
-                         [](const auto& policy) { return std::string(policy.param); });
+INSTANTIATE_TEST_SUITE_P(EveryPolicyWithShards, SteadyStep,
+                         ::testing::Combine(::testing::Values("async", "sync"),
+                                            ::testing::Values(0, 100'000)),
+                         [](const auto& how) {
+                           return std::get<0>(how.param) +
+                                  std::string(std::get<1>(how.param) > 0 ? "_traced" : "");
+                         });
 
 } // namespace
 } // namespace mailgrad

@@ -83,6 +83,8 @@ struct assembly {
   std::string cure = "none";
   std::uint64_t local_steps = 0; ///< then the optimiser is the workers', and the shards average
   std::uint64_t seed = 1;
+  std::size_t trace_events = 0;
+  std::uint64_t sample_gap = 0;
   bool overhear = false;                       ///< put an eavesdropper on every line between worker and shard
   caf::actor recorder{};                       ///< gets the order of gradients and of batches
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
@@ -150,16 +152,20 @@ public:
   caf::actor coordinator_actor;
 
 private:
+  std::shared_ptr<trace_track> new_track(std::string name) const {
+    if (assembly_.trace_events == 0) return nullptr;
+    return std::make_shared<trace_track>(std::move(name), assembly_.trace_events, instant{0});
+  }
   void spawn_shards() {
     for (std::uint32_t s = assembly_.shards; s-- > 0;) {
       auto weights = std::make_shared<shard>(*layout_, s, assembly_.seed, shard_optimizer());
       const std::vector<caf::actor> followers = s == 0 ? shards : std::vector<caf::actor>();
       shards.insert(
           shards.begin(),
-          spawn<parameter_actor>(system_, parameter_actor_options{std::move(weights),
-                                                                  policies_.front().policy, assembly_.workers,
-                                                                  tracker_, time_, followers, assembly_.cure,
-                                                                  assembly_.recorder, assembly_.replayed}));
+          spawn<parameter_actor>(system_, parameter_actor_options{
+                                              std::move(weights), policies_.front().policy, assembly_.workers,
+                                              tracker_, time_, followers, assembly_.cure, assembly_.recorder,
+                                              assembly_.replayed, new_track("shard " + std::to_string(s))}));
     }
   }
   optimizer_options shard_optimizer() const {
@@ -222,6 +228,8 @@ private:
     options.tracker = tracker_;
     options.coordinator = coordinator_actor;
     options.time = time_;
+    options.sample_gap = assembly_.sample_gap;
+    options.trace = new_track("worker " + std::to_string(r));
     devices.push_back(spawn<device_actor>(system_, std::move(options)));
   }
 

@@ -56,6 +56,14 @@ TEST(RunBooks, CountTheGapOfEachGradientOnEachShard) {
   EXPECT_THAT(report_of(quiet_run()).staleness.buckets(), ElementsAre(Pair(1, 12), Pair(2, 4), Pair(3, 4)));
 }
 
+TEST(RunBooks, KeepApartWhatEachShardSawOfEachWorker) {
+  const training_report r = report_of(quiet_run());
+  ASSERT_EQ(r.exchanges.size(), 4U);
+  EXPECT_EQ(r.exchanges[3].shard, 1U);
+  EXPECT_EQ(r.exchanges[3].worker, 1U);
+  EXPECT_THAT(r.exchanges[3].gaps.buckets(), ElementsAre(Pair(3, 4)));
+}
+
 TEST(RunBooks, AverageTheLastLossesOfThoseThatHaveOne) {
   run_outcome o = quiet_run();
   EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.375);

@@ -35,6 +35,14 @@ training_report finished_run() {
   r.staleness.count(0, 40);
   r.staleness.count(1, 50);
   r.staleness.count(5, 8);
+  exchange_figures shard_0{0, 1, {}, {}, {}};
+  shard_0.gaps.count(1, 3);
+  shard_0.gaps.count(4, 2);
+  exchange_figures shared_block{{}, 1, {}, {}, {}};
+  shared_block.gaps.count(4, 1);
+  r.exchanges = {shard_0, shared_block};
+  r.times.compute.add(std::chrono::seconds{1});
+  r.times.compute.add(std::chrono::seconds{3});
   r.waits = {1.5, 0, 0.25};
   r.switches.push_back({50, "sync", "async", "barrier wait 61 %"});
   r.parameters_sha256 = "ab12";
@@ -48,9 +56,16 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
               ElementsAre("policy", "devices", "data", "optimizer", "learning_rate", "batch", "shards",
                           "ended", "why", "steps", "samples", "updates", "wall_seconds", "steps_per_second",
                           "samples_per_second", "final_loss", "test_accuracy", "ledger", "staleness",
-                          "wait_seconds", "switches", "local_steps", "cure", "parameters_sha256", "seed"));
+                          "time_split", "weight_gap", "gradient_cosine", "wait_seconds", "switches",
+                          "local_steps", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
-  EXPECT_THAT(field_names(o["staleness"]), ElementsAre("mean", "p50", "p99", "max", "histogram"));
+  EXPECT_THAT(field_names(o["staleness"]),
+              ElementsAre("mean", "p50", "p99", "max", "histogram", "per_shard"));
+  EXPECT_THAT(field_names(o["staleness"]["per_shard"][0]),
+              ElementsAre("shard", "worker", "mean", "p50", "p99", "max", "histogram"));
+  EXPECT_THAT(field_names(o["time_split"]),
+              ElementsAre("read", "compute", "wire", "mailbox", "apply", "per_shard"));
+  EXPECT_THAT(field_names(o["time_split"]["compute"]), ElementsAre("seconds", "mean", "max", "count"));
   EXPECT_THAT(field_names(o["wait_seconds"]), ElementsAre("barrier", "bound", "feeder"));
   EXPECT_THAT(field_names(o["switches"][0]), ElementsAre("step", "from", "to", "why"));
 }
@@ -92,6 +107,42 @@ TEST(TrainingReport, WritesNullForWhatIsUnknown) {
   EXPECT_EQ(o["switches"], json::array());
   EXPECT_EQ(o["ledger"]["discarded"], json::object());
   EXPECT_EQ(o["steps_per_second"], 0.0);
+}
+
+TEST(TrainingReport, WritesTheStalenessOfEachWorkerOnEachShard) {
+  const json o = json::parse(to_json(finished_run()))["staleness"]["per_shard"];
+  EXPECT_EQ(o[0]["shard"], 0);
+  EXPECT_EQ(o[0]["worker"], 1);
+  EXPECT_EQ(o[0]["mean"], 2.2);
+  EXPECT_EQ(o[0]["histogram"], json::parse("[[1,3],[4,2]]"));
+  EXPECT_TRUE(o[1]["shard"].is_null()) << "hogwild has none";
+}
+
+TEST(TrainingReport, WritesTimesInSecondsAndNullWhereNobodyMeasured) {
+  const json o = json::parse(to_json(finished_run()))["time_split"];
+  EXPECT_EQ(o["compute"], json::parse(R"({"seconds":4.0,"mean":2.0,"max":3.0,"count":2})"));
+  for (const char* part : {"read", "wire", "mailbox", "apply"}) EXPECT_TRUE(o[part].is_null()) << part;
+}
+
+TEST(TrainingReport, WritesWhatWasSampledAndNullIfNothingWas) {
+  training_report r = finished_run();
+  r.gradient_cosine.add(0.5);
+  r.gradient_cosine.add(-0.25);
+  const json o = json::parse(to_json(r));
+  EXPECT_EQ(o["gradient_cosine"], json::parse(R"({"count":2,"mean":0.125,"min":-0.25,"max":0.5})"));
+  EXPECT_EQ(o["weight_gap"]["count"], 0);
+  for (const char* figure : {"mean", "min", "max"}) EXPECT_TRUE(o["weight_gap"][figure].is_null()) << figure;
+}
+
+TEST(TrainingReport, WritesItsHistogramsAsLines) {
+  EXPECT_EQ(staleness_csv(finished_run()), "shard,worker,gap,count\n0,1,1,3\n0,1,4,2\n,1,4,1\n");
+  EXPECT_EQ(staleness_csv({}), "shard,worker,gap,count\n");
+}
+
+TEST(TrainingReport, JoinsTheShardsOfAWorker) {
+  EXPECT_THAT(staleness_of(finished_run(), 1).buckets(),
+              ElementsAre(::testing::Pair(1, 3), ::testing::Pair(4, 3)));
+  EXPECT_TRUE(staleness_of(finished_run(), 0).empty());
 }
 
 TEST(TrainingReport, IsJsonWhateverTextItHolds) {

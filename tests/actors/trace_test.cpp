@@ -1,0 +1,181 @@
+#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/ticking_time.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/run_books.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+// The timelines of whole runs, one message at a time, on a clock that goes on whenever it is read.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+/// A run to its end in a seeded order, and its timeline.
+class traced_run {
+public:
+  traced_run(const testing::assembly& a, std::uint64_t seed) : assembly_(a) {
+    std::mt19937_64 random(seed);
+    while (system_.step_any(random)) {
+    }
+    trace = trace_of(run_.outcome(), instant{0}, instant{0});
+  }
+
+  const run_outcome& outcome() const { return run_.outcome(); }
+  std::map<trace_kind, std::uint64_t> kinds(const trace_track& t) const {
+    std::map<trace_kind, std::uint64_t> found;
+    for (const trace_event& e : t.events()) ++found[e.what];
+    return found;
+  }
+  const trace_track& worker(std::uint32_t r) const { return *trace.tracks[r]; }
+  const trace_track& shard(std::uint32_t s) const { return *trace.tracks[assembly_.workers + s]; }
+
+  run_trace trace;
+
+private:
+  testing::assembly assembly_;
+  testing::deterministic_system system_;
+  testing::assembled_run run_{system_.actors(), assembly_, testing::small_data(),
+                              std::make_shared<testing::ticking_time>()};
+};
+
+testing::assembly traced(const std::string& policy) {
+  testing::assembly a;
+  a.policy = policy;
+  a.batches = 30;
+  a.trace_events = 10'000;
+  return a;
+}
+
+class TraceOfPolicy : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TraceOfPolicy, HasEveryGradientOfTheLedgerOnce) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const testing::assembly a = traced(GetParam());
+    const traced_run run(a, seed);
+    ASSERT_EQ(run.trace.tracks.size(), a.workers + a.shards);
+    for (std::uint32_t r = 0; r < a.workers; ++r)
+      EXPECT_EQ(run.kinds(run.worker(r))[trace_kind::compute], run.outcome().workers[r].produced);
+    for (std::uint32_t s = 0; s < a.shards; ++s) {
+      std::set<std::pair<std::uint32_t, std::uint64_t>> judged;
+      std::map<std::uint32_t, staleness_histogram> gaps;
+      for (const trace_event& e : run.shard(s).events()) {
+        if (e.what != trace_kind::apply && e.what != trace_kind::discard) continue;
+        EXPECT_TRUE(judged.emplace(e.peer, e.step).second) << "worker " << e.peer << ", step " << e.step;
+        if (e.what == trace_kind::apply) gaps[e.peer].count(e.version - 1 - e.version_read);
+      }
+      std::uint64_t lost = 0;
+      for (std::uint32_t r = 0; r < a.workers; ++r) {
+        const worker_account& account = run.outcome().shards[s].workers[r];
+        EXPECT_EQ(gaps[r].buckets(), account.gaps.buckets()) << "worker " << r << ", shard " << s;
+        lost += account.ledger.lost;
+      }
+      EXPECT_EQ(judged.size() + lost, a.batches);
+    }
+  }
+}
+
+TEST_P(TraceOfPolicy, HasNoTwoEventsAtOnceOnATrack) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const traced_run run(traced(GetParam()), seed);
+    for (const auto& track : run.trace.tracks) {
+      instant last{0};
+      for (const trace_event& e : track->events()) {
+        if (e.what == trace_kind::discard || e.what == trace_kind::change_policy) continue;
+        EXPECT_GE(e.begin, last) << track->name();
+        EXPECT_GE(e.end, e.begin);
+        last = e.end;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(SeveralPolicies, TraceOfPolicy,
+                         ::testing::Values("async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
+                                           "async, sync@6, ssp:1@15"),
+                         [](const auto& policy) { return testing::test_name(policy.param); });
+
+/// What all workers of some runs waited for.
+std::set<trace_kind> waits_under(const std::string& policy) {
+  std::set<trace_kind> found;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const testing::assembly a = traced(policy);
+    const traced_run run(a, seed);
+    for (std::uint32_t r = 0; r < a.workers; ++r)
+      for (const auto& [kind, count] : run.kinds(run.worker(r))) found.insert(kind);
+  }
+  return found;
+}
+
+TEST(Trace, NamesWhatAWorkerWaitsFor) {
+  const auto in_async = waits_under("async");
+  EXPECT_THAT(in_async, Contains(trace_kind::batch));
+  EXPECT_THAT(in_async, Contains(trace_kind::shard_mailbox));
+  EXPECT_THAT(in_async, Contains(trace_kind::own_mailbox));
+  EXPECT_THAT(in_async, Not(Contains(trace_kind::barrier)));
+  EXPECT_THAT(in_async, Not(Contains(trace_kind::bound)));
+  EXPECT_THAT(in_async, Not(Contains(trace_kind::policy_switch)));
+  EXPECT_THAT(waits_under("sync"), Contains(trace_kind::barrier));
+  EXPECT_THAT(waits_under("ssp:0"), Contains(trace_kind::bound));
+  EXPECT_THAT(waits_under("async, sync@6"), Contains(trace_kind::policy_switch));
+}
+
+/// How long a worker waited before its steps; what it waited after the last, a report leaves out.
+std::map<trace_kind, instant> waits_before_steps(const trace_track& t) {
+  std::map<trace_kind, instant> before_steps;
+  std::map<trace_kind, instant> so_far;
+  for (const trace_event& e : t.events()) {
+    so_far[e.what] += e.end - e.begin;
+    if (e.what == trace_kind::compute) before_steps = so_far;
+  }
+  return before_steps;
+}
+
+TEST(Trace, AddsUpToTheWaitsOfTheReport) {
+  for (const char* policy : {"sync", "ssp:0"}) {
+    testing::assembly a = traced(policy);
+    a.shards = 1; // with several, a report has the longest of them
+    const traced_run run(a, 3);
+    for (std::uint32_t r = 0; r < a.workers; ++r) {
+      auto waits = waits_before_steps(run.worker(r));
+      const worker_report& told = run.outcome().workers[r];
+      EXPECT_EQ(waits[trace_kind::barrier].count(), told.barrier_wait) << policy;
+      EXPECT_EQ(waits[trace_kind::bound].count(), told.bound_wait) << policy;
+      EXPECT_GT(told.barrier_wait + told.bound_wait, 0) << policy;
+    }
+  }
+}
+
+TEST(Trace, SaysWhoseTrackIsLost) {
+  testing::deterministic_system system;
+  const testing::assembly a = traced("async");
+  const testing::assembled_run run(system.actors(), a, testing::small_data(),
+                                   std::make_shared<testing::ticking_time>());
+  for (int i = 0; i < 40; ++i) system.step();
+  kill(run.devices[1]);
+  system.run();
+  const run_trace trace = trace_of(run.outcome(), instant{0}, instant{0});
+  EXPECT_THAT(trace.lost, ::testing::ElementsAre("worker 1"));
+  EXPECT_THAT(trace.tracks, ::testing::SizeIs(a.workers - 1 + a.shards));
+}
+
+TEST(Trace, IsNotRecordedUnlessAskedFor) {
+  testing::assembly a = traced("async");
+  a.trace_events = 0;
+  const traced_run run(a, 1);
+  EXPECT_THAT(run.trace.tracks, IsEmpty());
+  EXPECT_THAT(run.trace.lost, IsEmpty());
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,160 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/data/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+// What a run of the tool leaves behind beside its report.
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::ordered_json;
+using ::testing::HasSubstr;
+using testing::tool;
+
+class Outputs : public ::testing::Test {
+protected:
+  static std::vector<std::string> train(const std::vector<std::string>& words) {
+    std::vector<std::string> all{"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, "--batch", "4"};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+  std::string path(const char* name) const { return (folder_.path() / name).string(); }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(Outputs, CountEveryAppliedGradientInTheStalenessHistogram) {
+  for (const char* policy : {"async", "hogwild"}) {
+    tool t(train({"--policy", policy, "--devices", "cpu:0,cpu:0", "--steps", "40", "--shards", "2",
+                  "--staleness-csv", path("gaps.csv"), "--report", path("run.json")}));
+    ASSERT_EQ(t.code(), 0) << t.err();
+    std::ifstream file(path("gaps.csv"));
+    std::string line;
+    std::getline(file, line);
+    EXPECT_EQ(line, "shard,worker,gap,count");
+    std::map<std::string, std::uint64_t> by_shard;
+    while (std::getline(file, line)) {
+      std::istringstream fields(line);
+      std::string shard, worker, gap, count;
+      std::getline(fields, shard, ',');
+      std::getline(fields, worker, ',');
+      std::getline(fields, gap, ',');
+      std::getline(fields, count, ',');
+      by_shard[shard] += std::stoull(count);
+    }
+    if (std::string(policy) == "hogwild")
+      EXPECT_THAT(by_shard, ::testing::ElementsAre(::testing::Pair("", 40)));
+    else
+      EXPECT_THAT(by_shard, ::testing::ElementsAre(::testing::Pair("0", 40), ::testing::Pair("1", 40)));
+  }
+}
+
+TEST_F(Outputs, TellOfEachWorkerIfThereAreSeveral) {
+  EXPECT_THAT(tool(train({"--steps", "8", "--devices", "cpu:0,cpu:0"})).out(), HasSubstr("  worker 1    "));
+  EXPECT_THAT(tool(train({"--steps", "8"})).out(), ::testing::Not(HasSubstr("  worker 0")));
+}
+
+TEST_F(Outputs, SplitTheTimeOfAGradient) {
+  for (const char* policy : {"async", "hogwild"}) {
+    tool t(train({"--policy", policy, "--steps", "8", "--report", path("run.json")}));
+    ASSERT_EQ(t.code(), 0) << t.err();
+    const json split = json::parse(std::ifstream(path("run.json")))["time_split"];
+    EXPECT_EQ(split["compute"]["count"], 8);
+    EXPECT_GT(split["compute"]["seconds"], 0.0);
+    EXPECT_EQ(split["apply"]["count"], 8);
+    EXPECT_TRUE(split["wire"].is_null());
+    EXPECT_EQ(split["mailbox"].is_null(), std::string(policy) == "hogwild");
+    EXPECT_EQ(split["per_shard"].size(), 1U);
+  }
+}
+
+TEST_F(Outputs, AreWrittenThoughOneOfThemFails) {
+  tool t(train({"--steps", "8", "--report", "/dev/full", "--staleness-csv", path("gaps.csv")}));
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), HasSubstr("report '/dev/full' cannot be written: No space left"));
+  EXPECT_TRUE(std::filesystem::exists(path("gaps.csv")));
+}
+
+TEST_F(Outputs, SayWhichOfThemFailed) {
+  tool full(train({"--steps", "8", "--staleness-csv", "/dev/full"}));
+  EXPECT_EQ(full.code(), 1);
+  EXPECT_THAT(full.err(), HasSubstr("staleness histogram '/dev/full' cannot be written: No space left"));
+  tool nowhere(train({"--steps", "8", "--staleness-csv", "/no/such/folder/gaps.csv"}));
+  EXPECT_EQ(nowhere.code(), 2);
+  EXPECT_THAT(nowhere.err(), HasSubstr("/no/such/folder/gaps.csv"));
+  EXPECT_EQ(nowhere.out(), "");
+}
+
+/// The events of a trace by track, in the order of time; those of no duration apart.
+std::map<int, std::vector<json>> spans_of(const json& trace) {
+  std::map<int, std::vector<json>> tracks;
+  for (const json& e : trace["traceEvents"])
+    if (e["ph"] == "X") tracks[e["tid"]].push_back(e);
+  for (auto& [track, spans] : tracks)
+    std::ranges::stable_sort(spans, {}, [](const json& e) { return e["ts"].get<double>(); });
+  return tracks;
+}
+
+TEST_F(Outputs, TellWhatWasSampled) {
+  tool t(train({"--steps", "20", "--sample-gap", "5", "--report", path("run.json")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const json report = json::parse(std::ifstream(path("run.json")));
+  EXPECT_EQ(report["gradient_cosine"], json::parse(R"({"count":4,"mean":1.0,"min":1.0,"max":1.0})"));
+  EXPECT_EQ(report["weight_gap"]["max"], 0.0);
+  EXPECT_THAT(t.out(), HasSubstr("sampled       weights moved by 0, cosine to a fresh gradient 1.0000"));
+}
+
+TEST_F(Outputs, DrawATimelineOfEachActor) {
+  for (const char* policy : {"async", "sync", "ssp:0", "hogwild", "async, sync@20"}) {
+    tool t(train(
+        {"--policy", policy, "--devices", "cpu:0,cpu:0", "--steps", "40", "--trace", path("run.trace")}));
+    ASSERT_EQ(t.code(), 0) << t.err();
+    const json trace = json::parse(std::ifstream(path("run.trace")));
+    std::set<std::string> tracks;
+    std::map<std::string, int> names;
+    for (const json& e : trace["traceEvents"]) {
+      if (e["name"] == "thread_name") tracks.insert(e["args"]["name"]);
+      if (e["ph"] == "X") ++names[e["name"]];
+    }
+    EXPECT_THAT(tracks, ::testing::IsSupersetOf({"coordinator", "worker 0 on cpu:0", "worker 1 on cpu:0"}));
+    EXPECT_EQ(tracks.contains("shard 0"), std::string(policy) != "hogwild");
+    EXPECT_EQ(names["compute"], 40) << policy;
+    EXPECT_EQ(names["apply"], 40) << policy;
+    EXPECT_EQ(names.contains("switch from async to sync"), std::string(policy).size() > 7);
+    for (const auto& [track, spans] : spans_of(trace)) {
+      double end = 0;
+      for (const json& e : spans) {
+        EXPECT_GE(e["dur"], 0.0);
+        EXPECT_GE(e["ts"].get<double>(), end - 1e-4) << e;
+        end = e["ts"].get<double>() + e["dur"].get<double>();
+      }
+    }
+    EXPECT_TRUE(trace["otherData"]["missing"].empty());
+  }
+}
+
+TEST_F(Outputs, NameTheTraceThatCannotBeWritten) {
+  tool t(train({"--steps", "8", "--trace", "/dev/full"}));
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), HasSubstr("trace '/dev/full' cannot be written: No space left"));
+}
+
+TEST_F(Outputs, AreNotTwoInOneFile) {
+  tool t(train({"--steps", "8", "--report", path("both"), "--staleness-csv", path("both")}));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), HasSubstr("--report and --staleness-csv both name"));
+}
+
+} // namespace
+} // namespace mailgrad
