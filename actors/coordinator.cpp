@@ -114,7 +114,7 @@ void coordinator::account_for(const worker_report& report) {
   accounted_[report.worker.value] = true;
   devices_[report.worker.value] = nullptr;
   outcome_.workers[report.worker.value] = report;
-  switcher_.on_gone(report.worker, report.produced);
+  switcher_.on_gone(report.worker, report.steps);
   collect_if_all_accounted();
 }
 

@@ -75,10 +75,10 @@ void policy_switcher::on_joined(rank joined, const caf::actor& device) {
   if (current_ && !all_paused_ && !w.gone) send(self_, device, pause_worker{epoch_});
 }
 
-void policy_switcher::on_gone(rank gone, std::uint64_t produced) {
+void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
   worker& w = workers_[gone.value];
   w.gone = true;
-  w.produced = std::max(w.produced, produced);
+  w.batches = std::max(w.batches, batches);
   switch_if_all_paused();
   begin_next();
 }
@@ -86,7 +86,7 @@ void policy_switcher::on_gone(rank gone, std::uint64_t produced) {
 void policy_switcher::on_paused(const worker_paused& x) {
   if (!current_ || x.epoch != epoch_) return;
   worker& w = workers_[x.worker.value];
-  w.paused = w.produced = x.step;
+  w.paused = x.step;
   w.batches = x.batches;
   switch_if_all_paused();
 }
@@ -132,7 +132,7 @@ void policy_switcher::on_shard_lost(std::uint32_t shard) {
 void policy_switcher::end_if_all_switched() {
   if (!current_ || !all_paused_ || std::ranges::count(switched_, false) > 0) return;
   std::uint64_t step = 0;
-  for (const worker& w : workers_) step += w.produced;
+  for (const worker& w : workers_) step += w.batches;
   const bool for_nobody = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
   if (!for_nobody)
     done_.push_back({step, std::exchange(policy_, current_->what.policy), policy_, current_->what.why, begun_,

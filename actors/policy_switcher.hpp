@@ -33,8 +33,8 @@ public:
 
   void request(const request_switch& x);
   void on_joined(rank worker, const caf::actor& device);
-  /// A worker that is accounted for, whatever became of it; what it produced as far as is known.
-  void on_gone(rank worker, std::uint64_t produced);
+  /// A worker that is accounted for, whatever became of it; what it trained as far as is known.
+  void on_gone(rank worker, std::uint64_t batches);
   void on_step(const step_reached& x);
   void on_paused(const worker_paused& x);
   void on_switched(const policy_switched& x);
@@ -60,8 +60,7 @@ private:
     caf::actor device;
     bool gone = false;
     std::optional<std::uint64_t> paused; ///< its step, in the switch at hand
-    std::uint64_t produced = 0;          ///< as far as is known
-    std::uint64_t batches = 0;           ///< trained when it paused
+    std::uint64_t batches = 0;           ///< trained, as far as is known
   };
 
   struct asked_switch {
