@@ -6,6 +6,7 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -15,25 +16,35 @@ namespace {
 
 std::uint32_t workers_of(const training_options& o) { return static_cast<std::uint32_t>(o.devices.size()); }
 
+cure_setting setting_of(const training_options& o, const std::vector<scheduled_policy>& policies) {
+  cure_setting setting{{}, workers_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
+  for (const scheduled_policy& p : policies) setting.policies.push_back(p.policy);
+  if (is_automatic(o.policy)) setting.policies.emplace_back("async");
+  return setting;
+}
+
 void require_optimizers(const training_options& o, const std::vector<scheduled_policy>& policies) {
   require_valid(o.optimizer);
   require_valid(o.outer);
-  if (o.local_steps > 0 && policies.front().policy == hogwild_policy::policy_name)
+  if (o.local_steps > 0 && has_hogwild(policies))
     throw std::invalid_argument(
         "local steps: under hogwild workers write into one block at every step; take async");
   if (o.local_steps > 0 && o.sample_gap > 0)
     throw std::invalid_argument(
         "sample gap: with local steps shards get differences, which no batch has a fresh "
         "gradient for; leave one of both out");
-  cure_setting setting{{}, workers_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
-  for (const scheduled_policy& p : policies) setting.policies.push_back(p.policy);
-  if (is_automatic(o.policy)) setting.policies.emplace_back("async");
-  require_cure(o.cure, setting);
+  const auto cure = make_cure(o.cure, {workers_of(o)});
+  if (cure && cure->predicts() && o.sample_gap > 0)
+    throw std::invalid_argument(
+        "sample gap: under cure '" + o.cure +
+        "' workers compute at predicted weights, which no version is to be compared with; leave "
+        "one of both out");
+  require_cure(o.cure, setting_of(o, policies));
 }
 
 void require_fitting(const own_parameter_actor& own, const std::vector<scheduled_policy>& policies,
                      bool automatic) {
-  if (policies.front().policy == hogwild_policy::policy_name)
+  if (has_hogwild(policies))
     throw std::invalid_argument("parameter actor '" + own.name + "': hogwild has no parameter actors");
   if ((policies.size() > 1 || automatic) && !own.switches)
     throw std::invalid_argument("parameter actor '" + own.name + "' switches no policy; name one alone");
@@ -42,6 +53,9 @@ void require_fitting(const own_parameter_actor& own, const std::vector<scheduled
 void require_own_parameter_actor(const training_options& o, const std::vector<scheduled_policy>& policies) {
   if (!o.parameter_actor) return;
   require_fitting(*o.parameter_actor, policies, is_automatic(o.policy));
+  if (const auto cure = make_cure(o.cure, {workers_of(o)}); cure && cure->pull())
+    throw std::invalid_argument("cure '" + o.cure + "': workers would be drawn to what parameter actor '" +
+                                o.parameter_actor->name + "' knows nothing of");
   if (!o.record.empty() || o.replay)
     throw std::invalid_argument("record: parameter actor '" + o.parameter_actor->name +
                                 "' does not tell the order in which it takes gradients");
@@ -59,7 +73,22 @@ void require_amounts(const training_options& o, const data_split& data) {
                                 std::to_string(data.train.size()));
 }
 
+void require_time_for(const training_options& o, const data_split& data,
+                      const std::vector<scheduled_policy>& policies) {
+  if (policies.size() == 1 || o.replay) return;
+  const std::uint64_t steps = dealer(deal_of(o, data, policies.front().policy)).batches();
+  if (policies.back().from_step >= steps)
+    throw std::invalid_argument("policy '" + o.policy + "': the run ends at step " + std::to_string(steps) +
+                                ", before the switch at step " + std::to_string(policies.back().from_step));
+}
+
 } // namespace
+
+dealer_options deal_of(const training_options& o, const data_split& data, const std::string& first_policy) {
+  return {data.train.size(), o.batch, o.steps > 0 ? std::numeric_limits<std::uint32_t>::max() : o.epochs,
+          o.steps,           o.seed,  keeps_in_step(first_policy) ? deal_mode::by_rank : deal_mode::on_demand,
+          workers_of(o)};
+}
 
 std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data) {
   if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
@@ -68,7 +97,15 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_optimizers(o, policies);
   require_own_parameter_actor(o, policies);
   require_amounts(o, data);
+  require_time_for(o, data, policies);
   return policies;
+}
+
+void require_switch(const training_options& o, std::vector<scheduled_policy> policies,
+                    const std::string& policy) {
+  require_policy(policy, workers_of(o));
+  policies.push_back({0, policy});
+  require_cure(o.cure, setting_of(o, policies));
 }
 
 void require_dense_if_needed(const training_options& o, const parameter_layout& layout) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/data/dealer.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <vector>
@@ -14,6 +15,15 @@ namespace mailgrad {
 ///
 /// Errors  std::invalid_argument; device_error for a device that is not there.
 std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data);
+
+/// How the feeder deals.
+dealer_options deal_of(const training_options& o, const data_split& data, const std::string& first_policy);
+
+/// Whether a run of `policies` may switch to `policy` as well.
+///
+/// Errors  std::invalid_argument: a policy that is none, or that the cure of the run excludes.
+void require_switch(const training_options& o, std::vector<scheduled_policy> policies,
+                    const std::string& policy);
 
 /// Local steps, and cures that put something in the place of a gradient, work on dense gradients.
 ///

@@ -22,7 +22,7 @@ constexpr std::uint64_t observations_per_notice = 256;
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
     : self_(self), options_(std::move(options)),
       gradients_([this] { return options_.model->make_gradient(); }), comparison_(options_.shards.size()),
-      held_(options_.shards.size()), missing_(options_.shards.size()) {
+      held_(options_.shards.size()), missing_(options_.shards.size()), direct_(options_.direct) {
   report_.worker = unreported_.worker = options_.worker;
   report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
 }
@@ -48,6 +48,7 @@ caf::behavior device_actor::training() {
       on(self_,
          [this](const pause_worker& x) {
            next_epoch_ = x.epoch;
+           next_direct_ = x.direct;
            pause_if_asked();
          }),
       on(self_, [this](const give_up&) { finish(); }),
@@ -96,6 +97,7 @@ void device_actor::pause_if_asked() {
   const bool was_waiting = missing_ > 0;
   missing_ = options_.shards.size();
   for (held_weights& held : held_) held.values.reset();
+  direct_ = next_direct_;
   if (options_.local) options_.local->start_anew();
   comparison_.forget();
   end_starvation();
@@ -111,7 +113,11 @@ void device_actor::on_batch(const dealt_batch& x) {
 void device_actor::start_step_if_ready() {
   if (missing_ > 0 || finished_ || comparing_) return;
   if (next_batch_) return start_step();
-  if (exhausted_ && push_difference()) return;
+  if (exhausted_ && options_.local && options_.local->taken() > 0) {
+    end_starvation();
+    push_difference();
+    return;
+  }
   if (exhausted_) return finish();
   if (!starved_since_) starved_since_ = options_.time->now();
 }
@@ -137,10 +143,12 @@ void device_actor::start_step() {
   computing_ = gradients_.take();
   try {
     std::optional<racing_read> racing;
-    if (options_.writer) {
+    if (direct_) {
       racing.emplace();
       const instant read_since = options_.time->now();
-      options_.model->use_weights(0, options_.writer->begin_step());
+      const float* const shared = options_.writer->begin_step();
+      for (std::uint32_t i = 0; i < options_.shard_begins.size(); ++i)
+        options_.model->use_weights(i, shared + options_.shard_begins[i]);
       report_.times.read.add(options_.time->now() - read_since);
     } else if (options_.local) {
       options_.model->use_weights(0, options_.local->weights());
@@ -168,7 +176,7 @@ void device_actor::finish_step() {
   unreported_.loss_sum += static_cast<double>(loss);
   const float scale = clip();
   note_computed();
-  if (options_.writer)
+  if (direct_)
     write(scale);
   else if (options_.local)
     step_locally(scale);

@@ -18,8 +18,10 @@ struct device_actor_options {
   rank worker;
   stream where = host_stream{};
   std::shared_ptr<replica> model;         ///< nobody else holds it once the actor lives
-  std::vector<caf::actor> shards;         ///< none in hogwild
-  std::shared_ptr<hogwild_writer> writer; ///< hogwild only; nobody else holds it once the actor lives
+  std::vector<caf::actor> shards;         ///< none if all of the run is hogwild
+  std::shared_ptr<hogwild_writer> writer; ///< for hogwild; nobody else holds it once the actor lives
+  bool direct = false;                    ///< hogwild comes first
+  std::vector<std::size_t> shard_begins;  ///< where each shard begins in the shared block; {0} without shards
   std::shared_ptr<local_steps> local; ///< with local steps only; nobody else holds it once the actor lives
   double clip_norm = 0;               ///< largest global norm of a gradient; 0: any
   caf::actor feeder;
@@ -105,6 +107,8 @@ private:
   std::uint64_t batches_ = 0;               ///< begun
   std::uint64_t epoch_ = 0;                 ///< of the policy
   std::optional<std::uint64_t> next_epoch_; ///< asked to pause for it
+  bool direct_ = false;                     ///< hogwild now: gradients go into the shared block
+  bool next_direct_ = false;                ///< and in the next epoch
   std::size_t batch_size_ = 0;
   instant computing_since_{0};
   std::optional<instant> starved_since_; ///< weights are there, a batch is not

@@ -106,6 +106,7 @@ struct request_switch {
 /// Coordinator to device: begin no step until the weights of `epoch` are there. Answered with `worker_paused`.
 struct pause_worker {
   std::uint64_t epoch = 0;
+  bool direct = false; ///< under the next policy the worker writes into the shared block: hogwild
 };
 
 /// Device to coordinator: all gradients up to `step` are pushed, and none is computed.
@@ -318,7 +319,7 @@ auto inspect(Inspector& f, request_switch& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, pause_worker& x) {
-  return fields(f, x, field("epoch", x.epoch));
+  return fields(f, x, field("epoch", x.epoch), field("direct", x.direct));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_paused& x) {

@@ -1,5 +1,8 @@
 #include <mailgrad/actors/parameter_actor.hpp>
 
+#include <mailgrad/optim/policies/async.hpp>
+#include <mailgrad/optim/policies/hogwild.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,14 +17,20 @@ cure_site site_of(const parameter_actor_options& options) {
   return {options.workers, options.weights->dense_size(), options.weights->base_learning_rate()};
 }
 
+/// Hogwild has no object; whoever joins then may start.
+std::unique_ptr<policy> policy_of(const std::string& text, std::uint32_t workers) {
+  return make_policy(text == hogwild_policy::policy_name ? async_policy::policy_name : text, workers);
+}
+
 } // namespace
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
-    : self_(self), options_(std::move(options)), policy_(make_policy(options_.policy, options_.workers)),
+    : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy, options_.workers)),
       treatment_(make_cure(options_.cure, site_of(options_)), options_.weights, options_.workers),
       participants_(options_.workers), turns_(options_.workers),
       log_(self, options_.recorder, options_.weights->index()) {
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
+  if (options_.policy == hogwild_policy::policy_name) give_to_store();
   if (!options_.replayed) return;
   for (const shard_turn& turn : options_.replayed->turns[options_.weights->index()]) turns_.expect(turn);
 }
@@ -179,6 +188,7 @@ void parameter_actor::let_go(rank worker) {
   announce({shard_turn::kind::left, worker});
   policy_->leave(worker);
   apply_batch_if_complete();
+  treatment_.leave(worker);
   release();
 }
 
@@ -212,8 +222,12 @@ void parameter_actor::switch_if_all_taken() {
 
 /// Under the new policy everybody starts from the weights as they are.
 void parameter_actor::begin(const switch_policy& x) {
+  send_gaps(); // those of the old policy tell nothing of the new one
   if (!pending_.empty()) apply_batch();
-  policy_ = make_policy(x.policy, options_.workers);
+  take_from_store();
+  in_store_ = false;
+  policy_ = policy_of(x.policy, options_.workers);
+  if (x.policy == hogwild_policy::policy_name) give_to_store();
   epoch_ = x.epoch;
   trace_moment(trace_kind::change_policy, {}, policy_->name());
   for (std::uint32_t r = 0; r < participants_.size(); ++r) {
@@ -230,6 +244,21 @@ void parameter_actor::begin(const switch_policy& x) {
     if (participants_[r].left) let_go({r}); // before those who keep the list had heard of it
   release();
   take_turns();
+}
+
+/// While no worker computes.
+void parameter_actor::give_to_store() {
+  options_.weights->save(*options_.store);
+  store_version_ = options_.store->version();
+  in_store_ = true;
+}
+
+/// What workers have made of them.
+void parameter_actor::take_from_store() {
+  if (!in_store_) return;
+  const std::uint64_t updates =
+      options_.store->version() - std::exchange(store_version_, options_.store->version());
+  if (updates > 0) options_.weights->load(*options_.store, updates);
 }
 
 void parameter_actor::apply(const push_gradient& x) {
@@ -281,11 +310,14 @@ double parameter_actor::observe(const push_gradient& x) {
   participants_[x.worker.value].account.gaps.count(gap);
   gaps_.count(gap);
   if (x.read) sample(x);
-  if (gaps_.total() >= observations_per_notice) {
-    send(self_, options_.tracker, staleness_observed{gaps_});
-    gaps_.clear();
-  }
+  if (gaps_.total() >= observations_per_notice) send_gaps();
   return treatment_.factor(gap);
+}
+
+void parameter_actor::send_gaps() {
+  if (gaps_.empty()) return;
+  send(self_, options_.tracker, staleness_observed{gaps_});
+  gaps_.clear();
 }
 
 /// The device that asked for it compares its gradient with one at the weights that this one meets.
@@ -369,6 +401,7 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
 
 shard_report parameter_actor::report() {
   log_.flush();
+  take_from_store();
   shard_report r{options_.weights->index(),
                  options_.weights->version(),
                  {},

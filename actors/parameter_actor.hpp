@@ -26,6 +26,7 @@ struct parameter_actor_options {
   std::string cure = "none"; ///< of staleness, as make_cure() reads it
   caf::actor recorder{};     ///< gets the order in which gradients are judged, if anybody does
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: gradients are judged in its order
+  std::shared_ptr<hogwild_store> store{};      ///< of all shards, if hogwild is among the policies to come
   std::shared_ptr<trace_track> trace{};        ///< to record into; nobody else holds it once the actor lives
 };
 
@@ -40,6 +41,9 @@ struct parameter_actor_options {
 ///     serving --push_gradient--> judged --apply----------> updated --weights--> the worker, if it may start
 ///        ^                         |  \--merge--> pending --batch complete--> updated
 ///        +------- discarded -------+
+///
+/// Under hogwild the weights lie in a block that all workers write into, and this actor has nothing to judge: it hands
+/// them over when hogwild begins, and takes them back when it ends.
 ///
 /// Where the policy wants shards to agree, the first judges in the order of its mailbox and tells the others, which
 /// judge in its order; in a replay all judge in the order of a recording. A switch of policy waits until all is taken that was computed under the old one, applies what
@@ -93,6 +97,9 @@ private:
   bool all_taken(const switch_policy& x) const;
   void switch_if_all_taken();
   void begin(const switch_policy& x);
+  void send_gaps();
+  void give_to_store();
+  void take_from_store();
 
   void apply(const push_gradient& x);
   void merge(const push_gradient& x);
@@ -118,6 +125,8 @@ private:
   staleness_histogram gaps_; ///< not yet sent to the tracker
   instant barrier_opened_{0};
   std::uint64_t epoch_ = 0;
+  bool in_store_ = false;                    ///< hogwild now: the weights are those of the shared block
+  std::uint64_t store_version_ = 0;          ///< of the block, when they were last the same
   std::optional<switch_policy> next_policy_; ///< begins when all of the old is taken
   caf::actor coordinator_;                   ///< who asked for it
   instant switch_asked_{0};

@@ -1,5 +1,7 @@
 #include <mailgrad/actors/policy_switcher.hpp>
 
+#include <mailgrad/optim/policies/hogwild.hpp>
+
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
@@ -55,7 +57,7 @@ void policy_switcher::begin_next() {
   switched_ = lost_;
   for (worker& w : workers_) {
     w.paused.reset();
-    if (w.device && !w.gone) send(self_, w.device, pause_worker{epoch_});
+    if (w.device && !w.gone) send(self_, w.device, pause_order());
   }
   switch_if_all_paused();
 }
@@ -69,10 +71,14 @@ bool policy_switcher::others_have_ended() const {
   return true;
 }
 
+pause_worker policy_switcher::pause_order() const {
+  return {epoch_, current_->what.policy == hogwild_policy::policy_name};
+}
+
 void policy_switcher::on_joined(rank joined, const caf::actor& device) {
   worker& w = workers_[joined.value];
   w.device = device;
-  if (current_ && !all_paused_ && !w.gone) send(self_, device, pause_worker{epoch_});
+  if (current_ && !all_paused_ && !w.gone) send(self_, device, pause_order());
 }
 
 void policy_switcher::on_gone(rank gone, std::uint64_t batches) {

@@ -69,6 +69,7 @@ private:
   };
 
   void begin_next();
+  pause_worker pause_order() const;
   bool others_have_ended() const;
   void note_switch();
   void switch_if_all_paused();

@@ -155,7 +155,8 @@ void replica::run(const stream& s, std::shared_ptr<const batch> inputs, gradient
   done_ = done;
   running_->run(s, step, [this] { // one pointer: a larger closure would be allocated
     loss_ = *static_cast<const float*>(running_->fetched(loss_fetch));
-    done_();
+    const completion told = done_; // it may start the next run, which sets another
+    told();
   });
 }
 

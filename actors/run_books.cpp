@@ -44,11 +44,17 @@ gradient_ledger workers_ledger(const run_outcome& outcome) {
 }
 
 /// In hogwild: a worker that died says nothing, but the block has counted its updates.
+void add_unreported(gradient_ledger& l, const run_outcome& outcome, std::optional<std::uint64_t> written) {
+  if (!written) return;
+  std::uint64_t reported = 0;
+  for (const worker_report& w : outcome.workers) reported += w.applied;
+  l.produced += *written - reported;
+  l.applied += *written - reported;
+}
+
 gradient_ledger hogwild_ledger(const run_outcome& outcome, std::optional<std::uint64_t> written) {
   gradient_ledger l = workers_ledger(outcome);
-  const std::uint64_t unreported = written.value_or(l.applied) - l.applied;
-  l.produced += unreported;
-  l.applied += unreported;
+  add_unreported(l, outcome, written);
   return l;
 }
 
@@ -74,6 +80,7 @@ gradient_ledger ledger_of(const run_outcome& outcome, std::optional<std::uint64_
   gradient_ledger worst = ledger_of(outcome, outcome.shards.front());
   for (const shard_report& s : outcome.shards)
     if (gradient_ledger l = ledger_of(outcome, s); l.lost > worst.lost) worst = std::move(l);
+  add_unreported(worst, outcome, written);
   return worst;
 }
 

@@ -60,6 +60,31 @@ std::string exactly(double number) {
   return text;
 }
 
+std::string settings_of(const sgd_options&) { return {}; }
+std::string settings_of(const momentum_options& o) { return exactly(o.momentum); }
+std::string settings_of(const nesterov_options& o) { return exactly(o.momentum); }
+std::string settings_of(const adagrad_options& o) {
+  return exactly(o.epsilon) + ' ' + exactly(o.initial_sum);
+}
+std::string settings_of(const rmsprop_options& o) { return exactly(o.alpha) + ' ' + exactly(o.epsilon); }
+std::string settings_of(const adam_options& o) {
+  return exactly(o.beta1) + ' ' + exactly(o.beta2) + ' ' + exactly(o.epsilon);
+}
+std::string settings_of(const delayed_nesterov_options& o) {
+  return exactly(o.momentum) + ' ' + std::to_string(o.period) + ' ' + exactly(o.early);
+}
+std::string settings_of(const own_rule& o) {
+  std::string text;
+  for (const double setting : o.settings) text.append(text.empty() ? 0 : 1, ' ').append(exactly(setting));
+  return text;
+}
+
+/// "momentum 0.9"
+std::string in_words(const optimizer_options& o) {
+  const std::string settings = std::visit([](const auto& rule) { return settings_of(rule); }, o.rule);
+  return std::string(name(o)).append(settings.empty() ? 0 : 1, ' ').append(settings);
+}
+
 } // namespace
 
 std::vector<std::pair<std::string, std::string>> facts_of(const model_function& model,
@@ -72,10 +97,10 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
           {"SHA-256 of the model", hash_of(model, request)},
           {"policy", o.policy},
           {"cure", o.cure},
-          {"optimizer", std::string(name(o.optimizer))},
+          {"optimizer", in_words(o.optimizer)},
           {"learning rate", exactly(base_learning_rate(o.optimizer))},
           {"local steps", std::to_string(o.local_steps)},
-          {"outer optimizer", std::string(name(o.outer))},
+          {"outer optimizer", in_words(o.outer)},
           {"outer learning rate", exactly(base_learning_rate(o.outer))},
           {"schedule", to_string(o.optimizer.schedule)},
           {"weight decay", exactly(base_weight_decay(o.optimizer))},

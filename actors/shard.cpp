@@ -75,6 +75,18 @@ std::span<const float> shard::state(std::string_view name) const {
   return {};
 }
 
+void shard::save(hogwild_store& store) const {
+  store.store(range_.begin, current_->as<float>().first(range_.size()));
+}
+
+void shard::load(const hogwild_store& store, std::uint64_t updates) {
+  const bool in_place = current_.use_count() == held_by_nobody_else;
+  const std::shared_ptr<block> target = in_place ? current_ : blocks_.take();
+  store.load(range_.begin, target->as<float>().first(range_.size()));
+  current_ = target;
+  version_ += updates;
+}
+
 void shard::update_dense(const stream& s, std::span<const contribution> gradients,
                          std::span<const float> from, std::span<float> to, double rate) {
   if (dense_size_ == 0) return;

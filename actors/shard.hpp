@@ -5,6 +5,7 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstdint>
@@ -59,6 +60,11 @@ public:
 
   /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times `rate`.
   void update(const stream& s, std::span<const contribution> gradients, double rate = 1);
+
+  /// The weights to their place in a block of the whole model, which nobody writes to meanwhile, and back: they are then
+  /// the version after `updates` more.
+  void save(hogwild_store& store) const;
+  void load(const hogwild_store& store, std::uint64_t updates);
 
 private:
   struct table {

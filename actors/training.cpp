@@ -79,7 +79,8 @@ public:
 private:
   std::uint32_t workers() const { return static_cast<std::uint32_t>(options_.devices.size()); }
   const std::string& first_policy() const { return policies_.front().policy; }
-  bool hogwild() const { return first_policy() == hogwild_policy::policy_name; }
+  /// From beginning to end: then there are no shards.
+  bool hogwild() const { return policies_.size() == 1 && has_hogwild(policies_); }
   std::shared_ptr<const parameter_layout> replica_layout() const;
   caf::actor recorder() const { return recorder_ ? recorder_->actor() : caf::actor(); }
   void prepare_record_or_replay();
@@ -153,7 +154,7 @@ training::implementation::~implementation() {
 
 void training::implementation::prepare_record_or_replay() {
   if (options_.record.empty() && !options_.replay) return;
-  if (hogwild())
+  if (has_hogwild(policies_))
     throw std::invalid_argument("record: hogwild has no order to record, since its workers write at once; "
                                 "choose another policy");
   const auto facts = facts_of(model_, request_, *data_, options_);
@@ -173,17 +174,20 @@ std::shared_ptr<trace_track> training::implementation::new_track(std::string nam
 
 /// The first shard last: it leads the others where the policy wants them to agree.
 void training::implementation::spawn_shards() {
-  if (hogwild()) {
+  if (has_hogwild(policies_)) {
     std::vector<float> initial(layout_->size());
-    layout_->initialise_shard(0, options_.seed, initial);
+    for (std::size_t s = 0; s < layout_->shard_count(); ++s)
+      layout_->initialise_shard(
+          s, options_.seed, std::span(initial).subspan(layout_->shard(s).begin, layout_->shard(s).size()));
     store_ = std::make_shared<hogwild_store>(initial);
-    return;
   }
+  if (hogwild()) return;
   for (std::uint32_t s = options_.shards; s-- > 0;) {
     auto weights = std::make_shared<shard>(*layout_, s, options_.seed, shard_optimizer(options_));
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
     parameter_actor_options duties{std::move(weights), first_policy(), workers(),  tracker_,       time_,
                                    followers,          options_.cure,  recorder(), options_.replay};
+    duties.store = store_;
     duties.trace = new_track("shard " + std::to_string(s));
     const auto& own = options_.parameter_actor;
     shards_.insert(shards_.begin(), own ? own->spawn(home_.system(), std::move(duties))
@@ -192,19 +196,8 @@ void training::implementation::spawn_shards() {
 }
 
 void training::implementation::spawn_feeder() {
-  const bool in_step = keeps_in_step(first_policy());
-  const dealer_options deal{data_->train.size(),
-                            options_.batch,
-                            options_.steps > 0 ? std::numeric_limits<std::uint32_t>::max() : options_.epochs,
-                            options_.steps,
-                            options_.seed,
-                            in_step ? deal_mode::by_rank : deal_mode::on_demand,
-                            workers()};
+  const dealer_options deal = deal_of(options_, *data_, first_policy());
   total_steps_ = dealer(deal).batches();
-  if (policies_.back().from_step >= total_steps_ && policies_.size() > 1)
-    throw std::invalid_argument("policy '" + options_.policy + "': the run ends at step " +
-                                std::to_string(total_steps_) + ", before the switch at step " +
-                                std::to_string(policies_.back().from_step));
   const std::shared_ptr<const dataset> samples(data_, &data_->train);
   feeder_ = spawn<feeder>(
       home_.system(), feeder_options{samples, deal, request_.nonzeros,
@@ -251,6 +244,9 @@ void training::implementation::spawn_devices() {
                                                                      cure_ ? cure_->pull() : std::nullopt});
     options.shards = shards_;
     if (store_) options.writer = std::make_shared<hogwild_writer>(*layout_, store_, options_.optimizer);
+    options.direct = first_policy() == hogwild_policy::policy_name;
+    for (std::size_t s = 0; s < layout_->shard_count(); ++s)
+      options.shard_begins.push_back(layout_->shard(s).begin);
     options.clip_norm = options_.optimizer.clip_norm;
     options.feeder = feeder_;
     options.tracker = tracker_;
@@ -270,9 +266,11 @@ std::shared_ptr<const parameter_layout> training::implementation::replica_layout
 
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
   if (options_.replay) throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
-  require_policy(policy, workers());
-  if (hogwild() || policy == hogwild_policy::policy_name)
-    throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
+  require_switch(options_, policies_, policy);
+  if (hogwild()) throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
+  if (policy == hogwild_policy::policy_name && !store_)
+    throw std::invalid_argument(
+        "policy 'hogwild': this run has no block to share; name hogwild among its policies");
   if (options_.parameter_actor && !options_.parameter_actor->switches)
     throw std::invalid_argument("parameter actor '" + options_.parameter_actor->name +
                                 "' switches no policy");
@@ -305,7 +303,7 @@ std::vector<std::string> training::implementation::name_waits(std::chrono::milli
 std::span<const float> training::implementation::parameters() {
   wait();
   if (!parameters_.empty()) return parameters_;
-  if (store_) {
+  if (hogwild()) {
     parameters_.resize(layout_->size());
     store_->load(0, parameters_);
   } else {

@@ -69,7 +69,8 @@ public:
 
   /// Runs on under another policy as soon as every worker has finished its step; the report says when that was.
   ///
-  /// Errors  std::invalid_argument as make_policy() has it, for hogwild, which has no shards to switch, in a replay,
+  /// Errors  std::invalid_argument as make_policy() has it, for one that the cure excludes, for hogwild unless it is among the
+  ///         policies of the run, in a run of hogwild alone, which has no shards to switch, in a replay,
   ///         which switches as recorded, and for a parameter actor of one's own that switches nothing.
   void switch_policy(const std::string& policy, const std::string& why);
 

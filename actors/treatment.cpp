@@ -16,8 +16,13 @@ std::shared_ptr<const block> treatment::weights_for(rank worker) {
     cure_->predict(sent->as<float>(), weights_->learning_rate(), predicted->as<float>());
     sent = predicted;
   }
-  if (cure_ && cure_->compensates()) read_[worker.value] = sent;
+  if (cure_ && cure_->needs_weights_read()) read_[worker.value] = sent;
   return sent;
+}
+
+void treatment::leave(rank worker) {
+  read_[worker.value].reset();
+  if (cure_) cure_->leave(worker);
 }
 
 contribution treatment::applied(const push_gradient& x, const std::shared_ptr<const block>& read) {
@@ -31,7 +36,7 @@ contribution treatment::applied(const push_gradient& x, const std::shared_ptr<co
   g.values = weights_->part_of(*x.values);
   g.scale = scale;
   g.weights = now->as<float>().first(g.values.size());
-  g.weights_read = read->as<float>().first(g.values.size());
+  if (read) g.weights_read = read->as<float>().first(g.values.size());
   g.velocity = velocity_;
   cure_->compensate(g, result->as<float>().first(g.values.size()));
   return {x.values, 1, result};

@@ -27,6 +27,9 @@ public:
   /// What `worker` was last sent; keep it with a gradient that is not applied at once. Null if no cure asks for it.
   std::shared_ptr<const block> read_by(rank worker) const { return read_[worker.value]; }
 
+  /// Nothing more comes from `worker`.
+  void leave(rank worker);
+
   /// What the learning rate, or the gradient itself in a batch, counts with.
   double factor(std::uint64_t gap) const { return cure_ ? cure_->factor(gap) : 1; }
 

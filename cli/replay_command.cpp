@@ -7,6 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 
@@ -24,6 +26,11 @@ struct replay_words {
 
 std::vector<std::string> words_for_train(const replay_words& w, const recording& r) {
   std::vector<std::string> words = r.header.words;
+  std::erase_if(words,
+                [](const std::string& word) { // a recording says what to compute, not which files to write
+                  return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record"},
+                                             [&](const char* option) { return word.starts_with(option); });
+                });
   if (!w.data.empty()) words = with_word(words, "--data", w.data);
   if (!w.devices.empty()) words = with_word(words, "--devices", w.devices);
   if (!w.report.empty()) words.push_back("--report=" + w.report);

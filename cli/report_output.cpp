@@ -64,6 +64,10 @@ run_outputs::run_outputs(const output_paths& paths)
   require_two(report_, staleness_csv_, "--report and --staleness-csv", paths.report);
   require_two(report_, trace_, "--report and --trace", paths.report);
   require_two(staleness_csv_, trace_, "--staleness-csv and --trace", paths.trace);
+  const output_file record("recording", paths.record);
+  require_two(report_, record, "--report and --record", paths.record);
+  require_two(staleness_csv_, record, "--staleness-csv and --record", paths.record);
+  require_two(trace_, record, "--trace and --record", paths.record);
 }
 
 void run_outputs::write(const training_report& r, const run_trace& trace) const {

@@ -12,6 +12,7 @@ struct output_paths {
   std::string report;
   std::string staleness_csv;
   std::string trace;
+  std::string record; ///< written by the run itself; no other output may take its place
 };
 
 /// The files that a run leaves behind: the report as JSON, staleness as CSV, a timeline for Perfetto.

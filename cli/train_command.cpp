@@ -47,7 +47,6 @@ struct train_words {
   std::uint32_t shards = 1;
   std::uint64_t seed = 1;
   output_paths outputs;
-  std::string record;
   std::uint64_t sample_gap = 0;
   bool quiet = false;
 };
@@ -195,7 +194,7 @@ void add_outputs(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("Output");
   parser
-      .add_option("--record", w.record,
+      .add_option("--record", paths.record,
                   "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
       ->group("Output");
   parser.add_flag("--quiet", w.quiet, "No progress, only the summary")->group("Output");
@@ -280,7 +279,7 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
                            std::shared_ptr<const recording> replay) {
   const run_outputs outputs(w.outputs);
   training_options options = understood(w);
-  options.record = w.record;
+  options.record = w.outputs.record;
   options.words = std::move(given);
   options.replay = std::move(replay);
   const model_function model = find_model(w.model);

@@ -5,6 +5,7 @@
 #include <mailgrad/optim/cures/elastic_averaging.hpp>
 #include <mailgrad/optim/cures/gap_aware.hpp>
 #include <mailgrad/optim/cures/step_scales.hpp>
+#include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/tensor/nearest_name.hpp>
 
@@ -123,6 +124,31 @@ void require_single_gradients(std::string_view text, const cure_setting& setting
                      " an update is no single gradient; take async, ssp, dssp or ringmaster");
 }
 
+/// Asynchrony brings momentum, a barrier does not.
+void require_always_stale(std::string_view text, const cure_setting& setting) {
+  for (const std::string_view policy : setting.policies)
+    if (policy == hogwild_policy::policy_name || make_policy(policy, setting.workers)->always_fresh())
+      fail(text, "under " + std::string(policy) +
+                     " it would take momentum away and nothing would bring it back; "
+                     "take async alone");
+}
+
+void require_momentum_compensation(std::string_view text, const cure_setting& setting) {
+  require_always_stale(text, setting);
+  if (!std::holds_alternative<momentum_options>(setting.optimizer.rule))
+    fail(text, "there is no momentum to take from; take the optimizer momentum, not " +
+                   std::string(mailgrad::name(setting.optimizer)));
+}
+
+void require_gap_aware(std::string_view text, const cure_setting& setting) {
+  require_single_gradients(text, setting);
+  const auto& rule = setting.optimizer.rule;
+  if (!std::holds_alternative<sgd_options>(rule) && !std::holds_alternative<momentum_options>(rule) &&
+      !std::holds_alternative<nesterov_options>(rule))
+    fail(text, "it measures gaps in steps of sgd, momentum or nesterov, not of " +
+                   std::string(mailgrad::name(setting.optimizer)));
+}
+
 void require_dana(std::string_view text, const cure_setting& setting) {
   require_single_gradients(text, setting);
   if (!std::holds_alternative<sgd_options>(setting.optimizer.rule))
@@ -130,8 +156,11 @@ void require_dana(std::string_view text, const cure_setting& setting) {
                    std::string(mailgrad::name(setting.optimizer)));
 }
 
+/// A worker finds what it met from the answer to its exchange, which must be the next thing that happens to the shard.
 void require_elastic(std::string_view text, const cure_setting& setting) {
-  require_single_gradients(text, setting);
+  for (const std::string_view policy : setting.policies)
+    if (policy != async_policy::policy_name)
+      fail(text, "under " + std::string(policy) + " a worker is not answered at once; take async alone");
   if (setting.local_steps == 0)
     fail(text, "workers need weights of their own; say after how many steps they meet the shard's, as local "
                "steps 4");
@@ -165,10 +194,8 @@ void require_cure(std::string_view text, const cure_setting& setting) {
   require_staleness(text, setting);
   if (is_one_of(wanted->name(), {"dana-zero", "dana-dc", "dana-slim"})) require_dana(text, setting);
   if (wanted->name() == "easgd") require_elastic(text, setting);
-  if (wanted->name() == momentum_compensation::form.text &&
-      !std::holds_alternative<momentum_options>(setting.optimizer.rule))
-    fail(text, "there is no momentum to take from; take the optimizer momentum, not " +
-                   std::string(mailgrad::name(setting.optimizer)));
+  if (wanted->name() == "gap-aware") require_gap_aware(text, setting);
+  if (wanted->name() == momentum_compensation::form.text) require_momentum_compensation(text, setting);
 }
 
 optimizer_options adapted_optimizer(std::string_view cure, optimizer_options options, std::uint32_t workers) {

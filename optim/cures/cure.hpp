@@ -20,7 +20,7 @@ struct stale_gradient {
   std::span<const float> values{};       ///< the gradient,
   float scale = 1;                       ///< and what it counts with before any cure
   std::span<const float> weights{};      ///< now
-  std::span<const float> weights_read{}; ///< what the worker computed the gradient from
+  std::span<const float> weights_read{}; ///< what the worker computed the gradient from, if the cure needs it
   std::span<const float> velocity{};     ///< of the optimiser, if it has one
 };
 
@@ -41,8 +41,10 @@ public:
   virtual double factor(std::uint64_t) const noexcept { return 1; }
   virtual bool has_factor() const noexcept { return false; }
 
-  /// Whether compensate() is to be asked; a snapshot of the weights that each worker read is then kept.
+  /// Whether compensate() is to be asked.
   virtual bool compensates() const noexcept { return false; }
+  /// Whether that needs the weights that the worker read: a snapshot for each is then kept.
+  virtual bool needs_weights_read() const noexcept { return false; }
   /// Writes what is applied in place of `g.scale * g.values`.
   virtual void compensate(const stale_gradient& g, std::span<float> applied);
 
@@ -50,6 +52,9 @@ public:
   virtual bool predicts() const noexcept { return false; }
   /// `rate` is the learning rate of the next update. `sent` is apart from `weights`.
   virtual void predict(std::span<const float> weights, double rate, std::span<float> sent) const;
+
+  /// Nothing more comes from this worker.
+  virtual void leave(rank) {}
 
   /// How far a worker that keeps weights of its own draws them to the shard's; nothing: it takes the shard's.
   virtual std::optional<float> pull() const noexcept { return {}; }
@@ -75,12 +80,13 @@ struct cure_site {
 
 /// "none" (null), or one of these. M workers; g the gradient, w the weights now, r those it was computed from.
 ///   inverse, dynsgd, polynomial:A, hinge:A,B, mishchenko, koloskova, fedbuff    step_scales.hpp
-///   dc-asgd:L, dc-asgd-a:L        delay_compensation.hpp    a snapshot for each worker; -a: 1 float a weight
-///   gap-aware                     gap_aware.hpp             a snapshot for each worker, 1 float a weight
-///   dana-zero:G, dana-dc:G,L      dana.hpp                  M + 1 floats a weight; -dc: a snapshot for each worker
+///   dc-asgd:L, dc-asgd-a:L        delay_compensation.hpp    a snapshot for each worker; -a: and 1 float a weight
+///   gap-aware                     gap_aware.hpp             a snapshot for each worker and 1 float a weight
+///   dana-zero:G, dana-dc:G,L      dana.hpp                  M + 1 floats a weight, and what was sent: 1 for each worker
 ///   dana-slim:G                   dana.hpp                  M floats a weight
 ///   easgd:A                       elastic_averaging.hpp     a snapshot for each worker
 ///   momentum-compensation         adapted_optimizer()       none
+/// A snapshot is a version that nobody may write to: one float a weight unless another worker read the same.
 ///
 /// Errors  std::invalid_argument in one line that says what would be right; std::bad_alloc.
 std::unique_ptr<cure> make_cure(std::string_view text, const cure_site& site);

@@ -5,6 +5,7 @@
 #include <mailgrad/tensor/block.hpp>
 
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -23,16 +24,25 @@ public:
   }
 
   bool compensates() const noexcept override { return true; }
+  bool needs_weights_read() const noexcept override { return lambda_ > 0; }
   bool predicts() const noexcept override { return true; }
+  void leave(rank worker) override {
+    const std::span<float> v = velocities_[worker.value].as<float>();
+    const std::span<float> sum = sum_.as<float>();
+    for (std::size_t k = 0; k < v.size(); ++k) sum[k] -= std::exchange(v[k], 0.0F);
+  }
   std::size_t states() const noexcept override { return velocities_.size() + 1; }
 
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     float* const v = velocities_[g.worker.value].as<float>().data();
     float* const sum = sum_.as<float>().data();
+    for (std::size_t k = 0; k < applied.size(); ++k)
+      applied[k] = lambda_ > 0
+                       ? delay_compensated(g.scale * g.values[k], lambda_, g.weights[k], g.weights_read[k])
+                       : g.scale * g.values[k];
 #pragma omp simd
     for (std::size_t k = 0; k < applied.size(); ++k) {
-      const float value = delay_compensated(g.scale * g.values[k], lambda_, g.weights[k], g.weights_read[k]);
-      applied[k] = momentum_ * v[k] + value;
+      applied[k] = momentum_ * v[k] + applied[k];
       sum[k] += applied[k] - v[k];
       v[k] = applied[k];
     }

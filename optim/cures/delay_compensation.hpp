@@ -26,6 +26,7 @@ public:
 
   std::string_view name() const noexcept override { return "dc-asgd"; }
   bool compensates() const noexcept override { return true; }
+  bool needs_weights_read() const noexcept override { return true; }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
 #pragma omp simd
     for (std::size_t k = 0; k < applied.size(); ++k)
@@ -48,6 +49,7 @@ public:
 
   std::string_view name() const noexcept override { return "dc-asgd-a"; }
   bool compensates() const noexcept override { return true; }
+  bool needs_weights_read() const noexcept override { return true; }
   std::size_t states() const noexcept override { return 1; }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     constexpr float past = 0.95F;

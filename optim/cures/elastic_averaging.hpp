@@ -27,6 +27,7 @@ public:
 
   std::string_view name() const noexcept override { return "easgd"; }
   bool compensates() const noexcept override { return true; }
+  bool needs_weights_read() const noexcept override { return true; }
   std::optional<float> pull() const noexcept override { return pull_; }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
 #pragma omp simd

@@ -23,6 +23,7 @@ public:
 
   std::string_view name() const noexcept override { return form.text; }
   bool compensates() const noexcept override { return true; }
+  bool needs_weights_read() const noexcept override { return true; }
   std::size_t states() const noexcept override { return 1; }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     constexpr double past = 0.999;
@@ -35,7 +36,8 @@ public:
     for (std::size_t k = 0; k < applied.size(); ++k) {
       squares[k] = static_cast<float>(past) * squares[k] + static_cast<float>(1 - past) * steps[k] * steps[k];
       const float usual = rate_ * (std::sqrt(squares[k] * unbiased) + 1e-8F);
-      applied[k] /= 1 + std::abs(g.weights[k] - g.weights_read[k]) / usual;
+      const float gap = std::abs(g.weights[k] - g.weights_read[k]);
+      applied[k] /= 1 + (usual > 0 ? gap / usual : 0);
     }
   }
 

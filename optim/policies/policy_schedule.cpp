@@ -84,11 +84,12 @@ std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::
       fail(part, "the policy before it begins at step " +
                      std::to_string(schedule[schedule.size() - 2].from_step) + "; give a later one");
   }
-  const bool wild = std::ranges::find(schedule, std::string(hogwild_policy::policy_name),
-                                      &scheduled_policy::policy) != schedule.end();
-  if (wild && schedule.size() > 1)
-    fail(text, "hogwild has no shards to switch; run it alone, or take async beside the others");
   return schedule;
+}
+
+bool has_hogwild(const std::vector<scheduled_policy>& schedule) {
+  return std::ranges::find(schedule, hogwild_policy::policy_name, &scheduled_policy::policy) !=
+         schedule.end();
 }
 
 std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule) {

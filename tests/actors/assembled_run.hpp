@@ -8,6 +8,7 @@
 #include <mailgrad/actors/feeder.hpp>
 #include <mailgrad/actors/parameter_actor.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <condition_variable>
@@ -16,6 +17,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -104,6 +106,7 @@ public:
     request_.batch = a.batch;
     layout_ = std::make_shared<parameter_layout>(lay_out(small_model(), request_, a.shards));
     tracker_ = spawn<staleness_tracker>(system_, staleness_tracker_options{time_, {}});
+    if (has_hogwild(policies_)) store_ = std::make_shared<hogwild_store>(first_values(*layout_, a.seed));
     spawn_shards();
     spawn_feeder(data);
     spawn_coordinator();
@@ -129,6 +132,10 @@ public:
     return outcomes_.front();
   }
   const parameter_layout& layout() const { return *layout_; }
+  /// Updates of the shared block, if hogwild is among the policies.
+  std::optional<std::uint64_t> written() const {
+    return store_ ? std::optional(store_->version()) : std::nullopt;
+  }
 
   /// The weights of all shards at the end.
   std::vector<float> weights() const {
@@ -160,12 +167,12 @@ private:
     for (std::uint32_t s = assembly_.shards; s-- > 0;) {
       auto weights = std::make_shared<shard>(*layout_, s, assembly_.seed, shard_optimizer());
       const std::vector<caf::actor> followers = s == 0 ? shards : std::vector<caf::actor>();
-      shards.insert(
-          shards.begin(),
-          spawn<parameter_actor>(system_, parameter_actor_options{
-                                              std::move(weights), policies_.front().policy, assembly_.workers,
-                                              tracker_, time_, followers, assembly_.cure, assembly_.recorder,
-                                              assembly_.replayed, new_track("shard " + std::to_string(s))}));
+      shards.insert(shards.begin(),
+                    spawn<parameter_actor>(
+                        system_, parameter_actor_options{
+                                     std::move(weights), policies_.front().policy, assembly_.workers,
+                                     tracker_, time_, followers, assembly_.cure, assembly_.recorder,
+                                     assembly_.replayed, store_, new_track("shard " + std::to_string(s))}));
     }
   }
   optimizer_options shard_optimizer() const {
@@ -214,6 +221,12 @@ private:
           layout_, local_steps_options{assembly_.local_steps, parse_optimizer(assembly_.optimizer),
                                        cure ? cure->pull() : std::nullopt});
     }
+    if (store_)
+      options.writer =
+          std::make_shared<hogwild_writer>(*layout_, store_, parse_optimizer(assembly_.optimizer));
+    options.direct = policies_.front().policy == hogwild_policy::policy_name;
+    for (std::uint32_t s = 0; s < assembly_.shards; ++s)
+      options.shard_begins.push_back(layout_->shard(s).begin);
     options.shards = shards;
     if (assembly_.overhear) {
       for (std::uint32_t s = 0; s < assembly_.shards; ++s) {
@@ -239,6 +252,7 @@ private:
   std::shared_ptr<const time_source> time_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
+  std::shared_ptr<hogwild_store> store_;
   caf::actor tracker_;
   std::vector<caf::actor> spies_;
   std::vector<std::shared_ptr<exchange_notes>> notes_; ///< by worker, then shard

@@ -30,6 +30,8 @@ constexpr std::uint64_t recorded_schedules = 5; // on one thread there is little
 #else
 constexpr std::uint64_t recorded_schedules = 150;
 #endif
+/// So many that something rare happens in some of them.
+constexpr bool many_schedules = recorded_schedules > 100;
 constexpr std::uint64_t replays_of_each = 3;
 
 /// What a run left behind.
@@ -198,6 +200,7 @@ TEST_P(Replay, RepeatsSwitchesThatCameAtAnyMoment) {
     expect_repeatable(small_run(), *was, seed);
     if (HasFailure()) return;
   }
+  if (!many_schedules) return;
   EXPECT_GT(switched, recorded_schedules);
   EXPECT_GT(with_one_gone, 0U) << "the schedules should have tried it";
 }
@@ -216,7 +219,9 @@ TEST_P(Replay, RepeatsARunThatSomebodyStopped) {
     expect_repeatable(small_run(), *was, seed);
     if (HasFailure()) return;
   }
-  EXPECT_GT(stopped, recorded_schedules / 4);
+  if (many_schedules) {
+    EXPECT_GT(stopped, recorded_schedules / 4);
+  }
 }
 
 TEST_P(Replay, RepeatsARunThatDiverged) {
@@ -236,7 +241,9 @@ TEST_P(Replay, RepeatsARunThatDiverged) {
     expect_repeatable(a, *was, seed);
     if (HasFailure()) return;
   }
-  EXPECT_GT(diverged, 0U);
+  if (many_schedules) {
+    EXPECT_GT(diverged, 0U);
+  }
 }
 
 TEST_P(Replay, EndsInGoodOrderWheneverSomebodyStopsItOrDies) {
@@ -274,7 +281,9 @@ TEST_P(Replay, IsRefusedIfAWorkerWasLost) {
     ++lost;
     EXPECT_THROW(require_repeatable(was->order), recording_error);
   }
-  EXPECT_GT(lost, 0U);
+  if (many_schedules) {
+    EXPECT_GT(lost, 0U);
+  }
 }
 
 /// Else a replay would prove nothing.

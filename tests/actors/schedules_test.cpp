@@ -71,7 +71,7 @@ TEST_P(Schedules, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
     expect_balanced(run.outcome());
-    const training_report report = report_of(run.outcome());
+    const training_report report = report_of(run.outcome(), run.written());
     EXPECT_EQ(report.ledger.produced, 12U);
     EXPECT_EQ(report.ledger.lost, 0U);
     if (!drops()) {
@@ -170,7 +170,7 @@ TEST_P(Schedules, LeaveNoBatchUntrainedButThoseOfTheDead) {
     ASSERT_EQ(run.times_ended(), 1U);
     const run_outcome& outcome = run.outcome();
     if (!outcome.lost[seed % 3]) continue; // it had finished
-    const gradient_ledger l = report_of(outcome).ledger;
+    const gradient_ledger l = report_of(outcome, run.written()).ledger;
     EXPECT_GE(l.produced + 2, 12U) << "a worker holds a batch and the next at most";
     if (HasFailure()) return;
   }
@@ -187,7 +187,7 @@ TEST_P(Schedules, EndWhenAShardOrTheFeederDies) {
     kill(victim < 2 ? run.shards[victim] : run.feeder_actor);
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U) << "somebody waits for the dead";
-    const gradient_ledger l = report_of(run.outcome()).ledger;
+    const gradient_ledger l = report_of(run.outcome(), run.written()).ledger;
     EXPECT_TRUE(l.balances()) << to_string(l);
     if (HasFailure()) return;
   }
@@ -205,7 +205,7 @@ TEST_P(Schedules, EndInGoodOrderWheneverSomebodyStopsThem) {
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     expect_balanced(run.outcome());
-    const gradient_ledger l = report_of(run.outcome()).ledger;
+    const gradient_ledger l = report_of(run.outcome(), run.written()).ledger;
     EXPECT_EQ(l.lost, 0U) << "gradients that were begun are taken";
     if (!had_ended && l.produced < 12) {
       EXPECT_EQ(run.outcome().how, run_outcome::ending::stopped);
@@ -316,7 +316,8 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, Schedules,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:3", "ringmaster:2",
                                            "async, sync@4, ssp:1@8",
-                                           "sync, backup:1@3, k-async:2@7, async@10"),
+                                           "sync, backup:1@3, k-async:2@7, async@10",
+                                           "sync, hogwild@4, async@8"),
                          [](const auto& policy) { return testing::test_name(policy.param); });
 
 } // namespace

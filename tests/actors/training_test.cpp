@@ -266,6 +266,38 @@ TEST(Training, SwitchesAtAPlannedStepAndSaysWhen) {
   EXPECT_GT(r.ledger.merged, 0U);
 }
 
+TEST(Training, SwitchesToHogwildAndBack) {
+  for (const char* policy : {"sync, hogwild@40, async@80", "hogwild, sync@60", "async, hogwild@60"})
+    for (const std::uint32_t shards : {1U, 3U}) {
+      SCOPED_TRACE(std::string(policy) + ", shards " + std::to_string(shards));
+      training_options o = options_for(policy, 2);
+      o.shards = shards;
+      const training_report r = trained(o, small_data(1000));
+      EXPECT_EQ(r.ended, "completed") << r.why;
+      EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+      EXPECT_EQ(r.ledger.produced, r.steps);
+      EXPECT_EQ(r.ledger.discarded_in_all() + r.ledger.lost, 0U);
+      EXPECT_FALSE(r.switches.empty());
+      EXPECT_LT(*r.final_loss, 0.7);
+      EXPECT_GT(*r.test_accuracy, 0.8);
+    }
+}
+
+// Alone, a worker makes the same steps whoever keeps the weights.
+TEST(Training, LosesNothingOnItsWayToHogwildAndBack) {
+  training_options plain = options_for("async", 1);
+  plain.optimizer = parse_optimizer("sgd");
+  const std::string expected = trained(plain).parameters_sha256;
+  for (const char* policy : {"async, hogwild@5, sync@9", "hogwild, async@7", "sync, hogwild@8"}) {
+    training_options o = plain;
+    o.policy = policy;
+    o.shards = 2;
+    const training_report r = trained(o);
+    EXPECT_EQ(r.parameters_sha256, expected) << policy;
+    EXPECT_EQ(r.updates, r.steps) << policy;
+  }
+}
+
 TEST(Training, SwitchesARunInProgressWhenItIsAsked) {
   training_options o = options_for("async", 2);
   o.epochs = 1'000'000'000;

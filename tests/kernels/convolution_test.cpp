@@ -135,7 +135,10 @@ INSTANTIATE_TEST_SUITE_P(
                         geometry{1, 6, 17, 40, 1, 7, 3, 1, 1, 0, 3, 0, 3}, // wide windows
                         geometry{1, 6, 17, 9, 2, 13, 3, 1, 1, 1, 6, 0, 6}, // wider than the registers
                         geometry{1, 3, 3, 9, 3, 3, 2, 1, 1, 2, 2, 2, 2},   // full padding
-                        geometry{2, 4, 4, 24, 4, 4, 10}),                  // one window
+                        geometry{1, 6, 6, 256, 3, 3, 5, 1, 1, 1, 1, 1, 1}, // deeper than a tile goes at once
+                        geometry{1, 7, 6, 64, 5, 5, 17, 2, 1, 2, 2, 2,
+                                 2},                      // the same, the last part shallower
+                        geometry{2, 4, 4, 24, 4, 4, 10}), // one window
         testing::Values(1.0, 0.5, 0.1, 0.0)));
 
 TEST(ConvolutionEdges, ABatchOfNoneGivesAWeightGradientOfZero) {

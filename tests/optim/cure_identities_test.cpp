@@ -31,7 +31,8 @@ vec trained(const virtual_training& t, std::uint64_t updates = 300) {
 // X18, X20: without staleness there is nothing to compensate.
 TEST(CureIdentities, OneWorkerTrainsAsWithoutACure) {
   for (const char* optimizer : {"sgd", "momentum", "adam"})
-    for (const char* cure : {"dc-asgd", "dc-asgd-a", "gap-aware", "inverse", "fedbuff"})
+    for (const char* cure :
+         {"dc-asgd", "dc-asgd-a", "gap-aware", "inverse", "fedbuff"}) // those that leave it as it is
       EXPECT_EQ(trained({.cure = cure, .optimizer = optimizer, .workers = 1}),
                 trained({.optimizer = optimizer, .workers = 1}))
           << cure << " with " << optimizer;
@@ -79,6 +80,19 @@ TEST(CureIdentities, DanaZeroSendsWhereTheMomentaLead) {
   silent = true;
   trainer.run(workers);
   for (std::size_t k = 0; k < promised.size(); ++k) EXPECT_NEAR(trainer.weights()[k], promised[k], 1e-5);
+}
+
+TEST(CureIdentities, DanaForgetsTheMomentumOfAWorkerThatLeft) {
+  const auto cure = make_cure("dana-zero:0.5", {2, 1, 1.0});
+  const vec g{1}, now{0};
+  vec applied(1), sent(1);
+  cure->compensate({{0}, 0, g, 1, now, {}, {}}, applied);
+  cure->compensate({{1}, 0, g, 1, now, {}, {}}, applied);
+  cure->predict(now, 1, sent);
+  EXPECT_FLOAT_EQ(sent[0], -1);
+  cure->leave({0});
+  cure->predict(now, 1, sent);
+  EXPECT_FLOAT_EQ(sent[0], -0.5F);
 }
 
 // X19: the two take the same steps, Slim in the coordinates of what Zero sends.

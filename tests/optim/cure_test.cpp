@@ -132,6 +132,12 @@ TEST(Cure, IsRefusedWhereItsPaperDefinesNothing) {
   EXPECT_THAT(refusal("easgd", with("sgd")), HasSubstr("local steps"));
   EXPECT_THAT(refusal("easgd", with("sgd", {"async"}, 4, 0.1)), HasSubstr("learning rate 1"));
   EXPECT_THAT(refusal("easgd", with("sgd", {"k-async:2"}, 4)), HasSubstr("take async"));
+  EXPECT_THAT(refusal("easgd", with("sgd", {"async", "ringmaster:2"}, 4)), HasSubstr("not answered at once"));
+  EXPECT_EQ(refusal("gap-aware", with("nesterov")), "taken");
+  EXPECT_THAT(refusal("gap-aware", with("adam")), HasSubstr("not of adam"));
+  EXPECT_THAT(refusal("gap-aware", with("sgd", {"k-async:2"})), HasSubstr("no single gradient"));
+  EXPECT_THAT(refusal("momentum-compensation", with("momentum", {"sync", "async"})),
+              HasSubstr("nothing would bring it back"));
   EXPECT_EQ(refusal("momentum-compensation", with("momentum")), "taken");
   EXPECT_THAT(refusal("momentum-compensation", with("adam")), HasSubstr("not adam"));
 }

@@ -60,9 +60,10 @@ TEST(PolicySchedule, RefusesWhatIsNoPolicy) {
   EXPECT_THAT(refusal("async, backup:4@10"), HasSubstr("with 4 workers"));
 }
 
-TEST(PolicySchedule, RefusesHogwildBesideOthers) {
-  EXPECT_THAT(refusal("hogwild, sync@10"), HasSubstr("no shards to switch"));
-  EXPECT_THAT(refusal("sync, hogwild@10"), HasSubstr("no shards to switch"));
+TEST(PolicySchedule, TakesHogwildBesideOthers) {
+  EXPECT_TRUE(has_hogwild(parse_policy_schedule("hogwild, sync@10", 2)));
+  EXPECT_TRUE(has_hogwild(parse_policy_schedule("sync, hogwild@10, async@20", 2)));
+  EXPECT_FALSE(has_hogwild(parse_policy_schedule("sync, async@10", 2)));
 }
 
 } // namespace
