@@ -33,6 +33,8 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
     throw std::invalid_argument(
         "sample gap: with local steps shards get differences, which no batch has a fresh "
         "gradient for; leave one of both out");
+  if (o.sample_gap > 0 && policies.size() == 1 && has_hogwild(policies))
+    throw std::invalid_argument("sample gap: under hogwild no version stays to compare with; take async");
   const auto cure = make_cure(o.cure, {workers_of(o)});
   if (cure && cure->predicts() && o.sample_gap > 0)
     throw std::invalid_argument(

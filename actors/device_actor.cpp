@@ -308,6 +308,10 @@ void device_actor::end_with(Notice notice) {
 void device_actor::notify_progress() {
   const instant now = options_.time->now();
   if (now - last_notice_ < notice_interval) return;
+  if (!gaps_.empty()) {
+    send(self_, options_.tracker, staleness_observed{gaps_});
+    gaps_.clear();
+  }
   unreported_.span = (now - last_notice_).count();
   unreported_.barrier_wait = report_.barrier_wait - barrier_wait_reported_;
   last_notice_ = now;

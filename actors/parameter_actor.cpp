@@ -12,6 +12,8 @@ namespace {
 
 /// One message to the tracker for so many gradients.
 constexpr std::uint64_t observations_per_notice = 256;
+/// Or for such a span: a display shows what is true now.
+constexpr instant notice_interval = std::chrono::milliseconds{100};
 
 cure_site site_of(const parameter_actor_options& options) {
   return {options.workers, options.weights->dense_size(), options.weights->base_learning_rate()};
@@ -29,6 +31,7 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       treatment_(make_cure(options_.cure, site_of(options_)), options_.weights, options_.workers),
       participants_(options_.workers), turns_(options_.workers),
       log_(self, options_.recorder, options_.weights->index()) {
+  gaps_sent_ = options_.time->now();
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
   if (options_.policy == hogwild_policy::policy_name) give_to_store();
   if (!options_.replayed) return;
@@ -310,7 +313,8 @@ double parameter_actor::observe(const push_gradient& x) {
   participants_[x.worker.value].account.gaps.count(gap);
   gaps_.count(gap);
   if (x.read) sample(x);
-  if (gaps_.total() >= observations_per_notice) send_gaps();
+  if (gaps_.total() >= observations_per_notice || options_.time->now() - gaps_sent_ >= notice_interval)
+    send_gaps();
   return treatment_.factor(gap);
 }
 
@@ -318,6 +322,7 @@ void parameter_actor::send_gaps() {
   if (gaps_.empty()) return;
   send(self_, options_.tracker, staleness_observed{gaps_});
   gaps_.clear();
+  gaps_sent_ = options_.time->now();
 }
 
 /// The device that asked for it compares its gradient with one at the weights that this one meets.

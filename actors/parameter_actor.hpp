@@ -123,6 +123,7 @@ private:
   std::vector<pending_gradient> pending_;
   std::vector<contribution> contributions_;
   staleness_histogram gaps_; ///< not yet sent to the tracker
+  instant gaps_sent_{0};     ///< the last time that some were
   instant barrier_opened_{0};
   std::uint64_t epoch_ = 0;
   bool in_store_ = false;                    ///< hogwild now: the weights are those of the shared block

@@ -315,6 +315,7 @@ std::span<const float> training::implementation::parameters() {
 training_report training::implementation::report() {
   wait();
   training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
+  r.command = options_.words;
   r.policy = options_.policy;
   if (options_.parameter_actor) r.policy += " by " + options_.parameter_actor->name;
   r.cure = options_.cure;

@@ -87,6 +87,7 @@ json to_object_of_local_steps(const training_report& r) {
 
 std::string to_json(const training_report& r) {
   const json object = {
+      {"command", r.command},
       {"policy", r.policy},
       {"devices", r.devices},
       {"data", r.data},

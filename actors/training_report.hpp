@@ -40,6 +40,8 @@ struct exchange_figures {
 
 /// What a run leaves behind. Unknown figures are absent, never 0.
 struct training_report {
+  std::vector<std::string>
+      command; ///< the words of the command line that decide what is computed, if there was one
   std::string policy;
   std::vector<std::string> devices;
   std::string ended;       ///< "completed", "stopped", "diverged" or "failed"

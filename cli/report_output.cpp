@@ -24,7 +24,7 @@ std::string padded(std::string word) {
 }
 
 std::string samples_in_words(const training_report& r) {
-  std::string text = formatted("weights moved by %.3g", r.weight_gap.mean());
+  std::string text = formatted("weights moved by %.3g (root mean square)", r.weight_gap.mean());
   if (!r.gradient_cosine.empty())
     text += formatted(", cosine to a fresh gradient %.4f", r.gradient_cosine.mean()) +
             formatted(", least %.4f", r.gradient_cosine.least());

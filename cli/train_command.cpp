@@ -173,18 +173,29 @@ void add_local_steps(CLI::App& parser, train_words& w) {
       ->group("Local steps");
 }
 
+/// An empty name comes from a script whose variable is not set.
+CLI::Validator file_name() {
+  return {[](const std::string& name) {
+            return name.empty() ? std::string("a file name is missing") : std::string();
+          },
+          "FILE"};
+}
+
 void add_outputs(CLI::App& parser, train_words& w) {
   output_paths& paths = w.outputs;
   parser.add_option("--report", paths.report, "Write what the run did to this file, as one JSON object")
+      ->check(file_name())
       ->group("Output");
   parser
       .add_option("--staleness-csv", paths.staleness_csv,
                   "Write how often each gap occurred, a line for each shard, worker and gap")
+      ->check(file_name())
       ->group("Output");
   parser
       .add_option("--trace", paths.trace,
                   "Write what each actor did and waited for, as a timeline for ui.perfetto.dev; the first " +
                       std::to_string(traced_events) + " events of each")
+      ->check(file_name())
       ->group("Output");
   parser
       .add_option("--sample-gap", w.sample_gap,
@@ -196,6 +207,7 @@ void add_outputs(CLI::App& parser, train_words& w) {
   parser
       .add_option("--record", paths.record,
                   "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
+      ->check(file_name())
       ->group("Output");
   parser.add_flag("--quiet", w.quiet, "No progress, only the summary")->group("Output");
 }

@@ -191,9 +191,9 @@ std::unique_ptr<cure> make_cure(std::string_view text, const cure_site& site) {
 void require_cure(std::string_view text, const cure_setting& setting) {
   const auto wanted = make_cure(text, {setting.workers});
   if (!wanted) return;
+  if (wanted->name() == "easgd") require_elastic(text, setting);
   require_staleness(text, setting);
   if (is_one_of(wanted->name(), {"dana-zero", "dana-dc", "dana-slim"})) require_dana(text, setting);
-  if (wanted->name() == "easgd") require_elastic(text, setting);
   if (wanted->name() == "gap-aware") require_gap_aware(text, setting);
   if (wanted->name() == momentum_compensation::form.text) require_momentum_compensation(text, setting);
 }

@@ -40,6 +40,8 @@ protected:
     if (hogwild) {
       store_ = std::make_shared<hogwild_store>(testing::first_values(*layout_, 1));
       options.writer = std::make_shared<hogwild_writer>(*layout_, store_, testing::sgd(0.1));
+      options.direct = true;
+      options.shard_begins = {0};
     } else {
       for (const auto& s : shards_) options.shards.push_back(s.actor());
     }

@@ -112,7 +112,9 @@ TEST_F(Outputs, TellWhatWasSampled) {
   const json report = json::parse(std::ifstream(path("run.json")));
   EXPECT_EQ(report["gradient_cosine"], json::parse(R"({"count":4,"mean":1.0,"min":1.0,"max":1.0})"));
   EXPECT_EQ(report["weight_gap"]["max"], 0.0);
-  EXPECT_THAT(t.out(), HasSubstr("sampled       weights moved by 0, cosine to a fresh gradient 1.0000"));
+  EXPECT_THAT(
+      t.out(),
+      HasSubstr("sampled       weights moved by 0 (root mean square), cosine to a fresh gradient 1.0000"));
 }
 
 TEST_F(Outputs, DrawATimelineOfEachActor) {

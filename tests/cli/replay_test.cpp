@@ -54,6 +54,21 @@ protected:
   const std::string report_ = (folder_.path() / "run.json").string();
 };
 
+TEST_F(ReplayCommand, WritesOverNothingThatItReads) {
+  ASSERT_EQ(tool(record({"--devices", "cpu:0,cpu:0", "--steps", "12"})).code(), 0);
+  const std::string before = bytes();
+  tool replayed({"replay", recording_, "--report", recording_});
+  EXPECT_EQ(replayed.code(), 2);
+  EXPECT_THAT(replayed.err(), HasSubstr("names the recording"));
+  EXPECT_EQ(bytes(), before);
+  tool both({"train", "--data", data_, "--record", report_, "--report", report_});
+  EXPECT_EQ(both.code(), 2);
+  EXPECT_THAT(both.err(), HasSubstr("--report and --record both name"));
+  tool nameless({"train", "--data", data_, "--report", ""});
+  EXPECT_EQ(nameless.code(), 2);
+  EXPECT_THAT(nameless.err(), HasSubstr("file name is missing"));
+}
+
 TEST_F(ReplayCommand, EndsWithTheSameParametersUnderEveryPolicy) {
   for (const char* policy :
        {"async", "sync", "ssp:1", "dssp:0,3", "backup:1", "k-async:2", "k-batch-async:2", "k-batch-sync:2",
