@@ -1,5 +1,5 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
-# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, OpenSSL::Crypto, CAF::core, CAF::io,
+# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, OpenSSL::Crypto, CAF::core,
 # nlohmann_json::nlohmann_json, CLI11::CLI11, GTest::gtest.
 #
 # What an installed static library still needs must also stand in mailgradConfig.cmake.in.
@@ -11,7 +11,7 @@ find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
-find_package(CAF REQUIRED COMPONENTS core io OPTIONAL_COMPONENTS test)
+find_package(CAF REQUIRED COMPONENTS core)
 
 if(MAILGRAD_ONEDNN)
   find_package(ONEDNN)

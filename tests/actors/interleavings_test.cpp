@@ -66,8 +66,6 @@ TEST(Explorer, CountsOrdersOfMergedStates) {
   EXPECT_EQ(found.merged, 4U);
 }
 
-#if CAF_MAJOR_VERSION < 1
-
 struct explored_run {
   std::string policy;
   std::uint64_t batches = 0; ///< steps of both workers
@@ -236,8 +234,6 @@ const auto runs_in_full = ::testing::Values(explored_run{"sync", 4}, explored_ru
 #endif
 INSTANTIATE_TEST_SUITE_P(TwoWorkersTwoShards, Interleavings, explored_runs, name_of);
 INSTANTIATE_TEST_SUITE_P(TwoWorkersTwoShards, InterleavingsInFull, runs_in_full, name_of);
-
-#endif
 
 } // namespace
 } // namespace mailgrad

@@ -10,14 +10,12 @@
 #include <string>
 #include <string_view>
 
-#if CAF_MAJOR_VERSION < 1
-
 namespace mailgrad::testing {
 
 /// The message of that type, if it is one.
 template <class Message>
 const Message* as(const caf::mailbox_element& m) {
-  const caf::type_erased_tuple& content = m.content();
+  const auto& content = m.content();
   return content.match_elements<Message>() ? &content.get_as<Message>(0) : nullptr;
 }
 
@@ -34,7 +32,7 @@ public:
     if (!text) text = of_the_feeder(m);
     if (!text) text = of_a_switch(m);
     if (!text) text = of_the_end(m);
-    if (!text) throw std::logic_error("message_texts: no words for " + m.content().stringify());
+    if (!text) throw std::logic_error("message_texts: no words for " + to_string(m.content()));
     return *text;
   }
 
@@ -116,5 +114,3 @@ private:
 };
 
 } // namespace mailgrad::testing
-
-#endif

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#if CAF_MAJOR_VERSION < 1
-
 namespace mailgrad::testing {
 
 /// Who is who in a training run, by the numbers the explorer has for them.
@@ -81,7 +79,13 @@ private:
   }
 
   /// Nobody dies here but in good order, after the last word to the coordinator, which ignores it.
-  static bool is_obituary(const caf::mailbox_element& m) { return as<worker_lost>(m) != nullptr; }
+  static bool is_obituary(const caf::mailbox_element& m) {
+#if CAF_MAJOR_VERSION >= 1
+    return as<caf::action>(m) != nullptr; // to the watcher, who tells itself the rest
+#else
+    return as<worker_lost>(m) != nullptr;
+#endif
+  }
 
   void witness_hears(line on, const caf::mailbox_element& m) {
     shard_witness& witness = witnesses_[on.to - roles_.workers];
@@ -130,5 +134,3 @@ private:
 };
 
 } // namespace mailgrad::testing
-
-#endif

@@ -11,45 +11,65 @@
 #include <vector>
 
 #if CAF_MAJOR_VERSION >= 1
-#include <caf/test/fixture/deterministic.hpp>
-#include <caf/test/reporter.hpp>
+#include <caf/detail/actor_system_access.hpp>
+#include <caf/resumable.hpp>
+#include <caf/scheduler.hpp>
+
+#include <deque>
 #else
 #include <caf/scheduler/test_coordinator.hpp>
 #endif
 
-// Runs actors on the test's own thread, one message at a time, with time in the test's hand. Same interface
-// on CAF 0.17 and 1.x; only 0.17 lets the test choose who comes next, so on 1.x every schedule is the same
-// one.
+// Runs actors on the test's own thread, one message at a time, with time in the test's hand.
 
 namespace mailgrad::testing {
 
 #if CAF_MAJOR_VERSION >= 1
 
-/// CAF's fixture logs to the reporter of CAF's own test runner; give it one.
-struct needs_reporter {
-  needs_reporter() {
-    static auto reporter = caf::test::reporter::make_default();
-    caf::test::reporter::instance(reporter.get());
-  }
-};
-
-struct registers_types {
-  registers_types() {
-    caf::core::init_global_meta_objects();
-    caf::init_global_meta_objects<caf::id_block::mailgrad>();
-  }
-};
-
-/// An actor system whose messages are delivered one by one.
-class deterministic_system : needs_reporter, registers_types, caf::test::fixture::deterministic {
+/// What CAF 0.17 has as its scheduler for tests; that of CAF 1.x does not let the test choose who comes next. Fits
+/// CAF 1.0 and 1.1: on the way to 1.2 schedulers take more arguments.
+class stepping_scheduler final : public caf::scheduler {
 public:
-  caf::actor_system& actors() { return sys; }
-  bool step() { return dispatch_message(); }
-  bool step_any(std::mt19937_64&) { return dispatch_message(); }
-  std::size_t run() { return dispatch_messages(); }
+  void schedule(caf::resumable* who) override { jobs.push_back(who); }
+  void delay(caf::resumable* who) override { jobs.push_back(who); }
+  void start() override {}
+  void stop() override {
+    while (try_run_once()) {
+    }
+  }
+
+  bool try_run_once() {
+    if (jobs.empty()) return false;
+    caf::resumable* who = jobs.front();
+    jobs.pop_front();
+    if (who->resume(this, 1) == caf::resumable::resume_later)
+      jobs.push_back(who);
+    else
+      caf::intrusive_ptr_release(who);
+    return true;
+  }
+
+  std::deque<caf::resumable*> jobs; ///< each holds a reference, as CAF counts them
+};
+
+class stepping_home : caf::actor_system {
+public:
+  explicit stepping_home(caf::actor_system_config& config) : caf::actor_system(config, set_up, nullptr) {}
+
+  caf::actor_system& system() noexcept { return *this; }
+
+private:
+  static void set_up(caf::actor_system& system, caf::actor_system_config&, void*) {
+    caf::detail::actor_system_access(system).scheduler(std::make_unique<stepping_scheduler>());
+  }
 };
 
 #else
+
+using stepping_scheduler = caf::scheduler::test_coordinator;
+using stepping_home = actor_home;
+
+#endif
 
 /// An actor system whose messages are delivered one by one.
 class deterministic_system {
@@ -82,19 +102,17 @@ public:
   }
 
 private:
-  caf::scheduler::test_coordinator& scheduler() {
-    return dynamic_cast<caf::scheduler::test_coordinator&>(home_.system().scheduler());
-  }
+  stepping_scheduler& scheduler() { return dynamic_cast<stepping_scheduler&>(home_.system().scheduler()); }
   struct config : caf::actor_system_config {
     config() {
       configure<caf::id_block::mailgrad>(*this);
+#if CAF_MAJOR_VERSION < 1
       set("scheduler.policy", caf::atom("testing"));
+#endif
     }
   } config_;
-  actor_home home_{config_};
+  stepping_home home_{config_};
 };
-
-#endif
 
 /// Remembers every message of the listed types that it gets.
 template <class... Messages>

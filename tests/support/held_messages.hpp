@@ -10,10 +10,6 @@
 #include <utility>
 #include <vector>
 
-// CAF 0.17 only: its later versions keep their mailboxes to themselves.
-
-#if CAF_MAJOR_VERSION < 1
-
 namespace mailgrad::testing {
 
 /// Takes each message out of the mailbox it was sent to, and puts it back when the test wants it to be handled. So the
@@ -72,15 +68,22 @@ private:
     for (std::size_t to = 0; to < actors_.size(); ++to) {
       auto& mailbox = actors_[to]->mailbox();
       if (mailbox.closed() || mailbox.blocked()) continue;
-      mailbox.fetch_more();
-      auto& queue = std::get<caf::scheduled_actor::normal_queue_index>(mailbox.queue().queues());
       const line on{from, static_cast<place>(to)};
-      while (caf::mailbox_element_ptr what = queue.take_front()) {
+      while (caf::mailbox_element_ptr what = first_of(mailbox)) {
         if (never_heard_(*what)) continue;
         sent.push_back({on, what.get()});
         lines_[on].push_back(std::move(what));
       }
     }
+  }
+
+  static caf::mailbox_element_ptr first_of(auto& mailbox) {
+#if CAF_MAJOR_VERSION >= 1
+    return mailbox.pop_front();
+#else
+    mailbox.fetch_more();
+    return std::get<caf::scheduled_actor::normal_queue_index>(mailbox.queue().queues()).take_front();
+#endif
   }
 
   deterministic_system& system_;
@@ -90,5 +93,3 @@ private:
 };
 
 } // namespace mailgrad::testing
-
-#endif
