@@ -113,9 +113,12 @@ public:
     for (std::uint32_t r = 0; r < a.workers; ++r) spawn_device(r);
   }
   ~assembled_run() {
+    const hand_over::inside_caf hidden; // whoever lets go of a handle last deletes, and CAF knows who
     for (const auto* group : {&devices, &shards, &spies_})
       for (const caf::actor& a : *group) kill(a);
-    for (const caf::actor& a : {feeder_actor, tracker_, coordinator_actor}) kill(a);
+    for (const caf::actor* a : {&feeder_actor, &tracker_, &coordinator_actor}) kill(*a);
+    for (auto* group : {&devices, &shards, &spies_}) group->clear();
+    for (caf::actor* a : {&feeder_actor, &tracker_, &coordinator_actor}) *a = nullptr;
   }
   assembled_run(const assembled_run&) = delete;
   assembled_run& operator=(const assembled_run&) = delete;
