@@ -119,6 +119,9 @@ public:
     for (const caf::actor* a : {&feeder_actor, &tracker_, &coordinator_actor}) kill(*a);
     for (auto* group : {&devices, &shards, &spies_}) group->clear();
     for (caf::actor* a : {&feeder_actor, &tracker_, &coordinator_actor}) *a = nullptr;
+    notes_.clear(); // and what actors share with us
+    layout_.reset();
+    store_.reset();
   }
   assembled_run(const assembled_run&) = delete;
   assembled_run& operator=(const assembled_run&) = delete;
