@@ -1,14 +1,11 @@
 #pragma once
 
+#include <mailgrad/actors/actor_reports.hpp>
 #include <mailgrad/actors/caf_compat.hpp>
-#include <mailgrad/actors/figure_tally.hpp>
 #include <mailgrad/actors/gradient.hpp>
-#include <mailgrad/actors/gradient_ledger.hpp>
 #include <mailgrad/actors/shard_turn.hpp>
-#include <mailgrad/actors/staleness_histogram.hpp>
+#include <mailgrad/actors/switching_messages.hpp>
 #include <mailgrad/actors/time_source.hpp>
-#include <mailgrad/actors/time_split.hpp>
-#include <mailgrad/actors/trace_track.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 
@@ -17,9 +14,10 @@
 #include <string>
 #include <vector>
 
-// Every message of a run. A request is verb + noun, a notice a past participle, a reply a noun. Numbers with
-// a fraction travel as their bits (CAF 0.17 cannot encode every float), times as nanoseconds of the run's
-// time source. Messages with memory or statistics in them stay inside the process.
+// Every message of a run; those that switch its policy lie in switching_messages.hpp, what is reported at the end in
+// actor_reports.hpp. A request is verb + noun, a notice a past participle, a reply a noun. Numbers with a fraction
+// travel as their bits (CAF 0.17 cannot encode every float), times as nanoseconds of the run's time source. Messages
+// with memory or statistics in them stay inside the process.
 
 namespace mailgrad {
 
@@ -91,63 +89,6 @@ struct end_recording {
   std::shared_ptr<const recording_end> what;
 };
 
-// -- switching the policy ----------------------------------------------------------------------------------
-//
-//     coordinator --pause_worker--> every device --worker_paused--> coordinator: nothing is computed any more
-//     coordinator --switch_policy--> every shard: takes what is still under way, closes its batch, begins anew
-//     shard --shard_weights of the next epoch--> every device: goes on;  shard --policy_switched--> coordinator
-
-/// From outside to coordinator: from now on `policy`, as make_policy() reads it. No answer.
-struct request_switch {
-  std::string policy;
-  std::string why;
-};
-
-/// Coordinator to device: begin no step until the weights of `epoch` are there. Answered with `worker_paused`.
-struct pause_worker {
-  std::uint64_t epoch = 0;
-  bool direct = false; ///< under the next policy the worker writes into the shared block: hogwild
-};
-
-/// Device to coordinator: all gradients up to `step` are pushed, and none is computed.
-struct worker_paused {
-  rank worker;
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;
-  std::uint64_t batches = 0; ///< trained so far
-};
-
-/// Coordinator to shard: when the gradients of each worker up to `steps` (by rank) are taken, `policy` begins.
-/// Answered with `policy_switched`.
-struct switch_policy {
-  std::uint64_t epoch = 0;
-  std::string policy;
-  std::vector<std::uint64_t> steps;
-  std::vector<std::uint8_t> present; ///< by rank, 0: takes no part in it
-};
-
-struct policy_switched {
-  std::uint32_t shard = 0;
-  std::uint64_t epoch = 0;
-};
-
-/// Coordinator to feeder, once: tell me where you hold. Answered with a `step_reached` for each step that the feeder
-/// was born to hold at.
-struct watch_holds {};
-
-/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`. In a replay: all workers have come
-/// to the recorded switch of that number, from 1.
-struct step_reached {
-  std::uint64_t step = 0;
-};
-
-/// Coordinator to feeder: from now on batches go to whoever asks, or to each rank its own. No answer.
-struct go_on_dealing {
-  bool by_rank = false;
-  std::uint64_t held_at =
-      0; ///< the step that the feeder holds at and is now past; 0: it goes on holding, if it does
-};
-
 // -- device actor <-> feeder -------------------------------------------------------------------------------
 
 /// Device to feeder, one ahead of the step that needs it. Answered with `dealt_batch` or `data_exhausted`.
@@ -195,24 +136,6 @@ struct staleness_observed {
 
 // -- towards the coordinator -------------------------------------------------------------------------------
 
-/// What a device actor knows of its own part of a run.
-struct worker_report {
-  rank worker;
-  std::uint64_t steps = 0;      ///< mini-batches
-  std::uint64_t produced = 0;   ///< gradients, or with local steps differences
-  std::uint64_t applied = 0;    ///< by the worker itself (hogwild)
-  std::uint64_t not_finite = 0; ///< dropped by the worker, because their loss was no number
-  std::uint64_t samples = 0;
-  std::uint32_t loss_bits = 0;                ///< float: last finite loss; NaN if there was none
-  std::int64_t barrier_wait = 0;              ///< ns, over all steps
-  std::int64_t bound_wait = 0;                ///< ns, over all steps
-  std::int64_t feeder_wait = 0;               ///< ns, over all steps
-  staleness_histogram gaps;                   ///< of what the worker applied itself
-  time_split times;                           ///< likewise
-  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
-  figure_tally gradient_cosine{};             ///< of what was sampled
-};
-
 /// Device to coordinator, first of all: whose death to watch for.
 struct worker_joined {
   rank worker;
@@ -256,23 +179,6 @@ struct give_up {};
 /// Coordinator to shard at the end. Answered with `shard_report`.
 struct report_shard {};
 
-/// What a shard took from one worker.
-struct worker_account {
-  std::uint64_t last_step = 0; ///< the last step taken, so that none counts twice
-  gradient_ledger ledger;      ///< `produced` counts what arrived
-  staleness_histogram gaps;    ///< of what was applied or merged
-  time_split times;            ///< of what arrived
-  figure_tally weight_gap;     ///< of what was sampled
-};
-
-struct shard_report {
-  std::uint32_t shard = 0;
-  std::uint64_t version = 0;
-  std::vector<worker_account> workers; ///< by rank
-  std::shared_ptr<const block> values;
-  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
-};
-
 /// From outside to coordinator: end the run in good order. No answer.
 struct stop_training {
   std::string why;
@@ -312,40 +218,6 @@ template <class Inspector>
 auto inspect(Inspector& f, shard_turn& x) {
   return fields(f, x, field("what", x.what), field("worker", x.worker), field("step", x.step),
                 field("version_read", x.version_read), field("arrived", x.arrived));
-}
-template <class Inspector>
-auto inspect(Inspector& f, request_switch& x) {
-  return fields(f, x, field("policy", x.policy), field("why", x.why));
-}
-template <class Inspector>
-auto inspect(Inspector& f, pause_worker& x) {
-  return fields(f, x, field("epoch", x.epoch), field("direct", x.direct));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_paused& x) {
-  return fields(f, x, field("worker", x.worker), field("epoch", x.epoch), field("step", x.step),
-                field("batches", x.batches));
-}
-template <class Inspector>
-auto inspect(Inspector& f, switch_policy& x) {
-  return fields(f, x, field("epoch", x.epoch), field("policy", x.policy), field("steps", x.steps),
-                field("present", x.present));
-}
-template <class Inspector>
-auto inspect(Inspector& f, policy_switched& x) {
-  return fields(f, x, field("shard", x.shard), field("epoch", x.epoch));
-}
-template <class Inspector>
-auto inspect(Inspector& f, watch_holds& x) {
-  return fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, step_reached& x) {
-  return fields(f, x, field("step", x.step));
-}
-template <class Inspector>
-auto inspect(Inspector& f, go_on_dealing& x) {
-  return fields(f, x, field("by_rank", x.by_rank), field("held_at", x.held_at));
 }
 template <class Inspector>
 auto inspect(Inspector& f, next_batch& x) {

@@ -10,11 +10,6 @@ namespace mailgrad {
 
 namespace {
 
-/// One message to the tracker for so many gradients.
-constexpr std::uint64_t observations_per_notice = 256;
-/// Or for such a span: a display shows what is true now.
-constexpr instant notice_interval = std::chrono::milliseconds{100};
-
 cure_site site_of(const parameter_actor_options& options) {
   return {options.workers, options.weights->dense_size(), options.weights->base_learning_rate()};
 }
@@ -30,10 +25,12 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
     : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy, options_.workers)),
       treatment_(make_cure(options_.cure, site_of(options_)), options_.weights, options_.workers),
       participants_(options_.workers), turns_(options_.workers),
-      log_(self, options_.recorder, options_.weights->index()) {
-  gaps_sent_ = options_.time->now();
+      log_(self, options_.recorder, options_.weights->index()),
+      watch_(self, options_.tracker, options_.time, options_.trace),
+      lease_(options_.weights, options_.store) {
+  options_.trace.reset();
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
-  if (options_.policy == hogwild_policy::policy_name) give_to_store();
+  if (options_.policy == hogwild_policy::policy_name) lease_.begin();
   if (!options_.replayed) return;
   for (const shard_turn& turn : options_.replayed->turns[options_.weights->index()]) turns_.expect(turn);
 }
@@ -111,7 +108,7 @@ void parameter_actor::drop_stray(const push_gradient& x) {
   participant& worker = participants_[x.worker.value];
   ++worker.account.ledger.produced;
   ++worker.account.ledger.discarded["other epoch"];
-  trace_moment(trace_kind::discard, x, "other epoch");
+  watch_.moment(trace_kind::discard, x, "other epoch");
   worker.waits_since = worker.arrived;
   release();
 }
@@ -155,7 +152,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   if (worker.device) worker.waits_since = worker.arrived;
   gradient_ledger& ledger = worker.account.ledger;
   ++ledger.produced;
-  trace_wait_for(x);
+  watch_.idle(!pending_.empty(), worker.arrived, follows());
   const decision d = judge(turn);
   switch (d.what) {
   case verdict::apply:
@@ -166,7 +163,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     break;
   case verdict::discard:
     ++ledger.discarded[std::string(d.reason)];
-    trace_moment(trace_kind::discard, x, d.reason);
+    watch_.moment(trace_kind::discard, x, d.reason);
     break;
   }
   release(x.worker);
@@ -225,14 +222,13 @@ void parameter_actor::switch_if_all_taken() {
 
 /// Under the new policy everybody starts from the weights as they are.
 void parameter_actor::begin(const switch_policy& x) {
-  send_gaps(); // those of the old policy tell nothing of the new one
+  watch_.flush_gaps(); // those of the old policy tell nothing of the new one
   if (!pending_.empty()) apply_batch();
-  take_from_store();
-  in_store_ = false;
+  lease_.end();
   policy_ = policy_of(x.policy, options_.workers);
-  if (x.policy == hogwild_policy::policy_name) give_to_store();
+  if (x.policy == hogwild_policy::policy_name) lease_.begin();
   epoch_ = x.epoch;
-  trace_moment(trace_kind::change_policy, {}, policy_->name());
+  watch_.moment(trace_kind::change_policy, {}, policy_->name());
   for (std::uint32_t r = 0; r < participants_.size(); ++r) {
     participant& worker = participants_[r];
     worker.in_policy = x.present[r] != 0;
@@ -247,21 +243,6 @@ void parameter_actor::begin(const switch_policy& x) {
     if (participants_[r].left) let_go({r}); // before those who keep the list had heard of it
   release();
   take_turns();
-}
-
-/// While no worker computes.
-void parameter_actor::give_to_store() {
-  options_.weights->save(*options_.store);
-  store_version_ = options_.store->version();
-  in_store_ = true;
-}
-
-/// What workers have made of them.
-void parameter_actor::take_from_store() {
-  if (!in_store_) return;
-  const std::uint64_t updates =
-      options_.store->version() - std::exchange(store_version_, options_.store->version());
-  if (updates > 0) options_.weights->load(*options_.store, updates);
 }
 
 void parameter_actor::apply(const push_gradient& x) {
@@ -311,18 +292,9 @@ void parameter_actor::apply_batch() {
 double parameter_actor::observe(const push_gradient& x) {
   const std::uint64_t gap = options_.weights->version() - x.version_read;
   participants_[x.worker.value].account.gaps.count(gap);
-  gaps_.count(gap);
+  watch_.gap(gap);
   if (x.read) sample(x);
-  if (gaps_.total() >= observations_per_notice || options_.time->now() - gaps_sent_ >= notice_interval)
-    send_gaps();
   return treatment_.factor(gap);
-}
-
-void parameter_actor::send_gaps() {
-  if (gaps_.empty()) return;
-  send(self_, options_.tracker, staleness_observed{gaps_});
-  gaps_.clear();
-  gaps_sent_ = options_.time->now();
 }
 
 /// The device that asked for it compares its gradient with one at the weights that this one meets.
@@ -334,23 +306,7 @@ void parameter_actor::sample(const push_gradient& x) {
 
 void parameter_actor::note_applied(const push_gradient& x, instant begun, instant span) {
   participants_[x.worker.value].account.times.apply.add(span);
-  if (!options_.trace) return;
-  options_.trace->work({trace_kind::apply, begun, begun + span, x.worker.value, x.step, x.version_read,
-                        options_.weights->version()});
-}
-
-/// Why the shard was idle until it took this gradient up.
-void parameter_actor::trace_wait_for(const push_gradient& x) {
-  if (!options_.trace) return;
-  options_.trace->wait(pending_.empty() ? trace_kind::gradient : trace_kind::rest_of_batch,
-                       participants_[x.worker.value].arrived);
-  if (follows()) options_.trace->wait(trace_kind::word_of_first_shard, options_.time->now());
-}
-
-void parameter_actor::trace_moment(trace_kind what, const push_gradient& x, std::string_view word) {
-  if (!options_.trace) return;
-  const instant now = options_.time->now();
-  options_.trace->moment({what, now, now, x.worker.value, x.step, x.version_read, 0, word});
+  watch_.applied(x, options_.weights->version(), begun, span);
 }
 
 /// Whoever is let go with its own gradient has not waited.
@@ -406,12 +362,12 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
 
 shard_report parameter_actor::report() {
   log_.flush();
-  take_from_store();
+  lease_.fetch();
   shard_report r{options_.weights->index(),
                  options_.weights->version(),
                  {},
                  options_.weights->snapshot(),
-                 std::move(options_.trace)};
+                 watch_.take_trace()};
   for (const participant& worker : participants_) r.workers.push_back(worker.account);
   for (const pending_gradient& g : pending_)
     ++r.workers[g.what.worker.value].ledger.lost; // its batch was never complete

@@ -3,6 +3,8 @@
 #include <mailgrad/actors/messages.hpp>
 #include <mailgrad/actors/recorder.hpp>
 #include <mailgrad/actors/shard.hpp>
+#include <mailgrad/actors/shard_watch.hpp>
+#include <mailgrad/actors/store_lease.hpp>
 #include <mailgrad/actors/treatment.hpp>
 #include <mailgrad/actors/turn_queue.hpp>
 
@@ -97,9 +99,6 @@ private:
   bool all_taken(const switch_policy& x) const;
   void switch_if_all_taken();
   void begin(const switch_policy& x);
-  void send_gaps();
-  void give_to_store();
-  void take_from_store();
 
   void apply(const push_gradient& x);
   void merge(const push_gradient& x);
@@ -109,8 +108,6 @@ private:
   double observe(const push_gradient& x);
   void sample(const push_gradient& x);
   void note_applied(const push_gradient& x, instant begun, instant span);
-  void trace_wait_for(const push_gradient& x);
-  void trace_moment(trace_kind what, const push_gradient& x, std::string_view word);
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
   shard_report report();
@@ -122,17 +119,15 @@ private:
   std::vector<participant> participants_; ///< by rank
   std::vector<pending_gradient> pending_;
   std::vector<contribution> contributions_;
-  staleness_histogram gaps_; ///< not yet sent to the tracker
-  instant gaps_sent_{0};     ///< the last time that some were
   instant barrier_opened_{0};
   std::uint64_t epoch_ = 0;
-  bool in_store_ = false;                    ///< hogwild now: the weights are those of the shared block
-  std::uint64_t store_version_ = 0;          ///< of the block, when they were last the same
   std::optional<switch_policy> next_policy_; ///< begins when all of the old is taken
   caf::actor coordinator_;                   ///< who asked for it
   instant switch_asked_{0};
   turn_queue turns_;
   order_log log_;
+  shard_watch watch_;
+  store_lease lease_; ///< hogwild
 };
 
 } // namespace mailgrad

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <mailgrad/actors/figure_tally.hpp>
+#include <mailgrad/actors/gradient_ledger.hpp>
+#include <mailgrad/actors/staleness_histogram.hpp>
+#include <mailgrad/actors/time_split.hpp>
+#include <mailgrad/actors/trace_track.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/tensor/block.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mailgrad {
+
+/// What a device actor knows of its own part of a run.
+struct worker_report {
+  rank worker;
+  std::uint64_t steps = 0;      ///< mini-batches
+  std::uint64_t produced = 0;   ///< gradients, or with local steps differences
+  std::uint64_t applied = 0;    ///< by the worker itself (hogwild)
+  std::uint64_t not_finite = 0; ///< dropped by the worker, because their loss was no number
+  std::uint64_t samples = 0;
+  std::uint32_t loss_bits = 0;                ///< float: last finite loss; NaN if there was none
+  std::int64_t barrier_wait = 0;              ///< ns, over all steps
+  std::int64_t bound_wait = 0;                ///< ns, over all steps
+  std::int64_t feeder_wait = 0;               ///< ns, over all steps
+  staleness_histogram gaps;                   ///< of what the worker applied itself
+  time_split times;                           ///< likewise
+  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
+  figure_tally gradient_cosine{};             ///< of what was sampled
+};
+
+/// What a shard took from one worker.
+struct worker_account {
+  std::uint64_t last_step = 0; ///< the last step taken, so that none counts twice
+  gradient_ledger ledger;      ///< `produced` counts what arrived
+  staleness_histogram gaps;    ///< of what was applied or merged
+  time_split times;            ///< of what arrived
+  figure_tally weight_gap;     ///< of what was sampled
+};
+
+/// What a shard has at the end, and what it took from whom.
+struct shard_report {
+  std::uint32_t shard = 0;
+  std::uint64_t version = 0;
+  std::vector<worker_account> workers; ///< by rank
+  std::shared_ptr<const block> values;
+  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
+};
+
+} // namespace mailgrad
