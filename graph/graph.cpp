@@ -9,10 +9,6 @@ namespace mailgrad {
 
 namespace {
 
-std::string line_of(const std::source_location& where) {
-  return std::filesystem::path(where.file_name()).filename().string() + ':' + std::to_string(where.line());
-}
-
 std::vector<value_type> types_of(std::span<const value> values) {
   std::vector<value_type> types;
   for (const value& v : values) types.push_back(v.type());
@@ -20,6 +16,10 @@ std::vector<value_type> types_of(std::span<const value> values) {
 }
 
 } // namespace
+
+std::string line_of(const std::source_location& where) {
+  return std::filesystem::path(where.file_name()).filename().string() + ':' + std::to_string(where.line());
+}
 
 const value_type& value::type() const { return owner_->of(*this).outputs[output_]; }
 
@@ -47,9 +47,10 @@ value graph::add_source(node n) {
 }
 
 value graph::input(std::string name, const shape& dims, dtype type, std::source_location where) {
+  if (input_source_) return input_source_(name, {dims, type}, where);
   if (named(name))
     throw graph_error(line_of(where) + ": there is already an input or variable '" + name + "'");
-  return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where});
+  return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where, {}});
 }
 
 value graph::variable(std::string name, const shape& dims, initialiser first_values,
@@ -63,13 +64,13 @@ value graph::variable(std::string name, const shape& dims, initialiser first_val
                       " is already there with shape " + to_string(known->dims()) + ", made at " +
                       line_of(n.where));
   }
-  return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where});
+  return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where, {}});
 }
 
 value graph::constant(tensor values, std::source_location where) {
   const value_type type{values.dims(), values.type()};
   return add_source(
-      {constant_node{std::make_shared<const tensor>(std::move(values))}, {}, {}, {type}, where});
+      {constant_node{std::make_shared<const tensor>(std::move(values))}, {}, {}, {type}, where, {}});
 }
 
 value graph::constant(float scalar, std::source_location where) {
@@ -93,7 +94,7 @@ std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, st
   }
   const auto id = static_cast<std::uint32_t>(nodes_.size());
   const auto count = static_cast<std::uint32_t>(outputs.size());
-  nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where});
+  nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where, place_});
   std::vector<value> made;
   for (std::uint32_t i = 0; i < count; ++i) made.emplace_back(*this, id, i);
   return made;
