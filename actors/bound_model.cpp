@@ -26,18 +26,14 @@ bound_model::bound_model(const model_function& build, const model_request& reque
   const model_outputs outputs = build(*graph_, request);
   const std::vector<value> fetches = choose(*graph_, outputs);
   program_ = std::make_unique<program>(*graph_, fetches);
-  find_inputs();
-  find_variables(layout);
+  sources_.emplace(*graph_, *program_, layout);
 }
 
-void bound_model::find_inputs() {
-  for (const value& v : graph_->inputs())
-    if (program_->needs(v)) inputs_.push_back({v, batch_part(graph_->of(v).name)});
-}
-
-void bound_model::find_variables(const parameter_layout& layout) {
-  for (const value& v : graph_->variables()) {
-    const std::string& name = graph_->of(v).name;
+bound_sources::bound_sources(const graph& g, const program& code, const parameter_layout& layout) {
+  for (const value& v : g.inputs())
+    if (code.needs(v)) inputs_.push_back({v, batch_part(g.of(v).name)});
+  for (const value& v : g.variables()) {
+    const std::string& name = g.of(v).name;
     const auto& placed = layout.variables();
     const auto found = std::ranges::find(placed, name, &placed_variable::name);
     if (found == placed.end() || !(found->dims == v.dims()))
@@ -48,9 +44,9 @@ void bound_model::find_variables(const parameter_layout& layout) {
   }
 }
 
-void bound_model::bind(const batch& inputs, const weight_addresses& weights) {
-  for (const input_binding& b : inputs_) program_->bind(b.what, (inputs.*b.part).data());
-  for (const variable_binding& b : variables_) program_->bind(b.what, weights.of(b.index));
+void bound_sources::bind(program& code, const batch& inputs, const weight_addresses& weights) const {
+  for (const input_binding& b : inputs_) code.bind(b.what, (inputs.*b.part).data());
+  for (const variable_binding& b : variables_) code.bind(b.what, weights.of(b.index));
 }
 
 } // namespace mailgrad

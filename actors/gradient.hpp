@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/batch.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/block.hpp>
 
 #include <cstddef>
@@ -26,8 +27,12 @@ struct gradient_rows {
 struct gradient {
   block dense; ///< float32[parameter_layout::dense_size()]
   std::vector<gradient_rows> sparse;
-  std::vector<block> sparse_memory;    ///< what `sparse` points into, unless into
-  std::shared_ptr<const batch> source; ///< the batch itself
+  std::vector<block> sparse_memory;              ///< what `sparse` points into, unless into
+  std::shared_ptr<const batch> source;           ///< the batch itself
+  std::vector<std::shared_ptr<const void>> held; ///< memory of others that `sparse` points into
 };
+
+/// A gradient with room for all variables that have no sparse one.
+std::shared_ptr<gradient> make_gradient(const parameter_layout& layout);
 
 } // namespace mailgrad

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
 
@@ -24,6 +26,8 @@ struct model_request {
   std::size_t nonzeros = 0; ///< room for entries in a mini-batch of sparse rows; 0: rows are dense
   phase purpose = phase::training;
   std::uint64_t seed = 1; ///< of random operations
+  /// Of the worker that it is built for: what has no scope goes to the first.
+  std::vector<device> devices{{device_kind::cpu, 0}};
 };
 
 /// What a model function built.
