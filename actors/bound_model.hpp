@@ -15,7 +15,8 @@ namespace mailgrad {
 /// A model built for one batch size and compiled for what is wanted of it, with its inputs and variables
 /// found by name: what training and evaluation have in common.
 ///
-/// Errors  graph_error if the model has a variable that the layout lacks or places otherwise.
+/// Errors  graph_error if the model has a variable that the layout lacks or places otherwise, or an input of another
+///         type than the data set's.
 /// Threads one caller at a time.
 class bound_model {
 public:
@@ -40,7 +41,7 @@ private:
     std::size_t index;
   };
 
-  void find_inputs();
+  void find_inputs(const model_request& request);
   void find_variables(const parameter_layout& layout);
 
   std::unique_ptr<graph> graph_;

@@ -33,7 +33,8 @@ std::string hash_of(const feature_store& features) {
 
 /// Of the samples to train on; those to test on leave no trace in the weights.
 std::string hash_of(const dataset& d) {
-  return hash_of(hash_of(d.features()) + hash_of(std::vector(d.labels().begin(), d.labels().end())) +
+  const std::string targets = d.has_targets() ? sha256(std::as_bytes(d.targets())) : std::string();
+  return hash_of(hash_of(d.features()) + sha256(std::as_bytes(d.labels())) + targets +
                  to_string(d.sample_dims()) + std::to_string(d.classes()));
 }
 

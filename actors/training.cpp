@@ -50,6 +50,7 @@ model_request request_for(const data_split& data, std::size_t batch) {
   model_request request;
   request.sample_dims = data.train.sample_dims();
   request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
+  request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
   request.classes = data.train.classes();
   request.batch = batch;
   request.nonzeros = data.train.is_sparse() ? max_nonzeros(data.train, batch) : 0;
@@ -336,8 +337,11 @@ training_report training::implementation::report() {
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(feeder_, *outcome_, r);
   if (parameters().empty()) return r;
-  if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged)
-    r.test_accuracy = evaluate(model_, request_, *layout_, parameters(), data_->test).accuracy;
+  if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged) {
+    const evaluation e = evaluate(model_, request_, *layout_, parameters(), data_->test);
+    r.test_accuracy = e.accuracy;
+    r.test_rmse = e.rmse;
+  }
   return r;
 }
 

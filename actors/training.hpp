@@ -84,7 +84,7 @@ public:
   /// Each wait the actors know of, in words, as far as they answer within `span`.
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
 
-  /// Waits for the end, measures the accuracy on the test set, and says what the run did. Completes the recording.
+  /// Waits for the end, measures accuracy or error on the test set, and says what the run did. Completes the recording.
   training_report report();
 
   /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().

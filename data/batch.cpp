@@ -87,6 +87,11 @@ void fill(const sparse_features& f, sample_ids samples, batch& out) {
   out.nonzeros = end;
 }
 
+template <class T>
+void copy_rows(std::span<const T> all, sample_ids samples, std::span<T> out) {
+  for (std::size_t i = 0; i < samples.size(); ++i) out[i] = all[samples[i]];
+}
+
 void require_samples(const dataset& d, sample_ids samples) {
   for (std::uint32_t i : samples)
     if (i >= d.size())
@@ -116,12 +121,13 @@ std::size_t max_nonzeros(const dataset& d, std::size_t samples) {
 
 void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, batch& out) {
   out.size = samples;
+  const dtype label_type = d.has_targets() ? dtype::float32 : dtype::int32;
   if (!d.is_sparse()) {
     reshape(out.features, rows_of(samples, d.sample_dims()), d.is_tokens() ? dtype::int32 : dtype::float32);
-    reshape(out.labels, d.is_tokens() ? out.features.dims() : shape{samples}, dtype::int32);
+    reshape(out.labels, d.is_tokens() ? out.features.dims() : shape{samples}, label_type);
     return;
   }
-  reshape(out.labels, {samples}, dtype::int32);
+  reshape(out.labels, {samples}, label_type);
   reshape(out.offsets, {samples + 1}, dtype::int32);
   if (out.columns.data() != nullptr && out.columns.size() == nonzeros) return;
   reshape(out.values, {nonzeros}, dtype::float32);
@@ -135,8 +141,10 @@ void fill_batch(const dataset& d, std::span<const std::uint32_t> samples, batch&
   shape_batch(d, samples.size(), room_for(d, samples, out), out);
   std::visit([&](const auto& f) { fill(f, samples, out); }, d.features());
   if (d.is_tokens()) return;
-  const auto labels = out.labels.values<std::int32_t>();
-  for (std::size_t i = 0; i < samples.size(); ++i) labels[i] = d.labels()[samples[i]];
+  if (d.has_targets())
+    copy_rows(d.targets(), samples, out.labels.values());
+  else
+    copy_rows(d.labels(), samples, out.labels.values<std::int32_t>());
 }
 
 } // namespace mailgrad
