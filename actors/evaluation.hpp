@@ -16,7 +16,7 @@ struct evaluation {
   double loss = 0;            ///< mean over the samples
 };
 
-/// Runs the model over all of `samples` on the calling thread.
+/// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread.
 ///
 /// Shapes  parameters: float32[layout.size()], the whole flat vector.
 /// Errors  graph_error from the model function; device_error.

@@ -1,6 +1,7 @@
 #include <mailgrad/actors/replica.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/variable_union.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -70,6 +71,7 @@ struct replica::training_program {
   bound_model model;
   std::vector<std::size_t> dense_offsets;    ///< by dense fetch: floats from the start of the gradient block
   std::vector<std::size_t> sparse_variables; ///< by sparse fetch
+  std::shared_ptr<const coverage> covered;   ///< by what is fetched
 
   training_program(const model_function& build, const model_request& request, const parameter_layout& layout)
       : model(build, request, layout, [this](graph& g, const model_outputs& outputs) {
@@ -81,8 +83,12 @@ struct replica::training_program {
       return static_cast<std::size_t>(std::ranges::find(placed, name, &placed_variable::name) -
                                       placed.begin());
     };
-    for (const dense_fetch& f : list.dense)
-      dense_offsets.push_back(layout.variables()[index_of(f.variable)].offset);
+    std::vector<std::size_t> dense_variables;
+    for (const dense_fetch& f : list.dense) {
+      dense_variables.push_back(index_of(f.variable));
+      dense_offsets.push_back(layout.variables()[dense_variables.back()].offset);
+    }
+    covered = coverage_of(layout, dense_variables);
     for (const sparse_fetch& f : list.sparse) sparse_variables.push_back(index_of(f.variable));
   }
 
@@ -92,6 +98,7 @@ struct replica::training_program {
     for (std::size_t i = 0; i < list.dense.size(); ++i)
       model.code().bind_fetch(list.dense[i].index, dense + dense_offsets[i]);
     bind_sparse(inputs, out);
+    if (out.covered != covered) out.covered = covered;
   }
 
 private:
@@ -161,14 +168,15 @@ void replica::run(const stream& s, std::shared_ptr<const batch> inputs, gradient
 }
 
 parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards) {
-  graph g;
+  variable_union all;
   request.batch = 1;
-  const model_outputs outputs = build(g, request);
-  const std::vector<value> variables = g.variables();
-  const std::vector<adjoint> adjoints = gradients(outputs.loss, variables);
-  std::vector<bool> sparse;
-  for (const adjoint& a : adjoints) sparse.push_back(!a.sparse.empty());
-  return {g, sparse, shards};
+  for (request.worker = 0; request.worker < request.workers; ++request.worker) {
+    graph g;
+    const model_outputs outputs = build(g, request);
+    const std::vector<value> variables = g.variables();
+    all.add(g, gradients(outputs.loss, variables), request.worker);
+  }
+  return all.lay_out(shards);
 }
 
 } // namespace mailgrad

@@ -55,6 +55,19 @@ std::string hash_of(const model_function& model, const model_request& request) {
   return hash_of(text);
 }
 
+/// Of what each worker builds; where all build the same, of that.
+std::string hash_of_all(const model_function& model, model_request request) {
+  std::string joined;
+  bool same = true;
+  const std::string first = hash_of(model, request);
+  for (request.worker = 0; request.worker < request.workers; ++request.worker) {
+    const std::string hash = hash_of(model, request);
+    same = same && hash == first;
+    joined += hash;
+  }
+  return same ? first : hash_of(joined);
+}
+
 std::string exactly(double number) {
   char text[40];
   std::snprintf(text, sizeof text, "%.17g", number);
@@ -95,7 +108,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
           {"arithmetic", arithmetic_in_words()},
           {"number of training samples", std::to_string(data.train.size())},
           {"SHA-256 of the training samples", hash_of(data.train)},
-          {"SHA-256 of the model", hash_of(model, request)},
+          {"SHA-256 of the model", hash_of_all(model, request)},
           {"policy", o.policy},
           {"cure", o.cure},
           {"optimizer", in_words(o.optimizer)},

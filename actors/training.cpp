@@ -131,6 +131,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   cure_ = make_cure(options_.cure, {workers()});
   request_ = request_for(*data_, options_.batch);
   request_.seed = options_.seed;
+  request_.workers = workers();
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
   require_dense_if_needed(options_, *layout_);
   prepare_record_or_replay();
@@ -238,7 +239,9 @@ void training::implementation::spawn_devices() {
   for (std::uint32_t r = 0; r < options_.devices.size(); ++r) {
     device_actor_options options;
     options.worker = {r};
-    options.model = std::make_shared<replica>(model_, request_, replica_layout());
+    model_request request = request_;
+    request.worker = r;
+    options.model = std::make_shared<replica>(model_, request, replica_layout());
     if (options_.local_steps > 0)
       options.local =
           std::make_shared<local_steps>(layout_, local_steps_options{options_.local_steps, options_.optimizer,

@@ -28,6 +28,10 @@ struct model_request {
   std::size_t nonzeros = 0; ///< room for entries in a mini-batch of sparse rows; 0: rows are dense
   phase purpose = phase::training;
   std::uint64_t seed = 1; ///< of random operations
+  /// Who asks, by rank, and how many there are. Workers may build different graphs: what has one name is shared, whoever
+  /// made it. Evaluations ask as worker 0.
+  std::uint32_t worker = 0;
+  std::uint32_t workers = 1;
 
   /// Values that the last layer gives for a sample.
   std::size_t outputs() const noexcept { return wanted == answer::a_number ? 1 : classes; }
