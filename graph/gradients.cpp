@@ -1,11 +1,11 @@
 #include <mailgrad/graph/gradients.hpp>
 
+#include <mailgrad/graph/device_scope.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>
 
 #include <algorithm>
-#include <filesystem>
 
 namespace mailgrad {
 
@@ -37,8 +37,10 @@ private:
       for (const value& v : model_.nodes()[id].inputs) depends_[id] |= depends_[v.node()];
   }
 
+  /// The nodes that this adds run where the node itself does.
   void differentiate(std::uint32_t id) {
     if (!std::holds_alternative<operation_node>(model_.nodes()[id].what)) return;
+    const place_scope here(model_, beside{id});
     std::vector<std::optional<value>> dy;
     for (std::uint32_t i = 0; i < adjoints_[id].size(); ++i)
       dy.push_back(as_dense(adjoints_[id][i], value(model_, id, i)));

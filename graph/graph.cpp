@@ -48,9 +48,10 @@ value graph::add_source(node n) {
 }
 
 value graph::input(std::string name, const shape& dims, dtype type, std::source_location where) {
+  if (input_source_) return input_source_(name, {dims, type}, where);
   if (named(name))
     throw graph_error(line_of(where) + ": there is already an input or variable '" + name + "'");
-  return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where});
+  return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where, {}});
 }
 
 value graph::variable(std::string name, const shape& dims, initialiser first_values,
@@ -58,7 +59,7 @@ value graph::variable(std::string name, const shape& dims, initialiser first_val
   name.insert(0, scope_.prefix);
   if (const auto known = named(name)) return shared_variable(*known, dims, where);
   require_new_allowed(name, where);
-  return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where});
+  return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where, {}});
 }
 
 value graph::shared_variable(const value& known, const shape& dims, std::source_location where) const {
@@ -92,7 +93,7 @@ void graph::require_new_allowed(const std::string& name, std::source_location wh
 value graph::constant(tensor values, std::source_location where) {
   const value_type type{values.dims(), values.type()};
   return add_source(
-      {constant_node{std::make_shared<const tensor>(std::move(values))}, {}, {}, {type}, where});
+      {constant_node{std::make_shared<const tensor>(std::move(values))}, {}, {}, {type}, where, {}});
 }
 
 value graph::constant(float scalar, std::source_location where) {
@@ -116,7 +117,7 @@ std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, st
   }
   const auto id = static_cast<std::uint32_t>(nodes_.size());
   const auto count = static_cast<std::uint32_t>(outputs.size());
-  nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where});
+  nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where, place_});
   std::vector<value> made;
   for (std::uint32_t i = 0; i < count; ++i) made.emplace_back(*this, id, i);
   return made;

@@ -3,13 +3,16 @@
 #include <mailgrad/graph/initialiser.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/value.hpp>
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,9 +24,6 @@ class graph_error : public std::invalid_argument {
 public:
   using std::invalid_argument::invalid_argument;
 };
-
-/// The line that `where` stands for, as errors name it: "model.cpp:12".
-std::string line_of(const std::source_location& where);
 
 /// Whether who asks for a variable may get one that is already there.
 enum class sharing : std::uint8_t {
@@ -42,13 +42,24 @@ struct constant_node {
 };
 using operation_node = std::shared_ptr<const operation>;
 
+/// Where an operation is to run: as placement decides (placement.hpp), on a device, or beside another node.
+struct beside {
+  std::uint32_t node = 0;
+};
+using node_place = std::variant<std::monostate, device, beside>;
+
 struct node {
   std::variant<input_node, variable_node, constant_node, operation_node> what;
   std::string name; ///< of an input or a variable: unique; of others: may be empty
   std::vector<value> inputs;
   std::vector<value_type> outputs;
   std::source_location where; ///< the user's line that made it
+  node_place place{};         ///< of an operation; sources can be read everywhere
 };
+
+/// Hands out a value where a model function asks for an input.
+using input_source =
+    std::function<value(const std::string& name, const value_type& type, std::source_location where)>;
 
 /// A model as data: inputs, named variables and operations, in an order in which they can be computed.
 ///
@@ -76,6 +87,18 @@ public:
     return apply(std::move(op), std::move(inputs), where).front();
   }
 
+  /// While there is one, input() asks it in place of adding an input; returns the one before. So a model function
+  /// can be given values that are no inputs, such as a part of one.
+  input_source exchange_input_source(input_source source) {
+    return std::exchange(input_source_, std::move(source));
+  }
+
+  /// Of the operations that are added from now on, until it is set again; scopes restore it (device_scope.hpp).
+  void set_place(const node_place& place) { place_ = place; }
+  const node_place& place() const noexcept { return place_; }
+  /// Of an operation that is there already.
+  void place_node(std::uint32_t id, device where) { nodes_[id].place = where; }
+
   const std::vector<node>& nodes() const noexcept { return nodes_; }
   const node& of(const value& v) const noexcept { return nodes_[v.node()]; }
   /// In the order in which they were made.
@@ -99,6 +122,8 @@ private:
 
   std::vector<node> nodes_;
   variable_scope scope_;
+  node_place place_;
+  input_source input_source_;
 };
 
 } // namespace mailgrad

@@ -1,7 +1,6 @@
 #include <mailgrad/graph/graphviz.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <vector>
 
@@ -29,10 +28,6 @@ std::string scope_of(const std::string& name) {
   return slash == std::string::npos ? std::string() : name.substr(0, slash);
 }
 std::string last_word(const std::string& name) { return name.substr(name.rfind('/') + 1); }
-
-std::string line_of(const std::source_location& where) {
-  return std::filesystem::path(where.file_name()).filename().string() + ':' + std::to_string(where.line());
-}
 
 /// Layers within layers, as the names of their variables have it.
 struct scope {

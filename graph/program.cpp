@@ -51,7 +51,7 @@ struct step {
 
 class program::implementation {
 public:
-  implementation(const graph& model, std::span<const value> fetches);
+  implementation(const graph& model, std::span<const value> fetches, std::span<const value> given);
 
   void bind(const value& source, const void* memory) {
     if (const std::size_t s = storage_of(source); s != none && storages_[s].where == storage::place::source)
@@ -66,6 +66,7 @@ public:
 
 private:
   std::size_t storage_of(const value& v) const { return storage_of_[v.node()][v.output()]; }
+  void place_given(std::span<const value> given);
   void mark_needed(std::span<const value> fetches);
   void place_nodes(std::span<const value> fetches);
   void place_node(std::uint32_t id);
@@ -93,9 +94,13 @@ private:
   void* scratch_ = nullptr;
 };
 
-program::implementation::implementation(const graph& model, std::span<const value> fetches) : model_(model) {
+program::implementation::implementation(const graph& model, std::span<const value> fetches,
+                                        std::span<const value> given)
+    : model_(model) {
   for (const value& v : fetches)
     if (&v.owner() != &model) throw graph_error("compile: a fetched value belongs to another graph");
+  for (const node& n : model.nodes()) storage_of_.emplace_back(n.outputs.size(), none);
+  place_given(given);
   mark_needed(fetches);
   place_nodes(fetches);
   place_fetches(fetches);
@@ -104,12 +109,26 @@ program::implementation::implementation(const graph& model, std::span<const valu
   link();
 }
 
+void program::implementation::place_given(std::span<const value> given) {
+  for (const value& v : given) {
+    storage s;
+    s.where = storage::place::source;
+    s.bytes = bytes_of(v.type());
+    s.name = "the output of node " + std::to_string(v.node());
+    storage_of_[v.node()][v.output()] = storages_.size();
+    storages_.push_back(std::move(s));
+  }
+}
+
 void program::implementation::mark_needed(std::span<const value> fetches) {
   needed_.assign(model_.nodes().size(), 0);
-  for (const value& v : fetches) needed_[v.node()] = 1;
+  const auto need = [this](const value& v) {
+    if (storage_of(v) == none) needed_[v.node()] = 1; // else it is given
+  };
+  for (const value& v : fetches) need(v);
   for (std::size_t id = needed_.size(); id-- > 0;)
     if (needed_[id])
-      for (const value& v : model_.nodes()[id].inputs) needed_[v.node()] = 1;
+      for (const value& v : model_.nodes()[id].inputs) need(v);
 }
 
 /// A fused run stands where its last node did.
@@ -118,7 +137,6 @@ void program::implementation::place_nodes(std::span<const value> fetches) {
   std::vector<const fused_run*> run_of(model_.nodes().size());
   for (const fused_run& run : runs)
     for (const std::uint32_t id : run.nodes) run_of[id] = &run;
-  for (const node& n : model_.nodes()) storage_of_.emplace_back(n.outputs.size(), none);
   for (std::uint32_t id = 0; id < model_.nodes().size(); ++id) {
     if (!needed_[id]) continue;
     if (!run_of[id])
@@ -283,8 +301,8 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
   done();
 }
 
-program::program(const graph& model, std::span<const value> fetches)
-    : self_(std::make_unique<implementation>(model, fetches)) {}
+program::program(const graph& model, std::span<const value> fetches, std::span<const value> given)
+    : self_(std::make_unique<implementation>(model, fetches, given)) {}
 program::~program() = default;
 program::program(program&&) noexcept = default;
 program& program::operator=(program&&) noexcept = default;

@@ -26,13 +26,14 @@ using completion = std::function<void()>;
 /// Threads one caller at a time. run() allocates nothing.
 class program {
 public:
-  /// Compiles what is needed to compute `fetches`, and nothing else.
-  program(const graph& model, std::span<const value> fetches);
+  /// Compiles what is needed to compute `fetches`, and nothing else. `given` are computed elsewhere, and bound like
+  /// inputs.
+  program(const graph& model, std::span<const value> fetches, std::span<const value> given = {});
   ~program();
   program(program&&) noexcept;
   program& operator=(program&&) noexcept;
 
-  /// Memory of an input or a variable, valid until the runs that use it are over; 64-byte aligned.
+  /// Memory of an input, a variable or a given value, valid until the runs that use it are over; 64-byte aligned.
   void bind(const value& source, const void* memory);
   /// Memory that a fetched value is written to, instead of the program's own.
   void bind_fetch(std::size_t index, void* memory);

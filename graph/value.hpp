@@ -22,6 +22,9 @@ struct value_type {
 /// "float32 64x784"
 std::string to_string(const value_type& t);
 
+/// "models.cpp:12", as errors name a line of the user's program.
+std::string line_of(const std::source_location& where);
+
 /// One output of one node of a graph: a handle, valid as long as its graph.
 class value {
 public:

@@ -13,9 +13,15 @@ namespace mailgrad {
 
 namespace {
 
+static_assert(sizeof(float) == sizeof(std::int32_t), "slices copy integers as if they were floats");
+
+void require_axis(const value_type& t, std::size_t axis) {
+  if (axis >= t.dims.rank()) throw shape_error("there is no axis " + std::to_string(axis));
+}
+
 void require_float_with_axis(const value_type& t, std::size_t axis) {
   if (t.type != dtype::float32) throw shape_error("elements must be float32");
-  if (axis >= t.dims.rank()) throw shape_error("there is no axis " + std::to_string(axis));
+  require_axis(t, axis);
 }
 
 shape with_extent(shape dims, std::size_t axis, std::size_t extent) {
@@ -93,16 +99,17 @@ public:
   }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_float_with_axis(inputs[0], axis_);
+    require_axis(inputs[0], axis_);
     const shape& dims = inputs[0].dims;
     if (begin_ > end_ || end_ > dims[axis_])
       throw shape_error("the range " + std::to_string(begin_) + " to " + std::to_string(end_) +
                         " does not lie in extent " + std::to_string(dims[axis_]));
-    return {{with_extent(dims, axis_, end_ - begin_), dtype::float32}};
+    return {{with_extent(dims, axis_, end_ - begin_), inputs[0].type}};
   }
 
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override {
+    if (inputs[0].type().type != dtype::float32) return {adjoint{}};
     graph& model = inputs[0].owner();
     return {model.apply_one(std::make_shared<slice_gradient_operation>(part_of(inputs[0].dims())), {*dy[0]},
                             model.of(outputs[0]).where)};

@@ -13,7 +13,7 @@ namespace mailgrad {
 
 /// The elements [begin, end) along one axis.
 ///
-/// Shapes  x: float32 of any rank.
+/// Shapes  x: of any type and rank; of integers there is no gradient.
 /// Errors  graph_error if there is no such axis or range.
 value slice(const value& x, std::size_t axis, std::size_t begin, std::size_t end,
             std::source_location where = std::source_location::current());
