@@ -131,7 +131,7 @@ TEST_P(CoverageOfRule, IsHogwildsToo) {
   const auto store = std::make_shared<hogwild_store>(first_values(layout, 3));
   hogwild_writer writer(layout, store, o);
   for (std::uint64_t step = 0; step < 6; ++step) {
-    const contribution one{gradient_of(layout, {step % 3, 2}, step)};
+    const contribution one{gradient_of(layout, {step % 2, 2}, step)};
     plain.update(host_stream{}, {&one, 1});
     writer.begin_step();
     writer.write(*one.values, 1);

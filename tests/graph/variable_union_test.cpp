@@ -43,11 +43,11 @@ protected:
 };
 
 value whole(graph& g, const char* name, const shape& dims = {2}) {
-  return sum(g.variable(name, dims, initialiser::constant(2)));
+  return reduce_sum(g.variable(name, dims, initialiser::constant(2)));
 }
 value rows(graph& g, const char* name) {
   const value which = g.constant(tensor({1}, dtype::int32));
-  return sum(gather(g.variable(name, {4, 2}, initialiser::zeros()), which));
+  return reduce_sum(gather(g.variable(name, {4, 2}, initialiser::zeros()), which));
 }
 
 TEST_F(VariableUnion, IsTheLayoutOfAnyOfTheGraphsIfAllAreAlike) {
@@ -59,14 +59,18 @@ TEST_F(VariableUnion, IsTheLayoutOfAnyOfTheGraphsIfAllAreAlike) {
 }
 
 TEST_F(VariableUnion, KeepsTheOrderInWhichVariablesAreFirstMet) {
-  add([](graph& g) { return whole(g, "trunk") + whole(g, "tower_0"); });
-  add([](graph& g) { return whole(g, "tower_1") + whole(g, "trunk"); });
+  const auto two = [](graph& g, const char* first, const char* second) {
+    const value of_first = whole(g, first);
+    return of_first + whole(g, second);
+  };
+  add([&](graph& g) { return two(g, "trunk", "tower_0"); });
+  add([&](graph& g) { return two(g, "tower_1", "trunk"); });
   EXPECT_THAT(names(), ElementsAre("trunk", "tower_0", "tower_1"));
 }
 
 TEST_F(VariableUnion, TakesTheFirstValuesOfTheFirstWorkerThatHasAVariable) {
-  add([](graph& g) { return sum(g.variable("w", {2}, initialiser::constant(5))); });
-  add([](graph& g) { return sum(g.variable("w", {2}, initialiser::constant(7))); });
+  add([](graph& g) { return reduce_sum(g.variable("w", {2}, initialiser::constant(5))); });
+  add([](graph& g) { return reduce_sum(g.variable("w", {2}, initialiser::constant(7))); });
   std::vector<float> values(16);
   all_.lay_out(1).initialise_shard(0, 1, values);
   EXPECT_EQ(values[0], 5.0F);
@@ -87,10 +91,10 @@ TEST_F(VariableUnion, LearnsWhetherAVariableIsATableFromAWorkerThatTrainsIt) {
 
 TEST_F(VariableUnion, RefusesAnotherShapeUnderANameAndNamesBoth) {
   const auto first = std::to_string(__LINE__ + 1);
-  add([](graph& g) { return sum(g.variable("w", {2, 3}, initialiser::zeros())); });
+  add([](graph& g) { return reduce_sum(g.variable("w", {2, 3}, initialiser::zeros())); });
   add([](graph& g) { return whole(g, "b"); });
   const auto second = std::to_string(__LINE__ + 1);
-  const auto build = [](graph& g) { return whole(g, "c") + sum(g.variable("w", {3, 2}, {})); };
+  const auto build = [](graph& g) { return whole(g, "c") + reduce_sum(g.variable("w", {3, 2}, {})); };
   EXPECT_THAT([&] { add(build); },
               ThrowsMessage<graph_error>(AllOf(
                   HasSubstr("variable 'w' is float32 3x2 in the graph of worker 2 (variable_union_test.cpp:" +
