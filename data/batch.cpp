@@ -42,8 +42,15 @@ void fill(const byte_features& f, sample_ids samples, batch& out) {
   }
 }
 
+/// One value of each sample.
+template <class T>
+void copy_column(std::span<const T> all, sample_ids samples, std::span<T> out) {
+  for (std::size_t i = 0; i < samples.size(); ++i) out[i] = all[samples[i]];
+}
+
 void fill(const float_features& f, sample_ids samples, batch& out) {
   const std::size_t n = f.dims.size();
+  if (n == 1) return copy_column(std::span(f.values), samples, out.features.values());
   float* to = out.features.values().data();
   for (std::size_t i = 0; i < samples.size(); ++i)
     std::copy_n(f.values.data() + samples[i] * n, n, to + i * n);
@@ -85,11 +92,6 @@ void fill(const sparse_features& f, sample_ids samples, batch& out) {
   std::fill(values.begin() + static_cast<std::ptrdiff_t>(end),
             values.begin() + static_cast<std::ptrdiff_t>(stale), 0.0F);
   out.nonzeros = end;
-}
-
-template <class T>
-void copy_rows(std::span<const T> all, sample_ids samples, std::span<T> out) {
-  for (std::size_t i = 0; i < samples.size(); ++i) out[i] = all[samples[i]];
 }
 
 void require_samples(const dataset& d, sample_ids samples) {
@@ -142,9 +144,9 @@ void fill_batch(const dataset& d, std::span<const std::uint32_t> samples, batch&
   std::visit([&](const auto& f) { fill(f, samples, out); }, d.features());
   if (d.is_tokens()) return;
   if (d.has_targets())
-    copy_rows(d.targets(), samples, out.labels.values());
+    copy_column(d.targets(), samples, out.labels.values());
   else
-    copy_rows(d.labels(), samples, out.labels.values<std::int32_t>());
+    copy_column(d.labels(), samples, out.labels.values<std::int32_t>());
 }
 
 } // namespace mailgrad
