@@ -20,18 +20,44 @@ const tensor batch::*batch_part(std::string_view input) {
                     "' is not part of a batch, which has features, columns, values, offsets and labels");
 }
 
+namespace {
+
+/// Of the part of a batch that feeds this input; a batch is bound by address, without a further question.
+dtype type_of_part(std::string_view input, const model_request& request) {
+  if (input == batch_input::labels) return request.wanted == answer::a_number ? dtype::float32 : dtype::int32;
+  if (input == batch_input::features)
+    return request.features == feature_kind::tokens ? dtype::int32 : dtype::float32;
+  return input == batch_input::values ? dtype::float32 : dtype::int32;
+}
+
+void require_type(const value& v, const std::string& name, const model_request& request) {
+  const dtype expected = type_of_part(name, request);
+  if (v.type().type == expected) return;
+  throw graph_error(
+      "input '" + name + "' of the model is " + std::string(to_string(v.type().type)) +
+      ", where the data set has " + std::string(to_string(expected)) +
+      (name == batch_input::labels && expected == dtype::float32 ? ", numbers to predict" : ""));
+}
+
+} // namespace
+
 bound_model::bound_model(const model_function& build, const model_request& request,
                          const parameter_layout& layout, const choose_fetches& choose)
     : graph_(std::make_unique<graph>()) {
   const model_outputs outputs = build(*graph_, request);
   const std::vector<value> fetches = choose(*graph_, outputs);
   program_ = std::make_unique<program>(*graph_, fetches);
-  sources_.emplace(*graph_, *program_, layout);
+  sources_.emplace(*graph_, *program_, layout, request);
 }
 
-bound_sources::bound_sources(const graph& g, const program& code, const parameter_layout& layout) {
-  for (const value& v : g.inputs())
-    if (code.needs(v)) inputs_.push_back({v, batch_part(g.of(v).name)});
+bound_sources::bound_sources(const graph& g, const program& code, const parameter_layout& layout,
+                             const model_request& request) {
+  for (const value& v : g.inputs()) {
+    if (!code.needs(v)) continue;
+    const std::string& name = g.of(v).name;
+    inputs_.push_back({v, batch_part(name)});
+    require_type(v, name, request);
+  }
   for (const value& v : g.variables()) {
     const std::string& name = g.of(v).name;
     const auto& placed = layout.variables();

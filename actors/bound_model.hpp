@@ -20,7 +20,7 @@ namespace mailgrad {
 ///         or has with another shape.
 class bound_sources {
 public:
-  bound_sources(const graph& g, const program& code, const parameter_layout& layout);
+  bound_sources(const graph& g, const program& code, const parameter_layout& layout, const model_request& request);
 
   void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
 
@@ -41,7 +41,8 @@ private:
 /// A model built for one batch size and compiled for what is wanted of it, with its inputs and variables
 /// found by name: what training and evaluation have in common.
 ///
-/// Errors  graph_error if the model has a variable that the layout lacks or places otherwise.
+/// Errors  graph_error if the model has a variable that the layout lacks or places otherwise, or an input of another
+///         type than the data set's.
 /// Threads one caller at a time.
 class bound_model {
 public:

@@ -1,6 +1,7 @@
 #include <mailgrad/actors/evaluation.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -16,6 +17,7 @@ constexpr std::size_t loss_fetch = 1;
 struct score {
   std::size_t labels = 0;
   std::size_t correct = 0;
+  double squares = 0; ///< of the distances to the targets
   std::size_t samples = 0;
   double loss = 0; ///< sum over the samples
 };
@@ -25,7 +27,7 @@ class forward_pass {
 public:
   forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
                const dataset& samples, std::size_t size)
-      : classes_(request.classes) {
+      : outputs_(request.outputs()) {
     request.batch = size;
     shape_batch(samples, size, samples.is_sparse() ? max_nonzeros(samples, size) : 0, inputs_);
     request.nonzeros = inputs_.columns.size();
@@ -41,20 +43,35 @@ public:
     fill_batch(samples, which, inputs_);
     model_->bind(inputs_, weights);
     model_->code().run(host_stream{}, 0, [] {});
-    const auto labels = inputs_.labels.values<std::int32_t>();
     const auto* logits = static_cast<const float*>(model_->code().fetched(logits_fetch));
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      const std::span row{logits + i * classes_, classes_};
-      if (std::ranges::max_element(row) - row.begin() == labels[i]) ++sum.correct;
-    }
-    sum.labels += labels.size();
+    if (samples.has_targets())
+      add_distances(logits, sum);
+    else
+      count_correct(logits, sum);
+    sum.labels += inputs_.labels.size();
     sum.samples += which.size();
     const auto loss = static_cast<double>(*static_cast<const float*>(model_->code().fetched(loss_fetch)));
     sum.loss += loss * static_cast<double>(which.size());
   }
 
 private:
-  std::size_t classes_;
+  void count_correct(const float* logits, score& sum) const {
+    const auto labels = inputs_.labels.values<std::int32_t>();
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const std::span row{logits + i * outputs_, outputs_};
+      if (std::ranges::max_element(row) - row.begin() == labels[i]) ++sum.correct;
+    }
+  }
+
+  void add_distances(const float* logits, score& sum) const {
+    const auto targets = inputs_.labels.values();
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      const double distance = static_cast<double>(logits[i]) - static_cast<double>(targets[i]);
+      sum.squares += distance * distance;
+    }
+  }
+
+  std::size_t outputs_; ///< of a sample or token
   batch inputs_;
   std::optional<bound_model> model_;
 };
@@ -83,7 +100,13 @@ evaluation evaluate(const model_function& build, model_request request, const pa
   const auto mean = [](double total, std::size_t n) {
     return total / static_cast<double>(std::max<std::size_t>(1, n));
   };
-  return {mean(static_cast<double>(sum.correct), sum.labels), mean(sum.loss, sum.samples)};
+  evaluation e;
+  e.loss = mean(sum.loss, sum.samples);
+  if (samples.has_targets())
+    e.rmse = std::sqrt(mean(sum.squares, sum.labels));
+  else
+    e.accuracy = mean(static_cast<double>(sum.correct), sum.labels);
+  return e;
 }
 
 } // namespace mailgrad

@@ -3,17 +3,20 @@
 #include <mailgrad/actors/bound_model.hpp>
 #include <mailgrad/data/dataset.hpp>
 
+#include <optional>
 #include <span>
 
 namespace mailgrad {
 
 /// How good weights are on samples they have not seen.
 struct evaluation {
-  double accuracy = 0; ///< share of labels that are the largest logit of their row
-  double loss = 0;     ///< mean over the samples
+  std::optional<double>
+      accuracy;               ///< share of labels that are the largest logit of their row; of classes only
+  std::optional<double> rmse; ///< root of the mean squared error, in the unit of the targets; of numbers only
+  double loss = 0;            ///< mean over the samples
 };
 
-/// Runs the model over all of `samples` on the calling thread.
+/// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread.
 ///
 /// Shapes  parameters: float32[layout.size()], the whole flat vector.
 /// Errors  graph_error from the model function; device_error.

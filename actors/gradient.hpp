@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/coverage.hpp>
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/block.hpp>
@@ -24,8 +25,12 @@ struct gradient_rows {
 
 /// The gradient of a whole model on one mini-batch, laid out as its weights are: the shards of one model all
 /// read their part of it where it lies.
+///
+/// A worker whose graph lacks a variable has no gradient of it, which is not the same as a gradient of zero: `covered` says
+/// what this one is about, and its values elsewhere are zero.
 struct gradient {
-  block dense; ///< float32[parameter_layout::dense_size()]
+  block dense;                               ///< float32[parameter_layout::dense_size()]
+  std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
   std::vector<gradient_rows> sparse;
   std::vector<block> sparse_memory;              ///< what `sparse` points into, unless into
   std::shared_ptr<const batch> source;           ///< the batch itself

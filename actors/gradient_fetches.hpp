@@ -37,6 +37,12 @@ struct gradient_fetches {
   std::vector<value> fetches;
   std::vector<dense_fetch> dense;
   std::vector<sparse_fetch> sparse;
+
+  std::vector<std::size_t> dense_variables() const {
+    std::vector<std::size_t> all;
+    for (const dense_fetch& f : dense) all.push_back(f.variable);
+    return all;
+  }
 };
 
 /// Adds the backward pass to the graph of a model.

@@ -39,12 +39,15 @@ std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
 void hogwild_writer::write_dense(const gradient& g, float scale) {
   std::array<float, tile> values;
   const float* gradients = g.dense.as<float>().data();
-  for (std::size_t first = 0; first < dense_size_; first += tile) {
-    const std::span<float> window = std::span(values).first(std::min(tile, dense_size_ - first));
-    store_->load(first, window);
-    const scaled_gradient part{gradients + first, scale};
-    optimizer_->update(host_stream{}, {window, window, {&part, 1}, updates_, first});
-    store_->store(first, window);
+  const shard_range all{0, dense_size_};
+  for (const shard_range& range : ranges_of(g.covered, all)) {
+    for (std::size_t first = range.begin; first < range.end; first += tile) {
+      const std::span<float> window = std::span(values).first(std::min(tile, range.end - first));
+      store_->load(first, window);
+      const scaled_gradient part{gradients + first, scale};
+      optimizer_->update(host_stream{}, {window, window, {&part, 1}, updates_, first});
+      store_->store(first, window);
+    }
   }
 }
 

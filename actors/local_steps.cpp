@@ -34,9 +34,14 @@ void local_steps::start_anew() noexcept {
 }
 
 void local_steps::step(const gradient& g, float scale) {
-  const scaled_gradient one{g.dense.as<float>().data(), scale};
-  const std::span<float> own = own_.as<float>().first(layout_->dense_size());
-  optimizer_->update(host_stream{}, {own, own, {&one, 1}, ++steps_, 0, 1});
+  ++steps_;
+  const shard_range all{0, layout_->dense_size()};
+  for (const shard_range& range : ranges_of(g.covered, all)) {
+    const scaled_gradient one{g.dense.as<float>().data() + range.begin, scale};
+    const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
+    optimizer_->update(host_stream{}, {own, own, {&one, 1}, steps_, range.begin, 1});
+  }
+  covered_ = g.covered;
   ++taken_;
 }
 
@@ -52,6 +57,7 @@ std::shared_ptr<const gradient> local_steps::difference() {
     for (std::size_t k = 0; k < count; ++k) out[begin + k] = read[k] - own[k];
     if (!options_.pull) read_[s].reset(); // so that the shard may update in place
   }
+  result->covered = covered_;
   taken_ = 0;
   return result;
 }

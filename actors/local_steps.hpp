@@ -46,7 +46,8 @@ public:
   std::uint64_t taken() const noexcept { return taken_; }
   bool exchange_due() const noexcept { return taken_ >= options_.steps; }
 
-  /// What the shards get: the weights they sent less the worker's own. Begins the next round.
+  /// What the shards get: the weights they sent less the worker's own, about what its gradients cover. Begins the next
+  /// round.
   std::shared_ptr<const gradient> difference();
 
 private:
@@ -56,6 +57,7 @@ private:
   block own_;
   std::vector<std::shared_ptr<const block>> read_; ///< by shard
   recycled<gradient> differences_;
+  std::shared_ptr<const coverage> covered_; ///< by the last step, and so by all of a round
   std::uint64_t taken_ = 0;
   std::uint64_t steps_ = 0; ///< of all rounds
 };

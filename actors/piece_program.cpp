@@ -53,9 +53,9 @@ struct piece_program::compiled_part {
   std::vector<sparse_part> sparse;
   std::optional<std::size_t> loss;
 
-  compiled_part(const graph& g, const parameter_layout& layout, const segment& s,
+  compiled_part(const graph& g, const parameter_layout& layout, const model_request& request, const segment& s,
                 std::span<const value> fetches)
-      : code(g, fetches, s.imports), sources(g, code, layout) {}
+      : code(g, fetches, s.imports), sources(g, code, layout, request) {}
 
   void bind(const micro_batch& m, std::span<const value_set* const> read, value_set& made, piece_sum& sum) {
     for (const import& i : imports) code.bind(i.what, read[i.from]->values[i.position].data());
@@ -106,13 +106,14 @@ piece_program::piece_program(const model_function& build, const model_request& r
     : graph_(std::make_unique<graph>()) {
   const model_outputs outputs = build(*graph_, request);
   wanted_ = loss_and_gradients(*graph_, outputs, layout);
+  covered_ = coverage_of(layout, wanted_.dense_variables());
   const placement places(*graph_, request.devices.front());
   const std::vector<wanted_value> wanted = wanted_values(wanted_);
   segments_ = cut_into_segments(*graph_, places, wanted);
   for (std::size_t number = 0; number < segments_.size(); ++number) {
     if (segments_[number].where != where) continue;
     parts_.push_back(described(number));
-    compiled_.push_back(compiled(segments_[number], layout));
+    compiled_.push_back(compiled(segments_[number], layout, request));
   }
 }
 
@@ -130,10 +131,11 @@ piece_program::part piece_program::described(std::size_t number) const {
 }
 
 std::unique_ptr<piece_program::compiled_part> piece_program::compiled(const segment& s,
-                                                                      const parameter_layout& layout) const {
+                                                                      const parameter_layout& layout,
+                                                                      const model_request& request) const {
   std::vector<value> fetches = s.exports;
   for (const std::size_t i : s.fetches) fetches.push_back(wanted_.fetches[i]);
-  auto code = std::make_unique<compiled_part>(*graph_, layout, s, fetches);
+  auto code = std::make_unique<compiled_part>(*graph_, layout, request, s, fetches);
   for (const value& v : s.imports)
     for (std::size_t from = 0; from < s.reads.size(); ++from) {
       const auto& exports = segments_[s.reads[from]].exports;

@@ -30,9 +30,9 @@ struct row_memory {
 
 /// What a piece adds to the gradient of a step.
 struct piece_sum {
-  std::shared_ptr<gradient>
-      into; ///< dense parts go there: this piece writes to the variables it differentiates, nobody
-            ///< else does
+  std::shared_ptr<const coverage> covered; ///< by the dense parts of all pieces
+  /// Dense parts go there: this piece writes to the variables it differentiates, and nobody else does.
+  std::shared_ptr<gradient> into;
   std::vector<char> begun;            ///< by variable: whether a part has been written
   std::vector<gradient_rows> rows;    ///< sparse parts
   std::shared_ptr<row_memory> memory; ///< what `rows` points into
@@ -68,6 +68,8 @@ public:
   ~piece_program();
 
   std::span<const part> parts() const noexcept { return parts_; }
+  /// What the gradient of the whole model is about.
+  const std::shared_ptr<const coverage>& covered() const noexcept { return covered_; }
   /// Which device computes a segment.
   device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
 
@@ -82,10 +84,12 @@ private:
   struct compiled_part;
 
   part described(std::size_t number) const;
-  std::unique_ptr<compiled_part> compiled(const segment& s, const parameter_layout& layout) const;
+  std::unique_ptr<compiled_part> compiled(const segment& s, const parameter_layout& layout,
+                                          const model_request& request) const;
 
   std::unique_ptr<graph> graph_;
   gradient_fetches wanted_;
+  std::shared_ptr<const coverage> covered_;
   std::vector<segment> segments_;
   std::vector<part> parts_;
   std::vector<std::unique_ptr<compiled_part>> compiled_;

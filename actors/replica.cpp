@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/gradient_fetches.hpp>
 #include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/variable_union.hpp>
 
 #include <utility>
 
@@ -10,18 +11,21 @@ namespace mailgrad {
 struct replica::training_program {
   gradient_fetches list;
   bound_model model;
+  std::shared_ptr<const coverage> covered; ///< by what is fetched
 
   training_program(const model_function& build, const model_request& request, const parameter_layout& layout)
       : model(build, request, layout, [&](graph& g, const model_outputs& outputs) {
           list = loss_and_gradients(g, outputs, layout);
           return list.fetches;
-        }) {}
+        }),
+        covered(coverage_of(layout, list.dense_variables())) {}
 
   void bind(const batch& inputs, const weight_addresses& weights, gradient& out) {
     model.bind(inputs, weights);
     float* dense = out.dense.as<float>().data();
     for (const dense_fetch& f : list.dense) model.code().bind_fetch(f.index, dense + f.offset);
     bind_sparse(inputs, out);
+    if (out.covered != covered) out.covered = covered;
   }
 
 private:
@@ -87,14 +91,15 @@ void replica::run(const stream& s, std::shared_ptr<const batch> inputs, gradient
 }
 
 parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards) {
-  graph g;
+  variable_union all;
   request.batch = 1;
-  const model_outputs outputs = build(g, request);
-  const std::vector<value> variables = g.variables();
-  const std::vector<adjoint> adjoints = gradients(outputs.loss, variables);
-  std::vector<bool> sparse;
-  for (const adjoint& a : adjoints) sparse.push_back(!a.sparse.empty());
-  return {g, sparse, shards};
+  for (request.worker = 0; request.worker < request.workers; ++request.worker) {
+    graph g;
+    const model_outputs outputs = build(g, request);
+    const std::vector<value> variables = g.variables();
+    all.add(g, gradients(outputs.loss, variables), request.worker);
+  }
+  return all.lay_out(shards);
 }
 
 } // namespace mailgrad

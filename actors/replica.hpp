@@ -54,9 +54,10 @@ private:
   float loss_ = 0;
 };
 
-/// The layout of a model's variables over `shards` shards.
+/// The layout over `shards` shards of the variables of a model, as all `request.workers` of its workers build it.
 ///
-/// Errors  graph_error from the model function; std::invalid_argument for more shards than can be cut.
+/// Errors  graph_error from the model function, or as variable_union has it; std::invalid_argument for more shards than can
+///         be cut.
 parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards);
 
 } // namespace mailgrad

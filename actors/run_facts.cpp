@@ -34,7 +34,8 @@ std::string hash_of(const feature_store& features) {
 
 /// Of the samples to train on; those to test on leave no trace in the weights.
 std::string hash_of(const dataset& d) {
-  return hash_of(hash_of(d.features()) + hash_of(std::vector(d.labels().begin(), d.labels().end())) +
+  const std::string targets = d.has_targets() ? sha256(std::as_bytes(d.targets())) : std::string();
+  return hash_of(hash_of(d.features()) + sha256(std::as_bytes(d.labels())) + targets +
                  to_string(d.sample_dims()) + std::to_string(d.classes()));
 }
 
@@ -59,6 +60,19 @@ std::string hash_of(const model_function& model, const model_request& request) {
     text += '\n';
   }
   return hash_of(text);
+}
+
+/// Of what each worker builds; where all build the same, of that.
+std::string hash_of_all(const model_function& model, model_request request) {
+  std::string joined;
+  bool same = true;
+  const std::string first = hash_of(model, request);
+  for (request.worker = 0; request.worker < request.workers; ++request.worker) {
+    const std::string hash = hash_of(model, request);
+    same = same && hash == first;
+    joined += hash;
+  }
+  return same ? first : hash_of(joined);
 }
 
 std::string exactly(double number) {
@@ -101,7 +115,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
           {"arithmetic", arithmetic_in_words()},
           {"number of training samples", std::to_string(data.train.size())},
           {"SHA-256 of the training samples", hash_of(data.train)},
-          {"SHA-256 of the model", hash_of(model, request)},
+          {"SHA-256 of the model", hash_of_all(model, request)},
           {"policy", o.policy},
           {"cure", o.cure},
           {"optimizer", in_words(o.optimizer)},

@@ -90,10 +90,39 @@ void shard::load(const hogwild_store& store, std::uint64_t updates) {
 void shard::update_dense(const stream& s, std::span<const contribution> gradients,
                          std::span<const float> from, std::span<float> to, double rate) {
   if (dense_size_ == 0) return;
-  dense_parts_.clear();
+  find_stretches(gradients);
+  for (std::size_t i = 1; i < cuts_.size(); ++i)
+    update_stretch(s, gradients, {cuts_[i - 1], cuts_[i]}, from, to, rate);
+}
+
+/// Between two neighbouring cuts the same gradients count.
+void shard::find_stretches(std::span<const contribution> gradients) {
+  cuts_.assign({0, dense_size_});
   for (const contribution& c : gradients)
-    dense_parts_.push_back({c.dense ? c.dense->as<float>().data() : part_of(*c.values).data(), c.scale});
-  optimizer_->update(s, {from, to, dense_parts_, version_ + 1, 0, rate});
+    if (c.values->covered)
+      for (const shard_range& r : *c.values->covered)
+        for (const std::size_t end : {r.begin, r.end})
+          if (end > range_.begin && end < range_.begin + dense_size_) cuts_.push_back(end - range_.begin);
+  std::ranges::sort(cuts_);
+  const auto repeats = std::ranges::unique(cuts_);
+  cuts_.erase(repeats.begin(), repeats.end());
+}
+
+void shard::update_stretch(const stream& s, std::span<const contribution> gradients,
+                           const shard_range& stretch, std::span<const float> from, std::span<float> to,
+                           double rate) {
+  const std::span<const float> weights = from.subspan(stretch.begin, stretch.size());
+  const std::span<float> updated = to.subspan(stretch.begin, stretch.size());
+  dense_parts_.clear();
+  for (const contribution& c : gradients) {
+    if (!covers(c.values->covered, {range_.begin + stretch.begin, range_.begin + stretch.end})) continue;
+    const float* const part = c.dense ? c.dense->as<float>().data() : part_of(*c.values).data();
+    dense_parts_.push_back({part + stretch.begin, c.scale});
+  }
+  if (!dense_parts_.empty() || gradients.empty())
+    optimizer_->update(s, {weights, updated, dense_parts_, version_ + 1, stretch.begin, rate});
+  else if (weights.data() != updated.data())
+    std::ranges::copy(weights, updated.begin());
 }
 
 /// Joins the lists of all gradients, because a rule with state must see every repeat of a row at once.

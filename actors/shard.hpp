@@ -59,6 +59,8 @@ public:
   double distance_to(const block& older) const;
 
   /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times `rate`.
+  /// What none of them covers stays as it is, in weights and in state, as rows of tables do that none lists; no gradients
+  /// at all are a gradient of zero.
   void update(const stream& s, std::span<const contribution> gradients, double rate = 1);
 
   /// The weights to their place in a block of the whole model, which nobody writes to meanwhile, and back: they are then
@@ -78,6 +80,9 @@ private:
   void find_tables(const parameter_layout& layout);
   void update_dense(const stream& s, std::span<const contribution> gradients, std::span<const float> from,
                     std::span<float> to, double rate);
+  void find_stretches(std::span<const contribution> gradients);
+  void update_stretch(const stream& s, std::span<const contribution> gradients, const shard_range& stretch,
+                      std::span<const float> from, std::span<float> to, double rate);
   void update_table(const stream& s, const table& t, std::span<const contribution> gradients,
                     std::span<float> weights, double rate);
 
@@ -92,6 +97,7 @@ private:
   std::unique_ptr<optimizer> optimizer_;
   double base_learning_rate_;
   std::vector<scaled_gradient> dense_parts_;
+  std::vector<std::size_t> cuts_;  ///< of the dense part, where what some gradient covers begins or ends
   std::vector<std::int32_t> rows_; ///< the lists of several gradients, one after the other
   std::vector<float> values_;      ///< their values, scaled
 };

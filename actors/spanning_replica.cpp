@@ -78,6 +78,7 @@ void spanning_replica::on_computed(const step_computed& x) {
 void spanning_replica::complete() {
   loss_ = 0;
   const std::shared_ptr<gradient> out = std::move(into_);
+  out->covered = sums_.front()->covered;
   for (std::optional<piece_sum>& sum : sums_) {
     loss_ += sum->loss;
     out->sparse.insert(out->sparse.end(), sum->rows.begin(), sum->rows.end());

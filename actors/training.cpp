@@ -52,6 +52,7 @@ model_request request_for(const data_split& data, std::size_t batch) {
   model_request request;
   request.sample_dims = data.train.sample_dims();
   request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
+  request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
   request.classes = data.train.classes();
   request.batch = batch;
   request.nonzeros = data.train.is_sparse() ? max_nonzeros(data.train, batch) : 0;
@@ -91,6 +92,7 @@ private:
   void spawn_feeder();
   void spawn_coordinator();
   void spawn_devices();
+  model_request request_of(std::uint32_t worker) const;
   void give_model(device_actor_options& options);
   void wait();
 
@@ -134,8 +136,10 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   cure_ = make_cure(options_.cure, {workers()});
   request_ = request_for(*data_, options_.batch);
   request_.seed = options_.seed;
+  request_.workers = workers();
+  for (std::uint32_t r = 0; r < workers(); ++r)
+    require_placed(model_, request_of(r), options_.micro_batches, policies_);
   request_.devices = devices_of(options_, 0);
-  require_placed(model_, request_, options_.micro_batches, policies_);
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
   require_dense_if_needed(options_, *layout_);
   prepare_record_or_replay();
@@ -265,10 +269,16 @@ void training::implementation::spawn_devices() {
   }
 }
 
+model_request training::implementation::request_of(std::uint32_t worker) const {
+  model_request request = request_;
+  request.worker = worker;
+  request.devices = devices_of(options_, worker);
+  return request;
+}
+
 /// On its own device, or in pieces, each with an actor.
 void training::implementation::give_model(device_actor_options& options) {
-  model_request request = request_;
-  request.devices = devices_of(options_, options.worker.value);
+  const model_request request = request_of(options.worker.value);
   const auto layout = replica_layout();
   if (request.devices.size() == 1) {
     options.model = std::make_shared<replica>(model_, request, layout);
@@ -364,8 +374,11 @@ training_report training::implementation::report() {
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(feeder_, *outcome_, r);
   if (parameters().empty()) return r;
-  if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged)
-    r.test_accuracy = evaluate(model_, request_, *layout_, parameters(), data_->test).accuracy;
+  if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged) {
+    const evaluation e = evaluate(model_, request_, *layout_, parameters(), data_->test);
+    r.test_accuracy = e.accuracy;
+    r.test_rmse = e.rmse;
+  }
   return r;
 }
 

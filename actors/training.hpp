@@ -55,6 +55,8 @@ struct training_options {
 
 /// A training run in progress: its actors live on threads of their own, one for each device.
 ///
+/// Each worker builds a graph of its own, which may differ (model_request::worker): variables of one name are the same
+/// weights, and a worker changes only what its loss depends on. The accuracy at the end is that of worker 0's graph.
 /// Errors  the constructor: std::invalid_argument (an option), device_error (a device that is not there),
 ///         graph_error (a model that does not fit the data), recording_error (a recording of another run, or of one
 ///         that cannot be repeated), std::system_error (no file to record into). A run that goes wrong later ends with a report
@@ -89,7 +91,7 @@ public:
   /// Each wait the actors know of, in words, as far as they answer within `span`.
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
 
-  /// Waits for the end, measures the accuracy on the test set, and says what the run did. Completes the recording.
+  /// Waits for the end, measures accuracy or error on the test set, and says what the run did. Completes the recording.
   training_report report();
 
   /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().

@@ -51,12 +51,13 @@ struct training_report {
   std::uint64_t updates = 0; ///< versions that the weights went through; of the shard that made most
   std::string data;
   std::string optimizer;
-  double learning_rate = 0;         ///< before its schedule
-  std::size_t batch = 0;            ///< samples in a mini-batch of one worker
-  std::uint32_t shards = 0;         ///< parameter actors
-  double wall_seconds = 0;          ///< of training alone: neither loading nor the test
-  std::optional<double> final_loss; ///< mean of the workers' last finite losses
-  std::optional<double> test_accuracy;
+  double learning_rate = 0;            ///< before its schedule
+  std::size_t batch = 0;               ///< samples in a mini-batch of one worker
+  std::uint32_t shards = 0;            ///< parameter actors
+  double wall_seconds = 0;             ///< of training alone: neither loading nor the test
+  std::optional<double> final_loss;    ///< mean of the workers' last finite losses
+  std::optional<double> test_accuracy; ///< where classes are told
+  std::optional<double> test_rmse;     ///< where numbers are predicted: the root of the mean squared error
   gradient_ledger ledger;
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
   std::vector<exchange_figures> exchanges; ///< by shard, then worker

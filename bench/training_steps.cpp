@@ -2,6 +2,7 @@
 // as asked for, so that what happens once (compiling, first touches of memory) does not show.
 
 #include "measuring.hpp"
+#include "polynomial.hpp"
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
@@ -30,8 +31,11 @@ struct words {
   double seconds = 3;
 };
 
+bool of_polynomial(const words& w) { return w.model == "polynomial"; }
+
 void add_options(CLI::App& parser, words& w, training_options& o) {
-  parser.add_option("--model", w.model)->capture_default_str();
+  parser.add_option("--model", w.model, "One of Mailgrad's, or polynomial, which brings its own data")
+      ->capture_default_str();
   parser.add_option("--optimizer", w.optimizer)->capture_default_str();
   parser.add_option("--data", w.data)->capture_default_str();
   parser.add_option("--devices", w.devices, "CPU devices, one worker each")->capture_default_str();
@@ -45,7 +49,7 @@ run_result run(const words& w, training_options o, std::shared_ptr<const data_sp
                std::uint64_t steps) {
   o.steps = steps;
   const stopwatch watch;
-  training t(find_model(w.model), std::move(data), o);
+  training t(of_polynomial(w) ? polynomial : find_model(w.model), std::move(data), o);
   while (!t.wait_for(std::chrono::seconds{60})) {
   }
   const double processors = watch.processors();
@@ -75,10 +79,10 @@ int main(int argc, char** argv) try {
   add_options(parser, w, o);
   CLI11_PARSE(parser, argc, argv);
   o.optimizer = parse_optimizer(w.optimizer);
-  o.optimizer.learning_rate = 1e-3;
+  o.optimizer.learning_rate = of_polynomial(w) ? 0.1 : 1e-3;
   o.devices.clear();
   for (std::uint32_t i = 0; i < w.devices; ++i) o.devices.push_back({device_kind::cpu, i});
-  auto data = std::make_shared<data_split>(open_data(w.data));
+  const auto data = of_polynomial(w) ? polynomial_samples() : std::make_shared<data_split>(open_data(w.data));
   data->test = {}; // nobody asks how good the weights are
 
   const run_result r = run_for(w, o, data);

@@ -89,8 +89,10 @@ std::string introduction(const training_options& o, const data_split& data, cons
   std::string devices;
   for (const device d : o.devices) devices += (devices.empty() ? "" : ", ") + to_string(d);
   return data.name + ": " + std::to_string(data.train.size()) + " samples to train on, " +
-         std::to_string(data.test.size()) + " to test on, " + std::to_string(data.train.classes()) +
-         " classes\n" + o.policy + " on " + devices + "; " + run.layout().balance_in_words();
+         std::to_string(data.test.size()) + " to test on, " +
+         (data.train.has_targets() ? "a number to predict"
+                                   : std::to_string(data.train.classes()) + " classes") +
+         '\n' + o.policy + " on " + devices + "; " + run.layout().balance_in_words();
 }
 
 std::string in_words(const training_report& r) {
@@ -99,6 +101,7 @@ std::string in_words(const training_report& r) {
                      formatted("%.0f samples/s", r.samples_per_second()) + '\n';
   if (r.final_loss) text += "final loss    " + formatted("%.4f", *r.final_loss) + '\n';
   if (r.test_accuracy) text += "test accuracy " + formatted("%.4f", *r.test_accuracy) + '\n';
+  if (r.test_rmse) text += "test RMSE     " + formatted("%.4f", *r.test_rmse) + '\n';
   text += "staleness     " + staleness_in_words(r.staleness) + '\n';
   for (std::uint32_t w = 0; r.devices.size() > 1 && w < r.devices.size(); ++w)
     text += padded("  worker " + std::to_string(w)) + staleness_in_words(staleness_of(r, w)) + " (" +

@@ -29,6 +29,7 @@ constexpr std::size_t traced_events = 250'000;
 struct train_words {
   std::string model = "mlp";
   std::string data = "fashion-mnist";
+  std::string task = "automatic";
   std::vector<std::string> devices{"cpu:0"};
   std::string policy = "async";
   std::string cure = "none";
@@ -88,6 +89,13 @@ void add_what(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--data", w.data, "fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data")
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--task", w.task,
+                  "classification or regression: what to learn from the labels; automatic: what such files "
+                  "usually hold")
+      ->check(CLI::IsMember({"automatic", "classification", "regression"}))
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
@@ -220,6 +228,12 @@ void add_options(CLI::App& parser, train_words& w) {
   add_outputs(parser, w);
 }
 
+open_options opened_as(const train_words& w) {
+  open_options o;
+  if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
+  return o;
+}
+
 training_options understood(const train_words& w) {
   training_options o;
   o.devices.clear();
@@ -295,7 +309,7 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   options.words = std::move(given);
   options.replay = std::move(replay);
   const model_function model = find_model(w.model);
-  const auto data = std::make_shared<const data_split>(open_data(w.data));
+  const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
 
   const interrupt ctrl_c; // to the end: whoever asks once gets the report, whatever is being done
   training run(model, data, options);

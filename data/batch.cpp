@@ -42,8 +42,15 @@ void fill(const byte_features& f, sample_ids samples, batch& out) {
   }
 }
 
+/// One value of each sample.
+template <class T>
+void copy_column(std::span<const T> all, sample_ids samples, std::span<T> out) {
+  for (std::size_t i = 0; i < samples.size(); ++i) out[i] = all[samples[i]];
+}
+
 void fill(const float_features& f, sample_ids samples, batch& out) {
   const std::size_t n = f.dims.size();
+  if (n == 1) return copy_column(std::span(f.values), samples, out.features.values());
   float* to = out.features.values().data();
   for (std::size_t i = 0; i < samples.size(); ++i)
     std::copy_n(f.values.data() + samples[i] * n, n, to + i * n);
@@ -116,12 +123,13 @@ std::size_t max_nonzeros(const dataset& d, std::size_t samples) {
 
 void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, batch& out) {
   out.size = samples;
+  const dtype label_type = d.has_targets() ? dtype::float32 : dtype::int32;
   if (!d.is_sparse()) {
     reshape(out.features, rows_of(samples, d.sample_dims()), d.is_tokens() ? dtype::int32 : dtype::float32);
-    reshape(out.labels, d.is_tokens() ? out.features.dims() : shape{samples}, dtype::int32);
+    reshape(out.labels, d.is_tokens() ? out.features.dims() : shape{samples}, label_type);
     return;
   }
-  reshape(out.labels, {samples}, dtype::int32);
+  reshape(out.labels, {samples}, label_type);
   reshape(out.offsets, {samples + 1}, dtype::int32);
   if (out.columns.data() != nullptr && out.columns.size() == nonzeros) return;
   reshape(out.values, {nonzeros}, dtype::float32);
@@ -135,8 +143,10 @@ void fill_batch(const dataset& d, std::span<const std::uint32_t> samples, batch&
   shape_batch(d, samples.size(), room_for(d, samples, out), out);
   std::visit([&](const auto& f) { fill(f, samples, out); }, d.features());
   if (d.is_tokens()) return;
-  const auto labels = out.labels.values<std::int32_t>();
-  for (std::size_t i = 0; i < samples.size(); ++i) labels[i] = d.labels()[samples[i]];
+  if (d.has_targets())
+    copy_column(d.targets(), samples, out.labels.values());
+  else
+    copy_column(d.labels(), samples, out.labels.values<std::int32_t>());
 }
 
 } // namespace mailgrad

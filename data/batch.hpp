@@ -25,7 +25,7 @@ inline constexpr std::string_view labels = "labels";
 /// Shapes  features float32[n, sample dims...], for tokens int32[n, window length];
 ///         columns int32[max_nonzeros] and values float32[max_nonzeros], padded with -1 and 0;
 ///         offsets int32[n + 1]: row i is the entries offsets[i] to offsets[i + 1];
-///         labels int32[n], for tokens int32[n, window length].
+///         labels int32[n], for tokens int32[n, window length], of a set with targets float32[n].
 struct batch {
   tensor features;
   tensor columns;

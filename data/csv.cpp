@@ -60,7 +60,7 @@ public:
     if (!line) throw_malformed(lines_.file(), "expected rows of numbers, found an empty file");
     line = learn_layout(*line);
     for (; line; line = lines_.next()) add(*line);
-    if (rows_.labels.empty())
+    if (rows_.features.values.empty())
       throw_malformed(lines_.file(), lines_.number(), "expected rows after the header, found the end");
     return std::move(rows_);
   }
@@ -69,8 +69,8 @@ private:
   std::optional<std::string_view> learn_layout(std::string_view line);
   void find_label(const fields& header, const fields& row);
   void add(std::string_view line);
-  void add_value(std::string_view field, std::size_t column);
-  void add_label(std::string_view field);
+  float finite(std::string_view field, std::size_t column) const;
+  void add_label(std::string_view field, std::size_t column);
 
   line_reader& lines_;
   label_map& labels_;
@@ -120,25 +120,30 @@ void csv_parser::add(std::string_view line) {
                     "expected " + std::to_string(columns) + " columns, found " +
                         std::to_string(fields_.size()));
   const std::size_t label_column = rows_.layout.label == csv_label::first ? 0 : columns - 1;
-  add_label(fields_[label_column]);
+  add_label(fields_[label_column], label_column);
   for (std::size_t column = 0; column < columns; ++column)
-    if (column != label_column) add_value(fields_[column], column);
+    if (column != label_column) rows_.features.values.push_back(finite(fields_[column], column));
 }
 
-void csv_parser::add_value(std::string_view field, std::size_t column) {
+float csv_parser::finite(std::string_view field, std::size_t column) const {
   const auto number = parse_number(field);
   if (!number || !fits_float(*number))
     throw_malformed(lines_.file(), lines_.number(),
                     "expected a finite number in column " + std::to_string(column + 1) + ", found " +
                         in_quotes(field));
-  rows_.features.values.push_back(static_cast<float>(*number));
+  return static_cast<float>(*number);
 }
 
-void csv_parser::add_label(std::string_view field) {
+void csv_parser::add_label(std::string_view field, std::size_t column) {
+  if (rows_.layout.holds == label_kind::numbers) {
+    rows_.targets.push_back(finite(field, column));
+    return;
+  }
   const auto label = labels_.find(field);
   if (!label)
     throw_malformed(lines_.file(), lines_.number(),
-                    "expected " + labels_.expected() + ", found " + in_quotes(field));
+                    "expected " + labels_.expected() + ", found " + in_quotes(field) +
+                        (is_number(field) ? "; a number to predict is a task of regression" : ""));
   rows_.labels.push_back(*label);
 }
 
@@ -147,7 +152,7 @@ void csv_parser::add_label(std::string_view field) {
 csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels) {
   line_reader lines{file};
   csv_rows rows = csv_parser{lines, options, labels}.parse();
-  if (labels.is_open()) labels.settle(rows.labels);
+  if (labels.is_open() && options.holds == label_kind::classes) labels.settle(rows.labels);
   return rows;
 }
 

@@ -22,21 +22,23 @@ struct csv_options {
   csv_header header = csv_header::automatic;
   char delimiter = 0;      ///< 0: the comma, semicolon or tab that is most frequent in the first line
   std::size_t columns = 0; ///< with the label; 0: as many as the first line has
+  label_kind holds = label_kind::classes; ///< the column of labels
 };
 
 /// One row a line, a label and numbers.
 struct csv_rows {
   float_features features;
   std::vector<std::int32_t> labels;
-  csv_options layout; ///< as found: what the test file must look like, too
+  std::vector<float> targets; ///< in their place, where the column of labels holds numbers
+  csv_options layout;         ///< as found: what the test file must look like, too
 };
 
 /// Reads delimited text, plain or gzip. Fields may stand in double quotes and have blanks around them.
 ///
-/// A training file finds `labels` open and settles them; a test file finds them settled.
+/// A training file finds `labels` open and settles them; a test file finds them settled. Targets need none.
 /// Shapes  {columns - 1}.
 /// Errors  data_error: no rows; another number of columns; a field that is no finite number; a label that
-///         `labels` refuses.
+///         `labels` refuses, or a target that is no finite number.
 csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels);
 
 } // namespace mailgrad

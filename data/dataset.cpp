@@ -3,6 +3,7 @@
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -89,17 +90,29 @@ bool in_range(std::span<const std::int32_t> labels, std::size_t classes) {
 
 dataset::dataset(feature_store features, std::vector<std::int32_t> labels, std::size_t classes)
     : features_(std::move(features)), labels_(std::move(labels)), classes_(classes) {
-  size_ = std::visit([](const auto& f) { return rows(f); }, features_);
-  sample_dims_ = std::visit([](const auto& f) { return dims_of(f); }, features_);
+  measure();
   require(labels_.size() == (is_tokens() ? 0 : size_), "there is not one label for each sample");
   require(in_range(labels_, classes), "a label lies outside the classes");
   if (const auto* windows = std::get_if<token_windows>(&features_))
     require(in_range(windows->tokens, classes), "a token lies outside the classes");
 }
 
+dataset::dataset(feature_store features, std::vector<float> targets)
+    : features_(std::move(features)), kind_(label_kind::numbers), targets_(std::move(targets)) {
+  measure();
+  require(!is_tokens(), "the labels of tokens are tokens");
+  require(targets_.size() == size_, "there is not one target for each sample");
+  require(std::ranges::all_of(targets_, [](float y) { return std::isfinite(y); }), "a target is not finite");
+}
+
+void dataset::measure() {
+  size_ = std::visit([](const auto& f) { return rows(f); }, features_);
+  sample_dims_ = std::visit([](const auto& f) { return dims_of(f); }, features_);
+}
+
 std::size_t dataset::bytes() const noexcept {
   return std::visit([](const auto& f) { return bytes_of(f); }, features_) +
-         labels_.capacity() * sizeof(std::int32_t);
+         labels_.capacity() * sizeof(std::int32_t) + targets_.capacity() * sizeof(float);
 }
 
 dataset dataset::slice(std::size_t first, std::size_t count) const {
@@ -107,6 +120,7 @@ dataset dataset::slice(std::size_t first, std::size_t count) const {
     throw std::out_of_range("dataset: samples " + std::to_string(first) + " to " +
                             std::to_string(first + count) + " of " + std::to_string(size_));
   auto features = std::visit([&](const auto& f) -> feature_store { return cut(f, first, count); }, features_);
+  if (has_targets()) return {std::move(features), cut(targets_, first, count)};
   return {std::move(features), is_tokens() ? std::vector<std::int32_t>{} : cut(labels_, first, count),
           classes_};
 }

@@ -40,27 +40,40 @@ struct token_windows {
   std::size_t stride = 0;
 };
 
+/// What the samples of a set are labelled with.
+enum class label_kind : std::uint8_t {
+  classes, ///< one of so many
+  numbers, ///< targets of a regression
+};
+
 using feature_store = std::variant<byte_features, float_features, sparse_features, token_windows>;
 
 /// Samples and their labels in memory, kept as compactly as their kind allows.
 ///
-/// Shapes  labels: int32[size()], each in [0, classes()); empty for tokens, whose labels are tokens too.
+/// Shapes  labels: int32[size()], each in [0, classes()); empty for tokens, whose labels are tokens too. Or
+///         targets: float32[size()], finite; there are no classes then.
 /// Errors  std::invalid_argument if the parts do not fit together.
 /// Threads a value like any other: const access from many threads, otherwise one at a time.
 class dataset {
 public:
   dataset() = default;
   dataset(feature_store features, std::vector<std::int32_t> labels, std::size_t classes);
+  /// Of numbers to predict, but not of tokens.
+  dataset(feature_store features, std::vector<float> targets);
 
   std::size_t size() const noexcept { return size_; }
   /// Of the features of one sample: {height, width, channels}, {features}, or {window length}.
   const shape& sample_dims() const noexcept { return sample_dims_; }
   std::size_t classes() const noexcept { return classes_; }
+  label_kind labelled_with() const noexcept { return kind_; }
   std::span<const std::int32_t> labels() const noexcept { return labels_; }
+  std::span<const float> targets() const noexcept { return targets_; }
   const feature_store& features() const noexcept { return features_; }
 
   bool is_sparse() const noexcept { return std::holds_alternative<sparse_features>(features_); }
   bool is_tokens() const noexcept { return std::holds_alternative<token_windows>(features_); }
+
+  bool has_targets() const noexcept { return kind_ == label_kind::numbers; }
 
   /// Memory that samples and labels take.
   std::size_t bytes() const noexcept;
@@ -69,8 +82,12 @@ public:
   dataset slice(std::size_t first, std::size_t count) const;
 
 private:
+  void measure();
+
   feature_store features_;
+  label_kind kind_ = label_kind::classes;
   std::vector<std::int32_t> labels_;
+  std::vector<float> targets_;
   shape sample_dims_;
   std::size_t size_ = 0;
   std::size_t classes_ = 0;

@@ -33,10 +33,11 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t epoch) {
 /// Source  Lemire, "Fast random integer generation in an interval", ACM TOMACS 2019, Algorithm 5, for 32
 /// bits.
 std::uint32_t below(std::uint32_t n, std::mt19937_64& random) {
-  const std::uint32_t threshold = (0 - n) % n;
   while (true) {
     const std::uint64_t product = (random() >> 32) * n;
-    if (static_cast<std::uint32_t>(product) >= threshold) return static_cast<std::uint32_t>(product >> 32);
+    const auto rest = static_cast<std::uint32_t>(product);
+    const bool even = rest >= n || rest >= (0 - n) % n; // the threshold is below n, and a division saved
+    if (even) return static_cast<std::uint32_t>(product >> 32);
   }
 }
 

@@ -112,26 +112,34 @@ void divide(float_features& f, const std::vector<float>& by) {
   for (std::size_t i = 0; i < f.values.size(); ++i) f.values[i] /= by[i % by.size()];
 }
 
+std::size_t count(const csv_rows& rows) { return std::max(rows.labels.size(), rows.targets.size()); }
+
+dataset join(csv_rows rows, const label_map& labels) {
+  if (rows.layout.holds == label_kind::numbers) return {std::move(rows.features), std::move(rows.targets)};
+  return {std::move(rows.features), std::move(rows.labels), labels.classes()};
+}
+
 data_split open_csv(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   label_map labels{options.classes};
-  csv_rows train = read_csv(file, options.csv, labels);
+  csv_options layout = options.csv;
+  layout.holds = options.task.value_or(layout.holds);
+  csv_rows train = read_csv(file, layout, labels);
   const bool whole = files.test.empty();
   csv_rows test = whole ? csv_rows{} : read_csv(files.test, train.layout, labels);
-  if (whole) require_two_rows(file, train.labels.size());
-  const std::size_t rows =
-      whole ? training_part(train.labels.size(), options, usual_fraction) : train.labels.size();
+  if (whole) require_two_rows(file, count(train));
+  const std::size_t rows = whole ? training_part(count(train), options, usual_fraction) : count(train);
   if (options.scale != feature_scale::none) {
     const std::vector<float> by = divisors(train.features, rows, options.scale);
     divide(train.features, by);
     divide(test.features, by);
   }
-  dataset first{std::move(train.features), std::move(train.labels), labels.classes()};
+  dataset first = join(std::move(train), labels);
   data_split split;
   if (whole)
     split = cut(file, first, options);
   else
-    split = {std::move(first), {std::move(test.features), std::move(test.labels), labels.classes()}, {}, {}};
+    split = {std::move(first), join(std::move(test), labels), {}, {}};
   split.class_names = labels.names();
   return split;
 }
@@ -171,7 +179,14 @@ data_split open_text(const data_files& files, const open_options& options) {
   return {{std::move(train), {}, symbols}, {std::move(test), {}, symbols}, {}, std::move(corpus.symbols)};
 }
 
+void require_task(const data_files& files, const open_options& options) {
+  if (options.task == label_kind::numbers && files.format != file_format::csv)
+    throw_malformed(files.train.front(),
+                    "expected numbers to predict, as a CSV file may have them, found classes");
+}
+
 data_split open_files(const data_files& files, const open_options& options) {
+  require_task(files, options);
   switch (files.format) {
   case file_format::idx:
     return open_idx(files, options);

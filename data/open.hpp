@@ -24,6 +24,7 @@ struct open_options {
   std::size_t features = 0;     ///< of a libsvm file; 0: as many as the training file shows
   shape record_dims{32, 32, 3}; ///< of the pictures of a CIFAR file: height, width, channels
   csv_options csv{};
+  std::optional<label_kind> task{}; ///< what is to be predicted; unset: what such files usually hold
   feature_scale scale = feature_scale::maximum;
   std::size_t window = 64; ///< tokens of a text that a sample reads
   std::size_t stride = 0;  ///< from one window to the next; 0: the window, so that each token is read once
@@ -33,7 +34,8 @@ struct open_options {
 /// Labels and widths come from the training file, and the test file has to fit.
 ///
 /// A file that brings no test set is cut: its first train_fraction (0.8, of a text 0.9) is for training.
-/// Errors  data_error, one line: nothing of that name; a folder of unknown layout; a damaged file.
+/// Errors  data_error, one line: nothing of that name; a folder of unknown layout; a damaged file; files of a format
+///         that does not hold what `task` asks for.
 data_split open_data(std::string_view name_or_path, const open_options& options = {});
 
 } // namespace mailgrad

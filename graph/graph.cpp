@@ -1,6 +1,7 @@
 #include <mailgrad/graph/graph.hpp>
 
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/nearest_name.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -63,16 +64,38 @@ value graph::input(std::string name, const shape& dims, dtype type, std::source_
 
 value graph::variable(std::string name, const shape& dims, initialiser first_values,
                       std::source_location where) {
-  if (const auto known = named(name)) {
-    const node& n = of(*known);
-    if (!std::holds_alternative<variable_node>(n.what))
-      throw graph_error(line_of(where) + ": '" + name + "' is already an input, made at " + line_of(n.where));
-    if (known->dims() == dims) return *known;
-    throw graph_error(line_of(where) + ": variable '" + name + "' of shape " + to_string(dims) +
-                      " is already there with shape " + to_string(known->dims()) + ", made at " +
-                      line_of(n.where));
-  }
+  name.insert(0, scope_.prefix);
+  if (const auto known = named(name)) return shared_variable(*known, dims, where);
+  require_new_allowed(name, where);
   return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where, {}});
+}
+
+value graph::shared_variable(const value& known, const shape& dims, std::source_location where) const {
+  const node& n = of(known);
+  if (!std::holds_alternative<variable_node>(n.what))
+    throw graph_error(line_of(where) + ": '" + n.name + "' is already an input, made at " + line_of(n.where));
+  if (scope_.share == sharing::refused)
+    throw graph_error(line_of(where) + ": variable '" + n.name + "' is already there, made at " +
+                      line_of(n.where) + ", and " + scope_.opened +
+                      " takes new ones only; take another name, or open the scope with sharing::allowed");
+  if (!(known.dims() == dims))
+    throw graph_error(line_of(where) + ": variable '" + n.name + "' of shape " + to_string(dims) +
+                      " is already there with shape " + to_string(known.dims()) + ", made at " +
+                      line_of(n.where));
+  return known;
+}
+
+/// Names what is there and reads nearly alike.
+void graph::require_new_allowed(const std::string& name, std::source_location where) const {
+  if (scope_.share != sharing::required) return;
+  std::vector<std::string_view> names;
+  for (const node& n : nodes_)
+    if (std::holds_alternative<variable_node>(n.what)) names.push_back(n.name);
+  const std::string_view nearest = nearest_name(name, names);
+  throw graph_error(line_of(where) + ": there is no variable '" + name + "' to share, and " + scope_.opened +
+                    " makes none; " +
+                    (nearest.empty() ? "" : "the nearest there is '" + std::string(nearest) + "'; ") +
+                    "make it before, or open the scope with sharing::allowed");
 }
 
 value graph::constant(tensor values, std::source_location where) {

@@ -6,6 +6,7 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <source_location>
@@ -22,6 +23,13 @@ namespace mailgrad {
 class graph_error : public std::invalid_argument {
 public:
   using std::invalid_argument::invalid_argument;
+};
+
+/// Whether who asks for a variable may get one that is already there.
+enum class sharing : std::uint8_t {
+  allowed,  ///< made when first asked for, shared afterwards
+  required, ///< it must be there already
+  refused,  ///< it must be new
 };
 
 /// What feeds a node that computes nothing.
@@ -65,7 +73,8 @@ public:
 
   value input(std::string name, const shape& dims, dtype type = dtype::float32,
               std::source_location where = std::source_location::current());
-  /// The variable of that name, made when first asked for. Another shape under that name is an error.
+  /// The variable of that name, made when first asked for. Another shape under that name is an error. A name_scope puts
+  /// its own name before this one, and may say otherwise.
   value variable(std::string name, const shape& dims, initialiser first_values,
                  std::source_location where = std::source_location::current());
   value constant(tensor values, std::source_location where = std::source_location::current());
@@ -97,10 +106,22 @@ public:
   std::vector<value> variables() const;
 
 private:
+  friend class name_scope;
+
+  /// What holds for variables that are asked for now.
+  struct variable_scope {
+    std::string prefix; ///< of their names
+    sharing share = sharing::allowed;
+    std::string opened; ///< the scope that said so, and where, in words
+  };
+
   value add_source(node n);
   std::optional<value> named(std::string_view name) const;
+  value shared_variable(const value& known, const shape& dims, std::source_location where) const;
+  void require_new_allowed(const std::string& name, std::source_location where) const;
 
   std::vector<node> nodes_;
+  variable_scope scope_;
   node_place place_;
   input_source input_source_;
 };

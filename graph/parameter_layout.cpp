@@ -53,27 +53,38 @@ private:
   std::size_t last_ = 0;
 };
 
+std::vector<placed_variable> variables_of(const graph& model, const std::vector<bool>& sparse) {
+  std::vector<placed_variable> found;
+  for (const value& v : model.variables()) {
+    const node& n = model.of(v);
+    found.push_back(
+        {n.name, v.dims(), std::get<variable_node>(n.what).first_values, 0, sparse[found.size()]});
+  }
+  return found;
+}
+
 } // namespace
 
-parameter_layout::parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards) {
-  place(model, sparse, false);
+parameter_layout::parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards)
+    : parameter_layout(variables_of(model, sparse), shards) {}
+
+parameter_layout::parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards) {
+  place(variables, false);
   dense_size_ = size_;
-  place(model, sparse, true);
+  place(variables, true);
   if (size_ == 0) throw std::invalid_argument("the model has no variables to train");
   cut(shards);
 }
 
-void parameter_layout::place(const graph& model, const std::vector<bool>& sparse, bool tables) {
-  const std::vector<value> all = model.variables();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (sparse[i] != tables) continue;
-    const node& n = model.of(all[i]);
-    const auto& made = std::get<variable_node>(n.what);
-    if (all[i].dims().size() == 0)
-      throw std::invalid_argument("variable '" + n.name + "' of shape " + to_string(all[i].dims()) +
+void parameter_layout::place(const std::vector<placed_variable>& all, bool tables) {
+  for (const placed_variable& v : all) {
+    if (v.sparse != tables) continue;
+    if (v.dims.size() == 0)
+      throw std::invalid_argument("variable '" + v.name + "' of shape " + to_string(v.dims) +
                                   " holds no weights");
-    variables_.push_back({n.name, all[i].dims(), made.first_values, size_, tables});
-    size_ += round_up(all[i].dims().size());
+    variables_.push_back(v);
+    variables_.back().offset = size_;
+    size_ += round_up(v.dims.size());
   }
 }
 

@@ -50,6 +50,8 @@ class parameter_layout {
 public:
   /// `sparse` says for each of model.variables() whether its gradient comes in rows.
   parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards);
+  /// In the order given; where each lies is found here.
+  parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards);
 
   const std::vector<placed_variable>& variables() const noexcept { return variables_; }
   std::size_t size() const noexcept { return size_; }             ///< floats, gaps between variables included
@@ -72,7 +74,7 @@ public:
   friend bool operator==(const parameter_layout& a, const parameter_layout& b) noexcept;
 
 private:
-  void place(const graph& model, const std::vector<bool>& sparse, bool tables);
+  void place(const std::vector<placed_variable>& all, bool tables);
   void cut(std::size_t shards);
 
   std::vector<placed_variable> variables_;

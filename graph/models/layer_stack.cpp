@@ -2,7 +2,9 @@
 
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/operations/dropout.hpp>
+#include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/graph/operations/pooling.hpp>
+#include <mailgrad/graph/operations/reductions.hpp>
 
 #include <map>
 #include <string>
@@ -47,8 +49,13 @@ public:
         l);
   }
 
-  model_outputs classify() {
+  model_outputs answer_with_loss() {
     if (!current_) throw graph_error("a model needs a layer that reads the samples");
+    return request_.wanted == answer::a_number ? predict() : classify();
+  }
+
+private:
+  model_outputs classify() {
     const shape labels = followed_by(request_.batch, reads_tokens() ? request_.sample_dims : shape{});
     std::vector<std::size_t> extents(labels.begin(), labels.end());
     extents.push_back(request_.classes);
@@ -59,7 +66,16 @@ public:
     return {*current_, cross_entropy(*current_, graph_.input("labels", labels, dtype::int32))};
   }
 
-private:
+  model_outputs predict() {
+    if (reads_tokens()) throw graph_error("of tokens a model predicts the next one, not a number");
+    const shape wanted{request_.batch, 1};
+    if (current_->dims() != wanted)
+      throw graph_error("the last layer gives " + to_string(current_->dims()) +
+                        " values, where a number for each sample needs " + to_string(wanted));
+    const value targets = graph_.input("labels", {request_.batch});
+    return {*current_, mean_squared_error(reshape(*current_, {request_.batch}), targets)};
+  }
+
   bool reads_tokens() const { return request_.features == feature_kind::tokens; }
   bool reads_numbers() const { return !reads_tokens() && request_.nonzeros == 0; }
 
@@ -71,7 +87,7 @@ private:
   }
 
   value result_of(const dense_layer& l) {
-    const std::size_t units = l.units.value_or(request_.classes);
+    const std::size_t units = l.units.value_or(request_.outputs());
     if (!current_ && !reads_tokens()) return sparse_result(l, units);
     const bool image = before().dims().rank() > 2 && !reads_tokens();
     return dense(image ? flatten(before()) : before(), units, name_, l.how);
@@ -120,7 +136,7 @@ private:
 model_outputs build_classifier(graph& g, const layer_stack& layers, const model_request& request) {
   stack_builder builder(g, request);
   for (const layer& l : layers) builder.add(l);
-  return builder.classify();
+  return builder.answer_with_loss();
 }
 
 } // namespace mailgrad

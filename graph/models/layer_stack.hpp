@@ -17,7 +17,7 @@ inline constexpr std::size_t largest_extent = 1 << 20;
 
 struct dense_layer {
   static constexpr std::string_view kind = "dense";
-  std::optional<std::size_t> units; ///< unset: as many as there are classes
+  std::optional<std::size_t> units; ///< unset: as many as there are classes, or 1 where a number is wanted
   activation how = activation::none;
 };
 
@@ -60,11 +60,11 @@ using layer_stack = std::vector<layer>;
 
 /// A classifier from layers: images are flattened where a dense layer needs it, rows that are mostly zero
 /// need a dense layer first and tokens an embedding, and the loss is the cross-entropy of the last layer's
-/// values.
+/// values. Where a number is wanted the last layer gives it, and the loss is the mean squared error.
 ///
 /// Layers are named after their kind and numbered within it: "conv1", "conv2", "dense1".
 /// Errors  graph_error, naming the layer and its place in the list, if one does not fit what comes before it,
-///         or the last does not give a value for each class.
+///         or the last does not give a value for each class, or the number that is wanted.
 model_outputs build_classifier(graph& g, const layer_stack& layers, const model_request& request);
 
 } // namespace mailgrad

@@ -17,30 +17,42 @@ enum class phase : std::uint8_t { training, evaluation };
 /// What the samples of a data set are made of.
 enum class feature_kind : std::uint8_t { numbers, tokens };
 
+/// What a model says of a sample.
+enum class answer : std::uint8_t { a_class, a_number };
+
 /// What a model function has to fit.
 struct model_request {
   shape sample_dims; ///< of one sample: {height, width, channels}, {features}, or {window length} of tokens
   feature_kind features = feature_kind::numbers;
-  std::size_t classes = 2;  ///< labels are 0 to classes - 1, and so are tokens
+  answer wanted = answer::a_class;
+  std::size_t classes = 2;  ///< labels are 0 to classes - 1, and so are tokens; 0 where a number is wanted
   std::size_t batch = 1;    ///< samples in a mini-batch
   std::size_t nonzeros = 0; ///< room for entries in a mini-batch of sparse rows; 0: rows are dense
   phase purpose = phase::training;
   std::uint64_t seed = 1; ///< of random operations
   /// Of the worker that it is built for: what has no scope goes to the first.
   std::vector<device> devices{{device_kind::cpu, 0}};
+  /// Who asks, by rank, and how many there are. Workers may build different graphs: what has one name is shared, whoever
+  /// made it. Evaluations ask as worker 0.
+  std::uint32_t worker = 0;
+  std::uint32_t workers = 1;
+
+  /// Values that the last layer gives for a sample.
+  std::size_t outputs() const noexcept { return wanted == answer::a_number ? 1 : classes; }
 };
 
 /// What a model function built.
 ///
-/// Shapes  logits: float32[batch, classes], of tokens [batch, window length, classes]; loss: scalar, the mean
-///         over the labels.
+/// Shapes  logits: float32[batch, classes], of tokens [batch, window length, classes]; where a number is wanted
+///         float32[batch, 1], the number itself. loss: scalar, the mean over the labels.
 struct model_outputs {
   value logits;
   value loss;
 };
 
 /// Builds a model in an empty graph. Its inputs are named as a batch names its parts: "features" and
-/// "labels", or "columns", "values", "offsets" and "labels" where the rows are sparse.
+/// "labels", or "columns", "values", "offsets" and "labels" where the rows are sparse. Labels are int32, or float32
+/// where a number is wanted.
 ///
 /// Errors  graph_error if the model does not fit what is asked for.
 using model_function = std::function<model_outputs(graph&, const model_request&)>;

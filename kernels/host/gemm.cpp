@@ -5,6 +5,7 @@
 #include <mailgrad/kernels/host/transpose.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace mailgrad {
 
@@ -30,9 +31,11 @@ std::size_t depth_of_blocks(std::size_t k) {
 /// Fewer columns of C than this are too few to be walked in vectors.
 constexpr std::size_t narrow = 3 * simd::width / 2;
 
-enum class method : std::uint8_t { panels, dots, transposed_panels };
+enum class method : std::uint8_t { panels, dots, transposed_panels, one_column };
 
 method choose(const gemm_shape& g) {
+  const std::size_t inner = g.a == operand_order::as_is ? g.k : g.m;
+  if (g.n == 1 && inner < 2 * simd::width) return method::one_column;
   if (g.n >= narrow || g.m <= g.n) return method::panels;
   if (g.a == operand_order::transposed) return method::transposed_panels;
   return g.k >= 2 * simd::width ? method::dots : method::panels;
@@ -179,6 +182,23 @@ private:
   float* turned_;
 };
 
+/// A matrix of short rows, as it lies in memory, times a column, or its transpose times one: too little for a register
+/// tile, most of which would be zeros.
+void multiply_column(const gemm_shape& g, const float* a, const float* b, float* c) {
+  if (g.a == operand_order::as_is) {
+    for (std::size_t row = 0; row < g.m; ++row) {
+      float sum = 0;
+      for (std::size_t p = 0; p < g.k; ++p) sum += a[row * g.k + p] * b[p];
+      c[row] = sum;
+    }
+    return;
+  }
+  std::array<float, 2 * simd::width> sums{};
+  for (std::size_t p = 0; p < g.k; ++p)
+    for (std::size_t row = 0; row < g.m; ++row) sums[row] += a[p * g.m + row] * b[p];
+  std::copy_n(sums.begin(), g.m, c);
+}
+
 void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch) {
   switch (choose(g)) {
   case method::panels:
@@ -189,7 +209,10 @@ void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c,
     float* const turned = scratch + panel_product::scratch_floats(mirrored(g));
     panel_product(mirrored(g), b, a, turned, scratch).run();
     transpose(turned, g.m, c, g.n, g.n, g.m);
+    return;
   }
+  case method::one_column:
+    return multiply_column(g, a, b, c);
   }
 }
 
@@ -203,6 +226,8 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
     return dot_product::scratch_floats(g) * sizeof(float);
   case method::transposed_panels:
     return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
+  case method::one_column:
+    return 0;
   }
   return 0;
 }

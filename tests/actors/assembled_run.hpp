@@ -79,6 +79,7 @@ private:
 
 struct assembly {
   std::string policy = "async";
+  model_function model = small_model();
   std::uint32_t workers = 3;
   std::uint32_t shards = 2;
   std::size_t batch = 4;
@@ -108,7 +109,8 @@ public:
     request_.sample_dims = data->train.sample_dims();
     request_.classes = data->train.classes();
     request_.batch = a.batch;
-    layout_ = std::make_shared<parameter_layout>(lay_out(small_model(), request_, a.shards));
+    request_.workers = a.workers;
+    layout_ = std::make_shared<parameter_layout>(lay_out(a.model, request_, a.shards));
     tracker_ = spawn<staleness_tracker>(system_, staleness_tracker_options{time_, {}});
     if (has_hogwild(policies_)) store_ = std::make_shared<hogwild_store>(first_values(*layout_, a.seed));
     spawn_shards();
@@ -223,11 +225,14 @@ private:
   void spawn_device(std::uint32_t r) {
     device_actor_options options;
     options.worker = {r};
-    options.model = std::make_shared<replica>(small_model(), request_, layout_);
+    model_request request = request_;
+    request.worker = r;
+    options.model = std::make_shared<replica>(assembly_.model, request, layout_);
     if (assembly_.local_steps > 0) {
       const auto cure = make_cure(assembly_.cure, {assembly_.workers});
       options.model = std::make_shared<replica>(
-          small_model(), request_, std::make_shared<parameter_layout>(lay_out(small_model(), request_, 1)));
+          assembly_.model, request,
+          std::make_shared<parameter_layout>(lay_out(assembly_.model, request_, 1)));
       options.local = std::make_shared<local_steps>(
           layout_, local_steps_options{assembly_.local_steps, parse_optimizer(assembly_.optimizer),
                                        cure ? cure->pull() : std::nullopt});

@@ -6,6 +6,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,8 +64,47 @@ TEST(Evaluation, CountsTheSamplesWhoseLargestLogitIsTheirLabels) {
     for (std::size_t c = 0; c < 3; ++c) sum += std::exp(static_cast<double>(x[c] - x[label]));
     loss += std::log(sum);
   }
-  EXPECT_DOUBLE_EQ(e.accuracy, right / 300);
+  EXPECT_DOUBLE_EQ(e.accuracy.value(), right / 300);
+  EXPECT_FALSE(e.rmse);
   EXPECT_NEAR(e.loss, loss / 300, 1e-5);
+}
+
+TEST(Evaluation, MeasuresTheDistanceToNumbers) {
+  std::vector<float> xs(300);
+  std::vector<float> targets;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    xs[i] = static_cast<float>(i % 7);
+    targets.push_back(2 * xs[i] + (i % 2 == 0 ? 3.0F : -1.0F)); // off by 3 and by 1 in turns
+  }
+  const dataset samples(float_features{{1}, xs}, targets);
+  model_request request = request_for(samples);
+  request.wanted = answer::a_number;
+  const model_function model = [](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{}}, r);
+  };
+  const parameter_layout layout = lay_out(model, request, 1);
+  const evaluation e = evaluate(model, request, layout, values_where(layout, "dense1/weights", {2}), samples);
+  EXPECT_NEAR(e.rmse.value(), std::sqrt(5.0), 1e-6);
+  EXPECT_NEAR(e.loss, 5.0, 1e-5);
+  EXPECT_FALSE(e.accuracy);
+}
+
+TEST(Evaluation, RefusesAModelOfClassesWhereNumbersAreToBePredicted) {
+  const dataset samples(float_features{{1}, {1, 2}}, std::vector<float>{0.5F, 1});
+  model_request request = request_for(samples);
+  request.wanted = answer::a_number;
+  const model_function model = [](graph& g, const model_request& r) {
+    model_request classes = r;
+    classes.wanted = answer::a_class;
+    classes.classes = 2;
+    return build_classifier(g, {dense_layer{}}, classes);
+  };
+  const parameter_layout layout = lay_out(model, request, 1);
+  const std::vector<float> weights(layout.size());
+  EXPECT_THAT(
+      [&] { evaluate(model, request, layout, weights, samples); },
+      ::testing::ThrowsMessage<graph_error>(::testing::HasSubstr(
+          "input 'labels' of the model is int32, where the data set has float32, numbers to predict")));
 }
 
 TEST(Evaluation, CountsEachTokenOfAWindow) {
@@ -74,7 +114,7 @@ TEST(Evaluation, CountsEachTokenOfAWindow) {
   const parameter_layout layout = lay_out(next_from_table, request_for(samples), 1);
   const evaluation e = evaluate(next_from_table, request_for(samples), layout,
                                 values_where(layout, "table/table", {0, 5, 0, 0, 0, 5, 5, 0, 0}), samples);
-  EXPECT_DOUBLE_EQ(e.accuracy, 8.0 / 9);
+  EXPECT_DOUBLE_EQ(e.accuracy.value(), 8.0 / 9);
 }
 
 } // namespace

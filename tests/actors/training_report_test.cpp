@@ -55,9 +55,9 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   EXPECT_THAT(field_names(o),
               ElementsAre("command", "policy", "devices", "data", "optimizer", "learning_rate", "batch",
                           "shards", "ended", "why", "steps", "samples", "updates", "wall_seconds",
-                          "steps_per_second", "samples_per_second", "final_loss", "test_accuracy", "ledger",
-                          "staleness", "time_split", "weight_gap", "gradient_cosine", "wait_seconds",
-                          "switches", "local_steps", "cure", "parameters_sha256", "seed"));
+                          "steps_per_second", "samples_per_second", "final_loss", "test_accuracy",
+                          "test_rmse", "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
+                          "wait_seconds", "switches", "local_steps", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
               ElementsAre("mean", "p50", "p99", "max", "histogram", "per_shard"));
@@ -82,6 +82,7 @@ TEST(TrainingReport, WritesEachFigureUnderItsName) {
   EXPECT_EQ(o["samples_per_second"], 12800.0);
   EXPECT_EQ(o["final_loss"], 0.25);
   EXPECT_EQ(o["test_accuracy"], 0.875);
+  EXPECT_TRUE(o["test_rmse"].is_null());
   EXPECT_EQ(o["ledger"],
             json::parse(R"({"produced":100,"applied":98,"merged":0,"discarded":{"not finite":1},"lost":1})"));
   EXPECT_EQ(o["staleness"]["histogram"], json::parse("[[0,40],[1,50],[5,8]]"));

@@ -64,6 +64,7 @@ TEST_F(TrainCommand, WritesAReportThatBalancesInEveryPolicy) {
     EXPECT_EQ(fates(r["ledger"]), r["ledger"]["produced"]);
     EXPECT_EQ(r["parameters_sha256"].get<std::string>().size(), 64U);
     EXPECT_TRUE(r["test_accuracy"].is_number());
+    EXPECT_TRUE(r["test_rmse"].is_null());
     EXPECT_TRUE(r["final_loss"].is_number());
     EXPECT_EQ(r["seed"], 1);
     EXPECT_THAT(files(), ::testing::ElementsAre("run.json")) << "nothing is left beside the report";
@@ -186,6 +187,23 @@ TEST_F(TrainCommand, SwitchesAndCuresAndTellsInItsReport) {
   EXPECT_GT(r["updates"], 0);
   EXPECT_THAT(t.out(),
               AllOf(HasSubstr("switched      from async to sync"), HasSubstr("cure          inverse")));
+}
+
+TEST_F(TrainCommand, LearnsNumbersAndTellsTheirErrorInPlaceOfAnAccuracy) {
+  std::string rows = "a,b,target\n";
+  for (int i = 0; i < 60; ++i) { // target = 2 a - b + 0.5
+    const int a = i % 7, b = i % 5;
+    rows += std::to_string(a) + ',' + std::to_string(b) + ',' + std::to_string(2 * a - b) + ".5\n";
+  }
+  const std::string table = folder_.write("line.csv", rows).string();
+  std::vector<std::string> words = train({"--task", "regression", "--lr", "0.1", "--epochs", "200"});
+  *std::ranges::find(words, MAILGRAD_SMALL_CSV) = table;
+  tool t(words);
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_LT(report()["test_rmse"].get<double>(), 0.02);
+  EXPECT_TRUE(report()["test_accuracy"].is_null());
+  EXPECT_THAT(t.out(), AllOf(HasSubstr("test RMSE     0.0"), Not(HasSubstr("accuracy"))));
+  EXPECT_THAT(t.err(), HasSubstr("12 to test on, a number to predict\n"));
 }
 
 TEST_F(TrainCommand, TakesBlanksInAListOfDevices) {

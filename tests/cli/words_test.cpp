@@ -55,8 +55,9 @@ TEST(Tool, NamesTheNearestRightValue) {
 
 TEST(Tool, RefusesValuesOutOfRangeInOneLine) {
   const std::vector<std::vector<std::string>> wrong{
-      {"--batch", "0"},  {"--batch", "-3"},     {"--batch", "many"},    {"--lr", "-1"},    {"--lr", "nan"},
-      {"--shards", "0"}, {"--clip-norm", "-1"}, {"--devices", "tpu:0"}, {"--epochs", "0"}, {"--seed", "x"}};
+      {"--batch", "0"},  {"--batch", "-3"}, {"--batch", "many"},   {"--lr", "-1"},
+      {"--lr", "nan"},   {"--shards", "0"}, {"--clip-norm", "-1"}, {"--devices", "tpu:0"},
+      {"--epochs", "0"}, {"--seed", "x"},   {"--task", "guessing"}};
   for (const auto& w : wrong) {
     tool t({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, w[0], w[1]});
     EXPECT_EQ(t.code(), 2) << w[0] << ' ' << w[1];

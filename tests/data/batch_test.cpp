@@ -39,6 +39,26 @@ TEST(Batch, TakesNumbersAsTheyAre) {
   EXPECT_THAT(b.features.values(), ElementsAre(3.0F, 4.0F, 1.5F, -2.0F, 3.0F, 4.0F));
 }
 
+TEST(Batch, TakesOneNumberASample) {
+  const dataset d{float_features{{1}, {1.5F, -2.0F, 3.0F}}, {0, 1, 0}, 2};
+  batch b;
+  fill_batch(d, ids{2, 0, 1, 2}, b);
+  EXPECT_EQ(b.features.dims(), (shape{4, 1}));
+  EXPECT_THAT(b.features.values(), ElementsAre(3.0F, 1.5F, -2.0F, 3.0F));
+}
+
+TEST(Batch, HasTargetsWhereTheSetHas) {
+  const dataset dense{float_features{{1}, {1, 2, 3}}, std::vector<float>{0.5F, -1, 7}};
+  const dataset sparse{sparse_features{2, {0, 1, 2, 3}, {0, 1, 0}, {1, 1, 1}},
+                       std::vector<float>{0.5F, -1, 7}};
+  for (const dataset* d : {&dense, &sparse}) {
+    batch b;
+    fill_batch(*d, ids{2, 0}, b);
+    EXPECT_EQ(b.labels.type(), dtype::float32);
+    EXPECT_THAT(b.labels.values(), ElementsAre(7.0F, 0.5F));
+  }
+}
+
 TEST(Batch, ShiftsTheTargetsOfTokensByOne) {
   const dataset d{token_windows{{0, 1, 2, 3, 4, 5, 6}, 3, 3}, {}, 7};
   batch b;

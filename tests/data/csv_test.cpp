@@ -43,6 +43,22 @@ TEST(Csv, TakesTheLabelFromWhereItIsTold) {
   EXPECT_THAT(read("7,1,2\n8,3,4\n", {.label = csv_label::first}).features.values, ElementsAre(1, 2, 3, 4));
 }
 
+TEST(Csv, ReadsNumbersToPredict) {
+  const csv_rows rows = read("a,b,target\n1,2,0.5\n3,4,-7e2\n", {.holds = label_kind::numbers});
+  EXPECT_THAT(rows.features.values, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(rows.targets, ElementsAre(0.5F, -700.0F));
+  EXPECT_TRUE(rows.labels.empty());
+}
+
+TEST(Csv, RefusesATargetThatIsNoFiniteNumber) {
+  for (const char* target : {"x", "nan", "1e99", ""}) {
+    const auto why =
+        complaint([&] { read("1,2,3\n4,5," + std::string(target) + "\n", {.holds = label_kind::numbers}); });
+    EXPECT_THAT(
+        why, HasSubstr("line 2: expected a finite number in column 3, found '" + std::string(target) + "'"));
+  }
+}
+
 TEST(Csv, LeavesOutAHeader) {
   EXPECT_EQ(read("a,b,c\n1,2,0\n").labels.size(), 1U);
   EXPECT_EQ(read("1,2,0\n3,4,1\n", {.header = csv_header::present}).labels.size(), 1U);
@@ -85,8 +101,9 @@ TEST(Csv, RefusesAnotherNumberOfColumns) {
 }
 
 TEST(Csv, RefusesLabelsThatAreNone) {
-  EXPECT_EQ(csv_complaint("1,2,0.5\n"),
-            "x.csv: line 1: expected a label that is a whole number or a word, found '0.5'");
+  EXPECT_EQ(csv_complaint("1,2,0.5\n"), "x.csv: line 1: expected a label that is a whole number or a word, "
+                                        "found '0.5'; a number to predict is a "
+                                        "task of regression");
   EXPECT_THAT(csv_complaint("1,2,0\n1,2,nan\n"), HasSubstr("line 2: expected a label that is"));
   EXPECT_THAT(csv_complaint("1,2,0\n1,2,\n"), HasSubstr("found ''"));
 }

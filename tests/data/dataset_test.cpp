@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -48,6 +49,31 @@ TEST(Dataset, CountsWholeWindowsOfTokens) {
   EXPECT_TRUE(d.is_tokens());
   EXPECT_EQ(std::get<token_windows>(d.slice(1, 1).features()).tokens, (ints{2, 0, 1}));
   EXPECT_EQ((dataset{token_windows{{0, 1}, 2, 2}, {}, 3}).size(), 0U);
+}
+
+dataset three_measurements() {
+  return {float_features{{2}, {1, 2, 3, 4, 5, 6}}, std::vector<float>{0.5F, -1, 7}};
+}
+
+TEST(Dataset, HasTargetsInThePlaceOfLabels) {
+  const dataset d = three_measurements();
+  EXPECT_EQ(d.size(), 3U);
+  EXPECT_TRUE(d.has_targets());
+  EXPECT_EQ(d.labelled_with(), label_kind::numbers);
+  EXPECT_EQ(d.classes(), 0U);
+  EXPECT_TRUE(d.labels().empty());
+  EXPECT_FALSE(three_pictures().has_targets());
+  const dataset part = d.slice(1, 2);
+  ASSERT_EQ(part.targets().size(), 2U);
+  EXPECT_EQ(part.targets()[0], -1.0F);
+  EXPECT_EQ(part.targets()[1], 7.0F);
+}
+
+TEST(Dataset, RefusesTargetsThatDoNotFit) {
+  const float_features two{{1}, {1, 2}};
+  EXPECT_THROW((dataset{two, std::vector<float>{1}}), std::invalid_argument);
+  EXPECT_THROW((dataset{two, std::vector<float>{1, INFINITY}}), std::invalid_argument);
+  EXPECT_THROW((dataset{token_windows{{0, 1}, 1, 1}, std::vector<float>{1}}), std::invalid_argument);
 }
 
 TEST(Dataset, RefusesPartsThatDoNotFit) {

@@ -139,6 +139,22 @@ TEST_F(OpenData, ReadsASingleFileByTheFormatItIsTold) {
                   .train.is_tokens());
 }
 
+TEST_F(OpenData, PredictsNumbersOfATableIfTold) {
+  folder.write("train.csv", "1,10,0.5\n2,20,1\n");
+  folder.write("test.csv", "4,5,-3\n");
+  const data_split split = open("", {.task = label_kind::numbers});
+  EXPECT_TRUE(split.train.has_targets());
+  EXPECT_THAT(split.train.targets(), ElementsAre(0.5F, 1.0F));
+  EXPECT_THAT(split.test.targets(), ElementsAre(-3.0F));
+  EXPECT_TRUE(split.class_names.empty());
+}
+
+TEST_F(OpenData, PredictsNoNumbersWhereAFormatHasClasses) {
+  folder.write("x.libsvm", "1 1:1\n2 1:1\n");
+  EXPECT_THAT(complaint([&] { open("x.libsvm", {.task = label_kind::numbers}); }),
+              HasSubstr("x.libsvm: expected numbers to predict, as a CSV file may have them, found classes"));
+}
+
 TEST_F(OpenData, SaysThatAFormatIsUnknown) {
   folder.write("odd", std::string("\1\2\0", 3));
   EXPECT_THAT(open_complaint("odd"), HasSubstr("expected IDX, CIFAR (*.bin), CSV, libsvm or UTF-8 text"));

@@ -56,6 +56,20 @@ TEST(BuildClassifier, NumbersLayersWithinTheirKind) {
   EXPECT_THAT(names(g, g.inputs()), ElementsAre("features", "labels"));
 }
 
+TEST(BuildClassifier, PredictsANumberASampleIfThatIsWanted) {
+  graph g;
+  const model_request r{.sample_dims = {2}, .wanted = answer::a_number, .classes = 0, .batch = 3};
+  const model_outputs y = build_classifier(g, {dense_layer{4, activation::tanh}, dense_layer{}}, r);
+  EXPECT_EQ(y.logits.dims(), (shape{3, 1}));
+  EXPECT_EQ(y.loss.dims(), shape{});
+  EXPECT_EQ(g.inputs().back().type().type, dtype::float32);
+  EXPECT_TRUE(has_operation(g, "mean_squared_error"));
+  graph other;
+  EXPECT_THAT([&] { build_classifier(other, {dense_layer{2}}, r); },
+              ThrowsMessage<graph_error>(
+                  HasSubstr("the last layer gives 3x2 values, where a number for each sample needs 3x1")));
+}
+
 TEST(BuildClassifier, FlattensImagesForADenseLayer) {
   graph g;
   const model_outputs out = build_classifier(g, {dense_layer{}}, images());
