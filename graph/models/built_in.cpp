@@ -1,5 +1,7 @@
 #include <mailgrad/graph/models/built_in.hpp>
 
+#include <mailgrad/graph/models/gpt.hpp>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -15,11 +17,18 @@ model_function classifier(layer_stack layers) {
   };
 }
 
+model_function gpt(model_settings& s) {
+  return [options = read_gpt_options(s)](graph& g, const model_request& request) {
+    return build_gpt(g, options, request);
+  };
+}
+
 constexpr std::array forms{
     built_in_form{"mlp", "dense layers; hidden=512x256, activation=relu, dropout=0",
                   [](model_settings& s) { return classifier(mlp_layers(s)); }},
     built_in_form{"lenet", "two convolutions with max pooling and a dense layer, for pictures",
                   [](model_settings&) { return classifier(lenet_layers()); }},
+    built_in_form{"gpt", "transformer for texts; layers=2, width=128, heads=4, dropout=0, tied=yes", gpt},
     built_in_form{"softmax",
                   "one dense layer; of rows that are mostly zero, it touches only the weights of entries",
                   [](model_settings&) { return classifier({dense_layer{}}); }},
