@@ -30,6 +30,7 @@ struct train_words {
   std::string model = "mlp";
   std::string data = "fashion-mnist";
   std::string task = "automatic";
+  std::string split = "random";
   std::vector<std::string> devices{"cpu:0"};
   std::string policy = "async";
   std::string cure = "none";
@@ -96,7 +97,9 @@ void add_what(CLI::App& parser, train_words& w) {
                   joined(built_in_models()) + ", with settings as listed below, or a JSON file of layers")
       ->capture_default_str()
       ->group("What to train");
-  parser.add_option("--data", w.data, "fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data")
+  parser
+      .add_option("--data", w.data,
+                  "fashion-mnist, or a folder or file of IDX, CIFAR, CSV, libsvm data or ratings")
       ->capture_default_str()
       ->group("What to train");
   parser
@@ -104,6 +107,10 @@ void add_what(CLI::App& parser, train_words& w) {
                   "classification or regression: what to learn from the labels; automatic: what such files "
                   "usually hold")
       ->check(CLI::IsMember({"automatic", "classification", "regression"}))
+      ->capture_default_str()
+      ->group("What to train");
+  parser.add_option("--split", w.split, "Ratings to test on: a fifth at random, or the latest fifth by time")
+      ->check(CLI::IsMember({"random", "time"}))
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
@@ -239,6 +246,7 @@ void add_options(CLI::App& parser, train_words& w) {
 open_options opened_as(const train_words& w) {
   open_options o;
   if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
+  if (w.split == "time") o.ratings.order = rating_order::by_time;
   return o;
 }
 

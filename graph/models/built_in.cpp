@@ -1,5 +1,7 @@
 #include <mailgrad/graph/models/built_in.hpp>
 
+#include <mailgrad/graph/models/dlrm.hpp>
+
 #include <mailgrad/graph/models/gpt.hpp>
 
 #include <algorithm>
@@ -24,6 +26,12 @@ model_function gpt(model_settings& s) {
 }
 
 constexpr std::array forms{
+    built_in_form{
+        "dlrm",
+        "embeddings of categories, for recommendations; width=16, bottom=64, top=64x32, interaction=dot",
+        [](model_settings& s) -> model_function {
+          return [o = take_dlrm_options(s)](graph& g, const model_request& r) { return build_dlrm(g, o, r); };
+        }},
     built_in_form{"mlp", "dense layers; hidden=512x256, activation=relu, dropout=0",
                   [](model_settings& s) { return classifier(mlp_layers(s)); }},
     built_in_form{"lenet", "two convolutions with max pooling and a dense layer, for pictures",
