@@ -47,7 +47,9 @@ std::shared_ptr<const data_split> taste_data(std::size_t count = 1600) {
 training_options options_for(const char* policy, std::uint32_t workers, const char* optimizer) {
   training_options o;
   o.devices.clear();
-  for (std::uint32_t i = 0; i < workers; ++i) o.devices.push_back({device_kind::cpu, i});
+  const auto present = static_cast<std::uint32_t>(available_devices().size());
+  for (std::uint32_t i = 0; i < workers; ++i)
+    o.devices.push_back({device_kind::cpu, i % std::min(2U, present)});
   o.policy = policy;
   o.optimizer = parse_optimizer(optimizer);
   o.optimizer.learning_rate = 0.05;
