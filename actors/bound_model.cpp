@@ -8,16 +8,18 @@
 namespace mailgrad {
 
 const tensor batch::*batch_part(std::string_view input) {
-  static constexpr std::array<std::pair<std::string_view, const tensor batch::*>, 5> parts{
+  static constexpr std::array<std::pair<std::string_view, const tensor batch::*>, 6> parts{
       {{batch_input::features, &batch::features},
        {batch_input::columns, &batch::columns},
        {batch_input::values, &batch::values},
        {batch_input::offsets, &batch::offsets},
+       {batch_input::categories, &batch::categories},
        {batch_input::labels, &batch::labels}}};
   const auto found = std::ranges::find(parts, input, [](const auto& part) { return part.first; });
   if (found != parts.end()) return found->second;
-  throw graph_error("input '" + std::string(input) +
-                    "' is not part of a batch, which has features, columns, values, offsets and labels");
+  throw graph_error(
+      "input '" + std::string(input) +
+      "' is not part of a batch, which has features, columns, values, offsets, categories and labels");
 }
 
 namespace {

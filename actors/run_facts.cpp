@@ -24,6 +24,8 @@ std::string hash_of(const feature_store& features) {
       [](const auto& f) {
         if constexpr (requires { f.offsets; })
           return hash_of(f.offsets) + hash_of(f.columns) + hash_of(f.values);
+        else if constexpr (requires { f.categories; })
+          return hash_of(f.counts) + hash_of(f.categories) + hash_of(f.values);
         else if constexpr (requires { f.tokens; })
           return hash_of(f.tokens) + std::to_string(f.length) + ' ' + std::to_string(f.stride);
         else

@@ -11,7 +11,7 @@ namespace mailgrad {
 namespace {
 
 /// The parts whose first axis counts the samples.
-constexpr std::array<tensor batch::*, 2> by_sample{&batch::features, &batch::labels};
+constexpr std::array<tensor batch::*, 3> by_sample{&batch::features, &batch::categories, &batch::labels};
 
 void slice_rows(const tensor& whole, std::size_t first, std::size_t count, tensor& out) {
   shape dims = whole.dims();
