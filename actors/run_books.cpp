@@ -141,6 +141,8 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.waits.feeder += in_seconds(instant{w.feeder_wait});
     r.staleness.merge(w.gaps);
     r.gradient_cosine.merge(w.gradient_cosine);
+    for (const piece_report& p : w.pieces)
+      r.pieces.push_back({w.worker.value, p.device, in_seconds(instant{p.busy})});
   }
   for (const shard_report& s : outcome.shards)
     for (const worker_account& account : s.workers) r.staleness.merge(account.gaps);
@@ -159,7 +161,11 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
     else
       t.lost.push_back(name);
   };
-  for (const worker_report& w : outcome.workers) add(w.trace, "worker " + std::to_string(w.worker.value));
+  for (const worker_report& w : outcome.workers) {
+    const std::string name = "worker " + std::to_string(w.worker.value);
+    add(w.trace, name);
+    for (const piece_report& p : w.pieces) add(p.trace, name + ", piece on " + p.device);
+  }
   for (std::size_t i = 0; i < outcome.shards.size(); ++i)
     add(outcome.shards[i].trace, "shard " + std::to_string(i));
   if (t.tracks.empty()) t.lost.clear(); // nothing was recorded

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/checked_options.hpp>
 #include <mailgrad/actors/coordinator.hpp>
+#include <mailgrad/actors/data_request.hpp>
 #include <mailgrad/actors/device_actor.hpp>
 #include <mailgrad/actors/evaluation.hpp>
 #include <mailgrad/actors/feeder.hpp>
@@ -46,19 +47,6 @@ std::size_t thread_count(const std::vector<device>& devices) {
   for (const device d : devices)
     if (d.kind == device_kind::cpu) cores.insert(d.index);
   return std::max<std::size_t>(1, cores.size());
-}
-
-model_request request_for(const data_split& data, std::size_t batch) {
-  model_request request;
-  request.sample_dims = data.train.sample_dims();
-  request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
-  const auto categories = data.train.category_counts();
-  request.categories.assign(categories.begin(), categories.end());
-  request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
-  request.classes = data.train.classes();
-  request.batch = batch;
-  request.nonzeros = data.train.is_sparse() ? max_nonzeros(data.train, batch) : 0;
-  return request;
 }
 
 } // namespace
@@ -371,6 +359,7 @@ training_report training::implementation::report() {
   r.shards = static_cast<std::uint32_t>(shards_.size());
   if (cure_ && !options_.parameter_actor) r.mean_step_factor = mean_factor(*cure_, r.staleness);
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
+  r.workers = workers();
   r.wall_seconds = in_seconds(ended_ - started_);
   r.seed = options_.seed;
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));

@@ -75,6 +75,16 @@ json to_array(const std::vector<policy_switch>& switches) {
   return list;
 }
 
+json to_array(const std::vector<piece_figures>& pieces, double wall_seconds) {
+  json list = json::array();
+  for (const piece_figures& p : pieces)
+    list.push_back({{"worker", p.worker},
+                    {"device", p.device},
+                    {"busy_seconds", p.busy_seconds},
+                    {"busy_share", wall_seconds > 0 ? json(p.busy_seconds / wall_seconds) : json(nullptr)}});
+  return list;
+}
+
 /// Null without local steps.
 json to_object_of_local_steps(const training_report& r) {
   if (r.local_steps == 0) return nullptr;
@@ -90,6 +100,8 @@ std::string to_json(const training_report& r) {
       {"command", r.command},
       {"policy", r.policy},
       {"devices", r.devices},
+      {"workers", r.workers},
+      {"pieces", to_array(r.pieces, r.wall_seconds)},
       {"data", r.data},
       {"optimizer", r.optimizer},
       {"learning_rate", r.learning_rate},

@@ -38,12 +38,21 @@ struct exchange_figures {
   figure_tally weight_gap; ///< of what was sampled
 };
 
+/// A device of a worker whose model spans several, and how much of its time it computed.
+struct piece_figures {
+  std::uint32_t worker = 0;
+  std::string device;
+  double busy_seconds = 0;
+};
+
 /// What a run leaves behind. Unknown figures are absent, never 0.
 struct training_report {
   std::vector<std::string>
       command; ///< the words of the command line that decide what is computed, if there was one
   std::string policy;
   std::vector<std::string> devices;
+  std::uint32_t workers = 1;
+  std::vector<piece_figures> pieces; ///< empty if each worker has one device
   std::string ended;       ///< "completed", "stopped", "diverged" or "failed"
   std::string why;         ///< one line, if it was not completed
   std::uint64_t steps = 0; ///< mini-batches trained, by all workers

@@ -95,6 +95,31 @@ std::string introduction(const training_options& o, const data_split& data, cons
          '\n' + o.policy + " on " + devices + "; " + run.layout().balance_in_words();
 }
 
+namespace {
+
+std::string devices_in_words(const training_report& r, std::uint32_t worker) {
+  const std::size_t each = r.devices.size() / r.workers;
+  std::string text;
+  for (std::size_t d = 0; d < each; ++d) text.append(d == 0 ? "" : ", ").append(r.devices[worker * each + d]);
+  return text;
+}
+
+/// "worker 0: cpu:0 computed 87 % of the time, cpu:1 85 %"
+std::string pieces_in_words(const training_report& r) {
+  std::string text;
+  for (std::size_t p = 0; p < r.pieces.size(); ++p) {
+    const piece_figures& piece = r.pieces[p];
+    const bool first = p == 0 || piece.worker != r.pieces[p - 1].worker;
+    text.append(p == 0 ? "" : first ? "; " : ", ");
+    if (first) text += "worker " + std::to_string(piece.worker) + ": ";
+    text += piece.device + formatted(" computed %.0f %%", 100 * piece.busy_seconds / r.wall_seconds);
+    if (p == 0) text += " of the time";
+  }
+  return text;
+}
+
+} // namespace
+
 std::string in_words(const training_report& r) {
   std::string text = r.ended + " after " + std::to_string(r.steps) + " steps, " + std::to_string(r.samples) +
                      " samples, " + formatted("%.2f s", r.wall_seconds) + ": " +
@@ -103,9 +128,10 @@ std::string in_words(const training_report& r) {
   if (r.test_accuracy) text += "test accuracy " + formatted("%.4f", *r.test_accuracy) + '\n';
   if (r.test_rmse) text += "test RMSE     " + formatted("%.4f", *r.test_rmse) + '\n';
   text += "staleness     " + staleness_in_words(r.staleness) + '\n';
-  for (std::uint32_t w = 0; r.devices.size() > 1 && w < r.devices.size(); ++w)
+  for (std::uint32_t w = 0; r.workers > 1 && w < r.workers; ++w)
     text += padded("  worker " + std::to_string(w)) + staleness_in_words(staleness_of(r, w)) + " (" +
-            r.devices[w] + ")\n";
+            devices_in_words(r, w) + ")\n";
+  if (!r.pieces.empty()) text += "pieces        " + pieces_in_words(r) + '\n';
   if (!r.weight_gap.empty()) text += "sampled       " + samples_in_words(r) + '\n';
   if (r.cure != "none")
     text += "cure          " + r.cure +

@@ -4,6 +4,7 @@
 #include <mailgrad/cli/progress_display.hpp>
 #include <mailgrad/cli/recorded_words.hpp>
 #include <mailgrad/cli/report_output.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/cli/whole_number.hpp>
 
 #include <mailgrad/actors/training.hpp>
@@ -32,6 +33,9 @@ struct train_words {
   std::string task = "automatic";
   std::string split = "random";
   std::vector<std::string> devices{"cpu:0"};
+  spanning_words span;
+  std::uint32_t workers = 0;
+  std::optional<std::size_t> micro_batches;
   std::string policy = "async";
   std::string cure = "none";
   std::string optimizer = "sgd";
@@ -154,6 +158,21 @@ void add_how(CLI::App& parser, train_words& w) {
       ->group("How to run it");
 }
 
+void add_spanning(CLI::App& parser, train_words& w) {
+  const std::string group = "Models over several devices";
+  add_spanning_flags(parser, w.span, group);
+  parser
+      .add_option("--workers", w.workers,
+                  "Replicas of such a model, among which the devices are shared out; 1 by default")
+      ->check(whole_number(1))
+      ->group(group);
+  parser
+      .add_option("--micro-batches", w.micro_batches,
+                  "Parts of a batch that follow each other through a pipeline; 8 by default")
+      ->check(whole_number(1))
+      ->group(group);
+}
+
 void add_optimizer(CLI::App& parser, train_words& w) {
   parser
       .add_option("--optimizer", w.optimizer,
@@ -238,6 +257,7 @@ void add_outputs(CLI::App& parser, train_words& w) {
 void add_options(CLI::App& parser, train_words& w) {
   add_what(parser, w);
   add_how(parser, w);
+  add_spanning(parser, w);
   add_optimizer(parser, w);
   add_local_steps(parser, w);
   add_outputs(parser, w);
@@ -250,15 +270,23 @@ open_options opened_as(const train_words& w) {
   return o;
 }
 
+/// A pipeline without micro-batches would keep one device at work at a time.
+constexpr std::size_t micro_batches_of_a_pipeline = 8;
+
+void read_workers(const train_words& w, training_options& o) {
+  o.devices = read_devices(w.devices);
+  o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
+  const bool spans = o.workers < o.devices.size();
+  if (spans && !w.span.any())
+    throw std::invalid_argument("--workers " + std::to_string(o.workers) + " for " + std::to_string(o.devices.size()) +
+                                " devices: say --replicate or --pipeline, so that a worker's model spans its devices");
+  o.micro_batches = w.micro_batches.value_or(spans && w.span.pipeline ? micro_batches_of_a_pipeline : 1);
+}
+
 training_options understood(const train_words& w) {
   training_options o;
-  o.devices.clear();
-  for (std::string name : w.devices) {
-    std::erase(name, ' '); // "cpu:0, cpu:1"
-    o.devices.push_back(parse_device(name));
-  }
-  for (const device d : o.devices) require_available(d);
-  parse_policy_schedule(w.policy, static_cast<std::uint32_t>(o.devices.size()));
+  read_workers(w, o);
+  parse_policy_schedule(w.policy, o.workers);
   o.policy = w.policy;
   o.cure = w.cure;
   o.optimizer = parse_optimizer(w.optimizer);
@@ -324,7 +352,7 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   options.record = w.outputs.record;
   options.words = std::move(given);
   options.replay = std::move(replay);
-  const model_function model = find_model(w.model);
+  const model_function model = spanning(find_model(w.model), w.span);
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
 
   const interrupt ctrl_c; // to the end: whoever asks once gets the report, whatever is being done
