@@ -44,7 +44,8 @@ struct push_gradient {
   std::shared_ptr<const block> read{}; ///< the weights of `version_read`, if their distance is to be sampled
 };
 
-/// The weights of a shard as they were just before a sampled gradient was applied to them, by itself or in a batch.
+/// The weights of a shard as they were just before a gradient was applied to them, by itself or in a batch: one that is
+/// sampled, or what stands for one under a cure that draws workers to what they met.
 struct weights_met {
   std::uint64_t step = 0; ///< of the gradient
   std::shared_ptr<const block> values;
@@ -60,7 +61,7 @@ struct shard_weights {
   std::shared_ptr<const block> values;
   std::int64_t taken = 0; ///< the moment its gradient was taken from the mailbox; 0: there was none
   std::int64_t sent = 0;  ///< the moment
-  weights_met met{};      ///< by the worker's last sampled gradient, unless an answer before this has told
+  weights_met met{};      ///< by the worker's last such gradient, unless an answer before this has told
 };
 
 /// Device or coordinator to each shard and the feeder: `worker` takes no further part; nobody waits for it.

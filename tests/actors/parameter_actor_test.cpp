@@ -87,6 +87,19 @@ TEST_F(ParameterActor, CountsAGradientWithItsScale) {
   EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 1);
 }
 
+// Each worker sends how far its weights x lie below the shard's w: w + A (x1 - w) + A (x2 - w).
+TEST_F(ParameterActor, SumsWhatElasticWorkersDifferAndTellsWhatTheyMet) {
+  serve("sync", 2, "easgd:0.25");
+  push(0, 1, 0, 4);
+  push(1, 1, 0, 8);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    ASSERT_THAT(weights_of(r), SizeIs(2));
+    EXPECT_FLOAT_EQ(moved(weights_of(r)[1]), 0.25F * 4 + 0.25F * 8);
+    ASSERT_TRUE(weights_of(r)[1].met.values);
+    EXPECT_EQ(weights_of(r)[1].met.values->as<float>()[0], begin_) << "not what the barrier made of it";
+  }
+}
+
 TEST_F(ParameterActor, StampsTheGapJustBeforeItApplies) {
   serve("async", 3);
   push(1, 1, 0);
