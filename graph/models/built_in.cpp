@@ -61,8 +61,7 @@ std::vector<std::size_t> read_widths(const model_words& words, std::string_view 
 activation read_activation(const model_words& words, std::string_view text) {
   const auto found = std::ranges::find(activation_names, text);
   if (found == activation_names.end())
-    fail(words, "there is no activation " + in_quotes(text) + "; did you mean " +
-                    in_quotes(nearest_name(text, activation_names)) + "?");
+    fail(words, "there is no activation " + in_quotes(text) + "; " + suggestion(text, activation_names));
   return static_cast<activation>(found - activation_names.begin());
 }
 
@@ -87,8 +86,7 @@ mlp_settings read_mlp_settings(const model_words& words) {
     else if (key == "dropout")
       s.dropout = read_rate(words, text);
     else
-      fail(words, "there is no setting " + in_quotes(key) + "; did you mean " +
-                      in_quotes(nearest_name(key, keys)) + "?");
+      fail(words, "there is no setting " + in_quotes(key) + "; " + suggestion(key, keys));
   }
   return s;
 }

@@ -15,10 +15,8 @@ layer_stack find_layers(std::string_view name) {
   if (const auto layers = built_in_model(name)) return *layers;
   const std::filesystem::path file(name);
   if (file.extension() == ".json" || std::filesystem::exists(file)) return read_model_file(file);
-  const auto nearest = nearest_name(name.substr(0, name.find(':')), built_in_models);
-  throw std::invalid_argument("model '" + std::string(name) +
-                              "' is neither built in nor a file; did you mean '" + std::string(nearest) +
-                              "'?");
+  throw std::invalid_argument("model '" + std::string(name) + "' is neither built in nor a file; " +
+                              suggestion(name.substr(0, name.find(':')), built_in_models));
 }
 
 } // namespace

@@ -75,8 +75,7 @@ const known_cure& find(std::string_view text) {
   if (found != known.end()) return *found;
   std::vector<std::string_view> names{no_cure};
   for (const known_cure& c : known) names.push_back(c.name);
-  throw std::invalid_argument("cure '" + std::string(name) + "' is unknown; did you mean '" +
-                              std::string(nearest_name(name, names)) + "'?");
+  throw std::invalid_argument("cure '" + std::string(name) + "' is unknown; " + suggestion(name, names));
 }
 
 std::vector<double> read_numbers(std::string_view text, const known_cure& c) {
