@@ -107,7 +107,7 @@ void feeder::go_on(const go_on_dealing& x) {
 
 void feeder::end(const end_recording& x) {
   log_.flush();
-  if (options_.recorder) send(self_, options_.recorder, x);
+  if (options_.recorder) send(self_, options_.recorder, end_recording{x.what});
 }
 
 void feeder::stop() {

@@ -85,9 +85,11 @@ struct order_noted {
   std::vector<recorded_deal> deals;
 };
 
-/// The owner of a run to the feeder, when the run has ended, and on to the recorder: nothing follows. No answer.
+/// The owner of a run to the recorder, when the run has ended: nothing follows but what the feeder has not told. Passed
+/// on to the feeder, who tells that and sends it back. No answer.
 struct end_recording {
   std::shared_ptr<const recording_end> what;
+  caf::actor feeder{}; ///< who may have more to tell; none: nobody
 };
 
 // -- device actor <-> feeder -------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ struct shard_lost {
   std::uint32_t shard = 0;
 };
 
-/// The feeder is gone, and with it the batches (sent by watching it).
+/// The feeder is gone, and with it the batches, and what it had not told the recorder (sent by watching it).
 struct feeder_lost {};
 
 /// Coordinator to device: what you wait for will not come; the worker reports and ends. The owner of a run to
