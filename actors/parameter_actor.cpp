@@ -108,6 +108,7 @@ void parameter_actor::drop_stray(const push_gradient& x) {
   participant& worker = participants_[x.worker.value];
   ++worker.account.ledger.produced;
   ++worker.account.ledger.discarded["other epoch"];
+  worker.account.discarded_gaps.count(options_.weights->version() - x.version_read);
   watch_.moment(trace_kind::discard, x, "other epoch");
   worker.waits_since = worker.arrived;
   release();
@@ -163,6 +164,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     break;
   case verdict::discard:
     ++ledger.discarded[std::string(d.reason)];
+    worker.account.discarded_gaps.count(options_.weights->version() - x.version_read);
     watch_.moment(trace_kind::discard, x, d.reason);
     break;
   }

@@ -143,7 +143,10 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.gradient_cosine.merge(w.gradient_cosine);
   }
   for (const shard_report& s : outcome.shards)
-    for (const worker_account& account : s.workers) r.staleness.merge(account.gaps);
+    for (const worker_account& account : s.workers) {
+      r.staleness.merge(account.gaps);
+      r.discarded_staleness.merge(account.discarded_gaps);
+    }
   r.exchanges = exchanges_of(outcome);
   for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
   r.times = times_of(r.exchanges, outcome.workers.size());

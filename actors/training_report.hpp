@@ -59,6 +59,7 @@ struct training_report {
   std::optional<double> test_accuracy;
   gradient_ledger ledger;
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
+  staleness_histogram discarded_staleness; ///< of those that a shard discarded, which `staleness` leaves out
   std::vector<exchange_figures> exchanges; ///< by shard, then worker
   time_split times;                        ///< of all of them, but what a gradient took to compute once
   /// Sampled: how far the weights had moved since they were read, a root of the mean square over a shard's weights; and

@@ -245,6 +245,18 @@ TEST_F(ParameterActor, DropsASecondGradientOfAWorkerAtTheSameBarrier) {
   EXPECT_EQ(l.discarded_in_all(), 1U);
 }
 
+TEST_F(ParameterActor, CountsTheGapOfADiscardedGradientApart) {
+  serve("ringmaster:2", 2);
+  push(0, 1, 0);
+  push(0, 2, 1);
+  push(1, 1, 0);
+  const shard_report r = report();
+  EXPECT_EQ(r.workers[1].ledger.discarded_in_all(), 1U);
+  EXPECT_THAT(r.workers[1].discarded_gaps.buckets(), ElementsAre(Pair(2, 1)));
+  EXPECT_THAT(r.workers[1].gaps.buckets(), IsEmpty());
+  EXPECT_THAT(r.workers[0].discarded_gaps.buckets(), IsEmpty());
+}
+
 TEST_F(ParameterActor, SaysInWordsWhomItHoldsAndForWhom) {
   serve("sync", 3);
   push(1, 1, 0);
