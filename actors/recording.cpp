@@ -1,6 +1,7 @@
 #include <mailgrad/actors/recording.hpp>
 
 #include <mailgrad/actors/little_endian.hpp>
+#include <mailgrad/data/replaced_file.hpp>
 
 #include <nlohmann/json.hpp>
 #include <zlib.h>
@@ -168,8 +169,8 @@ private:
 } // namespace
 
 recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::string name,
-                                   const recording_header& header)
-    : out_(std::move(out)), name_(std::move(name)) {
+                                   const recording_header& header, std::function<int()> keep)
+    : out_(std::move(out)), name_(std::move(name)), keep_(std::move(keep)) {
   const std::string text = to_json(header).dump(-1, ' ', false, json::error_handler_t::replace);
   std::string bytes(first_word);
   append_number<4>(bytes, known_format);
@@ -216,6 +217,7 @@ void recording_writer::end(const recording_end& e) {
   write(bytes.append(last_word));
   errno = 0;
   if (failure_ == 0 && !out_->flush()) failure_ = errno ? errno : EIO;
+  if (failure_ == 0 && keep_) failure_ = keep_();
   if (failure_ != 0)
     throw std::runtime_error("recording '" + name_ +
                              "' cannot be written: " + std::generic_category().message(failure_));
@@ -225,11 +227,11 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
   if (header.workers > most_workers || header.shards > most_workers)
     refuse(path, "can number 65536 workers and shards, not " +
                      std::to_string(std::max(header.workers, header.shards)));
-  errno = 0;
-  auto file = std::make_unique<std::ofstream>(path, std::ios::binary | std::ios::trunc);
+  auto file = std::make_unique<replaced_file>(path);
   if (!file->is_open())
     throw std::system_error(errno, std::generic_category(), "recording '" + path + "' cannot be written");
-  return std::make_unique<recording_writer>(std::move(file), path, header);
+  replaced_file* const kept = file.get(); // the writer has it as long as it lives
+  return std::make_unique<recording_writer>(std::move(file), path, header, [kept] { return kept->keep(); });
 }
 
 recording parse_recording(std::string_view bytes, const std::string& name) {

@@ -173,9 +173,22 @@ TEST_F(TrainingRecord, SaysSoIfTheDiskIsFull) {
   EXPECT_THAT(run.recording_failure(), HasSubstr("No space left"));
 }
 
-TEST_F(TrainingRecord, IsCutShortIfNobodyAsksForTheReport) {
-  { const training run(small_model(), small_data(), recorded()); }
-  EXPECT_THROW(read_recording(path_), recording_error);
+TEST_F(TrainingRecord, LeavesTheOlderOneUntilItIsWhole) {
+  folder_.write("run.rec", "an older recording");
+  const auto older = [this] {
+    std::string text;
+    std::getline(std::ifstream(path_), text);
+    return text;
+  };
+  {
+    training run(small_model(), small_data(), recorded());
+    run.wait_for(std::chrono::minutes{1});
+    EXPECT_EQ(older(), "an older recording");
+  }
+  EXPECT_EQ(older(), "an older recording") << "nobody asked for the report, so nothing completed the new one";
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".partial"));
+  train(small_model(), small_data(), recorded());
+  EXPECT_EQ(read()->end.ended, "completed");
 }
 
 TEST_F(TrainingRecord, TakesNoSwitchInAReplay) {

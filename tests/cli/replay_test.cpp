@@ -69,6 +69,21 @@ TEST_F(ReplayCommand, WritesOverNothingThatItReads) {
   EXPECT_THAT(nameless.err(), HasSubstr("file name is missing"));
 }
 
+TEST_F(ReplayCommand, KeepsAnOlderRecordingUntilTheNewOneIsWhole) {
+  folder_.write("run.rec", "an older recording");
+  std::vector<std::string> words = record({"--epochs", "1000000000"});
+  std::erase(words, "--quiet");
+  tool killed(words);
+  ASSERT_TRUE(killed.says("step ")) << killed.err();
+  EXPECT_EQ(bytes(), "an older recording");
+  killed.signal(SIGKILL);
+  EXPECT_EQ(killed.code(), -SIGKILL);
+  EXPECT_EQ(bytes(), "an older recording");
+  ASSERT_EQ(tool(record({"--steps", "12"})).code(), 0);
+  EXPECT_TRUE(bytes().starts_with("mgradrec"));
+  EXPECT_FALSE(std::filesystem::exists(recording_ + ".partial")) << "nor is what was left before in the way";
+}
+
 TEST_F(ReplayCommand, EndsWithTheSameParametersUnderEveryPolicy) {
   for (const char* policy :
        {"async", "sync", "ssp:1", "dssp:0,3", "backup:1", "k-async:2", "k-batch-async:2", "k-batch-sync:2",
