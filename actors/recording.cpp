@@ -8,8 +8,7 @@
 
 #include <cerrno>
 #include <fstream>
-#include <limits>
-#include <sstream>
+#include <iterator>
 #include <system_error>
 
 namespace mailgrad {
@@ -166,6 +165,16 @@ private:
   recording r_;
 };
 
+/// What a recording begins with.
+void require_known(std::string_view bytes, const std::string& name) {
+  if (!bytes.starts_with(first_word)) refuse(name, "is no recording: it does not begin with 'mgradrec'");
+  if (bytes.size() < first_word.size() + 4) refuse(name, "is cut short: it has no format");
+  const std::uint64_t format = number_in<4>(bytes.substr(first_word.size()));
+  if (format != known_format)
+    refuse(name, "has format " + std::to_string(format) + "; this version reads format " +
+                     std::to_string(known_format));
+}
+
 } // namespace
 
 recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::string name,
@@ -236,12 +245,7 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
 
 recording parse_recording(std::string_view bytes, const std::string& name) {
   constexpr std::size_t tail = 4 + last_word.size();
-  if (!bytes.starts_with(first_word)) refuse(name, "is no recording: it does not begin with 'mgradrec'");
-  if (bytes.size() < first_word.size() + 4) refuse(name, "is cut short: it has no format");
-  const std::uint64_t format = number_in<4>(bytes.substr(first_word.size()));
-  if (format != known_format)
-    refuse(name, "has format " + std::to_string(format) + "; this version reads format " +
-                     std::to_string(known_format));
+  require_known(bytes, name);
   if (bytes.size() < first_word.size() + 8 + tail || !bytes.ends_with(last_word))
     refuse(name, "is cut short: expected 'recorded' as its last word");
   const std::string_view body = bytes.substr(0, bytes.size() - tail);
@@ -256,12 +260,15 @@ recording parse_recording(std::string_view bytes, const std::string& name) {
 recording read_recording(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (file.is_open()) bytes << file.rdbuf();
-  if (!file.is_open() || file.bad() || (bytes.fail() && errno != 0))
+  std::string bytes(first_word.size() + 4, '\0');
+  if (file.is_open())
+    bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
+  if (file.is_open() && !file.bad()) require_known(bytes, path); // before memory is taken for all of it
+  if (file.good()) bytes.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad())
     throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
                             "recording '" + path + "' cannot be read");
-  return parse_recording(bytes.view(), path);
+  return parse_recording(bytes, path);
 }
 
 } // namespace mailgrad

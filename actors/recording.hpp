@@ -97,11 +97,14 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
 /// Errors  recording_error: foreign, of another format, cut short, damaged, or inconsistent.
 recording parse_recording(std::string_view bytes, const std::string& name);
 
+/// Reads no further than its first words if those are foreign.
+///
 /// Errors  std::system_error if the file cannot be read; as parse_recording().
 recording read_recording(const std::string& path);
 
 /// Errors  recording_error: the run lost a worker, a shard or its feeder, so its order alone does not repeat it; or its
-///         turns do not fit each other, so that a replay would wait for what never comes.
+///         turns do not fit each other, so that a replay would wait for what never comes; or it switches to what is no
+///         policy with an order.
 void require_repeatable(const recording& r);
 
 } // namespace mailgrad

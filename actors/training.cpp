@@ -161,6 +161,8 @@ void training::implementation::prepare_record_or_replay() {
   if (options_.replay) {
     require_repeatable(*options_.replay);
     require_same_run(*options_.replay, options_, facts);
+    for (const recorded_switch& s : options_.replay->end.switches)
+      require_switch(options_, policies_, s.policy); // the cure may exclude what the recording names
   }
   if (options_.record.empty()) return;
   recorder_.emplace(home_.system(), options_.record,

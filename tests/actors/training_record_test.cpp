@@ -158,6 +158,19 @@ TEST_F(TrainingRecord, IsRefusedWhereMachineOrVersionRoundOtherwise) {
   }
 }
 
+TEST_F(TrainingRecord, IsRefusedIfItSwitchesToWhatItsCureExcludes) {
+  training_options o = recorded();
+  o.policy = "async, ssp:2@40";
+  o.cure = "dana-zero";
+  o.optimizer = parse_optimizer("sgd");
+  train(small_model(), small_data(), o);
+  recording r = *read();
+  r.end.switches.at(0).policy = "k-async:2";
+  o.record.clear();
+  o.replay = std::make_shared<const recording>(r);
+  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+}
+
 TEST_F(TrainingRecord, IsNotForHogwild) {
   training_options o = recorded();
   o.policy = "hogwild";
