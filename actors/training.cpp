@@ -69,7 +69,7 @@ public:
   bool wait_for(std::chrono::milliseconds span);
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
-  training_report report();
+  training_report report(const std::function<bool()>& stop_test);
   run_trace trace();
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept { return *layout_; }
@@ -314,7 +314,7 @@ std::span<const float> training::implementation::parameters() {
   return parameters_;
 }
 
-training_report training::implementation::report() {
+training_report training::implementation::report(const std::function<bool()>& stop_test) {
   wait();
   training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
   r.command = options_.words;
@@ -338,8 +338,12 @@ training_report training::implementation::report() {
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(feeder_, *outcome_, r);
   if (parameters().empty()) return r;
-  if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged)
-    r.test_accuracy = evaluate(model_, request_, *layout_, parameters(), data_->test).accuracy;
+  if (data_->test.size() == 0 || outcome_->how == run_outcome::ending::diverged) return r;
+  const evaluation tested = evaluate(model_, request_, *layout_, parameters(), data_->test, stop_test);
+  if (tested.whole)
+    r.test_accuracy = tested.accuracy;
+  else if (r.why.empty())
+    r.why = "the test was ended early";
   return r;
 }
 
@@ -364,7 +368,7 @@ training_progress training::progress() const { return self_->progress(); }
 std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
   return self_->name_waits(span);
 }
-training_report training::report() { return self_->report(); }
+training_report training::report(const std::function<bool()>& stop_test) { return self_->report(stop_test); }
 run_trace training::trace() { return self_->trace(); }
 std::uint64_t training::total_steps() const noexcept { return self_->total_steps(); }
 std::span<const float> training::parameters() { return self_->parameters(); }

@@ -282,7 +282,7 @@ void watch_run(training& run, progress_display& display, const interrupt& ctrl_c
 }
 
 int exit_code_of(const training_report& r) {
-  if (r.ended == "completed") return exit_code::done;
+  if (r.ended == "completed") return r.why.empty() ? exit_code::done : exit_code::interrupted;
   return r.ended == "stopped" ? exit_code::interrupted : exit_code::failed;
 }
 
@@ -303,7 +303,9 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   if (!w.quiet) std::cerr << introduction(options, *data, run) << '\n';
   progress_display display(std::cerr, style, run.total_steps());
   watch_run(run, display, ctrl_c);
-  training_report report = run.report();
+  const bool stopped = ctrl_c.requested(); // then the weights so far are tested
+  if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
+  training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
   std::cout << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
   const run_trace trace = run.trace();
@@ -337,7 +339,8 @@ command make_train_command(CLI::App& app) {
       "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
       "still to train, which it trains after the switch. The report says how many were trained before.\n"
       "\nCtrl-C ends the run in good order: steps that have begun are finished, the weights so far are\n"
-      "tested, the report is written. A second one ends it at once.\n"
+      "tested, the report is written. During the test it ends that, and the report has no accuracy. A\n"
+      "second one ends the run at once.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "
       "--epochs 2");
