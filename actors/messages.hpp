@@ -182,6 +182,9 @@ struct give_up {};
 /// Coordinator to shard at the end. Answered with `shard_report`.
 struct report_shard {};
 
+/// Coordinator to feeder at the end, if that has a timeline. Answered with `feeder_report`.
+struct report_feeder {};
+
 /// From outside to coordinator: end the run in good order. No answer.
 struct stop_training {
   std::string why;
@@ -255,6 +258,10 @@ auto inspect(Inspector& f, report_shard& x) {
   return fields(f, x);
 }
 template <class Inspector>
+auto inspect(Inspector& f, report_feeder& x) {
+  return fields(f, x);
+}
+template <class Inspector>
 auto inspect(Inspector& f, stop_training& x) {
   return fields(f, x, field("why", x.why));
 }
@@ -306,6 +313,8 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::feeder_lost))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::give_up))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::report_shard))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_report))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::report_feeder))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::feeder_report))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stop_training))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::name_waits))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::wait_named))
@@ -324,3 +333,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::loss_diverged)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::feeder_report)

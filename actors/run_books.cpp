@@ -165,6 +165,7 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
   for (const worker_report& w : outcome.workers) add(w.trace, "worker " + std::to_string(w.worker.value));
   for (std::size_t i = 0; i < outcome.shards.size(); ++i)
     add(outcome.shards[i].trace, "shard " + std::to_string(i));
+  if (outcome.feeder_trace || outcome.feeder_lost) add(outcome.feeder_trace, "feeder");
   if (t.tracks.empty()) t.lost.clear(); // nothing was recorded
   return t;
 }

@@ -204,7 +204,7 @@ void training::implementation::spawn_feeder() {
   feeder_ = spawn<feeder>(
       home_.system(), feeder_options{samples, deal, request_.nonzeros,
                                      options_.replay ? std::deque<std::uint64_t>() : switch_steps(policies_),
-                                     recorder(), options_.replay});
+                                     recorder(), options_.replay, time_, new_track("feeder")});
   if (!options_.replay) return;
   total_steps_ = 0;
   for (const auto& dealt : options_.replay->batches) total_steps_ += dealt.size();
@@ -219,6 +219,7 @@ void training::implementation::spawn_coordinator() {
   options.time = time_;
   options.shards = shards_;
   options.feeder = feeder_;
+  options.feeder_traced = options_.trace_events > 0;
   options.replayed = options_.replay;
   options.on_end = [this](run_outcome outcome) {
     std::lock_guard guard(mutex_);
