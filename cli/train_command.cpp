@@ -4,17 +4,18 @@
 #include <mailgrad/cli/progress_display.hpp>
 #include <mailgrad/cli/recorded_words.hpp>
 #include <mailgrad/cli/report_output.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
+#include <mailgrad/cli/train_help.hpp>
 #include <mailgrad/cli/whole_number.hpp>
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -29,7 +30,7 @@ constexpr std::size_t traced_events = 250'000;
 struct train_words {
   std::string model = "mlp";
   std::string data = "fashion-mnist";
-  std::vector<std::string> devices{"cpu:0"};
+  std::string devices = "cpu:0";
   std::string policy = "async";
   std::string cure = "none";
   std::string optimizer = "sgd";
@@ -54,29 +55,6 @@ struct train_words {
 std::string joined(const auto& names) {
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
-std::string policies_and_cures() {
-  constexpr std::size_t width = 17;
-  std::string text = "Policies:\n";
-  for (const policy_form& form : policy_forms()) {
-    text.append("  ")
-        .append(form.text)
-        .append(std::string(form.text.size() < width ? width - form.text.size() : 1, ' '))
-        .append(form.what);
-    text += '\n';
-  }
-  text += "  auto             sync; async when workers wait long at the barrier; back when stale gradients "
-          "do harm\n";
-  text += "\nCures of staleness, by the gap between the version read and the version updated:\n";
-  for (const cure_form& form : cure_forms()) {
-    text.append("  ")
-        .append(form.text)
-        .append(std::string(form.text.size() < width ? width - form.text.size() : 1, ' '))
-        .append(form.what);
-    text.append(" (").append(form.source).append(")\n");
-  }
   return text;
 }
 
@@ -108,7 +86,6 @@ void add_what(CLI::App& parser, train_words& w) {
 void add_how(CLI::App& parser, train_words& w) {
   parser
       .add_option("--devices", w.devices, "One worker for each: cpu:0,cpu:1 ('mailgrad devices' lists them)")
-      ->delimiter(',')
       ->capture_default_str()
       ->group("How to run it");
   parser
@@ -138,7 +115,7 @@ void add_optimizer(CLI::App& parser, train_words& w) {
                       ", or a plug-in, ./libmine.so; with settings: adam:beta1=0.8,epsilon=1e-6")
       ->capture_default_str()
       ->group("Optimiser");
-  parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser")
+  parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser, listed below")
       ->group("Optimiser");
   parser
       .add_option("--schedule", w.schedule,
@@ -220,13 +197,20 @@ void add_options(CLI::App& parser, train_words& w) {
   add_outputs(parser, w);
 }
 
+std::vector<device> devices_in(std::string list) {
+  std::vector<device> devices;
+  std::erase(list, ' '); // "cpu:0, cpu:1"
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    devices.push_back(parse_device(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return devices;
+}
+
 training_options understood(const train_words& w) {
   training_options o;
-  o.devices.clear();
-  for (std::string name : w.devices) {
-    std::erase(name, ' '); // "cpu:0, cpu:1"
-    o.devices.push_back(parse_device(name));
-  }
+  o.devices = devices_in(w.devices);
   for (const device d : o.devices) require_available(d);
   parse_policy_schedule(w.policy, static_cast<std::uint32_t>(o.devices.size()));
   o.policy = w.policy;
@@ -289,12 +273,14 @@ int exit_code_of(const training_report& r) {
 /// `given` are the words that a recording keeps.
 training_report train_with(const train_words& w, std::vector<std::string> given,
                            std::shared_ptr<const recording> replay) {
-  const run_outputs outputs(w.outputs);
+  const run_inputs inputs{w.model, w.data, {w.optimizer, w.outer_optimizer}, replay.get()};
+  announce_plugins(inputs);
   training_options options = understood(w);
   options.record = w.outputs.record;
   options.words = std::move(given);
   options.replay = std::move(replay);
   const model_function model = find_model(w.model);
+  const run_outputs outputs(w.outputs, files_of(inputs));
   const auto data = std::make_shared<const data_split>(open_data(w.data));
 
   const interrupt ctrl_c; // to the end: whoever asks once gets the report, whatever is being done
@@ -335,7 +321,7 @@ command make_train_command(CLI::App& app) {
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
   parser->footer(
-      policies_and_cures() +
+      policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() +
       "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
       "still to train, which it trains after the switch. The report says how many were trained before.\n"
       "\nCtrl-C ends the run in good order: steps that have begun are finished, the weights so far are\n"
