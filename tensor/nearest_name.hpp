@@ -17,7 +17,8 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
 /// one of fewer.
 bool is_near(std::string_view word, std::size_t edits) noexcept;
 
-/// What would be right in the place of `word`: "did you mean 'adam'?" where a name is near, else "known are: sgd, adam".
+/// What would be right in the place of `word`: "did you mean 'adam'?" where a name is near, else "known are: sgd,
+/// adam"; empty if there are no names.
 std::string suggestion(std::string_view word, std::span<const std::string_view> names);
 
 /// Edits between two words.

@@ -15,7 +15,8 @@ namespace mailgrad {
 /// place, with SGD of learning rate 1, and answers with w as it met x_i too, for elastic_pull(). Under sync all workers
 /// meet the same w, which moves by the sum.
 /// Source  Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NeurIPS 2015, arXiv:1412.6651,
-///         Algorithms 1 and 2; under sync the synchronous form they follow from. It weighs no staleness: x_i meets w as it is then.
+///         Algorithms 1 and 2; under sync the synchronous form they follow from. It weighs no staleness: x_i meets w
+///         as it is then.
 class elastic_averaging final : public cure {
 public:
   static constexpr cure_form form{"easgd:A",

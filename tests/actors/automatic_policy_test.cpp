@@ -83,7 +83,8 @@ std::shared_ptr<const data_split> noise(std::size_t count) {
                  {}});
 }
 
-// A rate that the mean of eight fresh gradients bears, and one gradient after the other, each seven updates old, does not.
+// A rate that the mean of eight fresh gradients bears, and one gradient after the other, each seven updates old, does
+// not.
 TEST(AutomaticPolicy, GoesBackToTheBarrierWhenStaleGradientsDoHarmAndSaysWhy) {
   testing::deterministic_system system;
   const auto time = std::make_shared<testing::manual_time>();
