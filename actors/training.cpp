@@ -62,7 +62,7 @@ public:
   bool wait_for(std::chrono::milliseconds span);
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
-  training_report report();
+  training_report report(const std::function<bool()>& stop_test);
   run_trace trace();
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept { return *layout_; }
@@ -161,6 +161,8 @@ void training::implementation::prepare_record_or_replay() {
   if (options_.replay) {
     require_repeatable(*options_.replay);
     require_same_run(*options_.replay, options_, facts);
+    for (const recorded_switch& s : options_.replay->end.switches)
+      require_switch(options_, policies_, s.policy); // the cure may exclude what the recording names
   }
   if (options_.record.empty()) return;
   recorder_.emplace(home_.system(), options_.record,
@@ -202,7 +204,7 @@ void training::implementation::spawn_feeder() {
   feeder_ = spawn<feeder>(
       home_.system(), feeder_options{samples, deal, request_.nonzeros,
                                      options_.replay ? std::deque<std::uint64_t>() : switch_steps(policies_),
-                                     recorder(), options_.replay});
+                                     recorder(), options_.replay, time_, new_track("feeder")});
   if (!options_.replay) return;
   total_steps_ = 0;
   for (const auto& dealt : options_.replay->batches) total_steps_ += dealt.size();
@@ -217,6 +219,7 @@ void training::implementation::spawn_coordinator() {
   options.time = time_;
   options.shards = shards_;
   options.feeder = feeder_;
+  options.feeder_traced = options_.trace_events > 0;
   options.replayed = options_.replay;
   options.on_end = [this](run_outcome outcome) {
     std::lock_guard guard(mutex_);
@@ -340,7 +343,7 @@ std::span<const float> training::implementation::parameters() {
   return parameters_;
 }
 
-training_report training::implementation::report() {
+training_report training::implementation::report(const std::function<bool()>& stop_test) {
   wait();
   training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
   r.command = options_.words;
@@ -365,10 +368,13 @@ training_report training::implementation::report() {
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(feeder_, *outcome_, r);
   if (parameters().empty()) return r;
-  if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged) {
-    const evaluation e = evaluate(model_, request_, *layout_, parameters(), data_->test);
-    r.test_accuracy = e.accuracy;
-    r.test_rmse = e.rmse;
+  if (data_->test.size() == 0 || outcome_->how == run_outcome::ending::diverged) return r;
+  const evaluation tested = evaluate(model_, request_, *layout_, parameters(), data_->test, stop_test);
+  if (tested.whole) {
+    r.test_accuracy = tested.accuracy;
+    r.test_rmse = tested.rmse;
+  } else if (r.why.empty()) {
+    r.why = "the test was ended early";
   }
   return r;
 }
@@ -394,7 +400,7 @@ training_progress training::progress() const { return self_->progress(); }
 std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
   return self_->name_waits(span);
 }
-training_report training::report() { return self_->report(); }
+training_report training::report(const std::function<bool()>& stop_test) { return self_->report(stop_test); }
 run_trace training::trace() { return self_->trace(); }
 std::uint64_t training::total_steps() const noexcept { return self_->total_steps(); }
 std::span<const float> training::parameters() { return self_->parameters(); }

@@ -92,7 +92,8 @@ public:
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
 
   /// Waits for the end, measures accuracy or error on the test set, and says what the run did. Completes the recording.
-  training_report report();
+  /// `stop_test` is asked again and again during the test; true ends that, and the accuracy is not known.
+  training_report report(const std::function<bool()>& stop_test = {});
 
   /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().
   std::string recording_failure() const;

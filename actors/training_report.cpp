@@ -20,15 +20,19 @@ json to_object(const gradient_ledger& l) {
           {"lost", l.lost}};
 }
 
-json to_object(const staleness_histogram& h) {
+json to_list(const staleness_histogram& h) {
   json buckets = json::array();
   for (const auto& [gap, count] : h.buckets()) buckets.push_back({gap, count});
+  return buckets;
+}
+
+json to_object(const staleness_histogram& h) {
   const bool any = !h.empty();
   return {{"mean", any ? json(h.mean()) : json(nullptr)},
           {"p50", any ? json(h.quantile(0.5)) : json(nullptr)},
           {"p99", any ? json(h.quantile(0.99)) : json(nullptr)},
           {"max", any ? json(h.max()) : json(nullptr)},
-          {"histogram", buckets}};
+          {"histogram", to_list(h)}};
 }
 
 json to_object(const span_tally& t) {
@@ -65,6 +69,12 @@ json with_each(json figures, const training_report& r, Figures exchange_figures:
     each.push_back(std::move(one));
   }
   figures["per_shard"] = std::move(each);
+  return figures;
+}
+
+json staleness_of_run(const training_report& r) {
+  json figures = to_object(r.staleness);
+  figures["discarded"] = to_list(r.discarded_staleness);
   return figures;
 }
 
@@ -119,7 +129,7 @@ std::string to_json(const training_report& r) {
       {"test_accuracy", known(r.test_accuracy)},
       {"test_rmse", known(r.test_rmse)},
       {"ledger", to_object(r.ledger)},
-      {"staleness", with_each(to_object(r.staleness), r, &exchange_figures::gaps)},
+      {"staleness", with_each(staleness_of_run(r), r, &exchange_figures::gaps)},
       {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},
       {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},
       {"gradient_cosine", to_object(r.gradient_cosine)},

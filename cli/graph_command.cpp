@@ -29,7 +29,7 @@ struct graph_words {
   std::size_t classes = 10;
   std::size_t batch = 64;
   std::string data;
-  std::vector<std::string> devices;
+  std::string devices;
   spanning_words span;
   bool with_gradients = false;
   std::string output;
@@ -93,8 +93,7 @@ command make_graph_command(CLI::App& app) {
   data->excludes("--input")->excludes("--classes");
   auto* devices = parser
                       ->add_option("--devices", words->devices,
-                                   "Draw a box for each, and what goes between them: cpu:0,cpu:1")
-                      ->delimiter(',');
+                                   "Draw a box for each, and what goes between them: cpu:0,cpu:1");
   add_spanning_flags(*parser, words->span, "Models over several devices");
   for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs(devices);
   parser->add_flag("--gradients", words->with_gradients, "Draw the backward pass too");

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <ostream>
 #include <stdexcept>
+#include <system_error>
 
 namespace mailgrad {
 
@@ -52,9 +54,19 @@ std::string staleness_in_words(const staleness_histogram& h) {
          std::to_string(h.quantile(0.99)) + ", max " + std::to_string(h.max());
 }
 
+/// By whatever name and link.
+void require_no_input(const char* option, const std::string& path, const std::vector<input_file>& inputs) {
+  for (const input_file& in : inputs) {
+    std::error_code nothing_there;
+    if (!path.empty() && std::filesystem::equivalent(path, in.path, nothing_there))
+      throw std::invalid_argument(std::string(option) + " and " + in.option + " both name '" + path +
+                                  "'; name another file to write");
+  }
+}
+
 } // namespace
 
-run_outputs::run_outputs(const output_paths& paths)
+run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
     : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
       trace_("trace", paths.trace) {
   const auto require_two = [](const output_file& a, const output_file& b, const std::string& options,
@@ -68,6 +80,10 @@ run_outputs::run_outputs(const output_paths& paths)
   require_two(report_, record, "--report and --record", paths.record);
   require_two(staleness_csv_, record, "--staleness-csv and --record", paths.record);
   require_two(trace_, record, "--trace and --record", paths.record);
+  require_no_input("--report", paths.report, inputs);
+  require_no_input("--staleness-csv", paths.staleness_csv, inputs);
+  require_no_input("--trace", paths.trace, inputs);
+  require_no_input("--record", paths.record, inputs);
 }
 
 void run_outputs::write(const training_report& r, const run_trace& trace) const {

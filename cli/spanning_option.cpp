@@ -2,6 +2,7 @@
 
 #include <mailgrad/graph/models/spanning_models.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace mailgrad {
@@ -24,12 +25,14 @@ model_function spanning(model_function model, const spanning_words& w) {
   return w.pipeline ? pipelined(std::move(model)) : model;
 }
 
-std::vector<device> read_devices(const std::vector<std::string>& words) {
+std::vector<device> read_devices(std::string list) {
   std::vector<device> devices;
-  for (std::string name : words) {
-    std::erase(name, ' '); // "cpu:0, cpu:1"
-    devices.push_back(parse_device(name));
+  std::erase(list, ' ');
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    devices.push_back(parse_device(list.substr(begin, end - begin)));
     require_available(devices.back());
+    begin = end + 1;
   }
   return devices;
 }

@@ -23,7 +23,9 @@ void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& 
 /// `model`, made to span devices if that is wanted.
 model_function spanning(model_function model, const spanning_words& w);
 
+/// Reads "cpu:0, cpu:1".
+///
 /// Errors  device_error for a word that is no device, or one that is not there.
-std::vector<device> read_devices(const std::vector<std::string>& words);
+std::vector<device> read_devices(std::string list);
 
 } // namespace mailgrad

@@ -4,18 +4,19 @@
 #include <mailgrad/cli/progress_display.hpp>
 #include <mailgrad/cli/recorded_words.hpp>
 #include <mailgrad/cli/report_output.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
+#include <mailgrad/cli/train_help.hpp>
 #include <mailgrad/cli/whole_number.hpp>
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/graph/models/built_in.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -32,7 +33,7 @@ struct train_words {
   std::string data = "fashion-mnist";
   std::string task = "automatic";
   std::string split = "random";
-  std::vector<std::string> devices{"cpu:0"};
+  std::string devices = "cpu:0";
   spanning_words span;
   std::uint32_t workers = 0;
   std::optional<std::size_t> micro_batches;
@@ -60,38 +61,6 @@ struct train_words {
 std::string joined(const auto& names) {
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
-/// "Models:", and a line for each.
-std::string models() {
-  constexpr std::size_t width = 17;
-  std::string text = "Models, with their settings, as in \"mlp:hidden=100,activation=tanh\":\n";
-  for (const built_in_form& form : built_in_forms())
-    text.append("  ").append(form.name).append(width - form.name.size(), ' ').append(form.what).append("\n");
-  return text + '\n';
-}
-
-std::string policies_and_cures() {
-  constexpr std::size_t width = 17;
-  std::string text = "Policies:\n";
-  for (const policy_form& form : policy_forms()) {
-    text.append("  ")
-        .append(form.text)
-        .append(std::string(form.text.size() < width ? width - form.text.size() : 1, ' '))
-        .append(form.what);
-    text += '\n';
-  }
-  text += "  auto             sync; async when workers wait long at the barrier; back when stale gradients "
-          "do harm\n";
-  text += "\nCures of staleness, by the gap between the version read and the version updated:\n";
-  for (const cure_form& form : cure_forms()) {
-    text.append("  ")
-        .append(form.text)
-        .append(std::string(form.text.size() < width ? width - form.text.size() : 1, ' '))
-        .append(form.what);
-    text.append(" (").append(form.source).append(")\n");
-  }
   return text;
 }
 
@@ -135,7 +104,6 @@ void add_what(CLI::App& parser, train_words& w) {
 void add_how(CLI::App& parser, train_words& w) {
   parser
       .add_option("--devices", w.devices, "One worker for each: cpu:0,cpu:1 ('mailgrad devices' lists them)")
-      ->delimiter(',')
       ->capture_default_str()
       ->group("How to run it");
   parser
@@ -180,7 +148,7 @@ void add_optimizer(CLI::App& parser, train_words& w) {
                       ", or a plug-in, ./libmine.so; with settings: adam:beta1=0.8,epsilon=1e-6")
       ->capture_default_str()
       ->group("Optimiser");
-  parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser")
+  parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser, listed below")
       ->group("Optimiser");
   parser
       .add_option("--schedule", w.schedule,
@@ -340,19 +308,21 @@ void watch_run(training& run, progress_display& display, const interrupt& ctrl_c
 }
 
 int exit_code_of(const training_report& r) {
-  if (r.ended == "completed") return exit_code::done;
+  if (r.ended == "completed") return r.why.empty() ? exit_code::done : exit_code::interrupted;
   return r.ended == "stopped" ? exit_code::interrupted : exit_code::failed;
 }
 
 /// `given` are the words that a recording keeps.
 training_report train_with(const train_words& w, std::vector<std::string> given,
                            std::shared_ptr<const recording> replay) {
-  const run_outputs outputs(w.outputs);
+  const run_inputs inputs{w.model, w.data, {w.optimizer, w.outer_optimizer}, replay.get()};
+  announce_plugins(inputs);
   training_options options = understood(w);
   options.record = w.outputs.record;
   options.words = std::move(given);
   options.replay = std::move(replay);
   const model_function model = spanning(find_model(w.model), w.span);
+  const run_outputs outputs(w.outputs, files_of(inputs));
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
 
   const interrupt ctrl_c; // to the end: whoever asks once gets the report, whatever is being done
@@ -361,7 +331,9 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   if (!w.quiet) std::cerr << introduction(options, *data, run) << '\n';
   progress_display display(std::cerr, style, run.total_steps());
   watch_run(run, display, ctrl_c);
-  training_report report = run.report();
+  const bool stopped = ctrl_c.requested(); // then the weights so far are tested
+  if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
+  training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
   std::cout << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
   const run_trace trace = run.trace();
@@ -391,11 +363,12 @@ command make_train_command(CLI::App& app) {
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
   parser->footer(
-      models() + policies_and_cures() +
+      models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() +
       "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
       "still to train, which it trains after the switch. The report says how many were trained before.\n"
       "\nCtrl-C ends the run in good order: steps that have begun are finished, the weights so far are\n"
-      "tested, the report is written. A second one ends it at once.\n"
+      "tested, the report is written. During the test it ends that, and the report has no accuracy. A\n"
+      "second one ends the run at once.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "
       "--epochs 2");

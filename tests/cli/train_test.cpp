@@ -110,6 +110,24 @@ TEST_F(TrainCommand, EndsInGoodOrderOnCtrlC) {
   }
 }
 
+// The test takes some sixty passes through a wide network, and training one step of one sample.
+TEST_F(TrainCommand, EndsTheTestEarlyOnCtrlC) {
+  std::string rows = "x,y,label\n";
+  for (int i = 0; i < 80'000; ++i)
+    rows += std::to_string(i % 7) + ',' + std::to_string(i % 5) + ',' + std::to_string(i % 2) + '\n';
+  const std::string data = folder_.write("many.csv", rows).string();
+  tool t({"train", "--model", "mlp:hidden=1500x1500", "--data", data, "--batch", "1", "--steps", "1",
+          "--report", report_});
+  ASSERT_TRUE(t.says("testing on 16000 samples")) << t.err();
+  t.signal(SIGINT);
+  EXPECT_EQ(t.code(), 130) << t.err();
+  const json r = report();
+  EXPECT_EQ(r["ended"], "completed");
+  EXPECT_EQ(r["why"], "the test was ended early");
+  EXPECT_TRUE(r["test_accuracy"].is_null());
+  EXPECT_THAT(t.err(), HasSubstr("the test was ended early"));
+}
+
 TEST_F(TrainCommand, FailsWithWorkerAndStepWhenTheLossDiverges) {
   tool t(train(
       {"--lr", "1e30", "--l2", "1e30", "--epochs", "3"})); // the first step throws every weight out of range
