@@ -338,6 +338,8 @@ training_report training::implementation::report() {
   if (parameters().empty()) return r;
   if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged)
     r.test_accuracy = evaluate(model_, request_, *layout_, parameters(), data_->test).accuracy;
+  if (options_.text.length > 0 && data_->train.is_tokens() && outcome_->how != run_outcome::ending::diverged)
+    r.sample = write_text(model_, request_, *layout_, parameters(), data_->class_names, options_.text);
   return r;
 }
 

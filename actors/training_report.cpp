@@ -105,6 +105,7 @@ std::string to_json(const training_report& r) {
       {"samples_per_second", r.samples_per_second()},
       {"final_loss", known(r.final_loss)},
       {"test_accuracy", known(r.test_accuracy)},
+      {"sample", r.sample ? json(*r.sample) : json()},
       {"ledger", to_object(r.ledger)},
       {"staleness", with_each(to_object(r.staleness), r, &exchange_figures::gaps)},
       {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},

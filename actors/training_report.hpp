@@ -57,6 +57,7 @@ struct training_report {
   double wall_seconds = 0;          ///< of training alone: neither loading nor the test
   std::optional<double> final_loss; ///< mean of the workers' last finite losses
   std::optional<double> test_accuracy;
+  std::optional<std::string> sample; ///< of text that the trained model writes
   gradient_ledger ledger;
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
   std::vector<exchange_figures> exchanges; ///< by shard, then worker

@@ -48,6 +48,9 @@ struct train_words {
   std::uint64_t seed = 1;
   output_paths outputs;
   std::uint64_t sample_gap = 0;
+  std::size_t window = 64;
+  std::size_t sample_length = 300;
+  double temperature = 0.8;
   bool quiet = false;
 };
 
@@ -95,7 +98,15 @@ void add_what(CLI::App& parser, train_words& w) {
                   joined(built_in_models()) + ", with settings as listed below, or a JSON file of layers")
       ->capture_default_str()
       ->group("What to train");
-  parser.add_option("--data", w.data, "fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data")
+  parser
+      .add_option("--data", w.data,
+                  "fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data or text")
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--window", w.window,
+                  "Of a text: symbols a model reads at a time; each is asked for the next one")
+      ->check(whole_number(1))
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
@@ -217,6 +228,18 @@ void add_outputs(CLI::App& parser, train_words& w) {
                   "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
       ->check(file_name())
       ->group("Output");
+  parser
+      .add_option("--sample-length", w.sample_length,
+                  "Of a text: symbols that the trained model writes at the end; 0: none")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("Output");
+  parser
+      .add_option("--temperature", w.temperature,
+                  "Of what it writes: 1 draws symbols as it expects them, 0 takes the likeliest")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str()
+      ->group("Output");
   parser.add_flag("--quiet", w.quiet, "No progress, only the summary")->group("Output");
 }
 
@@ -255,6 +278,7 @@ training_options understood(const train_words& w) {
   o.shards = w.shards;
   o.seed = w.seed;
   o.sample_gap = w.sample_gap;
+  o.text = {w.sample_length, w.temperature, w.seed};
   o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
   return o;
 }
@@ -303,7 +327,7 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   options.words = std::move(given);
   options.replay = std::move(replay);
   const model_function model = find_model(w.model);
-  const auto data = std::make_shared<const data_split>(open_data(w.data));
+  const auto data = std::make_shared<const data_split>(open_data(w.data, {.window = w.window}));
 
   const interrupt ctrl_c; // to the end: whoever asks once gets the report, whatever is being done
   training run(model, data, options);

@@ -55,9 +55,9 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   EXPECT_THAT(field_names(o),
               ElementsAre("command", "policy", "devices", "data", "optimizer", "learning_rate", "batch",
                           "shards", "ended", "why", "steps", "samples", "updates", "wall_seconds",
-                          "steps_per_second", "samples_per_second", "final_loss", "test_accuracy", "ledger",
-                          "staleness", "time_split", "weight_gap", "gradient_cosine", "wait_seconds",
-                          "switches", "local_steps", "cure", "parameters_sha256", "seed"));
+                          "steps_per_second", "samples_per_second", "final_loss", "test_accuracy", "sample",
+                          "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
+                          "wait_seconds", "switches", "local_steps", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
               ElementsAre("mean", "p50", "p99", "max", "histogram", "per_shard"));
