@@ -76,6 +76,7 @@ private:
   bool hogwild() const { return policies_.size() == 1 && has_hogwild(policies_); }
   std::shared_ptr<const parameter_layout> replica_layout() const;
   caf::actor recorder() const { return recorder_ ? recorder_->actor() : caf::actor(); }
+  void test(training_report& r, const std::function<bool()>& stop_test);
   void prepare_record_or_replay();
   std::shared_ptr<trace_track> new_track(std::string name) const;
   void spawn_shards();
@@ -368,7 +369,14 @@ training_report training::implementation::report(const std::function<bool()>& st
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(feeder_, *outcome_, r);
   if (parameters().empty()) return r;
-  if (data_->test.size() == 0 || outcome_->how == run_outcome::ending::diverged) return r;
+  if (outcome_->how == run_outcome::ending::diverged) return r;
+  if (data_->test.size() > 0) test(r, stop_test);
+  if (options_.text.length > 0 && data_->train.is_tokens())
+    r.sample = write_text(model_, request_, *layout_, parameters(), data_->class_names, options_.text);
+  return r;
+}
+
+void training::implementation::test(training_report& r, const std::function<bool()>& stop_test) {
   const evaluation tested = evaluate(model_, request_, *layout_, parameters(), data_->test, stop_test);
   if (tested.whole) {
     r.test_accuracy = tested.accuracy;
@@ -376,7 +384,6 @@ training_report training::implementation::report(const std::function<bool()>& st
   } else if (r.why.empty()) {
     r.why = "the test was ended early";
   }
-  return r;
 }
 
 run_trace training::implementation::trace() {

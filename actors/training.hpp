@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/recording.hpp>
 #include <mailgrad/actors/run_trace.hpp>
+#include <mailgrad/actors/text_sample.hpp>
 #include <mailgrad/actors/time_source.hpp>
 #include <mailgrad/actors/training_progress.hpp>
 #include <mailgrad/actors/training_report.hpp>
@@ -45,6 +46,7 @@ struct training_options {
   std::uint32_t shards = 1;     ///< parameter actors; hogwild has none
   std::uint64_t seed = 1;       ///< of initial weights, order of samples and dropout
   std::uint64_t sample_gap = 0; ///< steps of a worker for each gradient compared with a fresh one; 0: none is
+  text_sample_options text{};   ///< where the data are a text: what the trained model writes at the end
   std::size_t trace_events = 0; ///< room for the timeline of each actor; 0: none is recorded
   std::string record{};         ///< file for the order in which shards take gradients; empty: none
   std::vector<std::string> words{};          ///< of the command line, for whoever reads the recording

@@ -128,6 +128,7 @@ std::string to_json(const training_report& r) {
       {"final_loss", known(r.final_loss)},
       {"test_accuracy", known(r.test_accuracy)},
       {"test_rmse", known(r.test_rmse)},
+      {"sample", r.sample ? json(*r.sample) : json()},
       {"ledger", to_object(r.ledger)},
       {"staleness", with_each(staleness_of_run(r), r, &exchange_figures::gaps)},
       {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},

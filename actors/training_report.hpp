@@ -67,6 +67,7 @@ struct training_report {
   std::optional<double> final_loss;    ///< mean of the workers' last finite losses
   std::optional<double> test_accuracy; ///< where classes are told
   std::optional<double> test_rmse;     ///< where numbers are predicted: the root of the mean squared error
+  std::optional<std::string> sample;   ///< of text that the trained model writes
   gradient_ledger ledger;
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
   staleness_histogram discarded_staleness; ///< of those that a shard discarded, which `staleness` leaves out

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <ostream>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -46,6 +47,13 @@ std::string times_in_words(const time_split& t) {
   add("mailbox", t.mailbox);
   add("apply", t.apply);
   return text.empty() ? "there was none" : text;
+}
+
+std::string indented(const std::string& text) {
+  std::istringstream lines(text);
+  std::string all;
+  for (std::string line; std::getline(lines, line);) all += line.empty() ? "\n" : "  " + line + '\n';
+  return all;
 }
 
 std::string staleness_in_words(const staleness_histogram& h) {
@@ -160,7 +168,8 @@ std::string in_words(const training_report& r) {
     text += "switched      from " + s.from + " to " + s.to + " after step " + std::to_string(s.step) + ": " +
             s.why + '\n';
   text += "gradients     " + to_string(r.ledger) + '\n';
-  return text + "parameters    sha256 " + r.parameters_sha256 + '\n';
+  text += "parameters    sha256 " + r.parameters_sha256 + '\n';
+  return r.sample ? text + "sample\n" + indented(*r.sample) : text;
 }
 
 } // namespace mailgrad

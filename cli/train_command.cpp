@@ -55,6 +55,9 @@ struct train_words {
   std::uint64_t seed = 1;
   output_paths outputs;
   std::uint64_t sample_gap = 0;
+  std::size_t window = 64;
+  std::size_t sample_length = 300;
+  double temperature = 0.8;
   bool quiet = false;
 };
 
@@ -72,7 +75,7 @@ void add_what(CLI::App& parser, train_words& w) {
       ->group("What to train");
   parser
       .add_option("--data", w.data,
-                  "fashion-mnist, or a folder or file of IDX, CIFAR, CSV, libsvm data or ratings")
+                  "fashion-mnist, or a folder or file of IDX, CIFAR, CSV, libsvm data, ratings or text")
       ->capture_default_str()
       ->group("What to train");
   parser
@@ -80,6 +83,12 @@ void add_what(CLI::App& parser, train_words& w) {
                   "classification or regression: what to learn from the labels; automatic: what such files "
                   "usually hold")
       ->check(CLI::IsMember({"automatic", "classification", "regression"}))
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--window", w.window,
+                  "Of a text: symbols a model reads at a time; each is asked for the next one")
+      ->check(whole_number(1))
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--split", w.split, "Ratings to test on: a fifth at random, or the latest fifth by time")
@@ -219,6 +228,18 @@ void add_outputs(CLI::App& parser, train_words& w) {
                   "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
       ->check(file_name())
       ->group("Output");
+  parser
+      .add_option("--sample-length", w.sample_length,
+                  "Of a text: symbols that the trained model writes at the end; 0: none")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("Output");
+  parser
+      .add_option("--temperature", w.temperature,
+                  "Of what it writes: 1 draws symbols as it expects them, 0 takes the likeliest")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str()
+      ->group("Output");
   parser.add_flag("--quiet", w.quiet, "No progress, only the summary")->group("Output");
 }
 
@@ -235,6 +256,7 @@ open_options opened_as(const train_words& w) {
   open_options o;
   if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
   if (w.split == "time") o.ratings.order = rating_order::by_time;
+  o.window = w.window;
   return o;
 }
 
@@ -273,6 +295,7 @@ training_options understood(const train_words& w) {
   o.shards = w.shards;
   o.seed = w.seed;
   o.sample_gap = w.sample_gap;
+  o.text = {w.sample_length, w.temperature, w.seed};
   o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
   return o;
 }

@@ -71,6 +71,41 @@ TEST_F(TrainCommand, WritesAReportThatBalancesInEveryPolicy) {
   }
 }
 
+TEST_F(TrainCommand, WritesASampleOfATextAtTheEnd) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += i % 3 == 0 ? "abc\n" : "bca\n";
+  const auto file = folder_.write("plays.txt", text);
+  const auto words = [&](const char* length) {
+    return std::vector<std::string>{"train",
+                                    "--model",
+                                    "gpt:layers=1,width=8,heads=2",
+                                    "--data",
+                                    file,
+                                    "--batch",
+                                    "4",
+                                    "--window",
+                                    "8",
+                                    "--steps",
+                                    "6",
+                                    "--report",
+                                    report_,
+                                    "--sample-length",
+                                    length,
+                                    "--temperature",
+                                    "0"};
+  };
+  tool t(words("20"));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const auto sample = report()["sample"].get<std::string>();
+  EXPECT_EQ(sample.size(), 20U);
+  EXPECT_EQ(sample.find_first_not_of("abc\n"), sample.npos);
+  EXPECT_THAT(t.out(), HasSubstr("\nsample\n"));
+  tool none(words("0"));
+  ASSERT_EQ(none.code(), 0) << none.err();
+  EXPECT_TRUE(report()["sample"].is_null());
+  EXPECT_THAT(none.out(), Not(HasSubstr("\nsample\n")));
+}
+
 TEST_F(TrainCommand, PrintsASummaryAndPlainLinesWhenPiped) {
   tool t(train({"--steps", "20"}));
   ASSERT_EQ(t.code(), 0);
