@@ -85,6 +85,11 @@ public:
   }
 
   std::string describe() const override { return std::to_string(heads_) + " heads"; }
+  /// Two products of each window with itself, half of each behind the mask.
+  double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const override {
+    const shape& y = outputs[0].dims;
+    return operation::work(inputs, outputs) + static_cast<double>(y.size()) * static_cast<double>(y[1]);
+  }
 
 private:
   std::size_t heads_;

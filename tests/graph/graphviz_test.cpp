@@ -3,6 +3,8 @@
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/graph/operations/pooling.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 
@@ -115,6 +117,39 @@ TEST(Graphviz, DrawsEveryNodeOnce) {
   std::size_t inputs = 0;
   for (const node& n : g.nodes()) inputs += n.inputs.size();
   EXPECT_EQ(edges, inputs);
+}
+
+TEST(Graphviz, DrawsABoxForEachDeviceAndTheBytesBetweenThem) {
+  graph g;
+  const device first{device_kind::cpu, 0}, second{device_kind::cpu, 1};
+  g.set_place(first);
+  const value hidden = dense(g.input("x", {64, 32}), 16, "layer1", activation::tanh);
+  g.set_place(second);
+  const value y = dense(hidden, 8, "layer2");
+  const value loss = reduce_mean(y + reduce_mean(hidden)); // read twice there, sent once
+  g.set_place({});
+  const placement places(g, first);
+  const std::string picture = graphviz(g, {.loss = loss, .places = &places});
+  const std::string one = box(picture, "cluster device cpu:0"), two = box(picture, "cluster device cpu:1");
+  EXPECT_THAT(one, AllOf(HasSubstr("cpu:0, gets 0 B a step"), HasSubstr("cluster cpu:0 layer1"), HasSubstr("tanh")));
+  EXPECT_THAT(two, AllOf(HasSubstr("cpu:1, gets 4.0 KiB a step"), HasSubstr("cluster cpu:1 layer2")));
+  EXPECT_THAT(one, Not(HasSubstr("layer2")));
+  EXPECT_THAT(picture, HasSubstr("label=\"4.0 KiB\", penwidth=2"));
+}
+
+TEST(Graphviz, LeavesWhatSeveralDevicesReadOutsideTheirBoxes) {
+  graph g;
+  const value x = g.input("x", {4, 3});
+  const value w = g.variable("w", {3, 3}, initialiser::zeros());
+  for (const std::uint32_t index : {0U, 1U}) {
+    g.set_place(device{device_kind::cpu, index});
+    matmul(x, w);
+  }
+  const placement places(g, {device_kind::cpu, 0});
+  const std::string picture = graphviz(g, {.places = &places});
+  for (const char* name : {"cluster device cpu:0", "cluster device cpu:1"})
+    EXPECT_THAT(box(picture, name), AllOf(HasSubstr("matmul"), Not(HasSubstr("cylinder")))) << name;
+  EXPECT_THAT(picture, HasSubstr("cylinder"));
 }
 
 } // namespace
