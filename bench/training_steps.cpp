@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -57,17 +58,15 @@ run_result run(const words& w, training_options o, std::shared_ptr<const data_sp
   return {t.report(), processors};
 }
 
-/// A few short runs find how many steps the long one takes.
+/// Short runs find how many steps a long one takes. What a run does once, such as touching new memory, can make most of a
+/// short one, so the length grows until it is reached.
 run_result run_for(const words& w, const training_options& o, const std::shared_ptr<const data_split>& data) {
   std::uint64_t steps = 8;
   for (;;) {
-    const run_result tried = run(w, o, data, steps);
-    if (tried.report.wall_seconds < w.seconds / 8) {
-      steps *= 4;
-      continue;
-    }
-    const double wanted = tried.report.steps_per_second() * w.seconds;
-    return run(w, o, data, static_cast<std::uint64_t>(std::ceil(wanted)));
+    run_result tried = run(w, o, data, steps);
+    if (tried.report.wall_seconds >= 0.75 * w.seconds) return tried;
+    const double wanted = std::ceil(tried.report.steps_per_second() * w.seconds);
+    steps = std::clamp(static_cast<std::uint64_t>(wanted), 2 * steps, 8 * steps);
   }
 }
 

@@ -1,6 +1,7 @@
 #include <mailgrad/actors/evaluation.hpp>
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/models/dlrm.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,8 +59,8 @@ training_options options_for(const char* policy, std::uint32_t workers, const ch
   return o;
 }
 
-std::vector<float> weights_after(const training_options& o) {
-  training run(recommender(), taste_data(), o);
+std::vector<float> weights_after(const training_options& o, const model_function& model = recommender()) {
+  training run(model, taste_data(), o);
   const std::span<const float> weights = run.parameters();
   return {weights.begin(), weights.end()};
 }
@@ -92,6 +93,19 @@ TEST_P(RecommenderInStep, MakesTheSameWeightsHoweverItsTablesAreCut) {
   for (const std::uint32_t shards : {2U, 3U}) {
     o.shards = shards;
     EXPECT_EQ(weights_after(o), whole) << shards;
+  }
+}
+
+TEST_P(RecommenderInStep, MakesOfTwoDevicesWhatOneMakes) {
+  if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
+  const std::vector<float> alone = weights_after(options_for("sync", 1, GetParam()));
+  training_options o = options_for("sync", 1, GetParam());
+  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}};
+  o.workers = 1;
+  EXPECT_LT(relative_distance(weights_after(o, replicated(recommender())), alone), 1e-4);
+  for (const std::size_t micro_batches : {1U, 4U}) {
+    o.micro_batches = micro_batches;
+    EXPECT_LT(relative_distance(weights_after(o, pipelined(recommender())), alone), 1e-4) << micro_batches;
   }
 }
 
