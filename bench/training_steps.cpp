@@ -7,6 +7,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -30,6 +31,7 @@ struct words {
   std::string optimizer = "momentum";
   std::string data = "fashion-mnist";
   std::uint32_t devices = 1;
+  std::string span = "none";
   double seconds = 3;
 };
 
@@ -40,18 +42,29 @@ void add_options(CLI::App& parser, words& w, training_options& o) {
       ->capture_default_str();
   parser.add_option("--optimizer", w.optimizer)->capture_default_str();
   parser.add_option("--data", w.data, "As the tool has it, or random-categories")->capture_default_str();
-  parser.add_option("--devices", w.devices, "CPU devices, one worker each")->capture_default_str();
+  parser.add_option("--devices", w.devices, "CPU devices, one worker each unless a model spans them")
+      ->capture_default_str();
+  parser.add_option("--span", w.span, "One worker, whose model spans all devices: replicate or pipeline")
+      ->check(CLI::IsMember({"none", "replicate", "pipeline"}))
+      ->capture_default_str();
+  parser.add_option("--micro-batches", o.micro_batches)->capture_default_str();
   parser.add_option("--policy", o.policy)->capture_default_str();
   parser.add_option("--shards", o.shards)->capture_default_str();
   parser.add_option("--batch", o.batch)->capture_default_str();
   parser.add_option("--seconds", w.seconds, "How long the measured run takes")->capture_default_str();
 }
 
+model_function model_of(const words& w) {
+  model_function model = of_polynomial(w) ? polynomial : find_model(w.model);
+  if (w.span == "replicate") return replicated(std::move(model));
+  return w.span == "pipeline" ? pipelined(std::move(model)) : model;
+}
+
 run_result run(const words& w, training_options o, std::shared_ptr<const data_split> data,
                std::uint64_t steps) {
   o.steps = steps;
   const stopwatch watch;
-  training t(of_polynomial(w) ? polynomial : find_model(w.model), std::move(data), o);
+  training t(model_of(w), std::move(data), o);
   while (!t.wait_for(std::chrono::seconds{60})) {
   }
   const double processors = watch.processors();
@@ -82,6 +95,7 @@ int main(int argc, char** argv) try {
   o.optimizer.learning_rate = of_polynomial(w) ? 0.1 : 1e-3;
   o.devices.clear();
   for (std::uint32_t i = 0; i < w.devices; ++i) o.devices.push_back({device_kind::cpu, i});
+  if (w.span != "none") o.workers = 1;
   const auto data = of_polynomial(w)                ? polynomial_samples()
                     : w.data == "random-categories" ? std::make_shared<data_split>(random_categories())
                                                     : std::make_shared<data_split>(open_data(w.data));
@@ -94,6 +108,8 @@ int main(int argc, char** argv) try {
   std::printf("steps: %.2f steps/s\nprocessors: %.3f\nstaleness: %.3f versions\nwaited: %.4f s of %.4f s\n",
               r.report.steps_per_second(), r.processors, r.report.staleness.mean(),
               r.report.waits.barrier + r.report.waits.feeder, r.report.wall_seconds);
+  for (const piece_figures& p : r.report.pieces)
+    std::printf("busy: %.3f of the time, %s\n", p.busy_seconds / r.report.wall_seconds, p.device.c_str());
 } catch (const std::exception& e) {
   std::cerr << e.what() << '\n';
   return EXIT_FAILURE;
