@@ -11,6 +11,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
