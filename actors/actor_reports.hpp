@@ -10,9 +10,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
+
+/// What a piece of a worker that spans several devices did over a run.
+struct piece_report {
+  std::string device;
+  std::int64_t busy = 0;                      ///< ns in which it computed
+  std::shared_ptr<const trace_track> trace{}; ///< if that was wanted; lost with a piece that was
+};
 
 /// What a device actor knows of its own part of a run.
 struct worker_report {
@@ -30,6 +38,7 @@ struct worker_report {
   time_split times;                           ///< likewise
   std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
   figure_tally gradient_cosine{};             ///< of what was sampled
+  std::vector<piece_report> pieces{};         ///< of a worker that spans several devices
 };
 
 /// What a shard took from one worker.

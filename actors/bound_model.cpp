@@ -8,16 +8,18 @@
 namespace mailgrad {
 
 const tensor batch::*batch_part(std::string_view input) {
-  static constexpr std::array<std::pair<std::string_view, const tensor batch::*>, 5> parts{
+  static constexpr std::array<std::pair<std::string_view, const tensor batch::*>, 6> parts{
       {{batch_input::features, &batch::features},
        {batch_input::columns, &batch::columns},
        {batch_input::values, &batch::values},
        {batch_input::offsets, &batch::offsets},
+       {batch_input::categories, &batch::categories},
        {batch_input::labels, &batch::labels}}};
   const auto found = std::ranges::find(parts, input, [](const auto& part) { return part.first; });
   if (found != parts.end()) return found->second;
-  throw graph_error("input '" + std::string(input) +
-                    "' is not part of a batch, which has features, columns, values, offsets and labels");
+  throw graph_error(
+      "input '" + std::string(input) +
+      "' is not part of a batch, which has features, columns, values, offsets, categories and labels");
 }
 
 namespace {
@@ -47,22 +49,19 @@ bound_model::bound_model(const model_function& build, const model_request& reque
   const model_outputs outputs = build(*graph_, request);
   const std::vector<value> fetches = choose(*graph_, outputs);
   program_ = std::make_unique<program>(*graph_, fetches);
-  find_inputs(request);
-  find_variables(layout);
+  sources_.emplace(*graph_, *program_, layout, request);
 }
 
-void bound_model::find_inputs(const model_request& request) {
-  for (const value& v : graph_->inputs()) {
-    if (!program_->needs(v)) continue;
-    const std::string& name = graph_->of(v).name;
+bound_sources::bound_sources(const graph& g, const program& code, const parameter_layout& layout,
+                             const model_request& request) {
+  for (const value& v : g.inputs()) {
+    if (!code.needs(v)) continue;
+    const std::string& name = g.of(v).name;
     inputs_.push_back({v, batch_part(name)});
     require_type(v, name, request);
   }
-}
-
-void bound_model::find_variables(const parameter_layout& layout) {
-  for (const value& v : graph_->variables()) {
-    const std::string& name = graph_->of(v).name;
+  for (const value& v : g.variables()) {
+    const std::string& name = g.of(v).name;
     const auto& placed = layout.variables();
     const auto found = std::ranges::find(placed, name, &placed_variable::name);
     if (found == placed.end() || !(found->dims == v.dims()))
@@ -73,9 +72,9 @@ void bound_model::find_variables(const parameter_layout& layout) {
   }
 }
 
-void bound_model::bind(const batch& inputs, const weight_addresses& weights) {
-  for (const input_binding& b : inputs_) program_->bind(b.what, (inputs.*b.part).data());
-  for (const variable_binding& b : variables_) program_->bind(b.what, weights.of(b.index));
+void bound_sources::bind(program& code, const batch& inputs, const weight_addresses& weights) const {
+  for (const input_binding& b : inputs_) code.bind(b.what, (inputs.*b.part).data());
+  for (const variable_binding& b : variables_) code.bind(b.what, weights.of(b.index));
 }
 
 } // namespace mailgrad

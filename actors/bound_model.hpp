@@ -8,9 +8,35 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace mailgrad {
+
+/// The inputs and variables that a program reads, found by name: which part of a batch feeds an input, and where the
+/// layout has a variable.
+///
+/// Errors  graph_error if the program needs an input that no batch has, or the graph has a variable that the layout lacks
+///         or has with another shape.
+class bound_sources {
+public:
+  bound_sources(const graph& g, const program& code, const parameter_layout& layout, const model_request& request);
+
+  void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
+
+private:
+  struct input_binding {
+    value what;
+    const tensor batch::*part;
+  };
+  struct variable_binding {
+    value what;
+    std::size_t index;
+  };
+
+  std::vector<input_binding> inputs_;
+  std::vector<variable_binding> variables_;
+};
 
 /// A model built for one batch size and compiled for what is wanted of it, with its inputs and variables
 /// found by name: what training and evaluation have in common.
@@ -26,28 +52,17 @@ public:
   bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
               const choose_fetches& choose);
 
-  void bind(const batch& inputs, const weight_addresses& weights);
+  void bind(const batch& inputs, const weight_addresses& weights) {
+    sources_->bind(*program_, inputs, weights);
+  }
 
   program& code() noexcept { return *program_; }
   const graph& model() const noexcept { return *graph_; }
 
 private:
-  struct input_binding {
-    value what;
-    const tensor batch::*part;
-  };
-  struct variable_binding {
-    value what;
-    std::size_t index;
-  };
-
-  void find_inputs(const model_request& request);
-  void find_variables(const parameter_layout& layout);
-
   std::unique_ptr<graph> graph_;
   std::unique_ptr<program> program_;
-  std::vector<input_binding> inputs_;
-  std::vector<variable_binding> variables_;
+  std::optional<bound_sources> sources_;
 };
 
 /// The part of a batch that feeds the input of this name. Errors  graph_error if no part has it.

@@ -1,6 +1,7 @@
 #include <mailgrad/actors/checked_options.hpp>
 
 #include <mailgrad/actors/own_parameter_actor.hpp>
+#include <mailgrad/actors/worker_devices.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
@@ -13,8 +14,6 @@
 namespace mailgrad {
 
 namespace {
-
-std::uint32_t workers_of(const training_options& o) { return static_cast<std::uint32_t>(o.devices.size()); }
 
 cure_setting setting_of(const training_options& o, const std::vector<scheduled_policy>& policies) {
   cure_setting setting{{}, workers_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
@@ -93,8 +92,7 @@ dealer_options deal_of(const training_options& o, const data_split& data, const 
 }
 
 std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data) {
-  if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
-  for (const device d : o.devices) require_available(d);
+  require_worker_devices(o);
   auto policies = parse_policy_schedule(o.policy, workers_of(o));
   require_optimizers(o, policies);
   require_own_parameter_actor(o, policies);

@@ -29,6 +29,7 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
 
 caf::behavior device_actor::make_behavior() {
   const caf::actor me = caf::actor_cast<caf::actor>(self_);
+  if (options_.pieces) options_.pieces->begin(self_);
   send(self_, options_.coordinator, worker_joined{options_.worker, me});
   for (const caf::actor& shard : options_.shards) send(self_, shard, join_shard{options_.worker, me});
   send(self_, options_.feeder, next_batch{options_.worker});
@@ -51,6 +52,15 @@ caf::behavior device_actor::training() {
            next_direct_ = x.direct;
            pause_if_asked();
          }),
+      on(self_, [this](const step_computed& x) { options_.pieces->on_computed(x); }),
+      on(self_,
+         [this](const piece_failed& x) {
+           if (!finished_) end_with(worker_failed{report_, options_.pieces->in_words(x)});
+         }),
+      on(self_,
+         [this](const piece_lost& x) {
+           if (!finished_) end_with(worker_failed{report_, options_.pieces->in_words(x)});
+         }),
       on(self_, [this](const give_up&) { finish(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };
@@ -62,7 +72,7 @@ void device_actor::on_weights(const shard_weights& x) {
   if (options_.local)
     options_.local->receive(x.shard, x.values);
   else
-    options_.model->use_weights(x.shard, x.values->as<float>().data());
+    options_.model->use_weights(x.shard, x.values->as<float>().data(), x.values);
   held_[x.shard] = {x.version, x.values, options_.time->now() - taken};
   trace_answer(x, taken);
   if (x.met.values) comparison_.take(x.shard, x.met.step, x.met.values);
@@ -111,7 +121,7 @@ void device_actor::on_batch(const dealt_batch& x) {
 }
 
 void device_actor::start_step_if_ready() {
-  if (missing_ > 0 || finished_ || comparing_) return;
+  if (missing_ > 0 || finished_ || computing_ || comparing_) return;
   if (next_batch_) return start_step();
   if (exhausted_ && options_.local && options_.local->taken() > 0) {
     end_starvation();
@@ -148,16 +158,22 @@ void device_actor::start_step() {
       const instant read_since = options_.time->now();
       const float* const shared = options_.writer->begin_step();
       for (std::uint32_t i = 0; i < options_.shard_begins.size(); ++i)
-        options_.model->use_weights(i, shared + options_.shard_begins[i]);
+        options_.model->use_weights(i, shared + options_.shard_begins[i], options_.writer);
       report_.times.read.add(options_.time->now() - read_since);
     } else if (options_.local) {
-      options_.model->use_weights(0, options_.local->weights());
+      options_.model->use_weights(0, options_.local->weights(), options_.local);
     }
     computing_since_ = options_.time->now();
-    options_.model->run(options_.where, std::move(inputs), *computing_, [this] { finish_step(); });
+    compute(std::move(inputs), computing_, [this] { finish_step(); });
   } catch (const std::exception& e) {
     end_with(worker_failed{report_, e.what()});
   }
+}
+
+void device_actor::compute(std::shared_ptr<const batch> inputs, const std::shared_ptr<gradient>& out,
+                           const completion& done) {
+  if (options_.pieces) options_.pieces->use_racing_weights(direct_);
+  options_.model->compute(options_.where, std::move(inputs), out, done);
 }
 
 void device_actor::finish_step() {
@@ -231,10 +247,12 @@ void device_actor::push(std::shared_ptr<const gradient> values, float scale) {
 void device_actor::start_comparison() {
   comparing_since_ = options_.time->now();
   comparing_ = gradients_.take();
-  for (std::uint32_t s = 0; s < held_.size(); ++s) options_.model->use_weights(s, comparison_.weights(s));
+  for (std::uint32_t s = 0; s < held_.size(); ++s) {
+    const std::shared_ptr<const block>& met = comparison_.weights(s);
+    options_.model->use_weights(s, met->as<float>().data(), met);
+  }
   try {
-    options_.model->run(options_.where, comparison_.stale().source, *comparing_,
-                        [this] { finish_comparison(); });
+    compute(comparison_.stale().source, comparing_, [this] { finish_comparison(); });
   } catch (const std::exception& e) {
     end_with(worker_failed{report_, e.what()});
   }
@@ -245,7 +263,7 @@ void device_actor::finish_comparison() {
   report_.gradient_cosine = comparison_.cosines();
   comparing_.reset();
   for (std::uint32_t s = 0; s < held_.size(); ++s)
-    options_.model->use_weights(s, held_[s].values->as<float>().data());
+    options_.model->use_weights(s, held_[s].values->as<float>().data(), held_[s].values);
   if (options_.trace)
     options_.trace->work({trace_kind::compare, comparing_since_, options_.time->now(), 0, step_});
   pause_if_asked();
@@ -299,6 +317,7 @@ template <class Notice>
 void device_actor::end_with(Notice notice) {
   finished_ = true;
   notice.report.trace = std::move(options_.trace);
+  if (options_.pieces) notice.report.pieces = options_.pieces->report();
   for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{options_.worker});
   send(self_, options_.feeder, worker_left{options_.worker});
   send(self_, options_.coordinator, std::move(notice));
@@ -323,7 +342,10 @@ void device_actor::notify_progress() {
 
 void device_actor::name_waits_to(const caf::actor& asker) const {
   const std::string who = "worker " + std::to_string(options_.worker.value);
-  if (starved_since_)
+  const auto pieces = options_.pieces ? options_.pieces->waits_for() : std::nullopt;
+  if (pieces)
+    send(self_, asker, wait_named{who + " waits for " + *pieces, computing_since_.count()});
+  else if (starved_since_)
     send(self_, asker, wait_named{who + " waits for a batch from the feeder", starved_since_->count()});
   else if (missing_ > 0)
     send(self_, asker,

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/messages.hpp>
 #include <mailgrad/actors/recycled.hpp>
 #include <mailgrad/actors/replica.hpp>
+#include <mailgrad/actors/spanning_replica.hpp>
 
 #include <memory>
 #include <optional>
@@ -17,13 +18,14 @@ namespace mailgrad {
 struct device_actor_options {
   rank worker;
   stream where = host_stream{};
-  std::shared_ptr<replica> model;         ///< nobody else holds it once the actor lives
-  std::vector<caf::actor> shards;         ///< none if all of the run is hogwild
-  std::shared_ptr<hogwild_writer> writer; ///< for hogwild; nobody else holds it once the actor lives
-  bool direct = false;                    ///< hogwild comes first
-  std::vector<std::size_t> shard_begins;  ///< where each shard begins in the shared block; {0} without shards
-  std::shared_ptr<local_steps> local; ///< with local steps only; nobody else holds it once the actor lives
-  double clip_norm = 0;               ///< largest global norm of a gradient; 0: any
+  std::shared_ptr<step_model> model;          ///< nobody else holds it once the actor lives
+  std::shared_ptr<spanning_replica> pieces{}; ///< `model` once more, if it spans several devices
+  std::vector<caf::actor> shards;             ///< none if all of the run is hogwild
+  std::shared_ptr<hogwild_writer> writer;     ///< for hogwild; nobody else holds it once the actor lives
+  bool direct = false;                        ///< hogwild comes first
+  std::vector<std::size_t> shard_begins; ///< where each shard begins in the shared block; {0} without shards
+  std::shared_ptr<local_steps> local;    ///< with local steps only; nobody else holds it once the actor lives
+  double clip_norm = 0;                  ///< largest global norm of a gradient; 0: any
   caf::actor feeder;
   caf::actor tracker;
   caf::actor coordinator;
@@ -69,6 +71,8 @@ private:
   };
 
   caf::behavior training();
+  void compute(std::shared_ptr<const batch> inputs, const std::shared_ptr<gradient>& out,
+               const completion& done);
   void on_weights(const shard_weights& x);
   void on_batch(const dealt_batch& x);
   void pause_if_asked();

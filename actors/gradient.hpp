@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/coverage.hpp>
 #include <mailgrad/data/batch.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/block.hpp>
 
 #include <cstddef>
@@ -31,8 +32,12 @@ struct gradient {
   block dense;                               ///< float32[parameter_layout::dense_size()]
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
   std::vector<gradient_rows> sparse;
-  std::vector<block> sparse_memory;    ///< what `sparse` points into, unless into
-  std::shared_ptr<const batch> source; ///< the batch itself
+  std::vector<block> sparse_memory;              ///< what `sparse` points into, unless into
+  std::shared_ptr<const batch> source;           ///< the batch itself
+  std::vector<std::shared_ptr<const void>> held; ///< memory of others that `sparse` points into
 };
+
+/// A gradient with room for all variables that have no sparse one.
+std::shared_ptr<gradient> make_gradient(const parameter_layout& layout);
 
 } // namespace mailgrad

@@ -33,7 +33,7 @@ public:
   /// Whether a gradient and the weights of all shards are there.
   bool ready() const noexcept { return stale_ && missing_ == 0; }
   const gradient& stale() const noexcept { return *stale_; }
-  const float* weights(std::uint32_t shard) const { return weights_[shard]->as<float>().data(); }
+  const std::shared_ptr<const block>& weights(std::uint32_t shard) const { return weights_[shard]; }
 
   /// Notes how far `fresh` points where the stale one did, and forgets both.
   void compare(const gradient& fresh);

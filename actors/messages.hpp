@@ -3,6 +3,7 @@
 #include <mailgrad/actors/actor_reports.hpp>
 #include <mailgrad/actors/caf_compat.hpp>
 #include <mailgrad/actors/gradient.hpp>
+#include <mailgrad/actors/piece_messages.hpp>
 #include <mailgrad/actors/shard_turn.hpp>
 #include <mailgrad/actors/switching_messages.hpp>
 #include <mailgrad/actors/time_source.hpp>
@@ -306,6 +307,13 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_report))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stop_training))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::name_waits))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::wait_named))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::compute_step))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::values_computed))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::values_used))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::step_computed))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::piece_failed))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::piece_lost))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::go_on))
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
 
@@ -321,3 +329,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::loss_diverged)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::compute_step)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::values_computed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::step_computed)

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/bound_model.hpp>
 #include <mailgrad/actors/gradient.hpp>
+#include <mailgrad/actors/step_model.hpp>
 
 #include <cstdint>
 #include <map>
@@ -15,22 +16,29 @@ namespace mailgrad {
 /// Batches of any size are taken: for each size a program is compiled when it first comes, so an epoch's
 /// short last batch counts as what it is. Other than that a step allocates nothing. Threads one caller at a
 /// time.
-class replica {
+class replica : public step_model {
 public:
   /// `request.batch` is ignored.
   replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout);
-  ~replica();
+  ~replica() override;
 
   /// A block to compute into. Its memory must outlive every run that got it.
-  std::shared_ptr<gradient> make_gradient() const;
+  std::shared_ptr<gradient> make_gradient() const override;
 
   void use_weights(std::uint32_t shard, const float* values) { weights_.use(shard, values); }
+  void use_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override {
+    use_weights(shard, values); // the worker itself holds them until the gradient is done
+  }
 
   /// Computes loss and gradient of `inputs` into `out`; calls `done` when both are there.
   void run(const stream& s, std::shared_ptr<const batch> inputs, gradient& out, const completion& done);
+  void compute(const stream& s, std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out,
+               const completion& done) override {
+    run(s, std::move(inputs), *out, done);
+  }
 
   /// Of the last run that is done.
-  float loss() const noexcept { return loss_; }
+  float loss() const noexcept override { return loss_; }
 
 private:
   struct training_program;

@@ -1,6 +1,7 @@
 #include <mailgrad/actors/run_facts.hpp>
 
 #include <mailgrad/actors/sha256.hpp>
+#include <mailgrad/actors/worker_devices.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
 
 #include <algorithm>
@@ -23,6 +24,8 @@ std::string hash_of(const feature_store& features) {
       [](const auto& f) {
         if constexpr (requires { f.offsets; })
           return hash_of(f.offsets) + hash_of(f.columns) + hash_of(f.values);
+        else if constexpr (requires { f.categories; })
+          return hash_of(f.counts) + hash_of(f.categories) + hash_of(f.values);
         else if constexpr (requires { f.tokens; })
           return hash_of(f.tokens) + std::to_string(f.length) + ' ' + std::to_string(f.stride);
         else
@@ -38,6 +41,11 @@ std::string hash_of(const dataset& d) {
                  to_string(d.sample_dims()) + std::to_string(d.classes()));
 }
 
+/// A device as its worker numbers it: a replay may take others.
+std::string place_of(device d, const model_request& request) {
+  return std::to_string(std::ranges::find(request.devices, d) - request.devices.begin());
+}
+
 /// Every node with its shape and its inputs, but not the line that made it.
 std::string hash_of(const model_function& model, const model_request& request) {
   graph g;
@@ -48,6 +56,7 @@ std::string hash_of(const model_function& model, const model_request& request) {
     if (const auto* op = std::get_if<operation_node>(&n.what))
       text.append((*op)->name()).append(1, ';').append((*op)->describe());
     if (const auto* fixed = std::get_if<constant_node>(&n.what)) text += to_string(fixed->values->dims());
+    if (const auto* place = std::get_if<device>(&n.place)) text += ";on " + place_of(*place, request);
     for (const value_type& v : n.outputs) text += ';' + to_string(v);
     for (const value& v : n.inputs) text += ';' + std::to_string(v.node()) + '.' + std::to_string(v.output());
     text += '\n';
@@ -121,6 +130,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
           {"l2", exactly(o.optimizer.l2)},
           {"clip norm", exactly(o.optimizer.clip_norm)},
           {"batch", std::to_string(o.batch)},
+          {"number of devices of a worker", std::to_string(o.devices.size() / workers_of(o))},
+          {"number of micro-batches", std::to_string(o.micro_batches)},
           {"epochs", std::to_string(o.epochs)},
           {"steps", std::to_string(o.steps)},
           {"seed", std::to_string(o.seed)}};
@@ -133,7 +144,7 @@ void require_same_run(const recording& r, const training_options& o,
       throw recording_error("recording '" + r.name + "': " + what + " was " + expected + ", and is " + found +
                             " here");
   };
-  require("the number of workers", std::to_string(r.header.workers), std::to_string(o.devices.size()));
+  require("the number of workers", std::to_string(r.header.workers), std::to_string(workers_of(o)));
   require("the number of shards", std::to_string(r.header.shards), std::to_string(o.shards));
   for (const auto& [what, found] : facts) {
     const auto recorded =

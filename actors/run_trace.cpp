@@ -56,6 +56,12 @@ kind_words words_of(trace_kind kind) {
     return {"waits for the rest of the batch", "wait"};
   case trace_kind::word_of_first_shard:
     return {"waits for the word of shard 0", "wait"};
+  case trace_kind::compute_part:
+    return {"compute", "work"};
+  case trace_kind::piece_values:
+    return {"waits for other pieces", "wait"};
+  case trace_kind::next_step:
+    return {"waits for its worker", "wait"};
   }
   return {"unknown", "unknown"};
 }
@@ -81,6 +87,8 @@ std::string args_of(const trace_event& e) {
   switch (e.what) {
   case trace_kind::compute:
     return number("step", e.step);
+  case trace_kind::compute_part:
+    return number("step", e.step) + ',' + number("micro_batch", e.peer) + ',' + number("segment", e.version);
   case trace_kind::read:
     return number("shard", e.peer) + ',' + number("version", e.version);
   case trace_kind::apply:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace mailgrad {
@@ -16,6 +17,15 @@ constexpr long held_by_nobody_else = 2;
 std::size_t used_rows(std::span<const std::int32_t> rows) {
   const auto end = std::ranges::find_if(rows, [](std::int32_t row) { return row < 0; });
   return static_cast<std::size_t>(end - rows.begin());
+}
+
+/// The list of rows of a table, if there is one list alone and it counts as it is.
+const gradient_rows* only_part(std::span<const contribution> gradients, std::size_t variable) {
+  if (gradients.size() != 1 || gradients[0].scale != 1) return nullptr;
+  const std::vector<gradient_rows>& parts = gradients[0].values->sparse;
+  const auto found = std::ranges::find(parts, variable, &gradient_rows::variable);
+  if (found == parts.end()) return nullptr;
+  return std::ranges::count(parts, variable, &gradient_rows::variable) == 1 ? &*found : nullptr;
 }
 
 } // namespace
@@ -56,11 +66,7 @@ void shard::update(const stream& s, std::span<const contribution> gradients, dou
   const std::span<const float> from = current_->as<float>();
   const std::span<float> to = target->as<float>();
   update_dense(s, gradients, from.first(dense_size_), to.first(dense_size_), rate);
-  if (!tables_.empty() && !in_place)
-    std::ranges::copy(from.subspan(dense_size_), to.begin() + static_cast<std::ptrdiff_t>(dense_size_));
-  for (const table& t : tables_)
-    update_table(s, t, gradients,
-                 to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width), rate);
+  if (!tables_.empty()) update_tables(s, gradients, *target, rate);
   current_ = target;
   ++version_;
 }
@@ -85,6 +91,7 @@ void shard::load(const hogwild_store& store, std::uint64_t updates) {
   store.load(range_.begin, target->as<float>().first(range_.size()));
   current_ = target;
   version_ += updates;
+  versions_.clear(); // what was loaded is in no log
 }
 
 void shard::update_dense(const stream& s, std::span<const contribution> gradients,
@@ -125,11 +132,49 @@ void shard::update_stretch(const stream& s, std::span<const contribution> gradie
     std::ranges::copy(weights, updated.begin());
 }
 
-/// Joins the lists of all gradients, because a rule with state must see every repeat of a row at once.
-void shard::update_table(const stream& s, const table& t, std::span<const contribution> gradients,
-                         std::span<float> weights, double rate) {
+/// Of the tables in a block of the pool; nothing is known of a block that is new.
+std::uint64_t& shard::version_in(const block& b) {
+  constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
+  const auto found = std::ranges::find(versions_, &b, &std::pair<const block*, std::uint64_t>::first);
+  return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
+}
+
+void shard::update_tables(const stream& s, std::span<const contribution> gradients, block& target,
+                          double rate) {
+  const std::span<const float> from = std::as_const(*current_).as<float>();
+  const std::span<float> to = target.as<float>();
+  if (&target != current_.get() && !log_.catch_up(version_in(target), from, to))
+    std::ranges::copy(from.subspan(dense_size_), to.begin() + static_cast<std::ptrdiff_t>(dense_size_));
+  const bool logged = blocks_.size() > 1; // else nobody has to catch up
+  if (logged) log_.begin(version_ + 1);
+  for (const table& t : tables_) {
+    sparse_update work = rows_of(t, gradients);
+    if (work.rows.empty()) continue;
+    work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
+    work.rate = rate;
+    optimizer_->update_rows(s, work);
+    if (logged) note_rows(t, work.rows);
+  }
+  version_in(target) = version_ + 1;
+}
+
+void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {
+  for (const std::int32_t row : rows)
+    if (row >= t.row_begin && row < t.row_end)
+      log_.note(t.offset + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
+}
+
+/// Joins the lists of all gradients, because a rule with state must see every repeat of a row at once. A list that comes
+/// alone is used where it lies.
+sparse_update shard::rows_of(const table& t, std::span<const contribution> gradients) {
   rows_.clear();
   values_.clear();
+  sparse_update work{{}, t.width, {}, {}, 1.0F, version_ + 1, t.offset, t.row_begin, t.row_end};
+  if (const gradient_rows* part = only_part(gradients, t.variable)) {
+    work.rows = part->rows.first(used_rows(part->rows));
+    work.values = part->values.first(work.rows.size() * t.width);
+    return work;
+  }
   for (const contribution& c : gradients) {
     for (const gradient_rows& part : c.values->sparse) {
       if (part.variable != t.variable) continue;
@@ -138,9 +183,9 @@ void shard::update_table(const stream& s, const table& t, std::span<const contri
       for (const float g : part.values.first(n * t.width)) values_.push_back(c.scale * g);
     }
   }
-  if (rows_.empty()) return;
-  optimizer_->update_rows(
-      s, {weights, t.width, rows_, values_, 1.0F, version_ + 1, t.offset, t.row_begin, t.row_end, rate});
+  work.rows = rows_;
+  work.values = values_;
+  return work;
 }
 
 } // namespace mailgrad

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/gradient.hpp>
 #include <mailgrad/actors/recycled.hpp>
+#include <mailgrad/actors/row_log.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tensor/block.hpp>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -28,8 +30,8 @@ struct contribution {
 /// last.
 ///
 /// An update writes in place when nobody holds the weights, else into a spare block: the dense part costs the
-/// same memory traffic either way. A sparse table is then copied once, since the spare holds an older
-/// version. Shapes  a snapshot is float32[range of the shard], laid out as parameter_layout has it. Errors
+/// same memory traffic either way. Of a sparse table only rows are copied that were written since the spare was the
+/// latest (row_log), and all of it the first time. Shapes  a snapshot is float32[range of the shard], laid out as parameter_layout has it. Errors
 /// shape_error, std::bad_alloc; nothing has changed then. Threads one caller at a time; holders of snapshots
 /// read them on any thread.
 class shard {
@@ -78,13 +80,15 @@ private:
   };
 
   void find_tables(const parameter_layout& layout);
+  std::uint64_t& version_in(const block& b);
+  void update_tables(const stream& s, std::span<const contribution> gradients, block& target, double rate);
+  void note_rows(const table& t, std::span<const std::int32_t> rows);
+  sparse_update rows_of(const table& t, std::span<const contribution> gradients);
   void update_dense(const stream& s, std::span<const contribution> gradients, std::span<const float> from,
                     std::span<float> to, double rate);
   void find_stretches(std::span<const contribution> gradients);
   void update_stretch(const stream& s, std::span<const contribution> gradients, const shard_range& stretch,
                       std::span<const float> from, std::span<float> to, double rate);
-  void update_table(const stream& s, const table& t, std::span<const contribution> gradients,
-                    std::span<float> weights, double rate);
 
   std::uint32_t index_;
   shard_range range_;
@@ -98,6 +102,9 @@ private:
   double base_learning_rate_;
   std::vector<scaled_gradient> dense_parts_;
   std::vector<std::size_t> cuts_;  ///< of the dense part, where what some gradient covers begins or ends
+  std::vector<std::pair<const block*, std::uint64_t>>
+      versions_; ///< that the tables in each block of the pool have
+  row_log log_;
   std::vector<std::int32_t> rows_; ///< the lists of several gradients, one after the other
   std::vector<float> values_;      ///< their values, scaled
 };

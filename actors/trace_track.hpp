@@ -27,7 +27,10 @@ enum class trace_kind : std::uint8_t {
   policy_switch, ///< worker: waits at the fence
   gradient,      ///< shard: has nothing to do
   rest_of_batch, ///< shard: has part of a batch
-  word_of_first_shard ///< shard: has a gradient, but not its turn
+  word_of_first_shard, ///< shard: has a gradient, but not its turn
+  compute_part,        ///< piece: a segment of its worker's model, for a micro-batch
+  piece_values,        ///< piece: waits for the values of others, or for their credit
+  next_step            ///< piece: waits for its worker
 };
 
 /// One line of a timeline. Which numbers mean something depends on the kind.
@@ -35,10 +38,11 @@ struct trace_event {
   trace_kind what = trace_kind::compute;
   instant begin{0};
   instant end{0};
-  std::uint32_t peer = 0; ///< the shard, in a worker's track; the worker, in a shard's
+  std::uint32_t peer =
+      0; ///< the shard, in a worker's track; the worker, in a shard's; the micro-batch, in a piece's
   std::uint64_t step = 0; ///< the worker's own count
   std::uint64_t version_read = 0;
-  std::uint64_t version = 0; ///< that the update made, or that was read
+  std::uint64_t version = 0; ///< that the update made, or that was read; the segment, in a piece's track
   std::string_view word{};   ///< why a gradient was discarded, which policy begins; of static storage
 };
 

@@ -7,11 +7,13 @@
 #include <mailgrad/actors/feeder.hpp>
 #include <mailgrad/actors/own_parameter_actor.hpp>
 #include <mailgrad/actors/parameter_actor.hpp>
+#include <mailgrad/actors/piece_actor.hpp>
 #include <mailgrad/actors/run_books.hpp>
 #include <mailgrad/actors/run_facts.hpp>
 #include <mailgrad/actors/run_recorder.hpp>
 #include <mailgrad/actors/sha256.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/actors/worker_devices.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
@@ -50,6 +52,8 @@ model_request request_for(const data_split& data, std::size_t batch) {
   model_request request;
   request.sample_dims = data.train.sample_dims();
   request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
+  const auto categories = data.train.category_counts();
+  request.categories.assign(categories.begin(), categories.end());
   request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
   request.classes = data.train.classes();
   request.batch = batch;
@@ -78,7 +82,7 @@ public:
   std::string recording_failure() const { return recorder_ ? recorder_->failure() : ""; }
 
 private:
-  std::uint32_t workers() const { return static_cast<std::uint32_t>(options_.devices.size()); }
+  std::uint32_t workers() const { return workers_of(options_); }
   const std::string& first_policy() const { return policies_.front().policy; }
   /// From beginning to end: then there are no shards.
   bool hogwild() const { return policies_.size() == 1 && has_hogwild(policies_); }
@@ -90,6 +94,8 @@ private:
   void spawn_feeder();
   void spawn_coordinator();
   void spawn_devices();
+  model_request request_of(std::uint32_t worker) const;
+  void give_model(device_actor_options& options);
   void wait();
 
   model_function model_;
@@ -117,6 +123,7 @@ private:
   actor_home home_{config_};
   std::vector<caf::actor> shards_;
   std::vector<caf::actor> devices_;
+  std::vector<caf::actor> pieces_; ///< of workers that span several devices
   caf::actor feeder_;
   caf::actor tracker_;
   caf::actor coordinator_;
@@ -132,6 +139,9 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   request_ = request_for(*data_, options_.batch);
   request_.seed = options_.seed;
   request_.workers = workers();
+  for (std::uint32_t r = 0; r < workers(); ++r)
+    require_placed(model_, request_of(r), options_.micro_batches, policies_);
+  request_.devices = devices_of(options_, 0);
   layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, hogwild() ? 1 : options_.shards));
   require_dense_if_needed(options_, *layout_);
   prepare_record_or_replay();
@@ -148,7 +158,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
 }
 
 training::implementation::~implementation() {
-  for (const auto& actors : {devices_, shards_, {coordinator_, feeder_, tracker_}})
+  for (const auto& actors : {devices_, pieces_, shards_, {coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors) send_anonymously(a, give_up{});
   if (recorder_) send_anonymously(recorder_->actor(), give_up{});
   home_.wait(); // they refer to what is destroyed after this
@@ -236,12 +246,10 @@ void training::implementation::spawn_coordinator() {
 }
 
 void training::implementation::spawn_devices() {
-  for (std::uint32_t r = 0; r < options_.devices.size(); ++r) {
+  for (std::uint32_t r = 0; r < workers(); ++r) {
     device_actor_options options;
     options.worker = {r};
-    model_request request = request_;
-    request.worker = r;
-    options.model = std::make_shared<replica>(model_, request, replica_layout());
+    give_model(options);
     if (options_.local_steps > 0)
       options.local =
           std::make_shared<local_steps>(layout_, local_steps_options{options_.local_steps, options_.optimizer,
@@ -257,9 +265,37 @@ void training::implementation::spawn_devices() {
     options.coordinator = coordinator_;
     options.time = time_;
     options.sample_gap = options_.sample_gap;
-    options.trace = new_track("worker " + std::to_string(r) + " on " + to_string(options_.devices[r]));
+    options.trace = new_track("worker " + std::to_string(r) +
+                              (options.pieces ? "" : " on " + to_string(devices_of(options_, r).front())));
     devices_.push_back(spawn<device_actor>(home_.system(), std::move(options)));
   }
+}
+
+model_request training::implementation::request_of(std::uint32_t worker) const {
+  model_request request = request_;
+  request.worker = worker;
+  request.devices = devices_of(options_, worker);
+  return request;
+}
+
+/// On its own device, or in pieces, each with an actor.
+void training::implementation::give_model(device_actor_options& options) {
+  const model_request request = request_of(options.worker.value);
+  const auto layout = replica_layout();
+  if (request.devices.size() == 1) {
+    options.model = std::make_shared<replica>(model_, request, layout);
+    return;
+  }
+  spanning_replica::options span{options.worker, request.devices, {}, options_.micro_batches, layout, {}};
+  for (std::size_t p = 0; p < request.devices.size(); ++p) {
+    span.pieces.push_back(spawn<piece_actor>(
+        home_.system(), piece_actor_options{p, request.devices, host_stream{}, model_, request, layout,
+                                            request.devices.size() + 1, time_}));
+    span.traces.push_back(new_track("worker " + std::to_string(options.worker.value) + ", piece on " +
+                                    to_string(request.devices[p])));
+  }
+  pieces_.insert(pieces_.end(), span.pieces.begin(), span.pieces.end());
+  options.model = options.pieces = std::make_shared<spanning_replica>(std::move(span));
 }
 
 /// A worker with weights of its own has them in one piece.

@@ -3,6 +3,7 @@
 
 #include "measuring.hpp"
 #include "polynomial.hpp"
+#include "random_categories.hpp"
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
@@ -37,7 +38,7 @@ void add_options(CLI::App& parser, words& w, training_options& o) {
   parser.add_option("--model", w.model, "One of Mailgrad's, or polynomial, which brings its own data")
       ->capture_default_str();
   parser.add_option("--optimizer", w.optimizer)->capture_default_str();
-  parser.add_option("--data", w.data)->capture_default_str();
+  parser.add_option("--data", w.data, "As the tool has it, or random-categories")->capture_default_str();
   parser.add_option("--devices", w.devices, "CPU devices, one worker each")->capture_default_str();
   parser.add_option("--policy", o.policy)->capture_default_str();
   parser.add_option("--shards", o.shards)->capture_default_str();
@@ -82,7 +83,9 @@ int main(int argc, char** argv) try {
   o.optimizer.learning_rate = of_polynomial(w) ? 0.1 : 1e-3;
   o.devices.clear();
   for (std::uint32_t i = 0; i < w.devices; ++i) o.devices.push_back({device_kind::cpu, i});
-  const auto data = of_polynomial(w) ? polynomial_samples() : std::make_shared<data_split>(open_data(w.data));
+  const auto data = of_polynomial(w)                ? polynomial_samples()
+                    : w.data == "random-categories" ? std::make_shared<data_split>(random_categories())
+                                                    : std::make_shared<data_split>(open_data(w.data));
   data->test = {}; // nobody asks how good the weights are
 
   const run_result r = run_for(w, o, data);

@@ -56,7 +56,7 @@ command make_graph_command(CLI::App& app) {
   auto words = std::make_shared<graph_words>();
   parser
       ->add_option("--model", words->model,
-                   "mlp, mlp:hidden=512x256, lenet, softmax, or a JSON file of layers")
+                   "A built-in model, as 'mailgrad train --help' lists them, or a JSON file of layers")
       ->capture_default_str();
   parser->add_option("--input", words->input, "Extents of one sample, such as 28,28,1")
       ->delimiter(',')

@@ -8,7 +8,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
@@ -30,6 +30,7 @@ struct train_words {
   std::string model = "mlp";
   std::string data = "fashion-mnist";
   std::string task = "automatic";
+  std::string split = "random";
   std::vector<std::string> devices{"cpu:0"};
   std::string policy = "async";
   std::string cure = "none";
@@ -58,6 +59,15 @@ std::string joined(const auto& names) {
   return text;
 }
 
+/// "Models:", and a line for each.
+std::string models() {
+  constexpr std::size_t width = 17;
+  std::string text = "Models, with their settings, as in \"mlp:hidden=100,activation=tanh\":\n";
+  for (const built_in_form& form : built_in_forms())
+    text.append("  ").append(form.name).append(width - form.name.size(), ' ').append(form.what).append("\n");
+  return text + '\n';
+}
+
 std::string policies_and_cures() {
   constexpr std::size_t width = 17;
   std::string text = "Policies:\n";
@@ -84,11 +94,12 @@ std::string policies_and_cures() {
 void add_what(CLI::App& parser, train_words& w) {
   parser
       .add_option("--model", w.model,
-                  "mlp, lenet, softmax, or a JSON file of layers; with settings: "
-                  "mlp:hidden=512x256,activation=relu,dropout=0.1")
+                  joined(built_in_models()) + ", with settings as listed below, or a JSON file of layers")
       ->capture_default_str()
       ->group("What to train");
-  parser.add_option("--data", w.data, "fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data")
+  parser
+      .add_option("--data", w.data,
+                  "fashion-mnist, or a folder or file of IDX, CIFAR, CSV, libsvm data or ratings")
       ->capture_default_str()
       ->group("What to train");
   parser
@@ -96,6 +107,10 @@ void add_what(CLI::App& parser, train_words& w) {
                   "classification or regression: what to learn from the labels; automatic: what such files "
                   "usually hold")
       ->check(CLI::IsMember({"automatic", "classification", "regression"}))
+      ->capture_default_str()
+      ->group("What to train");
+  parser.add_option("--split", w.split, "Ratings to test on: a fifth at random, or the latest fifth by time")
+      ->check(CLI::IsMember({"random", "time"}))
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
@@ -231,6 +246,7 @@ void add_options(CLI::App& parser, train_words& w) {
 open_options opened_as(const train_words& w) {
   open_options o;
   if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
+  if (w.split == "time") o.ratings.order = rating_order::by_time;
   return o;
 }
 
@@ -347,7 +363,7 @@ command make_train_command(CLI::App& app) {
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
   parser->footer(
-      policies_and_cures() +
+      models() + policies_and_cures() +
       "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
       "still to train, which it trains after the switch. The report says how many were trained before.\n"
       "\nCtrl-C ends the run in good order: steps that have begun are finished, the weights so far are\n"

@@ -56,6 +56,17 @@ void fill(const float_features& f, sample_ids samples, batch& out) {
     std::copy_n(f.values.data() + samples[i] * n, n, to + i * n);
 }
 
+void fill(const categorical_features& f, sample_ids samples, batch& out) {
+  const std::size_t k = f.counts.size();
+  std::int32_t* categories = out.categories.values<std::int32_t>().data();
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    std::copy_n(f.categories.data() + samples[i] * k, k, categories + i * k);
+  if (f.width == 0) return;
+  float* numbers = out.features.values().data();
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    std::copy_n(f.values.data() + samples[i] * f.width, f.width, numbers + i * f.width);
+}
+
 void fill(const token_windows& f, sample_ids samples, batch& out) {
   std::int32_t* inputs = out.features.values<std::int32_t>().data();
   std::int32_t* targets = out.labels.values<std::int32_t>().data();
@@ -124,6 +135,12 @@ std::size_t max_nonzeros(const dataset& d, std::size_t samples) {
 void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, batch& out) {
   out.size = samples;
   const dtype label_type = d.has_targets() ? dtype::float32 : dtype::int32;
+  if (const auto counts = d.category_counts(); !counts.empty()) {
+    reshape(out.categories, {samples, counts.size()}, dtype::int32);
+    if (d.sample_dims().size() > 0) reshape(out.features, rows_of(samples, d.sample_dims()), dtype::float32);
+    reshape(out.labels, {samples}, label_type);
+    return;
+  }
   if (!d.is_sparse()) {
     reshape(out.features, rows_of(samples, d.sample_dims()), d.is_tokens() ? dtype::int32 : dtype::float32);
     reshape(out.labels, d.is_tokens() ? out.features.dims() : shape{samples}, label_type);

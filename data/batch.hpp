@@ -11,12 +11,14 @@
 namespace mailgrad {
 
 /// The names under which a batch feeds a program. Dense and token sets feed `features` and `labels`; sparse
-/// sets feed `columns`, `values`, `offsets` and `labels`.
+/// sets feed `columns`, `values`, `offsets` and `labels`; sets of categories feed `categories`, `labels` and, where
+/// samples have numbers, too, `features`.
 namespace batch_input {
 inline constexpr std::string_view features = "features";
 inline constexpr std::string_view columns = "columns";
 inline constexpr std::string_view values = "values";
 inline constexpr std::string_view offsets = "offsets";
+inline constexpr std::string_view categories = "categories";
 inline constexpr std::string_view labels = "labels";
 } // namespace batch_input
 
@@ -24,6 +26,7 @@ inline constexpr std::string_view labels = "labels";
 ///
 /// Shapes  features float32[n, sample dims...], for tokens int32[n, window length];
 ///         columns int32[max_nonzeros] and values float32[max_nonzeros], padded with -1 and 0;
+///         categories int32[n, categories of a sample];
 ///         offsets int32[n + 1]: row i is the entries offsets[i] to offsets[i + 1];
 ///         labels int32[n], for tokens int32[n, window length], of a set with targets float32[n].
 struct batch {
@@ -31,6 +34,7 @@ struct batch {
   tensor columns;
   tensor values;
   tensor offsets;
+  tensor categories;
   tensor labels;
   std::size_t size = 0;     ///< n
   std::size_t nonzeros = 0; ///< of a sparse batch: entries before the padding

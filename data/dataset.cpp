@@ -39,14 +39,30 @@ std::size_t rows(const token_windows& f) {
   return f.tokens.size() <= f.length ? 0 : (f.tokens.size() - f.length - 1) / f.stride + 1;
 }
 
+std::size_t rows(const categorical_features& f) {
+  const std::size_t k = f.counts.size();
+  require(k > 0, "a sample has no categories");
+  require(f.categories.size() % k == 0, "the categories do not fill whole samples");
+  const std::size_t count = f.categories.size() / k;
+  require(f.values.size() == count * f.width, "there are not as many numbers as the samples need");
+  for (std::size_t i = 0; i < f.categories.size(); ++i)
+    require(f.categories[i] >= 0 && static_cast<std::size_t>(f.categories[i]) < f.counts[i % k],
+            "a category lies outside its count");
+  return count;
+}
+
 shape dims_of(const byte_features& f) { return f.dims; }
 shape dims_of(const float_features& f) { return f.dims; }
 shape dims_of(const sparse_features& f) { return {f.width}; }
 shape dims_of(const token_windows& f) { return {f.length}; }
+shape dims_of(const categorical_features& f) { return {f.width}; }
 
 std::size_t bytes_of(const byte_features& f) { return f.values.capacity(); }
 std::size_t bytes_of(const float_features& f) { return f.values.capacity() * sizeof(float); }
 std::size_t bytes_of(const token_windows& f) { return f.tokens.capacity() * sizeof(std::int32_t); }
+std::size_t bytes_of(const categorical_features& f) {
+  return f.categories.capacity() * sizeof(std::int32_t) + f.values.capacity() * sizeof(float);
+}
 std::size_t bytes_of(const sparse_features& f) {
   return f.offsets.capacity() * sizeof(std::size_t) + f.columns.capacity() * sizeof(std::int32_t) +
          f.values.capacity() * sizeof(float);
@@ -81,6 +97,12 @@ token_windows cut(const token_windows& f, std::size_t first, std::size_t count) 
   return {cut(f.tokens, first * f.stride, tokens), f.length, f.stride};
 }
 
+categorical_features cut(const categorical_features& f, std::size_t first, std::size_t count) {
+  const std::size_t k = f.counts.size();
+  return {f.counts, cut(f.categories, first * k, count * k), f.width,
+          cut(f.values, first * f.width, count * f.width)};
+}
+
 bool in_range(std::span<const std::int32_t> labels, std::size_t classes) {
   return std::ranges::all_of(
       labels, [=](std::int32_t label) { return label >= 0 && static_cast<std::size_t>(label) < classes; });
@@ -108,6 +130,11 @@ dataset::dataset(feature_store features, std::vector<float> targets)
 void dataset::measure() {
   size_ = std::visit([](const auto& f) { return rows(f); }, features_);
   sample_dims_ = std::visit([](const auto& f) { return dims_of(f); }, features_);
+}
+
+std::span<const std::size_t> dataset::category_counts() const noexcept {
+  const auto* f = std::get_if<categorical_features>(&features_);
+  return f == nullptr ? std::span<const std::size_t>() : f->counts;
 }
 
 std::size_t dataset::bytes() const noexcept {

@@ -46,7 +46,16 @@ enum class label_kind : std::uint8_t {
   numbers, ///< targets of a regression
 };
 
-using feature_store = std::variant<byte_features, float_features, sparse_features, token_windows>;
+/// Rows of categories, such as who rated what, each row with a few plain numbers or none.
+struct categorical_features {
+  std::vector<std::size_t> counts;      ///< category j of a row lies in [0, counts[j])
+  std::vector<std::int32_t> categories; ///< row by row
+  std::size_t width = 0;                ///< numbers of a row
+  std::vector<float> values;            ///< row by row
+};
+
+using feature_store =
+    std::variant<byte_features, float_features, sparse_features, token_windows, categorical_features>;
 
 /// Samples and their labels in memory, kept as compactly as their kind allows.
 ///
@@ -62,7 +71,8 @@ public:
   dataset(feature_store features, std::vector<float> targets);
 
   std::size_t size() const noexcept { return size_; }
-  /// Of the features of one sample: {height, width, channels}, {features}, or {window length}.
+  /// Of the features of one sample: {height, width, channels}, {features}, {window length}, or {numbers}, which may be
+  /// {0} where samples have categories.
   const shape& sample_dims() const noexcept { return sample_dims_; }
   std::size_t classes() const noexcept { return classes_; }
   label_kind labelled_with() const noexcept { return kind_; }
@@ -73,6 +83,8 @@ public:
   bool is_sparse() const noexcept { return std::holds_alternative<sparse_features>(features_); }
   bool is_tokens() const noexcept { return std::holds_alternative<token_windows>(features_); }
 
+  /// Of the categories of a sample; empty where it has none.
+  std::span<const std::size_t> category_counts() const noexcept;
   bool has_targets() const noexcept { return kind_ == label_kind::numbers; }
 
   /// Memory that samples and labels take.

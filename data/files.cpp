@@ -88,6 +88,19 @@ candidates cifar_records_in(const fs::path& folder) {
   return files.train.empty() || files.test.empty() ? candidates{} : candidates{files};
 }
 
+data_files rated_in(const fs::path& ratings) {
+  data_files files;
+  files.format = file_format::ratings;
+  files.train = {ratings};
+  files.items = plain_or_packed(ratings.parent_path(), "movies.dat");
+  return files;
+}
+
+candidates ratings_in(const fs::path& folder) {
+  const fs::path file = plain_or_packed(folder, "ratings.dat");
+  return file.empty() ? candidates{} : candidates{rated_in(file)};
+}
+
 /// The test file beside `train`, by the first rule that gives one.
 candidates with_partner(const fs::path& train) {
   const std::string name = without_gz(train.filename().string());
@@ -126,6 +139,7 @@ candidates singles_in(const std::vector<fs::path>& listing, file_format format) 
 candidates layouts_of(const fs::path& folder) {
   if (auto found = idx_quartets(folder); !found.empty()) return found;
   if (auto found = cifar_records_in(folder); !found.empty()) return found;
+  if (auto found = ratings_in(folder); !found.empty()) return found;
   const std::vector<fs::path> listing = files_in(folder);
   if (auto found = pairs_in(listing); !found.empty()) return found;
   for (file_format format : {file_format::csv, file_format::libsvm, file_format::text})
@@ -136,11 +150,11 @@ candidates layouts_of(const fs::path& folder) {
 data_files in_folder(const fs::path& folder) {
   candidates found = layouts_of(folder);
   if (found.empty())
-    throw_malformed(folder,
-                    "expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
-                    "and test.bin, X and X.t, X.train and X.test, X.tra and X.tes, train.csv and "
-                    "test.csv, or one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz; "
-                    "found none of them");
+    throw_malformed(
+        folder, "expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
+                "and test.bin, ratings.dat, X and X.t, X.train and X.test, X.tra and X.tes, train.csv and "
+                "test.csv, or one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz; "
+                "found none of them");
   if (found.size() > 1)
     throw_malformed(folder, "expected one data set, found " +
                                 in_quotes(found[0].train[0].filename().string()) + " and " +
@@ -160,6 +174,7 @@ data_files of_file(const fs::path& file, const file_options& options) {
   data_files& files = found.front();
   if (options.format != file_format::automatic) files.format = options.format;
   if (files.format == file_format::automatic) files.format = format_of(file);
+  if (files.format == file_format::ratings) return rated_in(file);
   if (files.format == file_format::idx) {
     found = idx_quartets(file.parent_path());
     if (found.empty())

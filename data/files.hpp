@@ -9,7 +9,7 @@
 
 namespace mailgrad {
 
-enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text };
+enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text, ratings };
 
 struct file_options {
   file_format format = file_format::automatic; ///< of a single file; automatic: by its name and first lines
@@ -27,12 +27,14 @@ struct data_files {
   std::filesystem::path test;         ///< empty: the training file has to be cut
   std::filesystem::path test_labels;  ///< IDX
   std::filesystem::path class_names;  ///< one a line; empty if there is none
+  std::filesystem::path items;        ///< what is rated; empty if there is none
 };
 
 /// Finds the files of a data set, in a folder that holds exactly one of these, each plain or with .gz:
 ///
 ///   train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...   IDX
 ///   train.bin, test.bin, or data_batch_1.bin ..., test_batch.bin  CIFAR; class names in labels.txt
+///   ratings.dat, with movies.dat if there is one                  ratings, to be cut
 ///   X, X.t                                                        libsvm
 ///   X.train, X.test                                               libsvm or CSV
 ///   X.tra, X.tes                                                  CSV

@@ -179,8 +179,16 @@ data_split open_text(const data_files& files, const open_options& options) {
   return {{std::move(train), {}, symbols}, {std::move(test), {}, symbols}, {}, std::move(corpus.symbols)};
 }
 
+data_split open_ratings(const data_files& files, const open_options& options) {
+  const fs::path& file = files.train.front();
+  return cut(file, read_ratings(file, files.items, options.ratings), options);
+}
+
 void require_task(const data_files& files, const open_options& options) {
-  if (options.task == label_kind::numbers && files.format != file_format::csv)
+  const bool ratings = files.format == file_format::ratings;
+  if (options.task == label_kind::classes && ratings)
+    throw_malformed(files.train.front(), "expected classes, found ratings, which are numbers to predict");
+  if (options.task == label_kind::numbers && !ratings && files.format != file_format::csv)
     throw_malformed(files.train.front(),
                     "expected numbers to predict, as a CSV file may have them, found classes");
 }
@@ -198,11 +206,14 @@ data_split open_files(const data_files& files, const open_options& options) {
     return open_libsvm(files, options);
   case file_format::text:
     return open_text(files, options);
+  case file_format::ratings:
+    return open_ratings(files, options);
   case file_format::automatic:
     break;
   }
-  throw_malformed(files.train.front(), "expected IDX, CIFAR (*.bin), CSV, libsvm or UTF-8 text, found none "
-                                       "of them in its first lines; name the format");
+  throw_malformed(files.train.front(),
+                  "expected IDX, CIFAR (*.bin), CSV, libsvm, ratings or UTF-8 text, found none "
+                  "of them in its first lines; name the format");
 }
 
 void require_sensible(const open_options& options) {

@@ -3,6 +3,7 @@
 #include <mailgrad/data/csv.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
+#include <mailgrad/data/ratings.hpp>
 
 #include <cstddef>
 #include <optional>
@@ -26,8 +27,9 @@ struct open_options {
   csv_options csv{};
   std::optional<label_kind> task{}; ///< what is to be predicted; unset: what such files usually hold
   feature_scale scale = feature_scale::maximum;
-  std::size_t window = 64; ///< tokens of a text that a sample reads
-  std::size_t stride = 0;  ///< from one window to the next; 0: the window, so that each token is read once
+  std::size_t window = 64;  ///< tokens of a text that a sample reads
+  std::size_t stride = 0;   ///< from one window to the next; 0: the window, so that each token is read once
+  rating_options ratings{}; ///< before they are cut
 };
 
 /// Opens a data set by its name ("fashion-mnist"), its folder or its file; find_files() says what is known.

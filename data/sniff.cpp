@@ -34,6 +34,14 @@ bool is_sparse_row(std::string_view line) {
   return colon != std::string_view::npos && parse_number(entry.substr(0, colon)).has_value();
 }
 
+/// "user::item::rating::time"
+bool is_rating(std::string_view line) {
+  const auto end = line.find("::");
+  if (end == std::string_view::npos || !parse_number(line.substr(0, end))) return false;
+  const auto next = line.find("::", end + 2);
+  return next != std::string_view::npos && line.find("::", next + 2) != std::string_view::npos;
+}
+
 /// Numbers between delimiters; prose has delimiters, too.
 bool is_delimited_row(std::string_view line) {
   const auto delimiter = line.find_first_of(",;\t");
@@ -55,7 +63,7 @@ file_format format_of_name(std::string_view name) {
                              rule{".data", file_format::csv},   rule{".tra", file_format::csv},
                              rule{".tes", file_format::csv},    rule{".libsvm", file_format::libsvm},
                              rule{".svm", file_format::libsvm}, rule{"-vect", file_format::libsvm},
-                             rule{".txt", file_format::text}};
+                             rule{".txt", file_format::text},   rule{"ratings.dat", file_format::ratings}};
   const auto found = std::ranges::find_if(rules, [=](const rule& r) { return name.ends_with(r.suffix); });
   return found == rules.end() ? file_format::automatic : found->format;
 }
@@ -69,6 +77,7 @@ file_format format_of_content(const std::filesystem::path& file) {
   std::string_view rest = head;
   for (std::size_t i = 0; i < head_lines && !rest.empty(); ++i) {
     const std::string_view line = cut_line(rest);
+    if (is_rating(line)) return file_format::ratings;
     if (is_sparse_row(line)) return file_format::libsvm;
     if (is_delimited_row(line)) return file_format::csv;
   }

@@ -8,7 +8,7 @@
 namespace mailgrad {
 
 /// The format that a file's name tells, without .gz: .bin, .csv, .data, .tra, .tes, .libsvm, .svm, -vect,
-/// .txt. `automatic` if it tells none.
+/// .txt, ratings.dat. `automatic` if it tells none.
 file_format format_of_name(std::string_view name);
 
 /// The format that a file's first lines look like; `automatic` if they look like none.

@@ -33,6 +33,13 @@ std::vector<adjoint> operation::gradient(std::span<const value>, std::span<const
   throw graph_error(std::string(name()) + " has no gradient");
 }
 
+double operation::work(std::span<const value_type>, std::span<const value_type> outputs) const {
+  double written = 0;
+  if (is_view()) return written;
+  for (const value_type& t : outputs) written += static_cast<double>(t.dims.size());
+  return work_per_value * written;
+}
+
 std::optional<value> graph::named(std::string_view name) const {
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
     const bool computes = std::holds_alternative<operation_node>(nodes_[i].what);
@@ -48,7 +55,8 @@ value graph::add_source(node n) {
 }
 
 value graph::input(std::string name, const shape& dims, dtype type, std::source_location where) {
-  if (input_source_) return input_source_(name, {dims, type}, where);
+  if (const input_source source = input_source_)
+    return source(name, {dims, type}, where); // it may set another
   if (named(name))
     throw graph_error(line_of(where) + ": there is already an input or variable '" + name + "'");
   return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where, {}});

@@ -91,6 +91,11 @@ public:
   /// kind run as one kernel.
   virtual std::optional<elementwise_function> function() const noexcept { return std::nullopt; }
 
+  /// What it costs, in multiply-adds: enough to cut a model into parts of like work. A value that is written counts as
+  /// work_per_value, about what a core multiplies meanwhile.
+  static constexpr double work_per_value = 16;
+  virtual double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const;
+
   /// Attributes in words for pictures, such as "axis 1"; empty if there are none.
   virtual std::string describe() const { return {}; }
 };

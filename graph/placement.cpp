@@ -1,6 +1,7 @@
 #include <mailgrad/graph/placement.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace mailgrad {
@@ -9,6 +10,15 @@ namespace {
 
 bool computes(const graph& g, std::uint32_t id) {
   return std::holds_alternative<operation_node>(g.nodes()[id].what);
+}
+
+std::string name_of(const graph& g, std::uint32_t id) {
+  return std::string(std::get<operation_node>(g.nodes()[id].what)->name());
+}
+
+/// "the matmul of models.cpp:12 on cpu:1"
+std::string in_words(const graph& g, const placement& places, std::uint32_t id) {
+  return "the " + name_of(g, id) + " of " + line_of(g.nodes()[id].where) + " on " + to_string(places.of(id));
 }
 
 /// Which of a few devices wait for which, as far as a graph has been walked.
@@ -95,29 +105,53 @@ placement::placement(const graph& g, device first) {
   if (devices_.empty()) devices_.push_back(first);
 }
 
+void require_devices(const graph& g, const placement& places, std::span<const device> devices) {
+  for (std::uint32_t id = 0; id < g.nodes().size(); ++id) {
+    if (!computes(g, id) || std::ranges::find(devices, places.of(id)) != devices.end()) continue;
+    std::string known;
+    for (const device d : devices) known.append(known.empty() ? "" : ", ").append(to_string(d));
+    throw graph_error(line_of(g.nodes()[id].where) + ": " + name_of(g, id) + " is placed on " +
+                      to_string(places.of(id)) + ", which is no device of its worker; it has " + known);
+  }
+}
+
+void require_variables_apart(const graph& g, const placement& places, const value& loss) {
+  std::vector<std::optional<std::uint32_t>> reader(
+      g.nodes().size()); // by variable: an operation that reads it
+  for (std::uint32_t id = 0; id <= loss.node(); ++id) {
+    if (!computes(g, id)) continue;
+    for (const value& v : g.nodes()[id].inputs) {
+      if (!std::holds_alternative<variable_node>(g.of(v).what)) continue;
+      auto& other = reader[v.node()];
+      if (other && places.of(*other) != places.of(id))
+        throw graph_error(
+            line_of(g.nodes()[id].where) + ": variable '" + g.of(v).name + "' is read by " +
+            in_words(g, places, id) + " and by " + in_words(g, places, *other) +
+            ": under hogwild they would read different values in one step; place them on one device, or "
+            "take another policy");
+      other = id;
+    }
+  }
+}
+
 void require_one_way(const graph& g, const placement& places, const value& loss) {
   device_order order;
   for (std::size_t i = 0; i < places.devices().size(); ++i) order.add_device();
-  const auto index_of = [&](device d) {
-    return static_cast<std::size_t>(std::ranges::find(places.devices(), d) - places.devices().begin());
+  const auto index_of = [&](std::uint32_t id) {
+    return static_cast<std::size_t>(std::ranges::find(places.devices(), places.of(id)) -
+                                    places.devices().begin());
   };
   for (std::uint32_t id = 0; id <= loss.node(); ++id) {
     if (!computes(g, id)) continue;
-    const node& n = g.nodes()[id];
-    for (const value& v : n.inputs) {
+    for (const value& v : g.nodes()[id].inputs) {
       if (!computes(g, v.node())) continue;
-      const device here = places.of(id);
-      const device there = places.of(v.node());
-      if (order.waits(index_of(there), index_of(here))) {
-        const node& operand = g.of(v);
-        throw graph_error(
-            line_of(n.where) + ": " + std::string(std::get<operation_node>(n.what)->name()) + " on " +
-            to_string(here) + " reads the " + std::string(std::get<operation_node>(operand.what)->name()) +
-            " of " + line_of(operand.where) + " on " + to_string(there) + ", which itself waits for " +
-            to_string(here) + ": the pieces of a pipeline must follow one another; place it on " +
-            to_string(there) + " too");
-      }
-      order.add_wait(index_of(here), index_of(there));
+      if (order.waits(index_of(v.node()), index_of(id)))
+        throw graph_error(line_of(g.nodes()[id].where) + ": " + name_of(g, id) + " on " +
+                          to_string(places.of(id)) + " reads " + in_words(g, places, v.node()) +
+                          ", which itself waits for " + to_string(places.of(id)) +
+                          ": the pieces of a pipeline must follow one another; place it on " +
+                          to_string(places.of(v.node())) + " too");
+      order.add_wait(index_of(id), index_of(v.node()));
     }
   }
 }

@@ -4,7 +4,7 @@
 #include <mailgrad/tensor/device.hpp>
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <vector>
 
 namespace mailgrad {
@@ -30,6 +30,18 @@ private:
   std::vector<std::size_t> places_; ///< by node: index in devices_
   std::vector<device> devices_;
 };
+
+// What follows checks a placement that was made of the whole graph: nodes that were added later are not in it.
+
+/// Refuses operations on other devices than these.
+///
+/// Errors  graph_error that names the operation, its line, and the devices there are.
+void require_devices(const graph& g, const placement& places, std::span<const device> devices);
+
+/// Refuses a variable that operations on two devices read: for hogwild, where there is no version that both could read.
+///
+/// Errors  graph_error that names the variable, both operations and their lines.
+void require_variables_apart(const graph& g, const placement& places, const value& loss);
 
 /// Refuses a forward pass that leaves a device and comes back: the pieces of a pipeline must follow one another, since
 /// each works on another part of the batch at the same time.

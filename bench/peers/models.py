@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import recommender
+
 BATCH = 64
 LEARNING_RATE = 1e-3
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
@@ -28,7 +30,7 @@ def lenet_model():
         nn.Flatten(), nn.Linear(64 * 7 * 7, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
-MODELS = {"softmax": softmax_model, "mlp": mlp_model, "lenet": lenet_model}
+MODELS = {"softmax": softmax_model, "mlp": mlp_model, "lenet": lenet_model} | recommender.MODELS
 
 
 def is_convolutional(name):
@@ -71,6 +73,8 @@ def gathered_batches(name, folder, channels_last=False):
 
 
 def batches(name, folder, feeding, channels_last=False):
+    if name in recommender.MODELS:
+        return recommender.batches(feeding)
     if feeding == "gathered":
         return gathered_batches(name, folder, channels_last)
     return itertools.cycle(list(ready_batches(name, folder, channels_last)))
@@ -133,6 +137,8 @@ def make_step(name, kind, variant):
     """`variant` joins an implementation of the update with `+channels_last` or `+compiled`."""
     how, *extras = variant.split("+")
     torch.manual_seed(1)
+    if name in recommender.MODELS:
+        return recommender.make_step(name, kind, how)
     model = MODELS[name]()
     if "channels_last" in extras:
         model = model.to(memory_format=torch.channels_last)
@@ -146,6 +152,8 @@ def make_step(name, kind, variant):
 
 def variants(name, kind):
     """Everything worth trying; what an installed PyTorch lacks drops out by itself."""
+    if name in recommender.MODELS:
+        return recommender.variants(kind)
     updates = ["loop", "foreach", "fused"]
     if kind in ("sgd", "momentum"):
         updates.append("functional")

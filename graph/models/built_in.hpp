@@ -1,25 +1,43 @@
 #pragma once
 
 #include <mailgrad/graph/models/layer_stack.hpp>
+#include <mailgrad/graph/models/model_settings.hpp>
 
-#include <array>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
 
-inline constexpr std::array<std::string_view, 3> built_in_models{"softmax", "mlp", "lenet"};
+/// A model that needs no file.
+struct built_in_form {
+  std::string_view name;
+  std::string_view what; ///< one line for --help, with all settings and their defaults
+  /// Takes every setting the model has; whatever is left over is refused by the caller.
+  model_function (*make)(model_settings&);
+};
 
-/// The layers of a built-in model, nothing if there is none of that name.
+/// All of them; a new one is added in built_in.cpp.
+std::span<const built_in_form> built_in_forms() noexcept;
+
+/// Their names, in the same order.
+std::vector<std::string_view> built_in_models();
+
+/// The built-in model of "name" or "name:key=value,...", nothing if there is none of that name.
 ///
-///   softmax  one dense layer; with rows that are mostly zero, only the weights of their entries are touched
-///   mlp      dense layers of 512 and 256 with relu, then one of the classes. Settings:
-///            "mlp:hidden=512x256,activation=relu,dropout=0"
-///   lenet    two convolutions with 32 and 64 filters of 5 x 5 and max pooling, then a dense layer of 512
-///
-/// Source  of lenet: LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86(11), 1998, in the wider form that
-///         TensorFlow's tutorials made common, with relu and max pooling.
 /// Errors  std::invalid_argument for a setting that the model does not have, or a value that is none.
-std::optional<layer_stack> built_in_model(std::string_view name_and_settings);
+std::optional<model_function> built_in_model(std::string_view name_and_settings);
+
+/// Dense layers as wide as `hidden` says, with an activation and dropout behind each, then one of the classes.
+///
+/// Errors  as built_in_model.
+layer_stack mlp_layers(model_settings& s);
+
+/// Two convolutions with 32 and 64 filters of 5 x 5 and max pooling, then a dense layer of 512.
+///
+/// Source  LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86(11), 1998, in the wider form that TensorFlow's
+///         tutorials made common, with relu and max pooling.
+layer_stack lenet_layers();
 
 } // namespace mailgrad

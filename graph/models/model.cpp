@@ -11,22 +11,22 @@ namespace mailgrad {
 
 namespace {
 
-layer_stack find_layers(std::string_view name) {
-  if (const auto layers = built_in_model(name)) return *layers;
-  const std::filesystem::path file(name);
-  if (file.extension() == ".json" || std::filesystem::exists(file)) return read_model_file(file);
-  const auto nearest = nearest_name(name.substr(0, name.find(':')), built_in_models);
-  throw std::invalid_argument("model '" + std::string(name) +
-                              "' is neither built in nor a file; did you mean '" + std::string(nearest) +
-                              "'?");
+model_function read_model(const std::filesystem::path& file) {
+  return [layers = read_model_file(file)](graph& g, const model_request& request) {
+    return build_classifier(g, layers, request);
+  };
 }
 
 } // namespace
 
 model_function find_model(std::string_view name_or_file) {
-  return [layers = find_layers(name_or_file)](graph& g, const model_request& request) {
-    return build_classifier(g, layers, request);
-  };
+  if (auto model = built_in_model(name_or_file)) return *std::move(model);
+  const std::filesystem::path file(name_or_file);
+  if (file.extension() == ".json" || std::filesystem::exists(file)) return read_model(file);
+  const auto nearest = nearest_name(name_or_file.substr(0, name_or_file.find(':')), built_in_models());
+  throw std::invalid_argument("model '" + std::string(name_or_file) +
+                              "' is neither built in nor a file; did you mean '" + std::string(nearest) +
+                              "'?");
 }
 
 } // namespace mailgrad

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
 
@@ -20,14 +22,18 @@ enum class answer : std::uint8_t { a_class, a_number };
 
 /// What a model function has to fit.
 struct model_request {
-  shape sample_dims; ///< of one sample: {height, width, channels}, {features}, or {window length} of tokens
+  /// Of one sample: {height, width, channels}, {features}, or {window length} of tokens; {0} if it has categories alone.
+  shape sample_dims;
   feature_kind features = feature_kind::numbers;
+  std::vector<std::size_t> categories{}; ///< counts: category j of a sample lies in [0, categories[j])
   answer wanted = answer::a_class;
   std::size_t classes = 2;  ///< labels are 0 to classes - 1, and so are tokens; 0 where a number is wanted
   std::size_t batch = 1;    ///< samples in a mini-batch
   std::size_t nonzeros = 0; ///< room for entries in a mini-batch of sparse rows; 0: rows are dense
   phase purpose = phase::training;
   std::uint64_t seed = 1; ///< of random operations
+  /// Of the worker that it is built for: what has no scope goes to the first.
+  std::vector<device> devices{{device_kind::cpu, 0}};
   /// Who asks, by rank, and how many there are. Workers may build different graphs: what has one name is shared, whoever
   /// made it. Evaluations ask as worker 0.
   std::uint32_t worker = 0;
@@ -47,7 +53,8 @@ struct model_outputs {
 };
 
 /// Builds a model in an empty graph. Its inputs are named as a batch names its parts: "features" and
-/// "labels", or "columns", "values", "offsets" and "labels" where the rows are sparse. Labels are int32, or float32
+/// "labels", or "columns", "values", "offsets" and "labels" where the rows are sparse; "categories", int32[batch,
+/// categories], stands beside "features" where samples have some, and alone where they have no numbers. Labels are int32, or float32
 /// where a number is wanted.
 ///
 /// Errors  graph_error if the model does not fit what is asked for.

@@ -72,6 +72,12 @@ public:
     return {{y_dims(shape_of(inputs[0], inputs[1])), dtype::float32}};
   }
 
+  double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const override {
+    const shape& w = inputs[1].dims;
+    return operation::work(inputs, outputs) +
+           static_cast<double>(outputs[0].dims.size()) * static_cast<double>(w.size() / w.back());
+  }
+
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override {
     const value& x = inputs[0];

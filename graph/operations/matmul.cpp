@@ -43,6 +43,11 @@ public:
     return std::make_unique<matmul_executable>(product_of(inputs[0].dims, inputs[1].dims));
   }
   std::string describe() const override;
+  double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const override {
+    const gemm_shape g = product_of(inputs[0].dims, inputs[1].dims);
+    return operation::work(inputs, outputs) + static_cast<double>(g.batch) * static_cast<double>(g.m) *
+                                                  static_cast<double>(g.n) * static_cast<double>(g.k);
+  }
 
 private:
   gemm_shape product_of(const shape& a, const shape& b) const;

@@ -69,11 +69,24 @@ void run(const Rule& rule, const weight_update& work, std::span<float* const> st
   apply(rule, work.weights.data(), work.updated.data(), g.values, g.scale, pointers, work.weights.size());
 }
 
+/// Rows lie anywhere, mostly beyond the caches, so they are asked for this many ahead.
+constexpr std::size_t rows_ahead = 8;
+constexpr std::size_t floats_in_line = 16;
+
+template <class Rule>
+void prefetch_row(const row_update& work, const state_of<Rule>& state, std::size_t row) {
+  for (std::size_t i = 0; i < work.width; i += floats_in_line) {
+    __builtin_prefetch(work.weights.data() + row * work.width + i, 1);
+    for (float* const s : state) __builtin_prefetch(s + row * work.width + i, 1);
+  }
+}
+
 template <class Rule>
 void run_rows(const Rule& rule, const row_update& work, std::span<float* const> state) {
   state_of<Rule> pointers{};
   std::ranges::copy(state, pointers.begin());
   for (std::size_t j = 0; j < work.rows.size(); ++j) {
+    if (j + rows_ahead < work.rows.size()) prefetch_row<Rule>(work, pointers, work.rows[j + rows_ahead]);
     const std::size_t first = work.rows[j] * work.width;
     float* row = work.weights.data() + first;
     apply(rule, row, row, work.values.data() + j * work.width, work.scale, advanced<Rule>(pointers, first),

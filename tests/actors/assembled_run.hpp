@@ -7,7 +7,9 @@
 #include <mailgrad/actors/device_actor.hpp>
 #include <mailgrad/actors/feeder.hpp>
 #include <mailgrad/actors/parameter_actor.hpp>
+#include <mailgrad/actors/piece_actor.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 
@@ -88,6 +90,8 @@ struct assembly {
   std::uint64_t seed = 1;
   std::size_t trace_events = 0;
   std::uint64_t sample_gap = 0;
+  std::uint32_t devices_each = 1; ///< of a worker; more than one: a pipeline over them
+  std::size_t micro_batches = 1;
   bool overhear = false;                       ///< put an eavesdropper on every line between worker and shard
   caf::actor recorder{};                       ///< gets the order of gradients and of batches
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
@@ -116,10 +120,10 @@ public:
   }
   ~assembled_run() {
     const hand_over::inside_caf hidden; // whoever lets go of a handle last deletes, and CAF knows who
-    for (const auto* group : {&devices, &shards, &spies_})
+    for (const auto* group : {&devices, &pieces, &shards, &spies_})
       for (const caf::actor& a : *group) kill(a);
     for (const caf::actor* a : {&feeder_actor, &tracker_, &coordinator_actor}) kill(*a);
-    for (auto* group : {&devices, &shards, &spies_}) group->clear();
+    for (auto* group : {&devices, &pieces, &shards, &spies_}) group->clear();
     for (caf::actor* a : {&feeder_actor, &tracker_, &coordinator_actor}) *a = nullptr;
     notes_.clear(); // and what actors share with us
     layout_.reset();
@@ -162,6 +166,7 @@ public:
   }
 
   std::vector<caf::actor> devices;
+  std::vector<caf::actor> pieces; ///< of all workers, each with its own one behind the other
   std::vector<caf::actor> shards;
   caf::actor feeder_actor;
   caf::actor coordinator_actor;
@@ -232,6 +237,7 @@ private:
           layout_, local_steps_options{assembly_.local_steps, parse_optimizer(assembly_.optimizer),
                                        cure ? cure->pull() : std::nullopt});
     }
+    if (assembly_.devices_each > 1) options.model = options.pieces = spanning_model({r});
     if (store_)
       options.writer =
           std::make_shared<hogwild_writer>(*layout_, store_, parse_optimizer(assembly_.optimizer));
@@ -255,6 +261,22 @@ private:
     options.sample_gap = assembly_.sample_gap;
     options.trace = new_track("worker " + std::to_string(r));
     devices.push_back(spawn<device_actor>(system_, std::move(options)));
+  }
+
+  std::shared_ptr<spanning_replica> spanning_model(rank worker) {
+    model_request request = request_;
+    request.devices.clear();
+    for (std::uint32_t d = 0; d < assembly_.devices_each; ++d)
+      request.devices.push_back({device_kind::cpu, d});
+    spanning_replica::options span{worker, request.devices, {}, assembly_.micro_batches, layout_, {}};
+    for (std::size_t p = 0; p < request.devices.size(); ++p) {
+      span.pieces.push_back(spawn<piece_actor>(
+          system_, piece_actor_options{p, request.devices, host_stream{}, pipelined(small_model()), request,
+                                       layout_, request.devices.size() + 1, time_}));
+      span.traces.push_back(new_track("piece " + std::to_string(p)));
+    }
+    pieces.insert(pieces.end(), span.pieces.begin(), span.pieces.end());
+    return std::make_shared<spanning_replica>(std::move(span));
   }
 
   caf::actor_system& system_;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
 
 namespace mailgrad {
@@ -169,6 +170,41 @@ TEST(Shard, KeepsTheRowsOfATableThatASpareBlockMissed) {
     update_once(s, g);
   }
   for (std::size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(s.snapshot()->as<float>()[i], before[i] - 1);
+}
+
+TEST(Shard, KeepsTheRowsThatItLoadedThoughASpareIsOlder) {
+  const parameter_layout layout = layout_of({{"table", {4, 16}, true}}, 1);
+  shard s(layout, 0, 1, sgd(1));
+  const auto update_row = [&](std::int32_t row) {
+    const std::shared_ptr<const block> held = s.snapshot(); // so that the spare takes the next version
+    const auto g = std::make_shared<gradient>();
+    add_rows(*g, 0, 16, {row}, std::vector<float>(16, 1));
+    update_once(s, g);
+  };
+  for (std::int32_t row = 0; row < 3; ++row) update_row(row);
+  const std::vector<float> loaded(64, 7);
+  s.load(hogwild_store(loaded), 1);
+  for (std::int32_t row = 0; row < 2; ++row) update_row(row);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(s.snapshot()->as<float>()[i], i < 32 ? 6 : 7) << i;
+}
+
+TEST(Shard, MakesTheSameTablesHoweverOldItsSparesAre) {
+  const parameter_layout layout = layout_of({{"w", {16}}, {"t1", {50, 4}, true}, {"t2", {20, 4}, true}}, 1);
+  shard alone(layout, 0, 1, parse_optimizer("adagrad"));
+  shard watched(layout, 0, 1, parse_optimizer("adagrad"));
+  std::mt19937_64 random(5);
+  std::vector<std::shared_ptr<const block>> held(4);
+  for (std::uint64_t step = 0; step < 400; ++step) {
+    const auto g = constant_gradient(layout, 1);
+    add_rows(*g, 1, 4, {static_cast<std::int32_t>(random() % 50)}, random_values(4, step));
+    add_rows(*g, 2, 4, {static_cast<std::int32_t>(random() % 20)}, random_values(4, 1000 + step));
+    update_once(alone, g);
+    update_once(watched, g);
+    ASSERT_EQ(values_of(alone.snapshot()), values_of(watched.snapshot())) << "step " << step;
+    auto& one = held[random() % held.size()]; // some hold one for longer than the log remembers
+    if (step < 100 || step > 300 || &one != held.data())
+      one = random() % 3 == 0 ? nullptr : watched.snapshot();
+  }
 }
 
 TEST(Shard, CountsAnUpdateFromAnEmptyListOfRows) {

@@ -191,9 +191,9 @@ TEST_F(TrainCommand, SwitchesAndCuresAndTellsInItsReport) {
 
 TEST_F(TrainCommand, LearnsNumbersAndTellsTheirErrorInPlaceOfAnAccuracy) {
   std::string rows = "a,b,target\n";
-  for (int i = 0; i < 60; ++i) { // target = 2 a - b + 0.5
+  for (int i = 0; i < 60; ++i) { // target = 2 a + b + 0.5
     const int a = i % 7, b = i % 5;
-    rows += std::to_string(a) + ',' + std::to_string(b) + ',' + std::to_string(2 * a - b) + ".5\n";
+    rows += std::to_string(a) + ',' + std::to_string(b) + ',' + std::to_string(2 * a + b) + ".5\n";
   }
   const std::string table = folder_.write("line.csv", rows).string();
   std::vector<std::string> words = train({"--task", "regression", "--lr", "0.1", "--epochs", "200"});

@@ -59,6 +59,27 @@ TEST(Batch, HasTargetsWhereTheSetHas) {
   }
 }
 
+TEST(Batch, HasCategoriesAndNumbers) {
+  const dataset d{categorical_features{{2, 5}, {0, 4, 1, 3, 1, 0}, 1, {0.5F, 1.5F, 2.5F}}, {0, 1, 1}, 2};
+  batch b;
+  fill_batch(d, ids{2, 0}, b);
+  EXPECT_EQ(b.categories.dims(), (shape{2, 2}));
+  EXPECT_THAT(b.categories.values<std::int32_t>(), ElementsAre(1, 0, 0, 4));
+  EXPECT_THAT(b.features.values(), ElementsAre(2.5F, 0.5F));
+  EXPECT_THAT(b.labels.values<std::int32_t>(), ElementsAre(1, 0));
+}
+
+TEST(Batch, HasCategoriesAlone) {
+  const dataset d{categorical_features{{3}, {0, 2}, 0, {}}, std::vector<float>{0.5F, 1}};
+  batch b;
+  fill_batch(d, ids{1}, b);
+  EXPECT_THAT(b.categories.values<std::int32_t>(), ElementsAre(2));
+  EXPECT_THAT(b.labels.values(), ElementsAre(1.0F));
+  const auto* memory = b.categories.data();
+  fill_batch(d, ids{0}, b);
+  EXPECT_EQ(b.categories.data(), memory) << "a batch keeps its memory";
+}
+
 TEST(Batch, ShiftsTheTargetsOfTokensByOne) {
   const dataset d{token_windows{{0, 1, 2, 3, 4, 5, 6}, 3, 3}, {}, 7};
   batch b;

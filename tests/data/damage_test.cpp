@@ -53,6 +53,8 @@ std::vector<damage_case> damage_cases() {
   const std::string records = std::string("\0rRgGbB\1uvwxyz", 14) + std::string("\1......\0++++++", 14);
   const std::string csv = "a,b,class\n1,2.5,x\n-3,4e2,y\n5,\"6\",x\n7,8,y\n";
   const std::string svm = "+1 1:0.5 3:2 \n-1 2:-1e1 # remark\n-1\n+1 3:1 4:1 5:1\n";
+  const std::string ratings = "1::22::8::1365029107\n1::333::7.5::136\n2::22::0::0\n";
+  const std::string films = "022::To Be (1942)::Comedy|War\n333::A::Drama\n";
   const std::string prose =
       "To be, or not to be: that is the question. Na\u00efve \u20ac \U0001F600, is it not?";
   return {{"train-images-idx3-ubyte", images, small, idx},
@@ -65,6 +67,8 @@ std::vector<damage_case> damage_cases() {
           {"x.libsvm", svm, small, {}},
           {"x.t", svm, small, {{"x", svm}}},
           {"x.libsvm", gzipped(svm), small, {}},
+          {"ratings.dat", ratings, small, {{"movies.dat", films}}},
+          {"movies.dat", films, small, {{"ratings.dat", ratings}}},
           {"x.txt", prose, small, {}},
           {"x.txt", gzipped(prose), small, {}},
           {"x", svm, small, {}}};

@@ -69,6 +69,34 @@ TEST(Dataset, HasTargetsInThePlaceOfLabels) {
   EXPECT_EQ(part.targets()[1], 7.0F);
 }
 
+dataset three_tickets() {
+  return {categorical_features{{2, 5}, {0, 4, 1, 3, 1, 0}, 1, {0.5F, 1.5F, 2.5F}}, {0, 1, 1}, 2};
+}
+
+TEST(Dataset, HasCategoriesBesideNumbers) {
+  const dataset d = three_tickets();
+  EXPECT_EQ(d.size(), 3U);
+  EXPECT_EQ(d.sample_dims(), shape{1});
+  EXPECT_EQ(sizes(d.category_counts().begin(), d.category_counts().end()), (sizes{2, 5}));
+  EXPECT_TRUE(three_pictures().category_counts().empty());
+  const dataset part = d.slice(1, 2);
+  const auto& f = std::get<categorical_features>(part.features());
+  EXPECT_EQ(f.counts, (sizes{2, 5}));
+  EXPECT_EQ(f.categories, (ints{1, 3, 1, 0}));
+  EXPECT_EQ(f.values, (std::vector<float>{1.5F, 2.5F}));
+}
+
+TEST(Dataset, RefusesCategoriesThatDoNotFit) {
+  const auto refuses = [](categorical_features f) {
+    EXPECT_THROW((dataset{std::move(f), std::vector<float>{1}}), std::invalid_argument);
+  };
+  refuses({{}, {}, 1, {1}});
+  refuses({{2, 2}, {1}, 0, {}});
+  refuses({{2}, {2}, 0, {}});
+  refuses({{2}, {-1}, 0, {}});
+  refuses({{2}, {1}, 2, {1}});
+}
+
 TEST(Dataset, RefusesTargetsThatDoNotFit) {
   const float_features two{{1}, {1, 2}};
   EXPECT_THROW((dataset{two, std::vector<float>{1}}), std::invalid_argument);

@@ -157,7 +157,8 @@ TEST_F(OpenData, PredictsNoNumbersWhereAFormatHasClasses) {
 
 TEST_F(OpenData, SaysThatAFormatIsUnknown) {
   folder.write("odd", std::string("\1\2\0", 3));
-  EXPECT_THAT(open_complaint("odd"), HasSubstr("expected IDX, CIFAR (*.bin), CSV, libsvm or UTF-8 text"));
+  EXPECT_THAT(open_complaint("odd"),
+              HasSubstr("expected IDX, CIFAR (*.bin), CSV, libsvm, ratings or UTF-8 text"));
 }
 
 TEST_F(OpenData, RefusesSenselessOptions) {

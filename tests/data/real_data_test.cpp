@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 
@@ -159,9 +160,35 @@ TEST(RealData, OfOptdigits) {
   EXPECT_EQ(split.train.classes(), 10U);
 }
 
-TEST(RealData, OfMovieRatingsIsOfNoKnownLayout) {
+double mean(std::span<const float> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+TEST(RealData, OfMovieTweetings) {
   NEEDS_REAL_DATA("movietweetings-100k");
-  EXPECT_THROW(open_real("movietweetings-100k"), std::system_error);
+  const fs::path folder = real_data() / "movietweetings-100k";
+  const dataset all = read_ratings(folder / "ratings.dat", folder / "movies.dat", {});
+  EXPECT_EQ(all.size(), 100'000U);
+  EXPECT_EQ(all.category_counts()[0], 16'554U);
+  EXPECT_EQ(all.category_counts()[1], 10'506U);
+  EXPECT_EQ(all.sample_dims(), shape{25}) << "genres";
+  const double middle = mean(all.targets());
+  double squares = 0;
+  for (const float y : all.targets())
+    squares += (static_cast<double>(y) - middle) * (static_cast<double>(y) - middle);
+  EXPECT_NEAR(middle, 7.325, 5e-4);
+  EXPECT_NEAR(std::sqrt(squares / 100'000), 1.879, 5e-4) << "the error of guessing the mean";
+  EXPECT_EQ(std::ranges::count(all.targets(), 0.0F), 12);
+}
+
+TEST(RealData, OfMovieTweetingsIsCutAtRandomOrByTime) {
+  NEEDS_REAL_DATA("movietweetings-100k");
+  for (const rating_order order : {rating_order::random, rating_order::by_time}) {
+    const data_split split = open_real("movietweetings-100k", {.ratings = {.order = order}});
+    EXPECT_EQ(split.train.size(), 80'000U);
+    EXPECT_EQ(split.test.size(), 20'000U);
+    EXPECT_NEAR(mean(split.test.targets()), 7.325, 0.1) << "either part has users of every kind";
+  }
 }
 
 } // namespace

@@ -36,19 +36,19 @@ TEST(FindModel, KnowsTheBuiltInOnes) {
 }
 
 TEST(FindModel, ListsTheBuiltInOnes) {
-  for (const std::string_view name : built_in_models) EXPECT_TRUE(built_in_model(name)) << name;
+  for (const std::string_view name : built_in_models()) EXPECT_TRUE(built_in_model(name)) << name;
   EXPECT_FALSE(built_in_model("no such model"));
 }
 
 TEST(FindModel, ReadsTheSettingsOfTheMlp) {
   EXPECT_EQ(weights_of("mlp:hidden=20"), 784U * 20 + 20 + 20 * 10 + 10);
   EXPECT_EQ(weights_of("mlp:hidden=5x6x7"), 784U * 5 + 5 + 5 * 6 + 6 + 6 * 7 + 7 + 7 * 10 + 10);
-  const auto layers = built_in_model("mlp:hidden=9,activation=tanh,dropout=0.25");
-  ASSERT_TRUE(layers);
-  ASSERT_EQ(layers->size(), 3U);
-  EXPECT_EQ(std::get<dense_layer>((*layers)[0]).units, 9U);
-  EXPECT_EQ(std::get<dense_layer>((*layers)[0]).how, activation::tanh);
-  EXPECT_EQ(std::get<dropout_layer>((*layers)[1]).rate, 0.25F);
+  model_settings settings("mlp:hidden=9,activation=tanh,dropout=0.25");
+  const layer_stack layers = mlp_layers(settings);
+  ASSERT_EQ(layers.size(), 3U);
+  EXPECT_EQ(std::get<dense_layer>(layers[0]).units, 9U);
+  EXPECT_EQ(std::get<dense_layer>(layers[0]).how, activation::tanh);
+  EXPECT_EQ(std::get<dropout_layer>(layers[1]).rate, 0.25F);
 }
 
 TEST(FindModel, SaysWhichSettingIsWrong) {

@@ -122,10 +122,47 @@ TEST_F(Placement, RefusesAForwardPassThatComesBackToADevice) {
     const device_scope scope(g, cpu0);
     c = relu(b);
   }
-  EXPECT_THAT([&] { require_one_way(g, placement(g, cpu0), reduce_sum(c)); },
-              ThrowsMessage<graph_error>(AllOf(HasSubstr("placement_test.cpp:"),
-                                               HasSubstr("relu on cpu:0 reads the tanh"),
-                                               HasSubstr("place it on cpu:1 too"))));
+  const value there_and_back = reduce_sum(c);
+  EXPECT_THAT(
+      [&] { require_one_way(g, placement(g, cpu0), there_and_back); },
+      ThrowsMessage<graph_error>(AllOf(HasSubstr("placement_test.cpp:"),
+                                       HasSubstr("relu on cpu:0 reads the tanh of placement_test.cpp:"),
+                                       HasSubstr("place it on cpu:1 too"))));
+}
+
+TEST_F(Placement, RefusesAVariableOfTwoDevicesForHogwild) {
+  graph g;
+  const value x = g.input("x", {2, 2});
+  const value w = g.variable("layer/w", {2, 2}, initialiser::zeros());
+  value y;
+  {
+    const device_scope scope(g, cpu0);
+    y = matmul(x, w);
+  }
+  const value fine = reduce_sum(y);
+  EXPECT_NO_THROW(require_variables_apart(g, placement(g, cpu0), fine));
+  {
+    const device_scope scope(g, cpu1);
+    y = matmul(y, w);
+  }
+  const value loss = reduce_sum(y);
+  EXPECT_THAT([&] { require_variables_apart(g, placement(g, cpu0), loss); },
+              ThrowsMessage<graph_error>(
+                  AllOf(HasSubstr("variable 'layer/w' is read by the matmul of placement_test.cpp:"),
+                        HasSubstr("on cpu:1 and by the matmul"), HasSubstr("take another policy"))));
+}
+
+TEST_F(Placement, RefusesADeviceThatItsWorkerDoesNotHave) {
+  graph g;
+  const value x = g.input("x", {2, 2});
+  const device_scope scope(g, cpu1);
+  relu(x);
+  const placement places(g, cpu0);
+  EXPECT_NO_THROW(require_devices(g, places, std::vector{cpu0, cpu1}));
+  EXPECT_THAT(
+      [&] { require_devices(g, places, std::vector{cpu0}); },
+      ThrowsMessage<graph_error>(AllOf(HasSubstr("placement_test.cpp:"), HasSubstr("relu is placed on cpu:1"),
+                                       HasSubstr("it has cpu:0"))));
 }
 
 // The three below are from the project's list of things that must be exactly so.

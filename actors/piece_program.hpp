@@ -1,0 +1,101 @@
+#pragma once
+
+#include <mailgrad/actors/bound_model.hpp>
+#include <mailgrad/actors/gradient.hpp>
+#include <mailgrad/actors/gradient_fetches.hpp>
+#include <mailgrad/graph/partition.hpp>
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// What a segment computed for others of one micro-batch, in the order of segment::exports.
+struct value_set {
+  std::vector<block> values;
+};
+
+/// Memory for rows of tables' gradients, list by list. Grows; kept from step to step.
+struct row_memory {
+  std::vector<block> blocks;
+  std::size_t used = 0;
+
+  std::byte* take(std::size_t bytes);
+};
+
+/// What a piece adds to the gradient of a step.
+struct piece_sum {
+  std::shared_ptr<const coverage> covered; ///< by the dense parts of all pieces
+  /// Dense parts go there: this piece writes to the variables it differentiates, and nobody else does.
+  std::shared_ptr<gradient> into;
+  std::vector<char> begun;            ///< by variable: whether a part has been written
+  std::vector<gradient_rows> rows;    ///< sparse parts
+  std::shared_ptr<row_memory> memory; ///< what `rows` points into
+  float loss = 0;                     ///< the piece's share of it: 0 unless it computes the loss
+};
+
+/// One micro-batch of a step.
+struct micro_batch {
+  std::shared_ptr<const batch> samples;
+  float share = 1;          ///< of the samples of the step
+  bool only = true;         ///< the step has no other
+  std::uint64_t number = 0; ///< seeds random operations
+};
+
+/// What one device computes of a model that spans several, compiled for one size of micro-batch.
+///
+/// Every piece builds the whole graph and compiles its own segments of it: the same function builds the same graph, so
+/// pieces agree on the numbers of segments and the order of their values.
+/// Errors  graph_error as the model function has it.
+/// Threads one caller at a time.
+class piece_program {
+public:
+  /// A segment of this device.
+  struct part {
+    std::size_t number;             ///< in the order of all segments
+    std::vector<std::size_t> reads; ///< segments whose values it needs
+    std::vector<device> readers;    ///< other devices that need its values
+    std::size_t readers_here = 0;   ///< later parts of this device that do
+  };
+
+  piece_program(const model_function& build, const model_request& request, const parameter_layout& layout,
+                device where);
+  ~piece_program();
+
+  std::span<const part> parts() const noexcept { return parts_; }
+  /// What the gradient of the whole model is about.
+  const std::shared_ptr<const coverage>& covered() const noexcept { return covered_; }
+  /// Which device computes a segment.
+  device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
+
+  /// Memory for what part `i` computes for others.
+  std::shared_ptr<value_set> make_values(std::size_t i) const;
+
+  /// Computes part `i`; `read` has what it reads, in the order of part::reads.
+  void run(std::size_t i, const stream& s, const micro_batch& m, const weight_addresses& weights,
+           std::span<const value_set* const> read, value_set& made, piece_sum& sum);
+
+private:
+  struct compiled_part;
+
+  part described(std::size_t number) const;
+  std::unique_ptr<compiled_part> compiled(const segment& s, const parameter_layout& layout,
+                                          const model_request& request) const;
+
+  std::unique_ptr<graph> graph_;
+  gradient_fetches wanted_;
+  std::shared_ptr<const coverage> covered_;
+  std::vector<segment> segments_;
+  std::vector<part> parts_;
+  std::vector<std::unique_ptr<compiled_part>> compiled_;
+};
+
+/// What is to be delivered where: row numbers beside the rows.
+std::vector<wanted_value> wanted_values(const gradient_fetches& fetches);
+
+} // namespace mailgrad

@@ -1,0 +1,108 @@
+#include <mailgrad/graph/models/spanning_models.hpp>
+
+#include <mailgrad/graph/device_scope.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/pipeline.hpp>
+#include <mailgrad/graph/replicate.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// While it lives, a model that asks for an input gets part of one that the whole batch feeds.
+class divided_inputs {
+public:
+  divided_inputs(graph& g, std::map<std::string, value>& wholes, std::size_t batch, std::size_t begin,
+                 std::size_t end)
+      : graph_(g), wholes_(wholes), batch_(batch), begin_(begin), end_(end),
+        before_(g.exchange_input_source(source())) {}
+  ~divided_inputs() { graph_.exchange_input_source(std::move(before_)); }
+  divided_inputs(const divided_inputs&) = delete;
+  divided_inputs& operator=(const divided_inputs&) = delete;
+
+private:
+  input_source source() {
+    return [this](const std::string& name, const value_type& type, std::source_location where) {
+      return part_of(name, type, where);
+    };
+  }
+
+  value part_of(const std::string& name, const value_type& type, std::source_location where) {
+    if (type.dims.rank() == 0 || type.dims[0] != end_ - begin_)
+      throw graph_error(line_of(where) + ": input '" + name + "' of shape " + to_string(type.dims) +
+                        " cannot be split over devices: its first extent is not the batch, which is " +
+                        std::to_string(end_ - begin_));
+    const value whole = whole_of(name, type, where);
+    return begin_ == 0 && end_ == batch_ ? whole : slice(whole, 0, begin_, end_, where);
+  }
+
+  value whole_of(const std::string& name, const value_type& type, std::source_location where) {
+    if (const auto known = wholes_.find(name); known != wholes_.end()) return known->second;
+    shape dims = type.dims;
+    dims[0] = batch_;
+    const input_source here = graph_.exchange_input_source(std::move(before_)); // whoever stands around us
+    const value whole = graph_.input(name, dims, type.type, where);
+    before_ = graph_.exchange_input_source(here);
+    return wholes_.emplace(name, whole).first->second;
+  }
+
+  graph& graph_;
+  std::map<std::string, value>& wholes_;
+  std::size_t batch_, begin_, end_;
+  input_source before_;
+};
+
+/// What one part of a seed is for: the parts draw differently.
+std::uint64_t seed_of_part(std::uint64_t seed, std::size_t part) {
+  return seed ^ (std::uint64_t{part} << 48);
+}
+
+model_outputs build_replicas(const model_function& model, graph& g, const model_request& request) {
+  if (request.nonzeros > 0)
+    throw graph_error(
+        "replicate: rows that are mostly zero cannot be split; give each device a worker of its own");
+  const std::vector<std::size_t> sizes = batch_parts(request.batch, request.devices.size());
+  std::map<std::string, value> wholes;
+  std::vector<value> logits;
+  std::optional<value> loss;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const device_scope here(g, request.devices[i]);
+    const divided_inputs parts(g, wholes, request.batch, begin, begin + sizes[i]);
+    model_request part = request;
+    part.batch = sizes[i];
+    part.devices = {request.devices[i]};
+    part.seed = seed_of_part(request.seed, i);
+    const model_outputs made = model(g, part);
+    logits.push_back(made.logits);
+    const value share = made.loss * (static_cast<float>(sizes[i]) / static_cast<float>(request.batch));
+    loss = loss ? *loss + share : share;
+    begin += sizes[i];
+  }
+  if (sizes.size() == 1) return {logits.front(), *loss};
+  return {concat(logits, 0), *loss};
+}
+
+} // namespace
+
+model_function replicated(model_function model) {
+  return [model = std::move(model)](graph& g, const model_request& request) {
+    return request.devices.size() == 1 ? model(g, request) : build_replicas(model, g, request);
+  };
+}
+
+model_function pipelined(model_function model) {
+  return [model = std::move(model)](graph& g, const model_request& request) {
+    const model_outputs made = model(g, request);
+    if (request.devices.size() > 1) place_in_stages(g, made.loss, request.devices);
+    return made;
+  };
+}
+
+} // namespace mailgrad

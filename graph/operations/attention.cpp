@@ -1,0 +1,99 @@
+#include <mailgrad/graph/operations/attention.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/attention.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+attention_shape shape_of(const shape& qkv, std::size_t heads) {
+  return {qkv[0], qkv[1], heads, qkv[2] / 3 / heads};
+}
+
+class attention_executable : public executable {
+public:
+  explicit attention_executable(const attention_shape& a) : a_(a) {}
+  std::size_t scratch_bytes() const noexcept override { return attention_scratch_bytes(a_); }
+  void run(const stream& s, const call& c) override {
+    mailgrad::causal_attention(s, a_, c.in(0), c.out(0), c.out(1), c.scratch);
+  }
+
+private:
+  attention_shape a_;
+};
+
+class gradient_executable : public executable {
+public:
+  explicit gradient_executable(const attention_shape& a) : a_(a) {}
+  std::size_t scratch_bytes() const noexcept override { return attention_gradient_scratch_bytes(a_); }
+  void run(const stream& s, const call& c) override {
+    causal_attention_gradient(s, a_, c.in(0), c.in(1), c.in(2), c.out(), c.scratch);
+  }
+
+private:
+  attention_shape a_;
+};
+
+/// From qkv, probabilities and the gradient of the result.
+class gradient_operation : public operation {
+public:
+  explicit gradient_operation(std::size_t heads) : heads_(heads) {}
+
+  std::string_view name() const noexcept override { return "causal_attention_gradient"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override { return {inputs[0]}; }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<gradient_executable>(shape_of(inputs[0].dims, heads_));
+  }
+
+private:
+  std::size_t heads_;
+};
+
+/// Outputs: the result, and the probabilities for the gradient, which nobody else gets to see.
+class attention_operation : public operation {
+public:
+  explicit attention_operation(std::size_t heads) : heads_(heads) {}
+
+  std::string_view name() const noexcept override { return "causal_attention"; }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const shape& qkv = inputs[0].dims;
+    if (inputs[0].type != dtype::float32) throw shape_error("queries, keys and values are float32");
+    if (qkv.rank() != 3) throw shape_error("expected batch x window x 3 * width");
+    if (heads_ == 0) throw shape_error("there must be a head");
+    if (qkv[2] == 0 || qkv[2] % (3 * heads_) != 0)
+      throw shape_error("a last extent of 3 * " + std::to_string(heads_) +
+                        " * n is expected, for queries, keys and values of " + std::to_string(heads_) +
+                        " heads");
+    return {{{qkv[0], qkv[1], qkv[2] / 3}, dtype::float32},
+            {{qkv[0], heads_, qkv[1], qkv[1]}, dtype::float32}};
+  }
+
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    graph& model = inputs[0].owner();
+    return {model.apply_one(std::make_shared<gradient_operation>(heads_), {inputs[0], outputs[1], *dy[0]},
+                            model.of(outputs[0]).where)};
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<attention_executable>(shape_of(inputs[0].dims, heads_));
+  }
+
+  std::string describe() const override { return std::to_string(heads_) + " heads"; }
+
+private:
+  std::size_t heads_;
+};
+
+} // namespace
+
+value causal_attention(const value& qkv, std::size_t heads, std::source_location where) {
+  return qkv.owner().apply(std::make_shared<attention_operation>(heads), {qkv}, where).front();
+}
+
+} // namespace mailgrad

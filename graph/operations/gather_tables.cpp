@@ -1,0 +1,102 @@
+#include <mailgrad/graph/operations/gather_tables.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/gather_tables.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+class tables_executable : public executable {
+public:
+  /// `inputs` are the tables, then the indices.
+  explicit tables_executable(std::span<const value_type> inputs)
+      : width_(inputs[0].dims[1]), count_(inputs.back().dims.size()) {
+    for (const value_type& t : inputs.first(inputs.size() - 1)) tables_.push_back({nullptr, t.dims[0]});
+  }
+
+  void run(const stream& s, const call& c) override {
+    for (std::size_t j = 0; j < tables_.size(); ++j) tables_[j].values = c.in(j);
+    mailgrad::gather_tables(s, tables_, width_, {c.in<std::int32_t>(tables_.size()), count_}, c.out());
+  }
+
+private:
+  std::size_t width_, count_;
+  std::vector<row_table> tables_;
+};
+
+class tables_gradient_executable : public executable {
+public:
+  explicit tables_gradient_executable(const shape& dy) : rows_(dy[0] * dy[1]), width_(dy[2]), parts_(dy[1]) {}
+
+  void run(const stream& s, const call& c) override {
+    for (std::size_t j = 0; j < parts_.size(); ++j)
+      parts_[j] = {c.out<std::int32_t>(j), c.out(parts_.size() + j)};
+    gather_tables_gradient(s, {c.in<std::int32_t>(0), rows_}, c.in(1), width_, parts_);
+  }
+
+private:
+  std::size_t rows_, width_;
+  std::vector<table_gradient> parts_;
+};
+
+/// From the indices and the gradient of what was gathered. Outputs: the row numbers of every table, then their values.
+class tables_gradient_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "gather_tables_gradient"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const shape& dy = inputs[1].dims;
+    std::vector<value_type> outputs(dy[1], {shape{dy[0]}, dtype::int32});
+    outputs.insert(outputs.end(), dy[1], {shape{dy[0], dy[2]}, dtype::float32});
+    return outputs;
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<tables_gradient_executable>(inputs[1].dims);
+  }
+};
+
+class tables_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "gather_tables"; }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    if (inputs.size() < 2) throw shape_error("there are no tables");
+    const auto tables = inputs.first(inputs.size() - 1);
+    const value_type& indices = inputs.back();
+    for (const value_type& t : tables)
+      if (t.type != dtype::float32 || t.dims.rank() != 2 || t.dims[1] != tables[0].dims.back())
+        throw shape_error("the tables must be float32[rows, width], of one width");
+    if (indices.type != dtype::int32 || indices.dims.rank() != 2 || indices.dims[1] != tables.size())
+      throw shape_error("the indices must be int32[samples, " + std::to_string(tables.size()) + "]");
+    return {{{indices.dims[0], tables.size(), tables[0].dims[1]}, dtype::float32}};
+  }
+
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    graph& model = inputs[0].owner();
+    const std::vector<value> parts = model.apply(std::make_shared<tables_gradient_operation>(),
+                                                 {inputs.back(), *dy[0]}, model.of(outputs[0]).where);
+    std::vector<adjoint> found;
+    for (std::size_t j = 0; j + 1 < inputs.size(); ++j)
+      found.emplace_back(sparse_rows{parts[j], parts[inputs.size() - 1 + j]});
+    found.emplace_back(); // of the indices
+    return found;
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<tables_executable>(inputs);
+  }
+};
+
+} // namespace
+
+value gather_tables(std::span<const value> tables, const value& indices, std::source_location where) {
+  std::vector<value> inputs(tables.begin(), tables.end());
+  inputs.push_back(indices);
+  return indices.owner().apply_one(std::make_shared<tables_operation>(), std::move(inputs), where);
+}
+
+} // namespace mailgrad

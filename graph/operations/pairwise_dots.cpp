@@ -1,0 +1,72 @@
+#include <mailgrad/graph/operations/pairwise_dots.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/pairwise_dots.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+vector_sets sets_of(const shape& x) { return {x[0], x[1], x[2]}; }
+
+class dots_executable : public executable {
+public:
+  explicit dots_executable(const shape& x) : sets_(sets_of(x)) {}
+  void run(const stream& s, const call& c) override { mailgrad::pairwise_dots(s, sets_, c.in(0), c.out()); }
+
+private:
+  vector_sets sets_;
+};
+
+class dots_gradient_executable : public executable {
+public:
+  explicit dots_gradient_executable(const shape& x) : sets_(sets_of(x)) {}
+  void run(const stream& s, const call& c) override {
+    pairwise_dots_gradient(s, sets_, c.in(0), c.in(1), c.out());
+  }
+
+private:
+  vector_sets sets_;
+};
+
+/// From x and the gradient of the dots.
+class dots_gradient_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "pairwise_dots_gradient"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override { return {inputs[0]}; }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<dots_gradient_executable>(inputs[0].dims);
+  }
+};
+
+class dots_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "pairwise_dots"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const value_type& x = inputs[0];
+    if (x.type != dtype::float32 || x.dims.rank() != 3)
+      throw shape_error("the vectors must be float32[samples, count, width]");
+    if (x.dims[1] < 2) throw shape_error("there must be two vectors to multiply");
+    return {{{x.dims[0], sets_of(x.dims).pairs()}, dtype::float32}};
+  }
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    graph& model = inputs[0].owner();
+    return {model.apply_one(std::make_shared<dots_gradient_operation>(), {inputs[0], *dy[0]},
+                            model.of(outputs[0]).where)};
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<dots_executable>(inputs[0].dims);
+  }
+};
+
+} // namespace
+
+value pairwise_dots(const value& x, std::source_location where) {
+  return x.owner().apply_one(std::make_shared<dots_operation>(), {x}, where);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,101 @@
+#include <mailgrad/graph/pipeline.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+/// How much a cut may lie off the best balance for the sake of fewer bytes: a fiftieth of a stage.
+constexpr double tolerance = 0.02;
+
+/// The operations that the loss needs, in their order, with what they cost and what a cut behind them would send.
+struct forward_pass {
+  std::vector<std::uint32_t> operations;
+  std::vector<double> work_until;  ///< of the operations up to each, that one included
+  std::vector<double> bytes_after; ///< that later operations read from it or from earlier ones
+};
+
+std::vector<char> needed_by(const graph& g, const value& loss) {
+  std::vector<char> needed(g.nodes().size(), 0);
+  needed[loss.node()] = 1;
+  for (std::size_t id = needed.size(); id-- > 0;)
+    if (needed[id])
+      for (const value& v : g.nodes()[id].inputs) needed[v.node()] = 1;
+  return needed;
+}
+
+double work_of(const graph& g, const node& n) {
+  std::vector<value_type> inputs;
+  for (const value& v : n.inputs) inputs.push_back(g.of(v).outputs[v.output()]);
+  return std::get<operation_node>(n.what)->work(inputs, n.outputs);
+}
+
+forward_pass walk(const graph& g, const value& loss) {
+  const std::vector<char> needed = needed_by(g, loss);
+  std::vector<std::uint32_t> last_reader(g.nodes().size(), 0);
+  forward_pass f;
+  double work = 0;
+  for (std::uint32_t id = 0; id < g.nodes().size(); ++id) {
+    const node& n = g.nodes()[id];
+    if (!needed[id] || !std::holds_alternative<operation_node>(n.what)) continue;
+    for (const value& v : n.inputs) last_reader[v.node()] = id;
+    f.operations.push_back(id);
+    f.work_until.push_back(work += work_of(g, n));
+  }
+  for (const std::uint32_t cut : f.operations) {
+    double bytes = 0;
+    for (const std::uint32_t id : f.operations)
+      if (id <= cut && last_reader[id] > cut)
+        for (const value_type& t : g.nodes()[id].outputs)
+          bytes += static_cast<double>(t.dims.size() * byte_size(t.type));
+    f.bytes_after.push_back(bytes);
+  }
+  return f;
+}
+
+/// The place behind which stage `stage` of `stages` ends: nearest to its share of the work, and of those nearly as near
+/// the one that sends least.
+std::size_t end_of_stage(const forward_pass& f, std::size_t first, std::size_t stage, std::size_t stages) {
+  const double total = f.work_until.back();
+  const double share = total * static_cast<double>(stage + 1) / static_cast<double>(stages);
+  const std::size_t last =
+      f.operations.size() - (stages - stage); // leaves one operation for each stage to come
+  const auto off = [&](std::size_t i) { return std::abs(f.work_until[i] - share); };
+  double nearest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = first; i <= last; ++i) nearest = std::min(nearest, off(i));
+  std::size_t best = last;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = first; i <= last; ++i) {
+    if (off(i) > nearest + tolerance * total / static_cast<double>(stages) || f.bytes_after[i] >= least)
+      continue;
+    best = i;
+    least = f.bytes_after[i];
+  }
+  return best;
+}
+
+} // namespace
+
+void place_in_stages(graph& g, const value& loss, std::span<const device> devices,
+                     std::source_location where) {
+  const forward_pass f = walk(g, loss);
+  if (devices.empty() || f.operations.size() < devices.size())
+    throw graph_error(line_of(where) + ": a pipeline of " + std::to_string(devices.size()) +
+                      " stages from a model of " + std::to_string(f.operations.size()) +
+                      " operations; each stage needs one");
+  std::size_t first = 0;
+  for (std::size_t stage = 0; stage < devices.size(); ++stage) {
+    const std::size_t last =
+        stage + 1 == devices.size() ? f.operations.size() - 1 : end_of_stage(f, first, stage, devices.size());
+    for (std::size_t i = first; i <= last; ++i)
+      if (!std::holds_alternative<device>(g.nodes()[f.operations[i]].place))
+        g.place_node(f.operations[i], devices[stage]);
+    first = last + 1;
+  }
+}
+
+} // namespace mailgrad

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <mailgrad/tensor/stream.hpp>
+
+#include <span>
+
+namespace mailgrad {
+
+// Sums of parts that come one after the other, such as the gradients of micro-batches.
+//
+// Shapes  x and sum: float32[n], the same n, apart from each other.
+// Errors  shape_error if sizes differ; device_error for a stream of a GPU.
+
+/// sum = scale * x
+void begin_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum);
+/// sum += scale * x
+void add_to_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum);
+/// x *= scale
+void scale_in_place(const stream& s, float scale, std::span<float> x);
+
+} // namespace mailgrad

@@ -1,0 +1,58 @@
+#include <mailgrad/kernels/gather_tables.hpp>
+
+#include <mailgrad/kernels/no_cuda.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+/// Rows lie anywhere in tables beyond the caches, so they are asked for this many samples ahead.
+constexpr std::size_t ahead = 4;
+constexpr std::size_t floats_in_line = 16;
+
+void prefetch_row(const float* row, std::size_t width) {
+  for (std::size_t i = 0; i < width; i += floats_in_line) __builtin_prefetch(row + i);
+}
+
+/// One comparison finds negative numbers too.
+bool holds(const row_table& table, std::int32_t row) {
+  return static_cast<std::uint32_t>(row) < table.height;
+}
+
+const float* address(const row_table& table, std::int32_t row, std::size_t width) {
+  if (holds(table, row)) return table.values + static_cast<std::size_t>(row) * width;
+  throw std::out_of_range("row " + std::to_string(row) + " of a table of " + std::to_string(table.height) +
+                          " rows");
+}
+
+} // namespace
+
+void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
+                   std::span<const std::int32_t> rows, float* result) {
+  require_host(s, "gather_tables");
+  const std::size_t step = tables.size();
+  for (std::size_t i = 0; i < rows.size(); i += step)
+    for (std::size_t j = 0; j < step; ++j) {
+      if (const std::size_t later = i + ahead * step + j;
+          later < rows.size() && holds(tables[j], rows[later]))
+        prefetch_row(tables[j].values + static_cast<std::size_t>(rows[later]) * width, width);
+      result = std::copy_n(address(tables[j], rows[i + j], width), width, result);
+    }
+}
+
+void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
+                            std::size_t width, std::span<const table_gradient> parts) {
+  require_host(s, "gather_tables_gradient");
+  const std::size_t samples = rows.size() / std::max<std::size_t>(1, parts.size());
+  for (std::size_t i = 0; i < samples; ++i)
+    for (std::size_t j = 0; j < parts.size(); ++j, gradient += width) {
+      parts[j].rows[i] = rows[i * parts.size() + j];
+      std::copy_n(gradient, width, parts[j].values + i * width);
+    }
+}
+
+} // namespace mailgrad

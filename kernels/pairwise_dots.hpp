@@ -1,0 +1,31 @@
+#pragma once
+
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstddef>
+
+namespace mailgrad {
+
+/// So many samples, each of `count` vectors of `width`.
+struct vector_sets {
+  std::size_t samples;
+  std::size_t count;
+  std::size_t width;
+
+  std::size_t pairs() const noexcept { return count * (count - (count > 0 ? 1 : 0)) / 2; }
+};
+
+/// The dot product of each two vectors of a sample: (1,0), (2,0), (2,1), (3,0), ...
+///
+/// Shapes  x: float32[samples, count, width]; dots: float32[samples, pairs].
+/// Errors  device_error for a stream of a GPU.
+void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots);
+
+/// The gradient with respect to x, from that of the dots.
+///
+/// Shapes  dx: as x.
+/// Errors  as pairwise_dots.
+void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const float* x, const float* ddots,
+                            float* dx);
+
+} // namespace mailgrad

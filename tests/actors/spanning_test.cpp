@@ -1,0 +1,253 @@
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/graph/device_scope.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/tests/actors/run_checks.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+
+// Workers whose model spans several devices: in every order of messages, and on real threads.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using testing::assembled_run;
+using testing::assembly;
+using testing::expect_balanced;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+using testing::small_data;
+using testing::small_model;
+using ::testing::ThrowsMessage;
+
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint64_t schedules = 20;
+#else
+constexpr std::uint64_t schedules = 2500;
+#endif
+
+class Spanning : public ::testing::Test {
+protected:
+  assembly of_pieces(const std::string& policy, std::uint32_t workers, std::uint32_t devices_each) const {
+    assembly a;
+    a.policy = policy;
+    a.workers = workers;
+    a.devices_each = devices_each;
+    a.micro_batches = 3; // of a batch of 4: sizes 2, 1, 1
+    return a;
+  }
+
+  void deliver(std::mt19937_64& random) {
+    std::size_t delivered = 0;
+    while (delivered++ < 100'000 && system_.step_any(random))
+      time_->advance(instant{static_cast<instant::rep>(random() % 1000)});
+  }
+
+  testing::deterministic_system system_;
+  const std::shared_ptr<const data_split> data_ = small_data();
+  const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
+};
+
+TEST_F(Spanning, GivesTheSameWeightsInEveryOrderOfMessages) {
+  for (const std::uint32_t devices : {2U, 3U}) {
+    std::optional<std::vector<float>> first;
+    for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+      SCOPED_TRACE("schedule " + std::to_string(seed));
+      std::mt19937_64 random(seed);
+      const assembled_run run(system_.actors(), of_pieces("sync", 2, devices), data_, time_);
+      deliver(random);
+      ASSERT_EQ(run.times_ended(), 1U);
+      ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+      expect_balanced(run.outcome());
+      if (!first) first = run.weights();
+      ASSERT_EQ(run.weights(), *first);
+    }
+    std::mt19937_64 random(0);
+    const assembled_run whole(system_.actors(), of_pieces("sync", 2, 1), data_, time_);
+    deliver(random);
+    EXPECT_THAT(*first, Pointwise(FloatNear(1e-5F), whole.weights())) << devices << " devices a worker";
+  }
+}
+
+TEST_F(Spanning, BalancesTheLedgerUnderEveryPolicyAndSwitch) {
+  for (const char* policy : {"async", "ssp:1", "backup:1", "k-async:2", "rennala:2", "hogwild",
+                             "async, sync@5", "sync, hogwild@4, async@8"}) {
+    for (std::uint64_t seed = 0; seed < schedules / 5; ++seed) {
+      SCOPED_TRACE(std::string(policy) + ", schedule " + std::to_string(seed));
+      std::mt19937_64 random(seed);
+      const assembled_run run(system_.actors(), of_pieces(policy, 3, 2), data_, time_);
+      deliver(random);
+      ASSERT_EQ(run.times_ended(), 1U);
+      EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+      expect_balanced(run.outcome());
+      EXPECT_EQ(report_of(run.outcome(), run.written()).ledger.produced, 12U);
+    }
+  }
+}
+
+TEST_F(Spanning, EndsAWorkerWhosePieceDiesAndLetsTheOthersGoOn) {
+  std::uint64_t lost = 0;
+  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run run(system_.actors(), of_pieces("sync", 2, 2), data_, time_);
+    for (std::uint64_t n = random() % 250; n > 0 && system_.step_any(random); --n) {
+    }
+    const bool running = run.times_ended() == 0;
+    kill(run.pieces[random() % run.pieces.size()]);
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    expect_balanced(run.outcome());
+    if (!running || run.outcome().how == run_outcome::ending::completed) continue;
+    ++lost;
+    EXPECT_EQ(run.outcome().how, run_outcome::ending::failed);
+    EXPECT_THAT(run.outcome().why, AllOf(HasSubstr("its piece on cpu:"), HasSubstr("is gone")));
+  }
+  EXPECT_GT(lost, schedules / 4);
+}
+
+class SpanningThreads : public ::testing::Test {
+protected:
+  void SetUp() override {
+    if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
+  }
+  training_options options_for(const std::string& policy, std::uint32_t workers) const {
+    training_options o;
+    o.devices.clear();
+    for (std::uint32_t w = 0; w < workers; ++w) o.devices.insert(o.devices.end(), two.begin(), two.end());
+    o.workers = workers;
+    o.policy = policy;
+    o.optimizer = parse_optimizer("momentum");
+    o.optimizer.learning_rate = 0.05;
+    o.batch = 12;
+    o.epochs = 4;
+    return o;
+  }
+  static std::vector<float> weights_of(const model_function& model, const training_options& o,
+                                       const std::shared_ptr<const data_split>& data = small_data()) {
+    training run(model, data, o);
+    EXPECT_EQ(run.report().ended, "completed") << run.report().why;
+    const auto weights = run.parameters();
+    return {weights.begin(), weights.end()};
+  }
+  const std::vector<device> two{{device_kind::cpu, 0}, {device_kind::cpu, 1}};
+};
+
+TEST_F(SpanningThreads, TrainsAPipelineAsOneDeviceDoes) {
+  training_options one = options_for("async", 1);
+  one.devices.resize(1);
+  const std::vector<float> expected = weights_of(small_model(), one);
+  training_options o = options_for("async", 1);
+  EXPECT_EQ(weights_of(pipelined(small_model()), o), expected) << "without micro-batches to the bit";
+  o.micro_batches = 5;
+  EXPECT_THAT(weights_of(pipelined(small_model()), o), Pointwise(FloatNear(1e-5F), expected));
+  EXPECT_THAT(weights_of(replicated(small_model()), options_for("async", 1)),
+              Pointwise(FloatNear(1e-5F), expected));
+}
+
+TEST_F(SpanningThreads, TrainsSparseRowsInAPipeline) {
+  training_options one = options_for("async", 1);
+  one.devices.resize(1);
+  const model_function model = [](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{8, activation::tanh}, dense_layer{}}, r);
+  };
+  const std::vector<float> expected = weights_of(model, one, testing::sparse_data());
+  training_options o = options_for("async", 1);
+  o.micro_batches = 4;
+  o.shards = 2;
+  const std::vector<float> found = weights_of(pipelined(model), o, testing::sparse_data());
+  EXPECT_THAT(found, Pointwise(FloatNear(1e-5F), expected));
+}
+
+TEST_F(SpanningThreads, TrainsReplicasOfAPipelineUnderEveryPolicy) {
+  for (const char* policy : {"sync", "async", "ssp:1", "hogwild"}) {
+    training_options o = options_for(policy, 2);
+    o.micro_batches = 3;
+    o.epochs = 20;
+    const training_report r = train(pipelined(small_model()), small_data(240), o);
+    EXPECT_EQ(r.ended, "completed") << policy << ": " << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << policy;
+    EXPECT_EQ(r.samples, 4800U) << policy;
+    EXPECT_GT(r.test_accuracy.value_or(0), 0.7) << policy;
+  }
+}
+
+TEST_F(SpanningThreads, AveragesOverReplicasOfAPipelineAsOverOneBatch) {
+  training_options o = options_for("sync", 2);
+  o.batch = 6;
+  o.micro_batches = 2;
+  training_options one = options_for("sync", 1);
+  one.devices.resize(1);
+  EXPECT_THAT(weights_of(pipelined(small_model()), o),
+              Pointwise(FloatNear(1e-5F), weights_of(small_model(), one)));
+}
+
+TEST_F(SpanningThreads, TakesLocalStepsClippingAndSamplesLikeAnyWorker) {
+  training_options o = options_for("async", 2);
+  o.micro_batches = 2;
+  o.optimizer.clip_norm = 0.5;
+  o.sample_gap = 3;
+  const training_report sampled = train(pipelined(small_model()), small_data(), o);
+  EXPECT_EQ(sampled.ended, "completed") << sampled.why;
+  o.sample_gap = 0;
+  o.local_steps = 3;
+  const training_report local = train(pipelined(small_model()), small_data(), o);
+  EXPECT_EQ(local.ended, "completed") << local.why;
+  EXPECT_TRUE(local.ledger.balances());
+}
+
+TEST_F(SpanningThreads, RefusesWhatItsDevicesCannotDo) {
+  const auto refused = [&](const training_options& o, const model_function& model, auto what) {
+    EXPECT_THAT([&] { training(model, small_data(), o); }, what);
+  };
+  training_options o = options_for("async", 1);
+  o.devices.push_back(two[0]);
+  o.workers = 2;
+  refused(o, small_model(),
+          ThrowsMessage<std::invalid_argument>(HasSubstr("3 devices cannot be shared out to 2")));
+  o.workers = 1;
+  refused(o, small_model(), ThrowsMessage<std::invalid_argument>(HasSubstr("would have cpu:0 twice")));
+  o = options_for("async", 1);
+  o.devices.resize(1);
+  o.micro_batches = 2;
+  refused(o, small_model(), ThrowsMessage<std::invalid_argument>(HasSubstr("each worker has one device")));
+  o = options_for("hogwild", 1);
+  refused(o, replicated(small_model()),
+          ThrowsMessage<graph_error>(
+              AllOf(HasSubstr("variable 'dense1/weights' is read by"), HasSubstr("hogwild"))));
+  o = options_for("async", 1);
+  o.devices.resize(1);
+  const model_function elsewhere = [](graph& g, const model_request& r) {
+    const device_scope scope(g, "cpu:1");
+    return small_model()(g, r);
+  };
+  refused(o, elsewhere,
+          ThrowsMessage<graph_error>(AllOf(HasSubstr("is placed on cpu:1"), HasSubstr("it has cpu:0"))));
+  o = options_for("async", 1);
+  o.micro_batches = 2;
+  const model_function there_and_back = [](graph& g, const model_request& r) {
+    const value x = g.input("features", {r.batch, r.sample_dims[0]});
+    const value labels = g.input("labels", {r.batch}, dtype::int32);
+    value h = x;
+    for (int i = 0; i < 3; ++i) {
+      const device_scope scope(g, r.devices[static_cast<std::size_t>(i) % 2]);
+      h = dense(h, 3, "layer" + std::to_string(i));
+    }
+    return model_outputs{h, cross_entropy(h, labels)};
+  };
+  refused(
+      o, there_and_back,
+      ThrowsMessage<graph_error>(AllOf(HasSubstr("spanning_test.cpp:"), HasSubstr("place it on cpu:1 too"))));
+  o.micro_batches = 1; // one after the other, it may come and go
+  EXPECT_EQ(train(there_and_back, small_data(), o).ended, "completed");
+}
+
+} // namespace
+} // namespace mailgrad
