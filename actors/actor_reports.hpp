@@ -46,8 +46,9 @@ struct worker_account {
   std::uint64_t last_step = 0; ///< the last step taken, so that none counts twice
   gradient_ledger ledger;      ///< `produced` counts what arrived
   staleness_histogram gaps;    ///< of what was applied or merged
-  time_split times;            ///< of what arrived
-  figure_tally weight_gap;     ///< of what was sampled
+  staleness_histogram discarded_gaps;
+  time_split times;        ///< of what arrived
+  figure_tally weight_gap; ///< of what was sampled
 };
 
 /// What a shard has at the end, and what it took from whom.
@@ -57,6 +58,11 @@ struct shard_report {
   std::vector<worker_account> workers; ///< by rank
   std::shared_ptr<const block> values;
   std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
+};
+
+/// What a feeder leaves behind.
+struct feeder_report {
+  std::shared_ptr<const trace_track> trace; ///< what it did
 };
 
 } // namespace mailgrad

@@ -59,7 +59,12 @@ caf::behavior coordinator::running() {
          }),
       on(self_, [this](const worker_lost& x) { on_lost(x.worker); }),
       on(self_, [this](const shard_lost& x) { on_shard_lost(x.shard); }),
-      on(self_, [this](const feeder_lost&) { abandon("the feeder is lost"); }),
+      on(self_, [this](const feeder_lost&) { on_feeder_lost(); }),
+      on(self_,
+         [this](const feeder_report& x) {
+           outcome_.feeder_trace = x.trace;
+           end_if_all_reported();
+         }),
       on(self_, [this](const request_switch& x) { switcher_.request(x); }),
       on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
       on(self_, [this](const worker_paused& x) { switcher_.on_paused(x); }),
@@ -144,6 +149,12 @@ void coordinator::on_shard_lost(std::uint32_t shard) {
   if (collecting_) ask_for_books();
 }
 
+void coordinator::on_feeder_lost() {
+  outcome_.feeder_lost = true;
+  abandon("the feeder is lost");
+  end_if_all_reported();
+}
+
 /// Workers wait for what will not come: they are told, report, and end.
 void coordinator::abandon(const std::string& why) {
   if (collecting_) return;
@@ -163,6 +174,7 @@ void coordinator::collect_if_all_accounted() {
   if (std::ranges::count(outcome_.lost, false) == 0)
     stop(run_outcome::ending::failed, "all workers are lost");
   collecting_ = true;
+  if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
   switcher_.stop(); // there is nobody left to switch for, and shards that have told their books do no more
   ask_for_books();
 }
@@ -190,6 +202,7 @@ void coordinator::on_report(const shard_report& x) {
 
 void coordinator::end_if_all_reported() {
   if (!collecting_ || std::ranges::count(reported_, false) > 0) return;
+  if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
   outcome_.switches = switcher_.done();
   outcome_.record = switcher_.record();
   options_.on_end(std::move(outcome_));

@@ -23,13 +23,16 @@ struct run_outcome {
   std::vector<bool> lost;             ///< by rank: the actor died without a report
   std::vector<shard_report> shards;   ///< by shard, of a lost one without workers; none in hogwild
   std::vector<policy_switch> switches;
-  std::vector<recorded_switch> record; ///< where those found the workers
+  std::vector<recorded_switch> record;               ///< where those found the workers
+  std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
+  bool feeder_lost = false;
 };
 
 struct coordinator_options {
   std::uint32_t workers = 1;
   std::vector<caf::actor> shards;
   caf::actor feeder;
+  bool feeder_traced = false;                           ///< ask it for its timeline
   std::vector<scheduled_policy> policies{{0, "async"}}; ///< the first, and those to switch to
   bool automatic = false; ///< auto_rule asks for further switches, on what `tracker` sees
   caf::actor tracker;     ///< of an automatic run
@@ -60,6 +63,7 @@ private:
   void on_joined(const worker_joined& x);
   void on_lost(rank worker);
   void on_shard_lost(std::uint32_t shard);
+  void on_feeder_lost();
   void abandon(const std::string& why);
   void send_home();
   bool diverges_as_recorded(run_outcome::ending how) const;

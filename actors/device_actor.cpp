@@ -70,7 +70,7 @@ void device_actor::on_weights(const shard_weights& x) {
   if (x.epoch != epoch_) return; // of the policy before; the wait for it is the fence's
   const instant taken = options_.time->now();
   if (options_.local)
-    options_.local->receive(x.shard, x.values);
+    options_.local->receive(x.shard, x.values, x.met.values.get());
   else
     options_.model->use_weights(x.shard, x.values->as<float>().data(), x.values);
   held_[x.shard] = {x.version, x.values, options_.time->now() - taken};
@@ -79,6 +79,7 @@ void device_actor::on_weights(const shard_weights& x) {
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
   bound_wait_of_step_ = std::max(bound_wait_of_step_, instant{x.held});
   --missing_;
+  if (missing_ == 0 && options_.local) options_.local->go_on();
   if (missing_ == 0 && comparison_.ready()) return start_comparison();
   start_step_if_ready();
 }
@@ -271,6 +272,11 @@ void device_actor::finish_comparison() {
 }
 
 void device_actor::step_locally(float scale) {
+  if (options_.local->exchanges_first()) {
+    options_.local->hold(std::move(computing_), scale);
+    push_difference();
+    return;
+  }
   options_.local->step(*computing_, scale);
   computing_.reset();
   if (options_.local->exchange_due())

@@ -79,7 +79,8 @@ private:
 } // namespace
 
 evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
-                    std::span<const float> parameters, const dataset& samples) {
+                    std::span<const float> parameters, const dataset& samples,
+                    const std::function<bool()>& stop) {
   weight_addresses weights(layout);
   for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
     weights.use(s, parameters.data() + layout.shard(s).begin);
@@ -87,13 +88,14 @@ evaluation evaluate(const model_function& build, model_request request, const pa
   std::vector<std::uint32_t> order(samples.size());
   std::iota(order.begin(), order.end(), 0U);
   score sum;
+  const auto stopped = [&stop] { return stop && stop(); };
   const std::size_t whole = order.size() / batch_size * batch_size;
   if (whole > 0) {
     forward_pass pass(build, request, layout, samples, batch_size);
-    for (std::size_t i = 0; i < whole; i += batch_size)
+    for (std::size_t i = 0; i < whole && !stopped(); i += batch_size)
       pass.add(weights, samples, std::span(order).subspan(i, batch_size), sum);
   }
-  if (whole < order.size()) {
+  if (whole < order.size() && !stopped()) {
     forward_pass pass(build, request, layout, samples, order.size() - whole);
     pass.add(weights, samples, std::span(order).subspan(whole), sum);
   }
@@ -102,6 +104,7 @@ evaluation evaluate(const model_function& build, model_request request, const pa
   };
   evaluation e;
   e.loss = mean(sum.loss, sum.samples);
+  e.whole = sum.samples == samples.size();
   if (samples.has_targets())
     e.rmse = std::sqrt(mean(sum.squares, sum.labels));
   else

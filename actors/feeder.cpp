@@ -27,6 +27,7 @@ caf::behavior feeder::dealing() {
       on(self_, [this](const stop_dealing&) { stop(); }),
       on(self_, [this](const worker_left& x) { on_leave(x.worker); }),
       on(self_, [this](const end_recording& x) { end(x); }),
+      on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
       on(self_, [this](const go_on_dealing& x) { go_on(x); }),
       on(self_,
          [this](const watch_holds&) {
@@ -43,10 +44,16 @@ caf::behavior feeder::exhausted() {
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [](const stop_dealing&) {}),
       on(self_, [this](const end_recording& x) { end(x); }),
+      on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
       on(self_, [](const worker_left&) {}),
       on(self_, [](const go_on_dealing&) {}),
       on(self_, [](const watch_holds&) {}),
   };
+}
+
+/// Up to now.
+void feeder::trace_wait(trace_kind what) {
+  if (options_.trace) options_.trace->wait(what, options_.time->now());
 }
 
 void feeder::on_next(rank worker, const caf::actor& device) {
@@ -56,6 +63,7 @@ void feeder::on_next(rank worker, const caf::actor& device) {
     if (at_switch) replayed_->wait(worker);
     return tell_if_all_at_switch();
   }
+  trace_wait(trace_kind::asker);
   const auto deal = deal_to(worker);
   if (!deal) return send(self_, device, data_exhausted{});
   log_.note({worker, deal->number});
@@ -63,6 +71,10 @@ void feeder::on_next(rank worker, const caf::actor& device) {
   fill_batch(*options_.samples, deal->samples, *filled);
   filled->number = deal->number;
   filled->epoch = deal->epoch;
+  if (options_.trace) {
+    const instant now = options_.time->now();
+    options_.trace->work({trace_kind::deal, instant{0}, now, worker.value, deal->number});
+  }
   send(self_, device, dealt_batch{filled});
   ++dealt_;
   hold_if_reached();
@@ -99,6 +111,7 @@ void feeder::go_on(const go_on_dealing& x) {
   const std::optional<std::uint64_t> held_at =
       replayed_ ? std::optional(replayed_->switches_passed() + 1) : holding_;
   if (held_at != x.held_at) return;
+  if (holding_) trace_wait(trace_kind::hold);
   if (replayed_) replayed_->pass_switch();
   holding_.reset();
   hold_if_reached();
@@ -107,10 +120,11 @@ void feeder::go_on(const go_on_dealing& x) {
 
 void feeder::end(const end_recording& x) {
   log_.flush();
-  if (options_.recorder) send(self_, options_.recorder, x);
+  if (options_.recorder) send(self_, options_.recorder, end_recording{x.what});
 }
 
 void feeder::stop() {
+  if (holding_) trace_wait(trace_kind::hold);
   for (const auto& [worker, device] : hungry_) send(self_, device, data_exhausted{});
   self_->become(exhausted());
 }

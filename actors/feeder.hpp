@@ -21,6 +21,8 @@ struct feeder_options {
   std::deque<std::uint64_t> hold_at{}; ///< ascending: after so many batches deal no more until told to go on
   caf::actor recorder{};               ///< gets what is dealt to whom, if anybody does
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: deals and holds are as they were in it
+  std::shared_ptr<const time_source> time{};   ///< of the timeline, if there is one
+  std::shared_ptr<trace_track> trace{};        ///< to record into; nobody else holds it once the actor lives
 };
 
 /// Deals mini-batches to the workers that ask, and knows what it dealt to whom.
@@ -51,6 +53,7 @@ private:
   void tell_if_all_at_switch();
   void end(const end_recording& x);
   void go_on(const go_on_dealing& x);
+  void trace_wait(trace_kind what);
   void stop();
 
   caf::event_based_actor* self_;

@@ -4,6 +4,7 @@
 #include <mailgrad/tensor/stream.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace mailgrad {
 
@@ -16,15 +17,16 @@ local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const l
         return made;
       }) {}
 
-void local_steps::receive(std::uint32_t shard, std::shared_ptr<const block> values) {
+void local_steps::receive(std::uint32_t shard, std::shared_ptr<const block> values, const block* met) {
   const shard_range range = layout_->shard(shard);
   const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
-  const std::span<const float> after = values->as<float>().first(range.size());
-  if (options_.pull && read_[shard]) {
+  if (options_.pull && read_[shard] && met) {
+    const float pull = *options_.pull;
+    const float* const w = met->as<float>().data();
 #pragma omp simd
-    for (std::size_t k = 0; k < own.size(); ++k) own[k] = elastic_pull(own[k], after[k], *options_.pull);
+    for (std::size_t k = 0; k < own.size(); ++k) own[k] = elastic_pull(own[k], w[k], pull);
   } else {
-    std::ranges::copy(after, own.begin());
+    std::ranges::copy(values->as<float>().first(range.size()), own.begin());
   }
   read_[shard] = std::move(values);
 }
@@ -43,6 +45,15 @@ void local_steps::step(const gradient& g, float scale) {
   }
   covered_ = g.covered;
   ++taken_;
+}
+
+void local_steps::hold(std::shared_ptr<const gradient> g, float scale) {
+  held_ = std::move(g);
+  held_scale_ = scale;
+}
+
+void local_steps::go_on() {
+  if (const auto due = std::exchange(held_, nullptr)) step(*due, held_scale_);
 }
 
 std::shared_ptr<const gradient> local_steps::difference() {

@@ -16,7 +16,9 @@ namespace mailgrad {
 struct local_steps_options {
   std::uint64_t steps = 0;       ///< of its own between two exchanges; 0: each gradient goes to the shards
   optimizer_options optimizer{}; ///< of those steps; its state stays with the worker
-  std::optional<float> pull{};   ///< EASGD's A: the worker keeps weights of its own, drawn to the shards'
+  /// EASGD's A: the worker keeps weights of its own, drawn to those of the shards that they met, and exchanges before a
+  /// step whose gradient it has, not after one.
+  std::optional<float> pull{};
 };
 
 /// A worker's own weights: steps are taken here, and the shards get the difference in place of a gradient, as if it
@@ -30,10 +32,12 @@ class local_steps {
 public:
   local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options);
 
-  /// The weights of one shard: those the worker goes on from, or in answer to an exchange those its own are drawn to.
-  void receive(std::uint32_t shard, std::shared_ptr<const block> values);
+  /// The weights of one shard, which the worker goes on from; or in answer to an elastic exchange, where its own are
+  /// drawn to those that they `met`.
+  void receive(std::uint32_t shard, std::shared_ptr<const block> values, const block* met = nullptr);
 
-  /// The worker takes whatever weights come next, as all do after a switch of policy, whatever was under way.
+  /// The worker takes whatever weights come next, as all do after a switch of policy, whatever was under way. A step
+  /// that is held is taken from there.
   void start_anew() noexcept;
 
   /// float32[layout.size()]
@@ -42,9 +46,16 @@ public:
   /// One step of the worker's own by a scaled gradient.
   void step(const gradient& g, float scale);
 
+  /// Elastic: the gradient at hand is to be held, and the shards are met at the weights it was computed from.
+  bool exchanges_first() const noexcept { return options_.pull && taken_ >= options_.steps; }
+  /// A step to take when all shards have answered,
+  void hold(std::shared_ptr<const gradient> g, float scale);
+  /// which they have.
+  void go_on();
+
   /// Steps since the last exchange.
   std::uint64_t taken() const noexcept { return taken_; }
-  bool exchange_due() const noexcept { return taken_ >= options_.steps; }
+  bool exchange_due() const noexcept { return !options_.pull && taken_ >= options_.steps; }
 
   /// What the shards get: the weights they sent less the worker's own, about what its gradients cover. Begins the next
   /// round.
@@ -58,6 +69,8 @@ private:
   std::vector<std::shared_ptr<const block>> read_; ///< by shard
   recycled<gradient> differences_;
   std::shared_ptr<const coverage> covered_; ///< by the last step, and so by all of a round
+  std::shared_ptr<const gradient> held_;
+  float held_scale_ = 1;
   std::uint64_t taken_ = 0;
   std::uint64_t steps_ = 0; ///< of all rounds
 };

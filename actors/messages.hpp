@@ -45,7 +45,8 @@ struct push_gradient {
   std::shared_ptr<const block> read{}; ///< the weights of `version_read`, if their distance is to be sampled
 };
 
-/// The weights of a shard as they were just before a sampled gradient was applied to them, by itself or in a batch.
+/// The weights of a shard as they were just before a gradient was applied to them, by itself or in a batch: one that is
+/// sampled, or what stands for one under a cure that draws workers to what they met.
 struct weights_met {
   std::uint64_t step = 0; ///< of the gradient
   std::shared_ptr<const block> values;
@@ -61,7 +62,7 @@ struct shard_weights {
   std::shared_ptr<const block> values;
   std::int64_t taken = 0; ///< the moment its gradient was taken from the mailbox; 0: there was none
   std::int64_t sent = 0;  ///< the moment
-  weights_met met{};      ///< by the worker's last sampled gradient, unless an answer before this has told
+  weights_met met{};      ///< by the worker's last such gradient, unless an answer before this has told
 };
 
 /// Device or coordinator to each shard and the feeder: `worker` takes no further part; nobody waits for it.
@@ -85,9 +86,11 @@ struct order_noted {
   std::vector<recorded_deal> deals;
 };
 
-/// The owner of a run to the feeder, when the run has ended, and on to the recorder: nothing follows. No answer.
+/// The owner of a run to the recorder, when the run has ended: nothing follows but what the feeder has not told. Passed
+/// on to the feeder, who tells that and sends it back. No answer.
 struct end_recording {
   std::shared_ptr<const recording_end> what;
+  caf::actor feeder{}; ///< who may have more to tell; none: nobody
 };
 
 // -- device actor <-> feeder -------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ struct shard_lost {
   std::uint32_t shard = 0;
 };
 
-/// The feeder is gone, and with it the batches (sent by watching it).
+/// The feeder is gone, and with it the batches, and what it had not told the recorder (sent by watching it).
 struct feeder_lost {};
 
 /// Coordinator to device: what you wait for will not come; the worker reports and ends. The owner of a run to
@@ -179,6 +182,9 @@ struct give_up {};
 
 /// Coordinator to shard at the end. Answered with `shard_report`.
 struct report_shard {};
+
+/// Coordinator to feeder at the end, if that has a timeline. Answered with `feeder_report`.
+struct report_feeder {};
 
 /// From outside to coordinator: end the run in good order. No answer.
 struct stop_training {
@@ -253,6 +259,10 @@ auto inspect(Inspector& f, report_shard& x) {
   return fields(f, x);
 }
 template <class Inspector>
+auto inspect(Inspector& f, report_feeder& x) {
+  return fields(f, x);
+}
+template <class Inspector>
 auto inspect(Inspector& f, stop_training& x) {
   return fields(f, x, field("why", x.why));
 }
@@ -304,6 +314,8 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::feeder_lost))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::give_up))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::report_shard))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_report))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::report_feeder))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::feeder_report))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stop_training))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::name_waits))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::wait_named))
@@ -332,3 +344,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::compute_step)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::values_computed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::step_computed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::feeder_report)

@@ -108,6 +108,7 @@ void parameter_actor::drop_stray(const push_gradient& x) {
   participant& worker = participants_[x.worker.value];
   ++worker.account.ledger.produced;
   ++worker.account.ledger.discarded["other epoch"];
+  worker.account.discarded_gaps.count(options_.weights->version() - x.version_read);
   watch_.moment(trace_kind::discard, x, "other epoch");
   worker.waits_since = worker.arrived;
   release();
@@ -163,6 +164,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     break;
   case verdict::discard:
     ++ledger.discarded[std::string(d.reason)];
+    worker.account.discarded_gaps.count(options_.weights->version() - x.version_read);
     watch_.moment(trace_kind::discard, x, d.reason);
     break;
   }
@@ -265,12 +267,13 @@ void parameter_actor::apply_batch_if_complete() {
   if (policy_->batch_complete()) apply_batch();
 }
 
-/// The mean of the batch, summed in the order of ranks: the order of arrival must not show in the weights.
+/// The mean of the batch, or its sum, taken in the order of ranks: the order of arrival must not show in the weights.
 void parameter_actor::apply_batch() {
   barrier_opened_ = options_.time->now();
   std::ranges::sort(pending_, {},
                     [](const pending_gradient& g) { return std::pair(g.what.worker, g.what.step); });
-  const float share = 1.0F / static_cast<float>(std::max<std::size_t>(1, pending_.size()));
+  const float share =
+      treatment_.adds_up() ? 1 : 1.0F / static_cast<float>(std::max<std::size_t>(1, pending_.size()));
   contributions_.clear();
   for (const auto& [x, read] : pending_) {
     const auto factor = static_cast<float>(observe(x));
@@ -294,6 +297,7 @@ double parameter_actor::observe(const push_gradient& x) {
   participants_[x.worker.value].account.gaps.count(gap);
   watch_.gap(gap);
   if (x.read) sample(x);
+  if (treatment_.draws_workers()) participants_[x.worker.value].met = {x.step, options_.weights->snapshot()};
   return treatment_.factor(gap);
 }
 

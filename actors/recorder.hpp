@@ -16,9 +16,12 @@ struct recorder_options {
       on_end; ///< called once: why it could not be written; empty if it is
 };
 
-/// Writes what shards and the feeder note into a recording. It blocks on the file, so it wants a thread of its own.
+/// Writes what shards and the feeder note into a recording, which is there once it is whole. It blocks on the file, so it
+/// wants a thread of its own.
 ///
-///     recording --end_recording--> ended
+///     recording --end_recording--> waiting for the feeder's last --the same from it, or its death--> ended
+///         \-------------------- end_recording that names no feeder ------------------------------------/
+/// Guarantees  on_end is called once, whoever dies, but itself.
 class recorder {
 public:
   static constexpr const char* name = "mailgrad.recorder";
@@ -28,7 +31,9 @@ public:
   caf::behavior make_behavior();
 
 private:
+  void on_end(const end_recording& x);
   void end(const recording_end& e);
+  void end_with(const std::string& why);
 
   caf::event_based_actor* self_;
   recorder_options options_;

@@ -1,14 +1,14 @@
 #include <mailgrad/actors/recording.hpp>
 
 #include <mailgrad/actors/little_endian.hpp>
+#include <mailgrad/data/replaced_file.hpp>
 
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
 #include <cerrno>
 #include <fstream>
-#include <limits>
-#include <sstream>
+#include <iterator>
 #include <system_error>
 
 namespace mailgrad {
@@ -165,11 +165,21 @@ private:
   recording r_;
 };
 
+/// What a recording begins with.
+void require_known(std::string_view bytes, const std::string& name) {
+  if (!bytes.starts_with(first_word)) refuse(name, "is no recording: it does not begin with 'mgradrec'");
+  if (bytes.size() < first_word.size() + 4) refuse(name, "is cut short: it has no format");
+  const std::uint64_t format = number_in<4>(bytes.substr(first_word.size()));
+  if (format != known_format)
+    refuse(name, "has format " + std::to_string(format) + "; this version reads format " +
+                     std::to_string(known_format));
+}
+
 } // namespace
 
 recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::string name,
-                                   const recording_header& header)
-    : out_(std::move(out)), name_(std::move(name)) {
+                                   const recording_header& header, std::function<int()> keep)
+    : out_(std::move(out)), name_(std::move(name)), keep_(std::move(keep)) {
   const std::string text = to_json(header).dump(-1, ' ', false, json::error_handler_t::replace);
   std::string bytes(first_word);
   append_number<4>(bytes, known_format);
@@ -216,6 +226,7 @@ void recording_writer::end(const recording_end& e) {
   write(bytes.append(last_word));
   errno = 0;
   if (failure_ == 0 && !out_->flush()) failure_ = errno ? errno : EIO;
+  if (failure_ == 0 && keep_) failure_ = keep_();
   if (failure_ != 0)
     throw std::runtime_error("recording '" + name_ +
                              "' cannot be written: " + std::generic_category().message(failure_));
@@ -225,21 +236,16 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
   if (header.workers > most_workers || header.shards > most_workers)
     refuse(path, "can number 65536 workers and shards, not " +
                      std::to_string(std::max(header.workers, header.shards)));
-  errno = 0;
-  auto file = std::make_unique<std::ofstream>(path, std::ios::binary | std::ios::trunc);
+  auto file = std::make_unique<replaced_file>(path);
   if (!file->is_open())
     throw std::system_error(errno, std::generic_category(), "recording '" + path + "' cannot be written");
-  return std::make_unique<recording_writer>(std::move(file), path, header);
+  replaced_file* const kept = file.get(); // the writer has it as long as it lives
+  return std::make_unique<recording_writer>(std::move(file), path, header, [kept] { return kept->keep(); });
 }
 
 recording parse_recording(std::string_view bytes, const std::string& name) {
   constexpr std::size_t tail = 4 + last_word.size();
-  if (!bytes.starts_with(first_word)) refuse(name, "is no recording: it does not begin with 'mgradrec'");
-  if (bytes.size() < first_word.size() + 4) refuse(name, "is cut short: it has no format");
-  const std::uint64_t format = number_in<4>(bytes.substr(first_word.size()));
-  if (format != known_format)
-    refuse(name, "has format " + std::to_string(format) + "; this version reads format " +
-                     std::to_string(known_format));
+  require_known(bytes, name);
   if (bytes.size() < first_word.size() + 8 + tail || !bytes.ends_with(last_word))
     refuse(name, "is cut short: expected 'recorded' as its last word");
   const std::string_view body = bytes.substr(0, bytes.size() - tail);
@@ -254,12 +260,15 @@ recording parse_recording(std::string_view bytes, const std::string& name) {
 recording read_recording(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (file.is_open()) bytes << file.rdbuf();
-  if (!file.is_open() || file.bad() || (bytes.fail() && errno != 0))
+  std::string bytes(first_word.size() + 4, '\0');
+  if (file.is_open())
+    bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
+  if (file.is_open() && !file.bad()) require_known(bytes, path); // before memory is taken for all of it
+  if (file.good()) bytes.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad())
     throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
                             "recording '" + path + "' cannot be read");
-  return parse_recording(bytes.view(), path);
+  return parse_recording(bytes, path);
 }
 
 } // namespace mailgrad

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/shard_turn.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <span>
@@ -67,7 +68,9 @@ struct recording {
 /// Threads one caller at a time.
 class recording_writer {
 public:
-  recording_writer(std::unique_ptr<std::ostream> out, std::string name, const recording_header& header);
+  /// `keep` is called when all is written, and returns 0 or the errno for which the recording is not there.
+  recording_writer(std::unique_ptr<std::ostream> out, std::string name, const recording_header& header,
+                   std::function<int()> keep = {});
 
   void add_turns(std::uint32_t shard, std::span<const shard_turn> turns);
   void add_deals(std::span<const recorded_deal> deals);
@@ -78,11 +81,13 @@ private:
 
   std::unique_ptr<std::ostream> out_;
   std::string name_;
+  std::function<int()> keep_;
   unsigned long checksum_ = 0;
   int failure_ = 0; ///< errno of the first
 };
 
-/// Opens a file to record into; what it held is gone.
+/// Opens a file to record into: PATH.partial, which takes the place of PATH at the end of the recording, and is gone
+/// without one.
 ///
 /// Errors  std::system_error; recording_error if it has more workers than a recording can number.
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header);
@@ -92,11 +97,14 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
 /// Errors  recording_error: foreign, of another format, cut short, damaged, or inconsistent.
 recording parse_recording(std::string_view bytes, const std::string& name);
 
+/// Reads no further than its first words if those are foreign.
+///
 /// Errors  std::system_error if the file cannot be read; as parse_recording().
 recording read_recording(const std::string& path);
 
 /// Errors  recording_error: the run lost a worker, a shard or its feeder, so its order alone does not repeat it; or its
-///         turns do not fit each other, so that a replay would wait for what never comes.
+///         turns do not fit each other, so that a replay would wait for what never comes; or it switches to what is no
+///         policy with an order.
 void require_repeatable(const recording& r);
 
 } // namespace mailgrad

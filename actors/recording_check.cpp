@@ -1,5 +1,7 @@
 #include <mailgrad/actors/recording.hpp>
 
+#include <mailgrad/optim/policies/policy.hpp>
+
 #include <algorithm>
 
 namespace mailgrad {
@@ -71,9 +73,19 @@ void require_nobody_lost(const recording& r) {
     refuse(r, "is of a run that failed (" + r.end.why + "): it cannot be repeated");
 }
 
+/// Hogwild is one without an order.
+void require_policy_of(const recording& r, const recorded_switch& s) {
+  try {
+    make_policy(s.policy, r.header.workers);
+  } catch (const std::invalid_argument& e) {
+    refuse(r, "has a switch that cannot be: " + std::string(e.what()));
+  }
+}
+
 void require_right_switches(const recording& r) {
   std::vector<std::uint64_t> before(r.header.workers);
   for (const recorded_switch& s : r.end.switches) {
+    require_policy_of(r, s);
     const bool fits = s.batches.size() == r.header.workers && s.present.size() == r.header.workers;
     if (!fits || std::ranges::count(s.present, 0) == r.header.workers)
       refuse(r, "has a switch to '" + s.policy + "' without its workers");

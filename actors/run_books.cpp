@@ -141,9 +141,14 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.waits.feeder += in_seconds(instant{w.feeder_wait});
     r.staleness.merge(w.gaps);
     r.gradient_cosine.merge(w.gradient_cosine);
+    for (const piece_report& p : w.pieces)
+      r.pieces.push_back({w.worker.value, p.device, in_seconds(instant{p.busy})});
   }
   for (const shard_report& s : outcome.shards)
-    for (const worker_account& account : s.workers) r.staleness.merge(account.gaps);
+    for (const worker_account& account : s.workers) {
+      r.staleness.merge(account.gaps);
+      r.discarded_staleness.merge(account.discarded_gaps);
+    }
   r.exchanges = exchanges_of(outcome);
   for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
   r.times = times_of(r.exchanges, outcome.workers.size());
@@ -159,9 +164,14 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
     else
       t.lost.push_back(name);
   };
-  for (const worker_report& w : outcome.workers) add(w.trace, "worker " + std::to_string(w.worker.value));
+  for (const worker_report& w : outcome.workers) {
+    const std::string name = "worker " + std::to_string(w.worker.value);
+    add(w.trace, name);
+    for (const piece_report& p : w.pieces) add(p.trace, name + ", piece on " + p.device);
+  }
   for (std::size_t i = 0; i < outcome.shards.size(); ++i)
     add(outcome.shards[i].trace, "shard " + std::to_string(i));
+  if (outcome.feeder_trace || outcome.feeder_lost) add(outcome.feeder_trace, "feeder");
   if (t.tracks.empty()) t.lost.clear(); // nothing was recorded
   return t;
 }

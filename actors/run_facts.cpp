@@ -5,8 +5,12 @@
 #include <mailgrad/kernels/arithmetic.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <span>
+#include <system_error>
 
 namespace mailgrad {
 
@@ -102,10 +106,34 @@ std::string settings_of(const own_rule& o) {
   return text;
 }
 
+std::string hash_of_file(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad())
+    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
+                            "plug-in '" + path + "' cannot be read");
+  return hash_of(bytes);
+}
+
+std::string plugin_fact(const std::string& file) { return "SHA-256 of plug-in '" + file + "'"; }
+
 /// "momentum 0.9"
 std::string in_words(const optimizer_options& o) {
   const std::string settings = std::visit([](const auto& rule) { return settings_of(rule); }, o.rule);
   return std::string(name(o)).append(settings.empty() ? 0 : 1, ' ').append(settings);
+}
+
+void require_fact(const recording& r, const std::string& what, const std::string& expected,
+                  const std::string& found) {
+  if (expected != found)
+    throw recording_error("recording '" + r.name + "': " + what + " was " + expected + ", and is " + found +
+                          " here");
+}
+
+std::string recorded_fact(const recording& r, const std::string& what) {
+  const auto recorded = std::ranges::find(r.header.facts, what, &std::pair<std::string, std::string>::first);
+  return recorded == r.header.facts.end() ? "not told" : recorded->second;
 }
 
 } // namespace
@@ -113,44 +141,46 @@ std::string in_words(const optimizer_options& o) {
 std::vector<std::pair<std::string, std::string>> facts_of(const model_function& model,
                                                           const model_request& request,
                                                           const data_split& data, const training_options& o) {
-  return {{"version of mailgrad", MAILGRAD_VERSION},
-          {"arithmetic", arithmetic_in_words()},
-          {"number of training samples", std::to_string(data.train.size())},
-          {"SHA-256 of the training samples", hash_of(data.train)},
-          {"SHA-256 of the model", hash_of_all(model, request)},
-          {"policy", o.policy},
-          {"cure", o.cure},
-          {"optimizer", in_words(o.optimizer)},
-          {"learning rate", exactly(base_learning_rate(o.optimizer))},
-          {"local steps", std::to_string(o.local_steps)},
-          {"outer optimizer", in_words(o.outer)},
-          {"outer learning rate", exactly(base_learning_rate(o.outer))},
-          {"schedule", to_string(o.optimizer.schedule)},
-          {"weight decay", exactly(base_weight_decay(o.optimizer))},
-          {"l2", exactly(o.optimizer.l2)},
-          {"clip norm", exactly(o.optimizer.clip_norm)},
-          {"batch", std::to_string(o.batch)},
-          {"number of devices of a worker", std::to_string(o.devices.size() / workers_of(o))},
-          {"number of micro-batches", std::to_string(o.micro_batches)},
-          {"epochs", std::to_string(o.epochs)},
-          {"steps", std::to_string(o.steps)},
-          {"seed", std::to_string(o.seed)}};
+  std::vector<std::pair<std::string, std::string>> facts{
+      {"version of mailgrad", MAILGRAD_VERSION},
+      {"arithmetic", arithmetic_in_words()},
+      {"number of training samples", std::to_string(data.train.size())},
+      {"SHA-256 of the training samples", hash_of(data.train)},
+      {"SHA-256 of the model", hash_of_all(model, request)},
+      {"policy", o.policy},
+      {"cure", o.cure},
+      {"optimizer", in_words(o.optimizer)},
+      {"learning rate", exactly(base_learning_rate(o.optimizer))},
+      {"local steps", std::to_string(o.local_steps)},
+      {"outer optimizer", in_words(o.outer)},
+      {"outer learning rate", exactly(base_learning_rate(o.outer))},
+      {"schedule", to_string(o.optimizer.schedule)},
+      {"weight decay", exactly(base_weight_decay(o.optimizer))},
+      {"l2", exactly(o.optimizer.l2)},
+      {"clip norm", exactly(o.optimizer.clip_norm)},
+      {"batch", std::to_string(o.batch)},
+      {"number of devices of a worker", std::to_string(o.devices.size() / workers_of(o))},
+      {"number of micro-batches", std::to_string(o.micro_batches)},
+      {"epochs", std::to_string(o.epochs)},
+      {"steps", std::to_string(o.steps)},
+      {"seed", std::to_string(o.seed)}};
+  for (const optimizer_options* used : {&o.optimizer, &o.outer})
+    if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
+      facts.emplace_back(plugin_fact(own->file), hash_of_file(own->file));
+  return facts;
+}
+
+std::string require_recorded_plugin(const recording& r, const std::string& file) {
+  const std::string found = hash_of_file(file);
+  require_fact(r, "the " + plugin_fact(file), recorded_fact(r, plugin_fact(file)), found);
+  return found;
 }
 
 void require_same_run(const recording& r, const training_options& o,
                       const std::vector<std::pair<std::string, std::string>>& facts) {
-  const auto require = [&](const std::string& what, const std::string& expected, const std::string& found) {
-    if (expected != found)
-      throw recording_error("recording '" + r.name + "': " + what + " was " + expected + ", and is " + found +
-                            " here");
-  };
-  require("the number of workers", std::to_string(r.header.workers), std::to_string(workers_of(o)));
-  require("the number of shards", std::to_string(r.header.shards), std::to_string(o.shards));
-  for (const auto& [what, found] : facts) {
-    const auto recorded =
-        std::ranges::find(r.header.facts, what, &std::pair<std::string, std::string>::first);
-    require("the " + what, recorded == r.header.facts.end() ? "not told" : recorded->second, found);
-  }
+  require_fact(r, "the number of workers", std::to_string(r.header.workers), std::to_string(workers_of(o)));
+  require_fact(r, "the number of shards", std::to_string(r.header.shards), std::to_string(o.shards));
+  for (const auto& [what, found] : facts) require_fact(r, "the " + what, recorded_fact(r, what), found);
 }
 
 } // namespace mailgrad

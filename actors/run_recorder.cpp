@@ -13,14 +13,18 @@ run_recorder::run_recorder(caf::actor_system& system, const std::string& path,
                                [promise](const std::string& why) { promise->set_value(why); }});
 }
 
-/// By way of the feeder, who may have more to tell; the shards have told all before their books.
+/// The feeder may have more to tell; the shards have told all before their books.
 void run_recorder::finish(const caf::actor& feeder, const run_outcome& outcome,
                           const training_report& report) {
   if (!written_.valid()) return;
   const bool feeder_lives = outcome.how != run_outcome::ending::failed;
-  send_anonymously(feeder_lives ? feeder : actor_,
-                   end_recording{std::make_shared<recording_end>(end_of(outcome, report))});
-  failure_ = written_.get();
+  send_anonymously(actor_, end_recording{std::make_shared<recording_end>(end_of(outcome, report)),
+                                         feeder_lives ? feeder : caf::actor()});
+  try {
+    failure_ = written_.get();
+  } catch (const std::future_error&) { // who promised is no more
+    failure_ = "the recording is not complete: the recorder was lost";
+  }
 }
 
 recording_end end_of(const run_outcome& outcome, const training_report& report) {

@@ -32,6 +32,8 @@ kind_words words_of(trace_kind kind) {
     return {"apply", "work"};
   case trace_kind::compare:
     return {"compares with a fresh gradient", "work"};
+  case trace_kind::deal:
+    return {"makes a batch", "work"};
   case trace_kind::discard:
     return {"discarded", "moment"};
   case trace_kind::change_policy:
@@ -54,6 +56,10 @@ kind_words words_of(trace_kind kind) {
     return {"waits for a gradient", "wait"};
   case trace_kind::rest_of_batch:
     return {"waits for the rest of the batch", "wait"};
+  case trace_kind::asker:
+    return {"waits for a worker that asks", "wait"};
+  case trace_kind::hold:
+    return {"holds for the switch of policy", "wait"};
   case trace_kind::word_of_first_shard:
     return {"waits for the word of shard 0", "wait"};
   case trace_kind::compute_part:
@@ -89,6 +95,8 @@ std::string args_of(const trace_event& e) {
     return number("step", e.step);
   case trace_kind::compute_part:
     return number("step", e.step) + ',' + number("micro_batch", e.peer) + ',' + number("segment", e.version);
+  case trace_kind::deal:
+    return number("worker", e.peer) + ',' + number("batch", e.step);
   case trace_kind::read:
     return number("shard", e.peer) + ',' + number("version", e.version);
   case trace_kind::apply:

@@ -15,7 +15,7 @@ struct run_trace {
   instant started{0};
   instant ended{0};
   std::string how;                                          ///< it ended: "completed"
-  std::vector<std::shared_ptr<const trace_track>> tracks{}; ///< of workers, then of shards
+  std::vector<std::shared_ptr<const trace_track>> tracks{}; ///< of workers, shards, then the feeder
   std::vector<std::string> lost{};                          ///< tracks that went with their actors
   std::vector<policy_switch> switches{};
 };

@@ -16,6 +16,7 @@ enum class trace_kind : std::uint8_t {
   read,          ///< worker: gets weights into its model
   apply,         ///< shard, or worker in hogwild: an update; of a batch, each gradient has an equal share
   compare,       ///< worker: computes a batch once more, for a sample
+  deal,          ///< feeder: makes a batch
   discard,       ///< shard: a gradient, for a reason; a moment
   change_policy, ///< shard: begins the next; a moment
   shard_mailbox, ///< worker: its gradient lies in a shard's mailbox
@@ -27,6 +28,8 @@ enum class trace_kind : std::uint8_t {
   policy_switch, ///< worker: waits at the fence
   gradient,      ///< shard: has nothing to do
   rest_of_batch, ///< shard: has part of a batch
+  asker,         ///< feeder: nobody wants a batch
+  hold,          ///< feeder: deals none until a switch of policy is through
   word_of_first_shard, ///< shard: has a gradient, but not its turn
   compute_part,        ///< piece: a segment of its worker's model, for a micro-batch
   piece_values,        ///< piece: waits for the values of others, or for their credit
@@ -38,9 +41,8 @@ struct trace_event {
   trace_kind what = trace_kind::compute;
   instant begin{0};
   instant end{0};
-  std::uint32_t peer =
-      0; ///< the shard, in a worker's track; the worker, in a shard's; the micro-batch, in a piece's
-  std::uint64_t step = 0; ///< the worker's own count
+  std::uint32_t peer = 0; ///< the shard, in a worker's track; the micro-batch, in a piece's; the worker, in another's
+  std::uint64_t step = 0; ///< the worker's own count; the number of a batch
   std::uint64_t version_read = 0;
   std::uint64_t version = 0; ///< that the update made, or that was read; the segment, in a piece's track
   std::string_view word{};   ///< why a gradient was discarded, which policy begins; of static storage

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/checked_options.hpp>
 #include <mailgrad/actors/coordinator.hpp>
+#include <mailgrad/actors/data_request.hpp>
 #include <mailgrad/actors/device_actor.hpp>
 #include <mailgrad/actors/evaluation.hpp>
 #include <mailgrad/actors/feeder.hpp>
@@ -48,19 +49,6 @@ std::size_t thread_count(const std::vector<device>& devices) {
   return std::max<std::size_t>(1, cores.size());
 }
 
-model_request request_for(const data_split& data, std::size_t batch) {
-  model_request request;
-  request.sample_dims = data.train.sample_dims();
-  request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
-  const auto categories = data.train.category_counts();
-  request.categories.assign(categories.begin(), categories.end());
-  request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
-  request.classes = data.train.classes();
-  request.batch = batch;
-  request.nonzeros = data.train.is_sparse() ? max_nonzeros(data.train, batch) : 0;
-  return request;
-}
-
 } // namespace
 
 class training::implementation {
@@ -74,7 +62,7 @@ public:
   bool wait_for(std::chrono::milliseconds span);
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
-  training_report report();
+  training_report report(const std::function<bool()>& stop_test);
   run_trace trace();
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept { return *layout_; }
@@ -88,6 +76,7 @@ private:
   bool hogwild() const { return policies_.size() == 1 && has_hogwild(policies_); }
   std::shared_ptr<const parameter_layout> replica_layout() const;
   caf::actor recorder() const { return recorder_ ? recorder_->actor() : caf::actor(); }
+  void test(training_report& r, const std::function<bool()>& stop_test);
   void prepare_record_or_replay();
   std::shared_ptr<trace_track> new_track(std::string name) const;
   void spawn_shards();
@@ -173,6 +162,8 @@ void training::implementation::prepare_record_or_replay() {
   if (options_.replay) {
     require_repeatable(*options_.replay);
     require_same_run(*options_.replay, options_, facts);
+    for (const recorded_switch& s : options_.replay->end.switches)
+      require_switch(options_, policies_, s.policy); // the cure may exclude what the recording names
   }
   if (options_.record.empty()) return;
   recorder_.emplace(home_.system(), options_.record,
@@ -214,7 +205,7 @@ void training::implementation::spawn_feeder() {
   feeder_ = spawn<feeder>(
       home_.system(), feeder_options{samples, deal, request_.nonzeros,
                                      options_.replay ? std::deque<std::uint64_t>() : switch_steps(policies_),
-                                     recorder(), options_.replay});
+                                     recorder(), options_.replay, time_, new_track("feeder")});
   if (!options_.replay) return;
   total_steps_ = 0;
   for (const auto& dealt : options_.replay->batches) total_steps_ += dealt.size();
@@ -229,6 +220,7 @@ void training::implementation::spawn_coordinator() {
   options.time = time_;
   options.shards = shards_;
   options.feeder = feeder_;
+  options.feeder_traced = options_.trace_events > 0;
   options.replayed = options_.replay;
   options.on_end = [this](run_outcome outcome) {
     std::lock_guard guard(mutex_);
@@ -352,7 +344,7 @@ std::span<const float> training::implementation::parameters() {
   return parameters_;
 }
 
-training_report training::implementation::report() {
+training_report training::implementation::report(const std::function<bool()>& stop_test) {
   wait();
   training_report r = report_of(*outcome_, store_ ? std::optional(store_->version()) : std::nullopt);
   r.command = options_.words;
@@ -371,17 +363,27 @@ training_report training::implementation::report() {
   r.shards = static_cast<std::uint32_t>(shards_.size());
   if (cure_ && !options_.parameter_actor) r.mean_step_factor = mean_factor(*cure_, r.staleness);
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
+  r.workers = workers();
   r.wall_seconds = in_seconds(ended_ - started_);
   r.seed = options_.seed;
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(feeder_, *outcome_, r);
   if (parameters().empty()) return r;
-  if (data_->test.size() > 0 && outcome_->how != run_outcome::ending::diverged) {
-    const evaluation e = evaluate(model_, request_, *layout_, parameters(), data_->test);
-    r.test_accuracy = e.accuracy;
-    r.test_rmse = e.rmse;
-  }
+  if (outcome_->how == run_outcome::ending::diverged) return r;
+  if (data_->test.size() > 0) test(r, stop_test);
+  if (options_.text.length > 0 && data_->train.is_tokens())
+    r.sample = write_text(model_, request_, *layout_, parameters(), data_->class_names, options_.text);
   return r;
+}
+
+void training::implementation::test(training_report& r, const std::function<bool()>& stop_test) {
+  const evaluation tested = evaluate(model_, request_, *layout_, parameters(), data_->test, stop_test);
+  if (tested.whole) {
+    r.test_accuracy = tested.accuracy;
+    r.test_rmse = tested.rmse;
+  } else if (r.why.empty()) {
+    r.why = "the test was ended early";
+  }
 }
 
 run_trace training::implementation::trace() {
@@ -405,7 +407,7 @@ training_progress training::progress() const { return self_->progress(); }
 std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
   return self_->name_waits(span);
 }
-training_report training::report() { return self_->report(); }
+training_report training::report(const std::function<bool()>& stop_test) { return self_->report(stop_test); }
 run_trace training::trace() { return self_->trace(); }
 std::uint64_t training::total_steps() const noexcept { return self_->total_steps(); }
 std::span<const float> training::parameters() { return self_->parameters(); }

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/recording.hpp>
 #include <mailgrad/actors/run_trace.hpp>
+#include <mailgrad/actors/text_sample.hpp>
 #include <mailgrad/actors/time_source.hpp>
 #include <mailgrad/actors/training_progress.hpp>
 #include <mailgrad/actors/training_report.hpp>
@@ -45,6 +46,7 @@ struct training_options {
   std::uint32_t shards = 1;     ///< parameter actors; hogwild has none
   std::uint64_t seed = 1;       ///< of initial weights, order of samples and dropout
   std::uint64_t sample_gap = 0; ///< steps of a worker for each gradient compared with a fresh one; 0: none is
+  text_sample_options text{};   ///< where the data are a text: what the trained model writes at the end
   std::size_t trace_events = 0; ///< room for the timeline of each actor; 0: none is recorded
   std::string record{};         ///< file for the order in which shards take gradients; empty: none
   std::vector<std::string> words{};          ///< of the command line, for whoever reads the recording
@@ -92,7 +94,8 @@ public:
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
 
   /// Waits for the end, measures accuracy or error on the test set, and says what the run did. Completes the recording.
-  training_report report();
+  /// `stop_test` is asked again and again during the test; true ends that, and the accuracy is not known.
+  training_report report(const std::function<bool()>& stop_test = {});
 
   /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().
   std::string recording_failure() const;

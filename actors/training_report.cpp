@@ -20,15 +20,19 @@ json to_object(const gradient_ledger& l) {
           {"lost", l.lost}};
 }
 
-json to_object(const staleness_histogram& h) {
+json to_list(const staleness_histogram& h) {
   json buckets = json::array();
   for (const auto& [gap, count] : h.buckets()) buckets.push_back({gap, count});
+  return buckets;
+}
+
+json to_object(const staleness_histogram& h) {
   const bool any = !h.empty();
   return {{"mean", any ? json(h.mean()) : json(nullptr)},
           {"p50", any ? json(h.quantile(0.5)) : json(nullptr)},
           {"p99", any ? json(h.quantile(0.99)) : json(nullptr)},
           {"max", any ? json(h.max()) : json(nullptr)},
-          {"histogram", buckets}};
+          {"histogram", to_list(h)}};
 }
 
 json to_object(const span_tally& t) {
@@ -68,10 +72,26 @@ json with_each(json figures, const training_report& r, Figures exchange_figures:
   return figures;
 }
 
+json staleness_of_run(const training_report& r) {
+  json figures = to_object(r.staleness);
+  figures["discarded"] = to_list(r.discarded_staleness);
+  return figures;
+}
+
 json to_array(const std::vector<policy_switch>& switches) {
   json list = json::array();
   for (const policy_switch& s : switches)
     list.push_back({{"step", s.step}, {"from", s.from}, {"to", s.to}, {"why", s.why}});
+  return list;
+}
+
+json to_array(const std::vector<piece_figures>& pieces, double wall_seconds) {
+  json list = json::array();
+  for (const piece_figures& p : pieces)
+    list.push_back({{"worker", p.worker},
+                    {"device", p.device},
+                    {"busy_seconds", p.busy_seconds},
+                    {"busy_share", wall_seconds > 0 ? json(p.busy_seconds / wall_seconds) : json(nullptr)}});
   return list;
 }
 
@@ -90,6 +110,8 @@ std::string to_json(const training_report& r) {
       {"command", r.command},
       {"policy", r.policy},
       {"devices", r.devices},
+      {"workers", r.workers},
+      {"pieces", to_array(r.pieces, r.wall_seconds)},
       {"data", r.data},
       {"optimizer", r.optimizer},
       {"learning_rate", r.learning_rate},
@@ -106,8 +128,9 @@ std::string to_json(const training_report& r) {
       {"final_loss", known(r.final_loss)},
       {"test_accuracy", known(r.test_accuracy)},
       {"test_rmse", known(r.test_rmse)},
+      {"sample", r.sample ? json(*r.sample) : json()},
       {"ledger", to_object(r.ledger)},
-      {"staleness", with_each(to_object(r.staleness), r, &exchange_figures::gaps)},
+      {"staleness", with_each(staleness_of_run(r), r, &exchange_figures::gaps)},
       {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},
       {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},
       {"gradient_cosine", to_object(r.gradient_cosine)},

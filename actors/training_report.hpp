@@ -38,14 +38,23 @@ struct exchange_figures {
   figure_tally weight_gap; ///< of what was sampled
 };
 
+/// A device of a worker whose model spans several, and how much of its time it computed.
+struct piece_figures {
+  std::uint32_t worker = 0;
+  std::string device;
+  double busy_seconds = 0;
+};
+
 /// What a run leaves behind. Unknown figures are absent, never 0.
 struct training_report {
   std::vector<std::string>
       command; ///< the words of the command line that decide what is computed, if there was one
   std::string policy;
   std::vector<std::string> devices;
+  std::uint32_t workers = 1;
+  std::vector<piece_figures> pieces; ///< empty if each worker has one device
   std::string ended;       ///< "completed", "stopped", "diverged" or "failed"
-  std::string why;         ///< one line, if it was not completed
+  std::string why;         ///< one line, if it was not completed, or not tested to the end
   std::uint64_t steps = 0; ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;
   std::uint64_t updates = 0; ///< versions that the weights went through; of the shard that made most
@@ -58,8 +67,10 @@ struct training_report {
   std::optional<double> final_loss;    ///< mean of the workers' last finite losses
   std::optional<double> test_accuracy; ///< where classes are told
   std::optional<double> test_rmse;     ///< where numbers are predicted: the root of the mean squared error
+  std::optional<std::string> sample;   ///< of text that the trained model writes
   gradient_ledger ledger;
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
+  staleness_histogram discarded_staleness; ///< of those that a shard discarded, which `staleness` leaves out
   std::vector<exchange_figures> exchanges; ///< by shard, then worker
   time_split times;                        ///< of all of them, but what a gradient took to compute once
   /// Sampled: how far the weights had moved since they were read, a root of the mean square over a shard's weights; and

@@ -30,6 +30,12 @@ public:
   /// Nothing more comes from `worker`.
   void leave(rank worker);
 
+  /// Whether what is applied for the gradients of a batch counts in full; else their mean is taken.
+  bool adds_up() const { return cure_ && cure_->adds_up(); }
+
+  /// Whether a worker has to know which weights its gradient met.
+  bool draws_workers() const { return cure_ && cure_->pull(); }
+
   /// What the learning rate, or the gradient itself in a batch, counts with.
   double factor(std::uint64_t gap) const { return cure_ ? cure_->factor(gap) : 1; }
 

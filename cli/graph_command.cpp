@@ -1,10 +1,14 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/cli/whole_number.hpp>
 
+#include <mailgrad/actors/data_request.hpp>
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graphviz.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/placement.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -24,19 +28,35 @@ struct graph_words {
   std::vector<std::size_t> input{28, 28, 1};
   std::size_t classes = 10;
   std::size_t batch = 64;
+  std::string data;
+  std::string devices;
+  spanning_words span;
   bool with_gradients = false;
   std::string output;
 };
 
-int draw(const graph_words& w) {
+model_request request_of(const graph_words& w) {
+  if (!w.data.empty()) return request_for(open_data(w.data), w.batch);
   model_request request;
   request.sample_dims = shape(std::span(w.input));
   request.classes = w.classes;
   request.batch = w.batch;
+  return request;
+}
+
+std::string picture_of(const graph_words& w) {
+  model_request request = request_of(w);
+  if (!w.devices.empty()) request.devices = read_devices(w.devices);
   graph g;
-  const model_outputs outputs = find_model(w.model)(g, request);
+  const model_outputs outputs = spanning(find_model(w.model), w.span)(g, request);
   if (w.with_gradients) gradients(outputs.loss, g.variables());
-  const std::string picture = graphviz(g, {.loss = outputs.loss});
+  const placement places(g, request.devices.front());
+  require_devices(g, places, request.devices);
+  return graphviz(g, {.loss = outputs.loss, .places = w.devices.empty() ? nullptr : &places});
+}
+
+int draw(const graph_words& w) {
+  const std::string picture = picture_of(w);
   if (w.output.empty()) {
     std::cout << picture;
     return exit_code::done;
@@ -68,9 +88,18 @@ command make_graph_command(CLI::App& app) {
   parser->add_option("--batch", words->batch, "Samples in a mini-batch")
       ->check(whole_number(1))
       ->capture_default_str();
+  auto* data = parser->add_option("--data", words->data,
+                                  "Data set that says what samples are like, in place of --input and --classes");
+  data->excludes("--input")->excludes("--classes");
+  auto* devices = parser
+                      ->add_option("--devices", words->devices,
+                                   "Draw a box for each, and what goes between them: cpu:0,cpu:1");
+  add_spanning_flags(*parser, words->span, "Models over several devices");
+  for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs(devices);
   parser->add_flag("--gradients", words->with_gradients, "Draw the backward pass too");
   parser->add_option("--output", words->output, "File to write to; standard output by default");
-  parser->footer("Example:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg");
+  parser->footer("Examples:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg\n"
+                 "  mailgrad graph --model mlp --devices cpu:0,cpu:1 --pipeline --gradients | dot -Tsvg > pipeline.svg");
   return {parser, [words] { return draw(*words); }};
 }
 

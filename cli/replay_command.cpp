@@ -9,11 +9,8 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <iostream>
 #include <memory>
-#include <stdexcept>
-#include <system_error>
 
 namespace mailgrad {
 
@@ -55,10 +52,6 @@ int compare(const recording& r, const training_report& again) {
 }
 
 int replay_with(const replay_words& w) {
-  std::error_code nothing_there;
-  if (!w.report.empty() && std::filesystem::equivalent(w.report, w.recording, nothing_there))
-    throw std::invalid_argument("--report names the recording '" + w.recording +
-                                "' itself; name another file");
   const auto what = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*what);
   const training_report again = train_again(words_for_train(w, *what), what);

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <ostream>
+#include <sstream>
 #include <stdexcept>
+#include <system_error>
 
 namespace mailgrad {
 
@@ -46,15 +49,32 @@ std::string times_in_words(const time_split& t) {
   return text.empty() ? "there was none" : text;
 }
 
+std::string indented(const std::string& text) {
+  std::istringstream lines(text);
+  std::string all;
+  for (std::string line; std::getline(lines, line);) all += line.empty() ? "\n" : "  " + line + '\n';
+  return all;
+}
+
 std::string staleness_in_words(const staleness_histogram& h) {
   if (h.empty()) return "no gradient was applied";
   return "mean " + formatted("%.2f", h.mean()) + ", p50 " + std::to_string(h.quantile(0.5)) + ", p99 " +
          std::to_string(h.quantile(0.99)) + ", max " + std::to_string(h.max());
 }
 
+/// By whatever name and link.
+void require_no_input(const char* option, const std::string& path, const std::vector<input_file>& inputs) {
+  for (const input_file& in : inputs) {
+    std::error_code nothing_there;
+    if (!path.empty() && std::filesystem::equivalent(path, in.path, nothing_there))
+      throw std::invalid_argument(std::string(option) + " and " + in.option + " both name '" + path +
+                                  "'; name another file to write");
+  }
+}
+
 } // namespace
 
-run_outputs::run_outputs(const output_paths& paths)
+run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
     : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
       trace_("trace", paths.trace) {
   const auto require_two = [](const output_file& a, const output_file& b, const std::string& options,
@@ -68,6 +88,10 @@ run_outputs::run_outputs(const output_paths& paths)
   require_two(report_, record, "--report and --record", paths.record);
   require_two(staleness_csv_, record, "--staleness-csv and --record", paths.record);
   require_two(trace_, record, "--trace and --record", paths.record);
+  require_no_input("--report", paths.report, inputs);
+  require_no_input("--staleness-csv", paths.staleness_csv, inputs);
+  require_no_input("--trace", paths.trace, inputs);
+  require_no_input("--record", paths.record, inputs);
 }
 
 void run_outputs::write(const training_report& r, const run_trace& trace) const {
@@ -95,6 +119,31 @@ std::string introduction(const training_options& o, const data_split& data, cons
          '\n' + o.policy + " on " + devices + "; " + run.layout().balance_in_words();
 }
 
+namespace {
+
+std::string devices_in_words(const training_report& r, std::uint32_t worker) {
+  const std::size_t each = r.devices.size() / r.workers;
+  std::string text;
+  for (std::size_t d = 0; d < each; ++d) text.append(d == 0 ? "" : ", ").append(r.devices[worker * each + d]);
+  return text;
+}
+
+/// "worker 0: cpu:0 computed 87 % of the time, cpu:1 85 %"
+std::string pieces_in_words(const training_report& r) {
+  std::string text;
+  for (std::size_t p = 0; p < r.pieces.size(); ++p) {
+    const piece_figures& piece = r.pieces[p];
+    const bool first = p == 0 || piece.worker != r.pieces[p - 1].worker;
+    text.append(p == 0 ? "" : first ? "; " : ", ");
+    if (first) text += "worker " + std::to_string(piece.worker) + ": ";
+    text += piece.device + formatted(" computed %.0f %%", 100 * piece.busy_seconds / r.wall_seconds);
+    if (p == 0) text += " of the time";
+  }
+  return text;
+}
+
+} // namespace
+
 std::string in_words(const training_report& r) {
   std::string text = r.ended + " after " + std::to_string(r.steps) + " steps, " + std::to_string(r.samples) +
                      " samples, " + formatted("%.2f s", r.wall_seconds) + ": " +
@@ -103,9 +152,10 @@ std::string in_words(const training_report& r) {
   if (r.test_accuracy) text += "test accuracy " + formatted("%.4f", *r.test_accuracy) + '\n';
   if (r.test_rmse) text += "test RMSE     " + formatted("%.4f", *r.test_rmse) + '\n';
   text += "staleness     " + staleness_in_words(r.staleness) + '\n';
-  for (std::uint32_t w = 0; r.devices.size() > 1 && w < r.devices.size(); ++w)
+  for (std::uint32_t w = 0; r.workers > 1 && w < r.workers; ++w)
     text += padded("  worker " + std::to_string(w)) + staleness_in_words(staleness_of(r, w)) + " (" +
-            r.devices[w] + ")\n";
+            devices_in_words(r, w) + ")\n";
+  if (!r.pieces.empty()) text += "pieces        " + pieces_in_words(r) + '\n';
   if (!r.weight_gap.empty()) text += "sampled       " + samples_in_words(r) + '\n';
   if (r.cure != "none")
     text += "cure          " + r.cure +
@@ -118,7 +168,8 @@ std::string in_words(const training_report& r) {
     text += "switched      from " + s.from + " to " + s.to + " after step " + std::to_string(s.step) + ": " +
             s.why + '\n';
   text += "gradients     " + to_string(r.ledger) + '\n';
-  return text + "parameters    sha256 " + r.parameters_sha256 + '\n';
+  text += "parameters    sha256 " + r.parameters_sha256 + '\n';
+  return r.sample ? text + "sample\n" + indented(*r.sample) : text;
 }
 
 } // namespace mailgrad

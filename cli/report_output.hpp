@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/output_file.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
 
 #include <string>
 
@@ -18,8 +19,8 @@ struct output_paths {
 /// The files that a run leaves behind: the report as JSON, staleness as CSV, a timeline for Perfetto.
 class run_outputs {
 public:
-  /// Errors  std::system_error if one cannot be written, std::invalid_argument if two are the same.
-  explicit run_outputs(const output_paths& paths);
+  /// Errors  std::system_error if one cannot be written, std::invalid_argument if two are the same, or one is an input.
+  run_outputs(const output_paths& paths, const std::vector<input_file>& inputs);
 
   /// Writes all of them, though one should fail.
   ///

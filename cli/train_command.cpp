@@ -4,17 +4,19 @@
 #include <mailgrad/cli/progress_display.hpp>
 #include <mailgrad/cli/recorded_words.hpp>
 #include <mailgrad/cli/report_output.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
+#include <mailgrad/cli/train_help.hpp>
 #include <mailgrad/cli/whole_number.hpp>
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/graph/models/built_in.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -31,7 +33,10 @@ struct train_words {
   std::string data = "fashion-mnist";
   std::string task = "automatic";
   std::string split = "random";
-  std::vector<std::string> devices{"cpu:0"};
+  std::string devices = "cpu:0";
+  spanning_words span;
+  std::uint32_t workers = 0;
+  std::optional<std::size_t> micro_batches;
   std::string policy = "async";
   std::string cure = "none";
   std::string optimizer = "sgd";
@@ -50,44 +55,15 @@ struct train_words {
   std::uint64_t seed = 1;
   output_paths outputs;
   std::uint64_t sample_gap = 0;
+  std::size_t window = 64;
+  std::size_t sample_length = 300;
+  double temperature = 0.8;
   bool quiet = false;
 };
 
 std::string joined(const auto& names) {
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
-/// "Models:", and a line for each.
-std::string models() {
-  constexpr std::size_t width = 17;
-  std::string text = "Models, with their settings, as in \"mlp:hidden=100,activation=tanh\":\n";
-  for (const built_in_form& form : built_in_forms())
-    text.append("  ").append(form.name).append(width - form.name.size(), ' ').append(form.what).append("\n");
-  return text + '\n';
-}
-
-std::string policies_and_cures() {
-  constexpr std::size_t width = 17;
-  std::string text = "Policies:\n";
-  for (const policy_form& form : policy_forms()) {
-    text.append("  ")
-        .append(form.text)
-        .append(std::string(form.text.size() < width ? width - form.text.size() : 1, ' '))
-        .append(form.what);
-    text += '\n';
-  }
-  text += "  auto             sync; async when workers wait long at the barrier; back when stale gradients "
-          "do harm\n";
-  text += "\nCures of staleness, by the gap between the version read and the version updated:\n";
-  for (const cure_form& form : cure_forms()) {
-    text.append("  ")
-        .append(form.text)
-        .append(std::string(form.text.size() < width ? width - form.text.size() : 1, ' '))
-        .append(form.what);
-    text.append(" (").append(form.source).append(")\n");
-  }
   return text;
 }
 
@@ -99,7 +75,7 @@ void add_what(CLI::App& parser, train_words& w) {
       ->group("What to train");
   parser
       .add_option("--data", w.data,
-                  "fashion-mnist, or a folder or file of IDX, CIFAR, CSV, libsvm data or ratings")
+                  "fashion-mnist, or a folder or file of IDX, CIFAR, CSV, libsvm data, ratings or text")
       ->capture_default_str()
       ->group("What to train");
   parser
@@ -107,6 +83,12 @@ void add_what(CLI::App& parser, train_words& w) {
                   "classification or regression: what to learn from the labels; automatic: what such files "
                   "usually hold")
       ->check(CLI::IsMember({"automatic", "classification", "regression"}))
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--window", w.window,
+                  "Of a text: symbols a model reads at a time; each is asked for the next one")
+      ->check(whole_number(1))
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--split", w.split, "Ratings to test on: a fifth at random, or the latest fifth by time")
@@ -131,7 +113,6 @@ void add_what(CLI::App& parser, train_words& w) {
 void add_how(CLI::App& parser, train_words& w) {
   parser
       .add_option("--devices", w.devices, "One worker for each: cpu:0,cpu:1 ('mailgrad devices' lists them)")
-      ->delimiter(',')
       ->capture_default_str()
       ->group("How to run it");
   parser
@@ -154,6 +135,21 @@ void add_how(CLI::App& parser, train_words& w) {
       ->group("How to run it");
 }
 
+void add_spanning(CLI::App& parser, train_words& w) {
+  const std::string group = "Models over several devices";
+  add_spanning_flags(parser, w.span, group);
+  parser
+      .add_option("--workers", w.workers,
+                  "Replicas of such a model, among which the devices are shared out; 1 by default")
+      ->check(whole_number(1))
+      ->group(group);
+  parser
+      .add_option("--micro-batches", w.micro_batches,
+                  "Parts of a batch that follow each other through a pipeline; 8 by default")
+      ->check(whole_number(1))
+      ->group(group);
+}
+
 void add_optimizer(CLI::App& parser, train_words& w) {
   parser
       .add_option("--optimizer", w.optimizer,
@@ -161,7 +157,7 @@ void add_optimizer(CLI::App& parser, train_words& w) {
                       ", or a plug-in, ./libmine.so; with settings: adam:beta1=0.8,epsilon=1e-6")
       ->capture_default_str()
       ->group("Optimiser");
-  parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser")
+  parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser, listed below")
       ->group("Optimiser");
   parser
       .add_option("--schedule", w.schedule,
@@ -232,12 +228,25 @@ void add_outputs(CLI::App& parser, train_words& w) {
                   "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
       ->check(file_name())
       ->group("Output");
+  parser
+      .add_option("--sample-length", w.sample_length,
+                  "Of a text: symbols that the trained model writes at the end; 0: none")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("Output");
+  parser
+      .add_option("--temperature", w.temperature,
+                  "Of what it writes: 1 draws symbols as it expects them, 0 takes the likeliest")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str()
+      ->group("Output");
   parser.add_flag("--quiet", w.quiet, "No progress, only the summary")->group("Output");
 }
 
 void add_options(CLI::App& parser, train_words& w) {
   add_what(parser, w);
   add_how(parser, w);
+  add_spanning(parser, w);
   add_optimizer(parser, w);
   add_local_steps(parser, w);
   add_outputs(parser, w);
@@ -247,18 +256,27 @@ open_options opened_as(const train_words& w) {
   open_options o;
   if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
   if (w.split == "time") o.ratings.order = rating_order::by_time;
+  o.window = w.window;
   return o;
+}
+
+/// A pipeline without micro-batches would keep one device at work at a time.
+constexpr std::size_t micro_batches_of_a_pipeline = 8;
+
+void read_workers(const train_words& w, training_options& o) {
+  o.devices = read_devices(w.devices);
+  o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
+  const bool spans = o.workers < o.devices.size();
+  if (spans && !w.span.any())
+    throw std::invalid_argument("--workers " + std::to_string(o.workers) + " for " + std::to_string(o.devices.size()) +
+                                " devices: say --replicate or --pipeline, so that a worker's model spans its devices");
+  o.micro_batches = w.micro_batches.value_or(spans && w.span.pipeline ? micro_batches_of_a_pipeline : 1);
 }
 
 training_options understood(const train_words& w) {
   training_options o;
-  o.devices.clear();
-  for (std::string name : w.devices) {
-    std::erase(name, ' '); // "cpu:0, cpu:1"
-    o.devices.push_back(parse_device(name));
-  }
-  for (const device d : o.devices) require_available(d);
-  parse_policy_schedule(w.policy, static_cast<std::uint32_t>(o.devices.size()));
+  read_workers(w, o);
+  parse_policy_schedule(w.policy, o.workers);
   o.policy = w.policy;
   o.cure = w.cure;
   o.optimizer = parse_optimizer(w.optimizer);
@@ -277,6 +295,7 @@ training_options understood(const train_words& w) {
   o.shards = w.shards;
   o.seed = w.seed;
   o.sample_gap = w.sample_gap;
+  o.text = {w.sample_length, w.temperature, w.seed};
   o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
   return o;
 }
@@ -312,19 +331,21 @@ void watch_run(training& run, progress_display& display, const interrupt& ctrl_c
 }
 
 int exit_code_of(const training_report& r) {
-  if (r.ended == "completed") return exit_code::done;
+  if (r.ended == "completed") return r.why.empty() ? exit_code::done : exit_code::interrupted;
   return r.ended == "stopped" ? exit_code::interrupted : exit_code::failed;
 }
 
 /// `given` are the words that a recording keeps.
 training_report train_with(const train_words& w, std::vector<std::string> given,
                            std::shared_ptr<const recording> replay) {
-  const run_outputs outputs(w.outputs);
+  const run_inputs inputs{w.model, w.data, {w.optimizer, w.outer_optimizer}, replay.get()};
+  announce_plugins(inputs);
   training_options options = understood(w);
   options.record = w.outputs.record;
   options.words = std::move(given);
   options.replay = std::move(replay);
-  const model_function model = find_model(w.model);
+  const model_function model = spanning(find_model(w.model), w.span);
+  const run_outputs outputs(w.outputs, files_of(inputs));
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
 
   const interrupt ctrl_c; // to the end: whoever asks once gets the report, whatever is being done
@@ -333,7 +354,9 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   if (!w.quiet) std::cerr << introduction(options, *data, run) << '\n';
   progress_display display(std::cerr, style, run.total_steps());
   watch_run(run, display, ctrl_c);
-  training_report report = run.report();
+  const bool stopped = ctrl_c.requested(); // then the weights so far are tested
+  if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
+  training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
   std::cout << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
   const run_trace trace = run.trace();
@@ -363,11 +386,12 @@ command make_train_command(CLI::App& app) {
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
   parser->footer(
-      models() + policies_and_cures() +
+      models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() +
       "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
       "still to train, which it trains after the switch. The report says how many were trained before.\n"
       "\nCtrl-C ends the run in good order: steps that have begun are finished, the weights so far are\n"
-      "tested, the report is written. A second one ends it at once.\n"
+      "tested, the report is written. During the test it ends that, and the report has no accuracy. A\n"
+      "second one ends the run at once.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "
       "--epochs 2");

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -41,8 +42,12 @@ std::string explain(const CLI::App& app, const CLI::ParseError& e) {
   const std::vector<std::string_view> views(possible.begin(), possible.end());
   const std::string what = word.starts_with('-') ? "option" : "argument";
   std::string text = name + " has no " + what + " '" + word + "'";
-  if (!views.empty()) text += "; did you mean '" + std::string(nearest_name(word, views)) + "'?";
-  return text;
+  if (!word.starts_with('-') && !views.empty()) return text + "; " + suggestion(word, views);
+  const std::string_view nearest = nearest_name(word, views);
+  const std::string_view letters = std::string_view(word).substr(std::min<std::size_t>(2, word.size()));
+  if (!nearest.empty() && is_near(letters, edit_distance(word, nearest)))
+    return text + "; did you mean '" + std::string(nearest) + "'?";
+  return text + "; '" + name + " --help' lists what it takes";
 }
 
 } // namespace mailgrad

@@ -1,7 +1,10 @@
 #include <mailgrad/graph/graphviz.hpp>
 
 #include <algorithm>
+#include <cstdio>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -44,10 +47,26 @@ struct scope {
   }
 };
 
+/// "12.5 KiB"
+std::string in_bytes(std::size_t bytes) {
+  constexpr std::size_t kilo = 1024;
+  char text[32];
+  if (bytes < kilo)
+    std::snprintf(text, sizeof text, "%zu B", bytes);
+  else if (bytes < kilo * kilo)
+    std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / kilo);
+  else
+    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (kilo * kilo));
+  return text;
+}
+
 class drawing {
 public:
   drawing(const graph& g, const drawing_options& options)
-      : graph_(g), forward_(options.loss ? options.loss->node() + 1 : g.nodes().size()) {}
+      : graph_(g), places_(options.places), forward_(options.loss ? options.loss->node() + 1 : g.nodes().size()),
+        device_of_(g.nodes().size()) {
+    if (places_) find_devices();
+  }
 
   std::string text() {
     text_ = "digraph model {\n"
@@ -55,15 +74,69 @@ public:
             "  node [fontname=\"Helvetica\", fontsize=11, shape=box, style=\"filled\", fillcolor=white, "
             "height=0.3, margin=\"0.12,0.05\"]\n"
             "  edge [fontname=\"Helvetica\", fontsize=9, arrowsize=0.6]\n";
-    scope all;
-    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id)
-      all.within(scope_of_node(id)).nodes.push_back(id);
-    draw(all, "  ");
+    if (places_)
+      for (const device d : places_->devices()) draw_device(d);
+    draw(scopes_on(std::nullopt), "  ");
     for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id) draw_edges(id);
     return text_ + "}\n";
   }
 
 private:
+  /// An operation's own; of a source, the one device that reads it.
+  void find_devices() {
+    std::vector<char> read_by_several(graph_.nodes().size(), 0);
+    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id) {
+      const node& n = graph_.nodes()[id];
+      if (!is_operation(n)) continue;
+      device_of_[id] = places_->of(id);
+      for (const value& v : n.inputs) {
+        auto& known = device_of_[v.node()];
+        if (is_operation(graph_.of(v))) continue;
+        if (known && *known != places_->of(id)) read_by_several[v.node()] = 1;
+        known = places_->of(id);
+      }
+    }
+    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id)
+      if (read_by_several[id]) device_of_[id].reset();
+  }
+
+  static bool is_operation(const node& n) { return std::holds_alternative<operation_node>(n.what); }
+
+  scope scopes_on(const std::optional<device>& where) const {
+    scope all;
+    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id)
+      if (device_of_[id] == where) all.within(scope_of_node(id)).nodes.push_back(id);
+    return all;
+  }
+
+  void draw_device(device d) {
+    const std::string name = to_string(d);
+    text_ += "  subgraph " + in_quotes("cluster device " + name) + " {\n    label=" +
+             in_quotes(name + ", gets " + in_bytes(bytes_to(d)) + " a step") +
+             "; style=\"rounded,filled\"; color=\"#7f7f7f\"; fillcolor=\"#fdfaf2\"; fontsize=13; labeljust=l\n";
+    box_ = name;
+    draw(scopes_on(d), "    ");
+    box_.clear();
+    text_ += "  }\n";
+  }
+
+  /// A value that goes to a device goes once, however many operations read it there.
+  std::size_t bytes_to(device d) const {
+    std::set<std::pair<std::uint32_t, std::uint32_t>> sent;
+    std::size_t bytes = 0;
+    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id)
+      for (const value& v : graph_.nodes()[id].inputs)
+        if (is_operation(graph_.nodes()[id]) && device_of_[id] == d && crosses(v, id) &&
+            sent.emplace(v.node(), v.output()).second)
+          bytes += bytes_of(v);
+    return bytes;
+  }
+
+  bool crosses(const value& v, std::uint32_t reader) const {
+    return places_ && is_operation(graph_.of(v)) && device_of_[v.node()] != device_of_[reader];
+  }
+  static std::size_t bytes_of(const value& v) { return v.dims().size() * byte_size(v.type().type); }
+
   bool is_backward(std::uint32_t id) const { return id >= forward_; }
 
   /// Of a variable, its own; of an operation, that of all variables it reads.
@@ -79,7 +152,7 @@ private:
   void draw(const scope& s, const std::string& indent) {
     for (const std::uint32_t id : s.nodes) draw_node(id, indent);
     for (const scope& inner : s.inner) {
-      text_ += indent + "subgraph " + in_quotes("cluster " + inner.name) + " {\n" + indent +
+      text_ += indent + "subgraph " + in_quotes("cluster " + box_ + (box_.empty() ? "" : " ") + inner.name) + " {\n" + indent +
                "  label=" + in_quotes(last_word(inner.name)) +
                "; style=\"rounded,filled\"; color=\"#c8c8c8\"; fillcolor=\"" + "#f6f6f6\"; labeljust=l\n";
       draw(inner, indent + "  ");
@@ -124,14 +197,19 @@ private:
       text_ += "  n" + std::to_string(v.node()) + " -> n" + std::to_string(id);
       std::string details;
       if (v.output() > 0) details = "label=" + in_quotes(to_string(v.type()));
-      if (is_backward(id))
+      if (crosses(v, id))
+        details = "label=" + in_quotes(in_bytes(bytes_of(v))) + ", penwidth=2, color=\"#b85450\", fontcolor=\"#b85450\"";
+      else if (is_backward(id))
         details += std::string(details.empty() ? "" : ", ") + "style=dashed, color=\"#909090\"";
       text_ += details.empty() ? "\n" : " [" + details + "]\n";
     }
   }
 
   const graph& graph_;
+  const placement* places_;
   std::size_t forward_; ///< nodes before the backward pass
+  std::vector<std::optional<device>> device_of_; ///< by node; none: in no device's box
+  std::string box_; ///< of the device that is being drawn: the same layer may stand in several
   std::string text_;
 };
 

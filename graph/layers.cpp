@@ -2,6 +2,7 @@
 
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/bias_gelu.hpp>
 #include <mailgrad/graph/operations/convolution.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>
 #include <mailgrad/graph/operations/layer_norm.hpp>
@@ -25,9 +26,10 @@ value bias(graph& g, std::size_t units, const std::string& name, std::source_loc
   return g.variable(name + "/bias", {units}, initialiser::zeros(), where);
 }
 
-/// Bias and relu have a kernel that does both in one pass.
+/// Bias and relu, and bias and gelu, have a kernel that does both in one pass.
 value finish(const value& x, const value& b, activation how, std::source_location where) {
   if (how == activation::relu) return bias_relu(x, b, where);
+  if (how == activation::gelu) return bias_gelu(x, b, where);
   return activate(add_bias(x, b, where), how, where);
 }
 

@@ -42,6 +42,9 @@ struct row_update {
   float scale = 1;
 };
 
+/// Errors  shape_error if there is not a value for each weight of each row, or a row lies outside the table.
+void require_fitting(const row_update& work);
+
 /// Applies `rule` in place to the listed rows, one after the other, and touches no other row.
 ///
 /// A row that is listed twice is updated twice, which is a sum only for SGD without a penalty.

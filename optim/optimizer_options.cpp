@@ -154,8 +154,8 @@ optimizer_options parse_optimizer(std::string_view text) {
   if (names_a_plugin(words.name()))
     options.rule = load_plugin(words.name());
   else if (!choose(options.rule, words.name()))
-    throw std::invalid_argument("optimizer '" + std::string(words.name()) + "' is unknown; did you mean '" +
-                                std::string(nearest_name(words.name(), names)) + "'?");
+    throw std::invalid_argument("optimizer '" + std::string(words.name()) + "' is unknown; " +
+                                suggestion(words.name(), names));
   std::visit([&](auto& rule) { read(words, rule); }, options.rule);
   words.require_nothing_left();
   return options;

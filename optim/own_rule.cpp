@@ -51,7 +51,7 @@ void require_complete(const mailgrad_rule& table, std::string_view who) {
 }
 
 own_rule with_defaults(const mailgrad_rule& table, std::string label) {
-  own_rule rule{&table, {}, std::move(label)};
+  own_rule rule{&table, {}, std::move(label), {}};
   for (std::size_t i = 0; i < table.setting_count; ++i) rule.settings.push_back(table.settings[i].value);
   return rule;
 }
@@ -88,6 +88,7 @@ own_rule load_plugin(std::string_view path) {
   if (!table) refuse(path, "is no plug-in: its " + std::string(entry) + " returns nothing");
   require_complete(*table, path);
   own_rule rule = with_defaults(*table, std::string(table->name) + " (" + std::string(path) + ")");
+  rule.file = path;
   library.release(); // NOLINT(bugprone-unused-return-value): stays for the rest of the process
   return rule;
 }

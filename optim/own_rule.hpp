@@ -13,6 +13,7 @@ struct own_rule {
   const mailgrad_rule* table = nullptr; ///< lives as long as the process
   std::vector<double> settings;         ///< in the order of the table
   std::string label;                    ///< as the report has it: "lion", or "lion (./liblion.so)"
+  std::string file{};                   ///< of a plug-in, as it was named; empty for a rule compiled in
 };
 
 /// The rule of a table with its settings as they come: `options.rule = make_own_rule(rule_table<my_functor>)`.

@@ -70,17 +70,6 @@ void run(const own_update& rule, const weight_penalty& penalty, const weight_upd
   }
 }
 
-void require_fitting(const row_update& work) {
-  if (work.values.size() != work.rows.size() * work.width)
-    throw shape_error("update_rows: " + std::to_string(work.values.size()) + " values for " +
-                      std::to_string(work.rows.size()) + " rows of " + std::to_string(work.width));
-  const std::size_t height = work.width == 0 ? 0 : work.weights.size() / work.width;
-  for (const std::uint32_t row : work.rows)
-    if (row >= height)
-      throw shape_error("update_rows: row " + std::to_string(row) + " of a table of " +
-                        std::to_string(height));
-}
-
 } // namespace
 
 void update(const stream& s, const own_update& rule, const weight_penalty& penalty, const weight_update& work,

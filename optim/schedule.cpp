@@ -96,8 +96,8 @@ learning_rate_schedule parse_schedule(std::string_view text) {
   else if (words.name() == "cosine")
     schedule.shape = read_cosine(words);
   else if (words.name() != "constant")
-    throw std::invalid_argument("schedule '" + std::string(words.name()) + "' is unknown; did you mean '" +
-                                std::string(nearest_name(words.name(), names)) + "'?");
+    throw std::invalid_argument("schedule '" + std::string(words.name()) + "' is unknown; " +
+                                suggestion(words.name(), names));
   words.require_nothing_left();
   require_valid(schedule);
   return schedule;

@@ -78,7 +78,7 @@ void settings::require_nothing_left() const {
   for (const setting& s : all_)
     if (!s.taken)
       fail("there is no setting " + quoted(s.key) +
-           (known_.empty() ? std::string() : "; did you mean " + quoted(nearest_name(s.key, known_)) + '?'));
+           (known_.empty() ? std::string() : "; " + suggestion(s.key, known_)));
 }
 
 } // namespace mailgrad

@@ -31,4 +31,18 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
   return nearest == names.end() ? std::string_view{} : *nearest;
 }
 
+bool is_near(std::string_view word, std::size_t edits) noexcept {
+  const std::size_t least = word.size() < 4 ? 1 : 2;
+  return edits <= std::max(least, word.size() / 3);
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string_view> names) {
+  const std::string_view nearest = nearest_name(word, names);
+  if (!nearest.empty() && is_near(word, edit_distance(word, nearest)))
+    return "did you mean '" + std::string(nearest) + "'?";
+  std::string text;
+  for (const std::string_view name : names) text.append(text.empty() ? "known are: " : ", ").append(name);
+  return text;
+}
+
 } // namespace mailgrad

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace mailgrad {
@@ -11,6 +12,14 @@ namespace mailgrad {
 /// Source  Damerau, CACM 7(3), 1964: insert, delete, replace a letter, or swap two neighbours, each once.
 /// Errors  an empty view if there are no names.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
+
+/// Whether a word may stand for a name so many edits away: at most a third of its letters, but two of four or more, and
+/// one of fewer.
+bool is_near(std::string_view word, std::size_t edits) noexcept;
+
+/// What would be right in the place of `word`: "did you mean 'adam'?" where a name is near, else "known are: sgd,
+/// adam"; empty if there are no names.
+std::string suggestion(std::string_view word, std::span<const std::string_view> names);
 
 /// Edits between two words.
 std::size_t edit_distance(std::string_view a, std::string_view b);

@@ -3,6 +3,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/attention.hpp>
+#include <mailgrad/graph/operations/bias_gelu.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/operations/dropout.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>
@@ -54,16 +55,26 @@ private:
   }
 
   value mlp(const value& x, const std::string& name) {
-    const value up = activate(linear(x, 4 * o_.width, name + "/up", deviation), activation::gelu);
-    return linear(up, o_.width, name + "/down", of_residual());
+    const auto [product, bias] = parts_of_linear(x, 4 * o_.width, name + "/up", deviation);
+    return linear(bias_gelu(product, bias), o_.width, name + "/down", of_residual());
   }
 
   /// What is added to the stream of residuals 2 * layers times starts smaller.
   float of_residual() const { return deviation / std::sqrt(2 * static_cast<float>(o_.layers)); }
 
-  value linear(const value& x, std::size_t units, const std::string& name, float how_wide) {
+  struct product_and_bias {
+    value product, bias;
+  };
+
+  product_and_bias parts_of_linear(const value& x, std::size_t units, const std::string& name,
+                                   float how_wide) {
     const value weights = g_.variable(name + "/weights", {x.dims().back(), units}, normal(how_wide));
-    return add_bias(matmul(x, weights), g_.variable(name + "/bias", {units}, initialiser::zeros()));
+    return {matmul(x, weights), g_.variable(name + "/bias", {units}, initialiser::zeros())};
+  }
+
+  value linear(const value& x, std::size_t units, const std::string& name, float how_wide) {
+    const auto [product, bias] = parts_of_linear(x, units, name, how_wide);
+    return add_bias(product, bias);
   }
 
   /// Each with a seed of its own.

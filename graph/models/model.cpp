@@ -23,10 +23,8 @@ model_function find_model(std::string_view name_or_file) {
   if (auto model = built_in_model(name_or_file)) return *std::move(model);
   const std::filesystem::path file(name_or_file);
   if (file.extension() == ".json" || std::filesystem::exists(file)) return read_model(file);
-  const auto nearest = nearest_name(name_or_file.substr(0, name_or_file.find(':')), built_in_models());
-  throw std::invalid_argument("model '" + std::string(name_or_file) +
-                              "' is neither built in nor a file; did you mean '" + std::string(nearest) +
-                              "'?");
+  throw std::invalid_argument("model '" + std::string(name_or_file) + "' is neither built in nor a file; " +
+                              suggestion(name_or_file.substr(0, name_or_file.find(':')), built_in_models()));
 }
 
 } // namespace mailgrad

@@ -62,16 +62,14 @@ public:
     const auto word = found->is_string() ? found->get<std::string>() : shown(*found);
     const auto at = std::ranges::find(names, word);
     if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
-    fail(in_quotes(name) + " cannot be " + in_quotes(word) + "; did you mean " +
-         in_quotes(nearest_name(word, names)) + "?");
+    fail(in_quotes(name) + " cannot be " + in_quotes(word) + "; " + suggestion(word, names));
   }
 
   void require_nothing_left() const {
     for (const auto& [key, unused] : object_.items()) {
       if (std::ranges::find(known_, key) != known_.end()) continue;
       if (known_.empty()) fail("there are no settings, but here is " + in_quotes(key));
-      fail("there is no setting " + in_quotes(key) + "; did you mean " +
-           in_quotes(nearest_name(key, known_)) + "?");
+      fail("there is no setting " + in_quotes(key) + "; " + suggestion(key, known_));
     }
   }
 
@@ -130,8 +128,7 @@ layer read_kind(const std::string& kind, layer_settings& s) {
   if (kind == "flatten") return flatten_layer{};
   if (kind == "dropout") return read_dropout(s);
   if (kind == "layer_norm") return layer_norm_layer{};
-  s.fail("there is no layer " + in_quotes(kind) + "; did you mean " + in_quotes(nearest_name(kind, kinds)) +
-         "?");
+  s.fail("there is no layer " + in_quotes(kind) + "; " + suggestion(kind, kinds));
 }
 
 layer read_layer(const std::string& where, const json& entry) {
@@ -162,8 +159,8 @@ const json& list_of_layers(const json& model, const std::string& name) {
   if (!model.is_object()) throw std::invalid_argument(name + ": expected an object, not " + shown(model));
   for (const auto& [key, unused] : model.items())
     if (std::ranges::find(keys, key) == keys.end())
-      throw std::invalid_argument(name + ": there is no key " + in_quotes(key) + "; did you mean " +
-                                  in_quotes(nearest_name(key, keys)) + "?");
+      throw std::invalid_argument(name + ": there is no key " + in_quotes(key) + "; " +
+                                  suggestion(key, keys));
   const auto layers = model.find("layers");
   if (layers == model.end() || !layers->is_array() || layers->empty())
     throw std::invalid_argument(name + ": expected a list 'layers' of at least one layer" +

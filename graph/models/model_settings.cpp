@@ -84,8 +84,7 @@ std::size_t model_settings::take_word(std::string_view key, std::size_t otherwis
   if (!s) return otherwise;
   const auto found = std::ranges::find(words, s->value);
   if (found == words.end())
-    fail("there is no " + std::string(key) + ' ' + in_quotes(s->value) + "; did you mean " +
-         in_quotes(nearest_name(s->value, words)) + "?");
+    fail("there is no " + std::string(key) + ' ' + in_quotes(s->value) + "; " + suggestion(s->value, words));
   return static_cast<std::size_t>(found - words.begin());
 }
 
@@ -116,8 +115,7 @@ void model_settings::require_nothing_left() const {
   for (const setting& s : all_) {
     if (s.taken) continue;
     if (known_.empty()) fail("this model has no settings");
-    fail("there is no setting " + in_quotes(s.key) + "; did you mean " +
-         in_quotes(nearest_name(s.key, known_)) + "?");
+    fail("there is no setting " + in_quotes(s.key) + "; " + suggestion(s.key, known_));
   }
 }
 

@@ -36,6 +36,12 @@ struct panels {
     for (std::size_t first = 0; first < columns; first += tile::columns) {
       const std::size_t count = std::min(tile::columns, columns - first);
       float* to = values + first * depth;
+      if (count == tile::columns) {
+        for (std::size_t p = 0; p < depth; ++p, to += tile::columns)
+          for (std::size_t i = 0; i < tile::columns; i += simd::width)
+            simd::store(to + i, simd::load(rows.row(p) + first + i));
+        continue;
+      }
       for (std::size_t p = 0; p < depth; ++p, to += tile::columns) {
         std::copy_n(rows.row(p) + first, count, to);
         std::fill_n(to + count, tile::columns - count, 0.0F);

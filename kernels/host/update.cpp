@@ -119,6 +119,17 @@ void require_states(const update_rule& rule, std::span<float* const> state) {
 
 } // namespace
 
+void require_fitting(const row_update& work) {
+  if (work.values.size() != work.rows.size() * work.width)
+    throw shape_error("update_rows: " + std::to_string(work.values.size()) + " values for " +
+                      std::to_string(work.rows.size()) + " rows of " + std::to_string(work.width));
+  const std::size_t height = work.width == 0 ? 0 : work.weights.size() / work.width;
+  for (const std::uint32_t row : work.rows)
+    if (row >= height)
+      throw shape_error("update_rows: row " + std::to_string(row) + " of a table of " +
+                        std::to_string(height));
+}
+
 void update(const stream& s, const update_rule& rule, const weight_penalty& penalty,
             const weight_update& work, std::span<float* const> state) {
   if (work.weights.size() != work.updated.size())
@@ -132,14 +143,7 @@ void update_rows(const stream& s, const update_rule& rule, const weight_penalty&
                  const row_update& work, std::span<float* const> state) {
   require_host(s, "update_rows");
   require_states(rule, state);
-  if (work.values.size() != work.rows.size() * work.width)
-    throw shape_error("update_rows: " + std::to_string(work.values.size()) + " values for " +
-                      std::to_string(work.rows.size()) + " rows of " + std::to_string(work.width));
-  const std::size_t height = work.width == 0 ? 0 : work.weights.size() / work.width;
-  for (const std::uint32_t row : work.rows)
-    if (row >= height)
-      throw shape_error("update_rows: row " + std::to_string(row) + " of a table of " +
-                        std::to_string(height));
+  require_fitting(work);
   with_rule(rule, penalty, [&](const auto& r) { run_rows(r, work, state); });
 }
 

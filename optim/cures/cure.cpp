@@ -7,6 +7,7 @@
 #include <mailgrad/optim/cures/step_scales.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/optim/policies/sync.hpp>
 #include <mailgrad/tensor/nearest_name.hpp>
 
 #include <algorithm>
@@ -74,8 +75,7 @@ const known_cure& find(std::string_view text) {
   if (found != known.end()) return *found;
   std::vector<std::string_view> names{no_cure};
   for (const known_cure& c : known) names.push_back(c.name);
-  throw std::invalid_argument("cure '" + std::string(name) + "' is unknown; did you mean '" +
-                              std::string(nearest_name(name, names)) + "'?");
+  throw std::invalid_argument("cure '" + std::string(name) + "' is unknown; " + suggestion(name, names));
 }
 
 std::vector<double> read_numbers(std::string_view text, const known_cure& c) {
@@ -156,11 +156,11 @@ void require_dana(std::string_view text, const cure_setting& setting) {
                    std::string(mailgrad::name(setting.optimizer)));
 }
 
-/// A worker finds what it met from the answer to its exchange, which must be the next thing that happens to the shard.
+/// For which forms its paper has.
 void require_elastic(std::string_view text, const cure_setting& setting) {
   for (const std::string_view policy : setting.policies)
-    if (policy != async_policy::policy_name)
-      fail(text, "under " + std::string(policy) + " a worker is not answered at once; take async alone");
+    if (policy != async_policy::policy_name && policy != sync_policy::policy_name)
+      fail(text, "its paper does not define it under " + std::string(policy) + "; take async or sync");
   if (setting.local_steps == 0)
     fail(text, "workers need weights of their own; say after how many steps they meet the shard's, as local "
                "steps 4");
@@ -191,7 +191,7 @@ std::unique_ptr<cure> make_cure(std::string_view text, const cure_site& site) {
 void require_cure(std::string_view text, const cure_setting& setting) {
   const auto wanted = make_cure(text, {setting.workers});
   if (!wanted) return;
-  if (wanted->name() == "easgd") require_elastic(text, setting);
+  if (wanted->name() == "easgd") return require_elastic(text, setting); // it needs no staleness
   require_staleness(text, setting);
   if (is_one_of(wanted->name(), {"dana-zero", "dana-dc", "dana-slim"})) require_dana(text, setting);
   if (wanted->name() == "gap-aware") require_gap_aware(text, setting);

@@ -48,6 +48,9 @@ public:
   /// Writes what is applied in place of `g.scale * g.values`.
   virtual void compensate(const stale_gradient& g, std::span<float> applied);
 
+  /// Whether what is applied for the gradients of a batch counts in full; else their mean is taken.
+  virtual bool adds_up() const noexcept { return false; }
+
   /// Whether workers get predicted weights in place of the present ones.
   virtual bool predicts() const noexcept { return false; }
   /// `rate` is the learning rate of the next update. `sent` is apart from `weights`.
@@ -56,7 +59,8 @@ public:
   /// Nothing more comes from this worker.
   virtual void leave(rank) {}
 
-  /// How far a worker that keeps weights of its own draws them to the shard's; nothing: it takes the shard's.
+  /// How far a worker that keeps weights of its own draws them to those of the shard that they met; nothing: it takes
+  /// the shard's.
   virtual std::optional<float> pull() const noexcept { return {}; }
 
   /// Floats of state for each weight of the shard, without the snapshots that compensate() needs.

@@ -7,14 +7,16 @@
 
 namespace mailgrad {
 
-/// EASGD: workers train on weights x_i of their own; every few steps the shard's weights w and those of a worker are
-/// drawn together by A (x_i - w), A = 0.9 / M unless given. EAMSGD is the same with `nesterov` at the worker.
+/// EASGD: workers train on weights x_i of their own; every few steps x_i and the shard's weights w are drawn together,
+/// both by A (x_i - w) of what they were; A = 0.9 / M unless given. The gradient of the worker's next step is taken at
+/// that x_i too: x_i - eta g(x_i) - A (x_i - w). EAMSGD is the same with `nesterov` at the worker.
 ///
 /// A worker sends what it has moved, r - x_i, with r the weights it last got; the shard applies A (w - x_i) in its
-/// place, with SGD of learning rate 1. The worker then draws x_i by elastic_pull().
+/// place, with SGD of learning rate 1, and answers with w as it met x_i too, for elastic_pull(). Under sync all workers
+/// meet the same w, which moves by the sum.
 /// Source  Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NeurIPS 2015, arXiv:1412.6651,
-///         Algorithms 1 and 2. It weighs no staleness: x_i meets w as it is then. Differs: the gradient of the step after an
-///         exchange is taken where the exchange has led, not where it began, which is stable for larger steps.
+///         Algorithms 1 and 2; under sync the synchronous form they follow from. It weighs no staleness: x_i meets w
+///         as it is then.
 class elastic_averaging final : public cure {
 public:
   static constexpr cure_form form{"easgd:A",
@@ -27,6 +29,7 @@ public:
 
   std::string_view name() const noexcept override { return "easgd"; }
   bool compensates() const noexcept override { return true; }
+  bool adds_up() const noexcept override { return true; }
   bool needs_weights_read() const noexcept override { return true; }
   std::optional<float> pull() const noexcept override { return pull_; }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
@@ -39,9 +42,7 @@ private:
   float pull_;
 };
 
-/// A worker's part: x - A (x - w) for the shard's weights w before the exchange, from those after it, w + A (x - w).
-inline float elastic_pull(float x, float after, float pull) noexcept {
-  return x - pull / (1 - pull) * (x - after);
-}
+/// A worker's part: its weight x drawn to the shard's w that it met.
+inline float elastic_pull(float x, float met, float pull) noexcept { return x - pull * (x - met); }
 
 } // namespace mailgrad

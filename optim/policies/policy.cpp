@@ -100,8 +100,8 @@ const known_policy& find(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   const auto found = std::ranges::find(known, name, &known_policy::name);
   if (found != known.end()) return *found;
-  throw std::invalid_argument("policy '" + std::string(name) + "' is unknown; did you mean '" +
-                              std::string(nearest_name(name, policy_names())) + "'?");
+  throw std::invalid_argument("policy '" + std::string(name) + "' is unknown; " +
+                              suggestion(name, policy_names()));
 }
 
 std::string such_as(const known_policy& p) { return ", such as " + std::string(p.example); }

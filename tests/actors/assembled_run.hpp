@@ -85,6 +85,7 @@ struct assembly {
   std::size_t batch = 4;
   std::uint64_t batches = 12;
   std::string optimizer = "momentum";
+  std::optional<double> learning_rate{};
   std::string cure = "none";
   std::uint64_t local_steps = 0; ///< then the optimiser is the workers', and the shards average
   std::uint64_t seed = 1;
@@ -190,7 +191,9 @@ private:
   }
   optimizer_options shard_optimizer() const {
     if (assembly_.local_steps > 0) return {.learning_rate = 1};
-    return adapted_optimizer(assembly_.cure, parse_optimizer(assembly_.optimizer), assembly_.workers);
+    optimizer_options rule = parse_optimizer(assembly_.optimizer);
+    rule.learning_rate = assembly_.learning_rate;
+    return adapted_optimizer(assembly_.cure, rule, assembly_.workers);
   }
   void spawn_feeder(const std::shared_ptr<const data_split>& data) {
     const deal_mode mode =
@@ -203,13 +206,16 @@ private:
                        0,
                        assembly_.replayed ? std::deque<std::uint64_t>() : switch_steps(policies_),
                        assembly_.recorder,
-                       assembly_.replayed});
+                       assembly_.replayed,
+                       time_,
+                       new_track("feeder")});
   }
   void spawn_coordinator() {
     coordinator_options options;
     options.workers = assembly_.workers;
     options.shards = shards;
     options.feeder = feeder_actor;
+    options.feeder_traced = assembly_.trace_events > 0;
     options.policies = policies_;
     options.automatic = is_automatic(assembly_.policy);
     options.tracker = tracker_;

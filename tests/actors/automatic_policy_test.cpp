@@ -70,5 +70,46 @@ TEST(AutomaticPolicy, LeavesTheBarrierAndSaysWhy) {
   EXPECT_GT(r.ledger.applied, 0U);
 }
 
+/// Labels that have nothing to do with the samples: nobody learns more than to be unsure, so gradients never vanish.
+std::shared_ptr<const data_split> noise(std::size_t count) {
+  const dataset samples = testing::small_samples(count, 1);
+  std::vector<std::int32_t> labels;
+  for (std::size_t i = 0; i < count; ++i)
+    labels.push_back(static_cast<std::int32_t>(i % testing::small_classes));
+  return std::make_shared<data_split>(
+      data_split{{samples.features(), std::move(labels), testing::small_classes},
+                 testing::small_samples(24, 2),
+                 "noise",
+                 {}});
+}
+
+// A rate that the mean of eight fresh gradients bears, and one gradient after the other, each seven updates old, does
+// not.
+TEST(AutomaticPolicy, GoesBackToTheBarrierWhenStaleGradientsDoHarmAndSaysWhy) {
+  testing::deterministic_system system;
+  const auto time = std::make_shared<testing::manual_time>();
+  testing::assembly a;
+  a.policy = "auto";
+  a.workers = 8;
+  a.batches = 5000;
+  a.optimizer = "sgd";
+  a.learning_rate = 0.8;
+  std::mt19937_64 random(1);
+  const testing::assembled_run run(system.actors(), a, noise(480), time);
+  while (system.step_any(random)) time->advance(instant{10ms});
+  ASSERT_EQ(run.times_ended(), 1U);
+  const training_report r = report_of(run.outcome());
+  EXPECT_EQ(r.ended, "completed");
+  EXPECT_TRUE(r.ledger.balances());
+  ASSERT_GE(r.switches.size(), 2U);
+  EXPECT_EQ(r.switches[0].to, "async");
+  EXPECT_THAT(r.switches[0].why, HasSubstr("at the barrier, more than 10 %"));
+  EXPECT_EQ(r.switches[1].from, "async");
+  EXPECT_EQ(r.switches[1].to, "sync");
+  EXPECT_THAT(r.switches[1].why, HasSubstr("above its best, at a mean staleness of 7.0"));
+  EXPECT_GT(r.switches[1].step, r.switches[0].step);
+  for (const policy_switch& s : r.switches) EXPECT_THAT(to_json(r), HasSubstr(s.why));
+}
+
 } // namespace
 } // namespace mailgrad

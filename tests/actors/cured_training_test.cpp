@@ -144,6 +144,47 @@ TEST(LocalTraining, TakesAnOuterMomentum) {
   }
 }
 
+std::vector<float> weights_after(training_options o, std::uint64_t steps) {
+  o.steps = steps;
+  return weights_of(o);
+}
+
+// x the worker's weights, w the shard's, g by plain SGD on the same batches:
+//   x1 = w0 - eta g(w0);  x2 = x1 - eta g(x1) - A (x1 - w0);  w1 = w0 + A (x1 - w0);  at the end w2 = w1 + A (x2 - w1)
+TEST(ElasticTraining, TakesTheGradientWhereTheExchangeBegins) {
+  constexpr float pull = 0.25F;
+  for (const char* policy : {"async", "sync"}) {
+    const training_options plain = options_for(policy, 1);
+    const training run(small_model(), small_data(), plain);
+    const std::vector<float> w0 = testing::first_values(run.layout(), plain.seed);
+    const std::vector<float> x1 = weights_after(plain, 1);
+    const std::vector<float> from_x1 = weights_after(plain, 2); // x1 - eta g(x1)
+    std::vector<float> expected;
+    for (std::size_t k = 0; k < w0.size(); ++k) {
+      const float w1 = w0[k] + pull * (x1[k] - w0[k]);
+      const float x2 = from_x1[k] - pull * (x1[k] - w0[k]);
+      expected.push_back(w1 + pull * (x2 - w1));
+    }
+    training_options elastic = plain;
+    elastic.cure = "easgd:0.25";
+    elastic.local_steps = 1;
+    expect_near(weights_after(elastic, 2), expected);
+  }
+}
+
+TEST(ElasticTraining, LearnsUnderABarrierAndAcrossSwitches) {
+  for (const char* policy : {"sync", "async, sync@8, async@16"}) {
+    training_options o = options_for(policy, 2);
+    o.cure = "easgd";
+    o.local_steps = 2;
+    o.epochs = 20;
+    const training_report r = train(small_model(), small_data(), o);
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    EXPECT_LT(*r.final_loss, 0.9) << policy;
+    EXPECT_EQ(r.steps, 120U);
+  }
+}
+
 std::string refusal(const training_options& o, std::shared_ptr<const data_split> data = small_data()) {
   try {
     const training run(small_model(), std::move(data), o);

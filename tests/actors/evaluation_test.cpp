@@ -107,6 +107,22 @@ TEST(Evaluation, RefusesAModelOfClassesWhereNumbersAreToBePredicted) {
           "input 'labels' of the model is int32, where the data set has float32, numbers to predict")));
 }
 
+TEST(Evaluation, EndsEarlyIfItIsAskedTo) {
+  const auto data = testing::small_data(800);
+  const model_request request = request_for(data->train);
+  const parameter_layout layout = lay_out(testing::small_model(), request, 1);
+  const std::vector<float> weights(layout.size());
+  const auto passes_before = [&](int stop_at) {
+    int asked = 0;
+    const auto stop = [&] { return ++asked > stop_at; };
+    return std::pair(evaluate(testing::small_model(), request, layout, weights, data->train, stop).whole,
+                     asked);
+  };
+  EXPECT_EQ(passes_before(0), std::pair(false, 2)) << "nor is the rest of less than a pass run";
+  EXPECT_EQ(passes_before(2), std::pair(false, 4));
+  EXPECT_EQ(passes_before(4), std::pair(true, 4)) << "three passes and a rest";
+}
+
 TEST(Evaluation, CountsEachTokenOfAWindow) {
   token_windows text{{0, 1, 2, 0, 1, 2, 0, 1, 2, 1}, 3, 3}; // 0 1 2 0 1 2 0 1 2, then a surprise
   const dataset samples(text, {}, 3);

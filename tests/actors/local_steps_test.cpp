@@ -82,17 +82,27 @@ TEST_F(LocalSteps, KeepTheStateOfTheirOptimiserFromRoundToRound) {
   EXPECT_THAT(own(l), Each(-1.5F));
 }
 
-// With x the worker's weights, w the shard's: e = A (x - w), x loses e, w gains it.
-TEST_F(LocalSteps, AreDrawnToTheShardsWeightsIfTheyAreElastic) {
+// With x the worker's weights, w the shard's: x - eta g(x) - A (x - w), all of x before the step.
+TEST_F(LocalSteps, AreDrawnToTheWeightsTheyMetIfTheyAreElastic) {
   local_steps_options o = options(1);
   o.pull = 0.25F;
   local_steps l(layout_, o);
   receive(l, 10);
+  EXPECT_FALSE(l.exchanges_first());
   l.step(*ones_, 4); // x = 8
-  EXPECT_THAT(of(*l.difference()), Each(2.0F));
-  const float w = 12, e = 0.25F * (8 - w);
-  receive(l, w + e);
-  EXPECT_THAT(own(l), Each(FloatNear(8 - e, 1e-5F)));
+  EXPECT_FALSE(l.exchange_due()) << "the shards are met when the next gradient is there";
+  ASSERT_TRUE(l.exchanges_first());
+  l.hold(ones_, 2);
+  EXPECT_THAT(of(*l.difference()), Each(2.0F)) << "of what the gradient was computed from";
+  const auto met = filled(layout_->shard(0).size(), 12);
+  for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
+    l.receive(s, filled(layout_->shard(s).size(), 7), met.get());
+  EXPECT_THAT(own(l), Each(FloatNear(8 - 0.25F * (8 - 12), 1e-5F)));
+  l.go_on();
+  EXPECT_THAT(own(l), Each(FloatNear(8 - 0.25F * (8 - 12) - 0.5F * 2, 1e-5F)));
+  EXPECT_EQ(l.taken(), 1U);
+  l.go_on();
+  EXPECT_EQ(l.taken(), 1U) << "a step is taken once";
 }
 
 TEST_F(LocalSteps, TakeTheShardsWeightsAfterASwitchEvenIfTheyAreElastic) {
@@ -101,10 +111,15 @@ TEST_F(LocalSteps, TakeTheShardsWeightsAfterASwitchEvenIfTheyAreElastic) {
   local_steps l(layout_, o);
   receive(l, 10);
   l.step(*ones_, 4);
+  l.hold(ones_, 2);
   l.difference();
   l.start_anew();
-  receive(l, 6);
+  const auto met = filled(layout_->shard(0).size(), 12);
+  for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
+    l.receive(s, filled(layout_->shard(s).size(), 6), met.get());
   EXPECT_THAT(own(l), Each(6.0F));
+  l.go_on();
+  EXPECT_THAT(own(l), Each(5.0F)) << "the gradient under way is not lost";
 }
 
 } // namespace

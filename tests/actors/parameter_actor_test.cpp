@@ -87,6 +87,19 @@ TEST_F(ParameterActor, CountsAGradientWithItsScale) {
   EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 1);
 }
 
+// Each worker sends how far its weights x lie below the shard's w: w + A (x1 - w) + A (x2 - w).
+TEST_F(ParameterActor, SumsWhatElasticWorkersDifferAndTellsWhatTheyMet) {
+  serve("sync", 2, "easgd:0.25");
+  push(0, 1, 0, 4);
+  push(1, 1, 0, 8);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    ASSERT_THAT(weights_of(r), SizeIs(2));
+    EXPECT_FLOAT_EQ(moved(weights_of(r)[1]), 0.25F * 4 + 0.25F * 8);
+    ASSERT_TRUE(weights_of(r)[1].met.values);
+    EXPECT_EQ(weights_of(r)[1].met.values->as<float>()[0], begin_) << "not what the barrier made of it";
+  }
+}
+
 TEST_F(ParameterActor, StampsTheGapJustBeforeItApplies) {
   serve("async", 3);
   push(1, 1, 0);
@@ -230,6 +243,18 @@ TEST_F(ParameterActor, DropsASecondGradientOfAWorkerAtTheSameBarrier) {
   EXPECT_EQ(l.produced, 2U);
   EXPECT_EQ(l.merged, 1U);
   EXPECT_EQ(l.discarded_in_all(), 1U);
+}
+
+TEST_F(ParameterActor, CountsTheGapOfADiscardedGradientApart) {
+  serve("ringmaster:2", 2);
+  push(0, 1, 0);
+  push(0, 2, 1);
+  push(1, 1, 0);
+  const shard_report r = report();
+  EXPECT_EQ(r.workers[1].ledger.discarded_in_all(), 1U);
+  EXPECT_THAT(r.workers[1].discarded_gaps.buckets(), ElementsAre(Pair(2, 1)));
+  EXPECT_THAT(r.workers[1].gaps.buckets(), IsEmpty());
+  EXPECT_THAT(r.workers[0].discarded_gaps.buckets(), IsEmpty());
 }
 
 TEST_F(ParameterActor, SaysInWordsWhomItHoldsAndForWhom) {

@@ -178,6 +178,11 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
     return refusal(written(small_header(), small_turns(), end));
   };
   EXPECT_THAT(with_end([](auto& e) { e.switches[0].batches = {1}; }), HasSubstr("without its workers"));
+  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "snyc"; }),
+              AllOf(HasSubstr("has a switch that cannot be"), HasSubstr("did you mean 'sync'")));
+  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "backup:2"; }), HasSubstr("can be at most 1"));
+  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "hogwild"; }),
+              HasSubstr("has a switch that cannot be"));
   EXPECT_THAT(with_end([](auto& e) { e.switches[0].present = {0, 0}; }), HasSubstr("without its workers"));
   EXPECT_THAT(with_end([](auto& e) {
                 e.switches[0].batches = {2, 1};
@@ -222,6 +227,10 @@ TEST(Recording, GoesThroughAFile) {
   writer->add_deals(small_deals);
   writer->end(small_end());
   EXPECT_EQ(read_recording(path).end.parameters_sha256, small_end().parameters_sha256);
+}
+
+TEST(Recording, IsRefusedByItsFirstWordsHoweverMuchFollows) {
+  EXPECT_THROW(read_recording("/dev/zero"), recording_error) << "to read all of it takes for ever";
 }
 
 TEST(Recording, SaysSoIfAFileCannotBeReadOrWritten) {

@@ -23,6 +23,7 @@ inline void expect_balanced(const run_outcome& outcome) {
       EXPECT_TRUE(account.ledger.balances()) << to_string(account.ledger);
       EXPECT_FALSE(account.ledger.discarded.contains("other epoch")) << "a fence let a gradient through";
       EXPECT_EQ(account.ledger.applied + account.ledger.merged, account.gaps.total());
+      EXPECT_EQ(account.ledger.discarded_in_all(), account.discarded_gaps.total());
     }
 }
 

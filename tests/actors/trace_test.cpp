@@ -38,6 +38,7 @@ public:
     return found;
   }
   const trace_track& worker(std::uint32_t r) const { return *trace.tracks[r]; }
+  const trace_track& feeder() const { return *trace.tracks.back(); }
   const trace_track& shard(std::uint32_t s) const { return *trace.tracks[assembly_.workers + s]; }
 
   run_trace trace;
@@ -63,7 +64,8 @@ TEST_P(TraceOfPolicy, HasEveryGradientOfTheLedgerOnce) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const testing::assembly a = traced(GetParam());
     const traced_run run(a, seed);
-    ASSERT_EQ(run.trace.tracks.size(), a.workers + a.shards);
+    ASSERT_EQ(run.trace.tracks.size(), a.workers + a.shards + 1);
+    EXPECT_EQ(run.kinds(run.feeder())[trace_kind::deal], a.batches);
     for (std::uint32_t r = 0; r < a.workers; ++r)
       EXPECT_EQ(run.kinds(run.worker(r))[trace_kind::compute], run.outcome().workers[r].produced);
     for (std::uint32_t s = 0; s < a.shards; ++s) {
@@ -166,7 +168,35 @@ TEST(Trace, SaysWhoseTrackIsLost) {
   system.run();
   const run_trace trace = trace_of(run.outcome(), instant{0}, instant{0});
   EXPECT_THAT(trace.lost, ::testing::ElementsAre("worker 1"));
-  EXPECT_THAT(trace.tracks, ::testing::SizeIs(a.workers - 1 + a.shards));
+  EXPECT_THAT(trace.tracks, ::testing::SizeIs(a.workers - 1 + a.shards + 1));
+}
+
+TEST(Trace, SaysThatTheFeedersTrackIsLost) {
+  for (int after : {0, 40, 80}) {
+    testing::deterministic_system system;
+    const testing::assembly a = traced("async");
+    const testing::assembled_run run(system.actors(), a, testing::small_data(),
+                                     std::make_shared<testing::ticking_time>());
+    for (int i = 0; i < after; ++i) system.step();
+    kill(run.feeder_actor);
+    system.run();
+    ASSERT_EQ(run.times_ended(), 1U) << "nobody waits for its track";
+    const run_trace trace = trace_of(run.outcome(), instant{0}, instant{0});
+    EXPECT_THAT(trace.lost, ::testing::ElementsAre("feeder"));
+  }
+}
+
+TEST(Trace, NamesWhatTheFeederWaitsFor) {
+  const traced_run plain(traced("async"), 1);
+  EXPECT_EQ(plain.feeder().name(), "feeder");
+  EXPECT_GT(plain.kinds(plain.feeder())[trace_kind::asker], 0U);
+  EXPECT_EQ(plain.kinds(plain.feeder())[trace_kind::hold], 0U);
+  const traced_run switching(traced("async, sync@6, ssp:1@15"), 1);
+  EXPECT_EQ(switching.kinds(switching.feeder())[trace_kind::hold], 2U);
+  std::set<std::uint64_t> dealt;
+  for (const trace_event& e : switching.feeder().events())
+    if (e.what == trace_kind::deal) dealt.insert(e.step);
+  EXPECT_EQ(dealt.size(), 30U);
 }
 
 TEST(Trace, IsNotRecordedUnlessAskedFor) {

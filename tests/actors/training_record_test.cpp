@@ -162,6 +162,19 @@ TEST_F(TrainingRecord, IsRefusedWhereMachineOrVersionRoundOtherwise) {
   }
 }
 
+TEST_F(TrainingRecord, IsRefusedIfItSwitchesToWhatItsCureExcludes) {
+  training_options o = recorded();
+  o.policy = "async, ssp:2@40";
+  o.cure = "dana-zero";
+  o.optimizer = parse_optimizer("sgd");
+  train(small_model(), small_data(), o);
+  recording r = *read();
+  r.end.switches.at(0).policy = "k-async:2";
+  o.record.clear();
+  o.replay = std::make_shared<const recording>(r);
+  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+}
+
 TEST_F(TrainingRecord, IsNotForHogwild) {
   training_options o = recorded();
   o.policy = "hogwild";
@@ -177,9 +190,22 @@ TEST_F(TrainingRecord, SaysSoIfTheDiskIsFull) {
   EXPECT_THAT(run.recording_failure(), HasSubstr("No space left"));
 }
 
-TEST_F(TrainingRecord, IsCutShortIfNobodyAsksForTheReport) {
-  { const training run(small_model(), small_data(), recorded()); }
-  EXPECT_THROW(read_recording(path_), recording_error);
+TEST_F(TrainingRecord, LeavesTheOlderOneUntilItIsWhole) {
+  folder_.write("run.rec", "an older recording");
+  const auto older = [this] {
+    std::string text;
+    std::getline(std::ifstream(path_), text);
+    return text;
+  };
+  {
+    training run(small_model(), small_data(), recorded());
+    run.wait_for(std::chrono::minutes{1});
+    EXPECT_EQ(older(), "an older recording");
+  }
+  EXPECT_EQ(older(), "an older recording") << "nobody asked for the report, so nothing completed the new one";
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".partial"));
+  train(small_model(), small_data(), recorded());
+  EXPECT_EQ(read()->end.ended, "completed");
 }
 
 TEST_F(TrainingRecord, TakesNoSwitchInAReplay) {

@@ -35,6 +35,7 @@ training_report finished_run() {
   r.staleness.count(0, 40);
   r.staleness.count(1, 50);
   r.staleness.count(5, 8);
+  r.discarded_staleness.count(9, 2);
   exchange_figures shard_0{0, 1, {}, {}, {}};
   shard_0.gaps.count(1, 3);
   shard_0.gaps.count(4, 2);
@@ -53,14 +54,14 @@ training_report finished_run() {
 TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   const json o = json::parse(to_json(finished_run()));
   EXPECT_THAT(field_names(o),
-              ElementsAre("command", "policy", "devices", "data", "optimizer", "learning_rate", "batch",
+              ElementsAre("command", "policy", "devices", "workers", "pieces", "data", "optimizer", "learning_rate", "batch",
                           "shards", "ended", "why", "steps", "samples", "updates", "wall_seconds",
                           "steps_per_second", "samples_per_second", "final_loss", "test_accuracy",
-                          "test_rmse", "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
+                          "test_rmse", "sample", "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
                           "wait_seconds", "switches", "local_steps", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
-              ElementsAre("mean", "p50", "p99", "max", "histogram", "per_shard"));
+              ElementsAre("mean", "p50", "p99", "max", "histogram", "discarded", "per_shard"));
   EXPECT_THAT(field_names(o["staleness"]["per_shard"][0]),
               ElementsAre("shard", "worker", "mean", "p50", "p99", "max", "histogram"));
   EXPECT_THAT(field_names(o["time_split"]),
@@ -86,6 +87,7 @@ TEST(TrainingReport, WritesEachFigureUnderItsName) {
   EXPECT_EQ(o["ledger"],
             json::parse(R"({"produced":100,"applied":98,"merged":0,"discarded":{"not finite":1},"lost":1})"));
   EXPECT_EQ(o["staleness"]["histogram"], json::parse("[[0,40],[1,50],[5,8]]"));
+  EXPECT_EQ(o["staleness"]["discarded"], json::parse("[[9,2]]"));
   EXPECT_EQ(o["staleness"]["p50"], 1);
   EXPECT_EQ(o["staleness"]["p99"], 5);
   EXPECT_EQ(o["staleness"]["max"], 5);

@@ -349,6 +349,44 @@ TEST(Training, ConservesStalenessOnRealThreads) {
   EXPECT_TRUE(report_of(run.outcome()).ledger.balances());
 }
 
+TEST(Training, LeavesTheAccuracyOutIfTheTestIsEnded) {
+  training run(small_model(), small_data(), options_for("async", 1));
+  const training_report r = run.report([] { return true; });
+  EXPECT_EQ(r.ended, "completed");
+  EXPECT_EQ(r.why, "the test was ended early");
+  EXPECT_FALSE(r.test_accuracy);
+  EXPECT_EQ(r.parameters_sha256.size(), 64U);
+}
+
+// Workers start anew from one version and are stopped together. After the feeder has heard of it, each makes the step
+// it is in and that of the batch it has, two at most; so no more than two updates by each of the others pass the
+// weights that a worker reads last. All else that passes a worker is a gap: with U updates, gaps sum up to (M - 1) U,
+// less 2 (M - 1) for each worker at most.
+TEST(Training, HasAMeanStalenessOfAllOtherWorkers) {
+  for (const std::uint32_t workers : {2U, 4U}) {
+    training_options o = options_for("sync, async@" + std::to_string(workers), workers);
+    o.epochs = 1'000'000'000;
+    o.shards = 2;
+    training run(small_model(), small_data(), o);
+    while (run.progress().steps < 4000) run.wait_for(std::chrono::milliseconds{5});
+    run.stop("enough");
+    const training_report r = run.report();
+    ASSERT_EQ(r.switches.size(), 1U);
+    const auto most = static_cast<double>(workers - 1);
+    const double edge = workers * 2 * most / static_cast<double>(r.ledger.applied);
+    EXPECT_LT(edge, 0.01) << r.ledger.applied;
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      double gaps = 0;
+      for (const exchange_figures& x : r.exchanges)
+        if (x.shard == s)
+          for (const auto& [gap, count] : x.gaps.buckets()) gaps += static_cast<double>(gap * count);
+      const double mean = gaps / static_cast<double>(r.ledger.applied); // those merged before are fresh
+      EXPECT_LE(mean, most) << workers << " workers, shard " << s;
+      EXPECT_GE(mean, most - edge) << workers << " workers, shard " << s;
+    }
+  }
+}
+
 TEST(Training, RefusesWhatCannotBeTrained) {
   const auto refused = [](auto change) {
     training_options o = options_for("async", 1);

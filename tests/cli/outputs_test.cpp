@@ -152,6 +152,28 @@ TEST_F(Outputs, NameTheTraceThatCannotBeWritten) {
   EXPECT_THAT(t.err(), HasSubstr("trace '/dev/full' cannot be written: No space left"));
 }
 
+TEST_F(Outputs, AreNoFileThatTheRunReads) {
+  const std::string csv = "x,y,label\n1,2,0\n3,4,1\n5,6,1\n7,8,0\n9,1,1\n2,3,0\n";
+  const std::string layers = R"({"layers": [{"dense": {}}]})";
+  const std::string data = folder_.write("data.csv", csv).string();
+  const std::string model = folder_.write("model.json", layers).string();
+  const std::string link = path("link");
+  std::filesystem::create_symlink(data, link);
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"--report", data}, {"--staleness-csv", link}, {"--trace", model}, {"--record", model}};
+  for (const auto& [option, file] : wrong) {
+    tool t({"train", "--data", data, "--model", model, "--batch", "1", option, file});
+    EXPECT_EQ(t.code(), 2) << option;
+    EXPECT_THAT(t.err(), AllOf(HasSubstr(option + " and --"), HasSubstr("both name '" + file + "'")));
+    EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+  }
+  std::string text;
+  std::getline(std::ifstream(data), text, '\0');
+  EXPECT_EQ(text, csv);
+  std::getline(std::ifstream(model), text, '\0');
+  EXPECT_EQ(text, layers);
+}
+
 TEST_F(Outputs, AreNotTwoInOneFile) {
   tool t(train({"--steps", "8", "--report", path("both"), "--staleness-csv", path("both")}));
   EXPECT_EQ(t.code(), 2);

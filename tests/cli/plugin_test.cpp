@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 // The tool with an update rule from a shared library.
@@ -90,6 +91,25 @@ TEST_F(TrainCommandWithAPlugin, TrainsASparseModelUnderEveryPolicy) {
   const std::vector<std::string> singly{"--batch", "1", "--lr", "0.1"};
   EXPECT_EQ(trained(data, plugin("own_sgd"), singly)["parameters_sha256"],
             trained(data, "sgd", singly)["parameters_sha256"]);
+}
+
+TEST_F(TrainCommandWithAPlugin, IsLoadedInAReplayOnlyIfItIsTheOneRecorded) {
+  const std::string file = (folder_.path() / "rule.so").string();
+  const std::string recording = (folder_.path() / "run.rec").string();
+  std::filesystem::copy_file(plugin("own_momentum"), file);
+  trained(MAILGRAD_SMALL_CSV, file + ":momentum=0.5",
+          {"--steps", "9", "--batch", "4", "--record", recording});
+  tool same({"replay", recording});
+  EXPECT_EQ(same.code(), 0) << same.err();
+  EXPECT_THAT(same.err(), HasSubstr("loading the plug-in of the recording: " + file + ", SHA-256 "));
+  const std::string sum = same.err().substr(same.err().find("SHA-256 ") + 8, 64);
+  std::filesystem::remove(file);
+  std::filesystem::copy_file(plugin("own_sgd"), file);
+  tool other({"replay", recording});
+  EXPECT_EQ(other.code(), 2);
+  EXPECT_THAT(other.err(), AllOf(HasSubstr("SHA-256 of plug-in '" + file + "' was " + sum + ", and is "),
+                                 ::testing::Not(HasSubstr("loading"))));
+  EXPECT_EQ(std::ranges::count(other.err(), '\n'), 1) << other.err();
 }
 
 TEST_F(TrainCommandWithAPlugin, IsRefusedInOneLineIfItDoesNotFit) {

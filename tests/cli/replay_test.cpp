@@ -59,7 +59,7 @@ TEST_F(ReplayCommand, WritesOverNothingThatItReads) {
   const std::string before = bytes();
   tool replayed({"replay", recording_, "--report", recording_});
   EXPECT_EQ(replayed.code(), 2);
-  EXPECT_THAT(replayed.err(), HasSubstr("names the recording"));
+  EXPECT_THAT(replayed.err(), HasSubstr("--report and the recording both name"));
   EXPECT_EQ(bytes(), before);
   tool both({"train", "--data", data_, "--record", report_, "--report", report_});
   EXPECT_EQ(both.code(), 2);
@@ -67,6 +67,21 @@ TEST_F(ReplayCommand, WritesOverNothingThatItReads) {
   tool nameless({"train", "--data", data_, "--report", ""});
   EXPECT_EQ(nameless.code(), 2);
   EXPECT_THAT(nameless.err(), HasSubstr("file name is missing"));
+}
+
+TEST_F(ReplayCommand, KeepsAnOlderRecordingUntilTheNewOneIsWhole) {
+  folder_.write("run.rec", "an older recording");
+  std::vector<std::string> words = record({"--epochs", "1000000000"});
+  std::erase(words, "--quiet");
+  tool killed(words);
+  ASSERT_TRUE(killed.says("step ")) << killed.err();
+  EXPECT_EQ(bytes(), "an older recording");
+  killed.signal(SIGKILL);
+  EXPECT_EQ(killed.code(), -SIGKILL);
+  EXPECT_EQ(bytes(), "an older recording");
+  ASSERT_EQ(tool(record({"--steps", "12"})).code(), 0);
+  EXPECT_TRUE(bytes().starts_with("mgradrec"));
+  EXPECT_FALSE(std::filesystem::exists(recording_ + ".partial")) << "nor is what was left before in the way";
 }
 
 TEST_F(ReplayCommand, EndsWithTheSameParametersUnderEveryPolicy) {
@@ -170,6 +185,15 @@ TEST_F(ReplayCommand, RefusesInOneLineWhatItCannotRepeat) {
   expect_refusal("is damaged: expected checksum");
   std::filesystem::remove(recording_);
   expect_refusal("cannot be read");
+}
+
+TEST_F(ReplayCommand, RefusesASwitchToWhatIsNoPolicyBeforeItTrains) {
+  ASSERT_EQ(tool(record({"--steps", "20", "--policy", "async, sync@9"})).code(), 0);
+  forge("\"policy\":\"sync\"", "\"policy\":\"snyc\"");
+  tool t({"replay", recording_});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(HasSubstr("a switch that cannot be"), HasSubstr("'snyc'")));
+  EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
 }
 
 TEST_F(ReplayCommand, TrainRecordsNoHogwild) {

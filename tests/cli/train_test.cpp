@@ -71,6 +71,41 @@ TEST_F(TrainCommand, WritesAReportThatBalancesInEveryPolicy) {
   }
 }
 
+TEST_F(TrainCommand, WritesASampleOfATextAtTheEnd) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += i % 3 == 0 ? "abc\n" : "bca\n";
+  const auto file = folder_.write("plays.txt", text);
+  const auto words = [&](const char* length) {
+    return std::vector<std::string>{"train",
+                                    "--model",
+                                    "gpt:layers=1,width=8,heads=2",
+                                    "--data",
+                                    file,
+                                    "--batch",
+                                    "4",
+                                    "--window",
+                                    "8",
+                                    "--steps",
+                                    "6",
+                                    "--report",
+                                    report_,
+                                    "--sample-length",
+                                    length,
+                                    "--temperature",
+                                    "0"};
+  };
+  tool t(words("20"));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const auto sample = report()["sample"].get<std::string>();
+  EXPECT_EQ(sample.size(), 20U);
+  EXPECT_EQ(sample.find_first_not_of("abc\n"), sample.npos);
+  EXPECT_THAT(t.out(), HasSubstr("\nsample\n"));
+  tool none(words("0"));
+  ASSERT_EQ(none.code(), 0) << none.err();
+  EXPECT_TRUE(report()["sample"].is_null());
+  EXPECT_THAT(none.out(), Not(HasSubstr("\nsample\n")));
+}
+
 TEST_F(TrainCommand, PrintsASummaryAndPlainLinesWhenPiped) {
   tool t(train({"--steps", "20"}));
   ASSERT_EQ(t.code(), 0);
@@ -108,6 +143,24 @@ TEST_F(TrainCommand, EndsInGoodOrderOnCtrlC) {
     EXPECT_GT(r["steps"], 0);
     EXPECT_EQ(fates(r["ledger"]), r["ledger"]["produced"]);
   }
+}
+
+// The test takes some sixty passes through a wide network, and training one step of one sample.
+TEST_F(TrainCommand, EndsTheTestEarlyOnCtrlC) {
+  std::string rows = "x,y,label\n";
+  for (int i = 0; i < 80'000; ++i)
+    rows += std::to_string(i % 7) + ',' + std::to_string(i % 5) + ',' + std::to_string(i % 2) + '\n';
+  const std::string data = folder_.write("many.csv", rows).string();
+  tool t({"train", "--model", "mlp:hidden=1500x1500", "--data", data, "--batch", "1", "--steps", "1",
+          "--report", report_});
+  ASSERT_TRUE(t.says("testing on 16000 samples")) << t.err();
+  t.signal(SIGINT);
+  EXPECT_EQ(t.code(), 130) << t.err();
+  const json r = report();
+  EXPECT_EQ(r["ended"], "completed");
+  EXPECT_EQ(r["why"], "the test was ended early");
+  EXPECT_TRUE(r["test_accuracy"].is_null());
+  EXPECT_THAT(t.err(), HasSubstr("the test was ended early"));
 }
 
 TEST_F(TrainCommand, FailsWithWorkerAndStepWhenTheLossDiverges) {

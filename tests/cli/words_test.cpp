@@ -72,6 +72,34 @@ TEST(Tool, TakesEitherStepsOrEpochs) {
   EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("--steps"), HasSubstr("--epochs")));
 }
 
+TEST(Tool, TakesOneListOfDevices) {
+  tool t({"train", "--devices", "cpu:0", "--devices", "cpu:0"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("--devices")));
+  tool empty({"train", "--devices", "cpu:0,,cpu:0"});
+  EXPECT_EQ(empty.code(), 2);
+  EXPECT_THAT(empty.err(), IsOneLine());
+}
+
+TEST(Tool, ListsWhatThereIsWhereNothingIsNear) {
+  const std::vector<std::vector<std::string>> wrong{{"--optimizer", "conjugate", "known are: sgd, momentum"},
+                                                    {"--policy", "federated", "known are: async, sync"},
+                                                    {"--cure", "vaccine", "known are: none, inverse"},
+                                                    {"--model", "transformer", "known are: "}};
+  for (const auto& w : wrong) {
+    tool t({"train", w[0], w[1], "--data", MAILGRAD_SMALL_CSV});
+    EXPECT_EQ(t.code(), 2) << w[1];
+    EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr(w[2])));
+  }
+  tool option({"train", "--quantum", "1"});
+  EXPECT_THAT(option.err(), AllOf(IsOneLine(), HasSubstr("'mailgrad train --help' lists")));
+  tool command({"bake"});
+  EXPECT_THAT(command.err(), AllOf(IsOneLine(), HasSubstr("known are: train, replay")));
+  tool dash({"train", "-"});
+  EXPECT_EQ(dash.code(), 2);
+  EXPECT_THAT(dash.err(), IsOneLine());
+}
+
 TEST(Tool, WantsACommand) {
   tool t({});
   EXPECT_EQ(t.code(), 2);
@@ -81,8 +109,13 @@ TEST(Tool, WantsACommand) {
 TEST(Tool, HelpsWithEachCommand) {
   const std::vector<std::vector<std::string>> commands{
       {"--help", "train", "devices", "graph"},
-      {"train", "--model", "--data", "--devices", "--policy", "--optimizer", "--lr", "--batch", "--epochs",
-       "--steps", "--shards", "--seed", "--report", "async", "hogwild", "Example"},
+      {"train",     "--model",        "--data",
+       "--devices", "--policy",       "--optimizer",
+       "--lr",      "--batch",        "--epochs",
+       "--steps",   "--shards",       "--seed",
+       "--report",  "async",          "hogwild",
+       "Example",   "{\"layers\": [", "graph/models/model_file.hpp",
+       "sgd 0.001", "adagrad 0.01",   "delayed-nesterov 0.7"},
       {"devices", "mailgrad devices"},
       {"graph", "--model", "Graphviz"}};
   for (const auto& command : commands) {

@@ -66,7 +66,8 @@ TEST(FindModel, SaysWhichSettingIsWrong) {
 TEST(FindModel, NamesTheNearestModel) {
   expect_refused("lennet", AllOf(HasSubstr("model 'lennet' is neither built in nor a file"),
                                  HasSubstr("did you mean 'lenet'?")));
-  expect_refused("", HasSubstr("did you mean"));
+  expect_refused("", HasSubstr("known are: "));
+  expect_refused("transformer", HasSubstr("known are: "));
 }
 
 TEST(FindModel, ReadsAFileOfLayers) {

@@ -1,7 +1,6 @@
 #include <mailgrad/tests/optim/virtual_trainer.hpp>
 
 #include <mailgrad/optim/cures/delay_compensation.hpp>
-#include <mailgrad/optim/cures/elastic_averaging.hpp>
 
 #include <gtest/gtest.h>
 
@@ -126,37 +125,6 @@ TEST(CureIdentities, GapAwareDividesByOnePlusTheGapInUsualSteps) {
   EXPECT_FLOAT_EQ(applied[0], 2); // the usual step is 0.1 * sqrt(2^2)
   EXPECT_NEAR(applied[1], 1, 1e-5);
   EXPECT_NEAR(applied[2], 2.0 / 3, 1e-5);
-}
-
-/// Workers one after the other on x^2 / 2, each a step of its own and an exchange: the weights of shard and workers.
-double elastic_distance(double rate, double pull, std::uint32_t workers) {
-  const auto cure = make_cure("easgd:" + std::to_string(pull), {workers, 1});
-  float shard = 1;
-  vec own(workers, 1.0F), read(workers, 1.0F);
-  for (int t = 0; t < 4000; ++t) {
-    const std::size_t i = static_cast<std::size_t>(t) % workers;
-    own[i] -= static_cast<float>(rate) * own[i];
-    const float moved = read[i] - own[i];
-    float applied = 0;
-    cure->compensate({{static_cast<std::uint32_t>(i)}, 1, {&moved, 1}, 1, {&shard, 1}, {&read[i], 1}, {}},
-                     {&applied, 1});
-    shard -= applied;
-    own[i] = elastic_pull(own[i], shard, *cure->pull());
-    read[i] = shard;
-    if (!(std::abs(shard) < 1e6F)) break;
-  }
-  return std::abs(static_cast<double>(shard));
-}
-
-// X17 is for gradients from before the exchange, stable below A = (4 - 2 eta) / (4 - eta). A gradient from after it makes
-// the step [[(1 - A)(1 - eta), A], [A (1 - eta), 1 - A]], which is stable for every A below 1 and every eta below 2.
-TEST(CureIdentities, ElasticAveragingIsStableWhereverAWorkerAloneIs) {
-  for (const std::uint32_t workers : {1U, 3U})
-    for (const double pull : {0.1, 0.5, 0.8, 0.95}) {
-      for (const double rate : {0.5, 1.0, 1.5, 1.9})
-        EXPECT_LT(elastic_distance(rate, pull, workers), 1e-3) << rate << ", " << pull << ", " << workers;
-      EXPECT_GT(elastic_distance(2.5, 0.1, workers), 1e3) << workers;
-    }
 }
 
 TEST(CureIdentities, TheMomentumOfAsynchronyIsTakenOffTheOneAskedFor) {

@@ -131,8 +131,11 @@ TEST(Cure, IsRefusedWhereItsPaperDefinesNothing) {
   EXPECT_EQ(refusal("easgd", with("sgd", {"async"}, 4)), "taken");
   EXPECT_THAT(refusal("easgd", with("sgd")), HasSubstr("local steps"));
   EXPECT_THAT(refusal("easgd", with("sgd", {"async"}, 4, 0.1)), HasSubstr("learning rate 1"));
-  EXPECT_THAT(refusal("easgd", with("sgd", {"k-async:2"}, 4)), HasSubstr("take async"));
-  EXPECT_THAT(refusal("easgd", with("sgd", {"async", "ringmaster:2"}, 4)), HasSubstr("not answered at once"));
+  EXPECT_THAT(refusal("easgd", with("sgd", {"k-async:2"}, 4)), HasSubstr("take async or sync"));
+  EXPECT_THAT(refusal("easgd", with("sgd", {"async", "ringmaster:2"}, 4)),
+              HasSubstr("not define it under ring"));
+  EXPECT_EQ(refusal("easgd", with("sgd", {"sync"}, 4)), "taken");
+  EXPECT_EQ(refusal("easgd", with("sgd", {"async", "sync"}, 4)), "taken");
   EXPECT_EQ(refusal("gap-aware", with("nesterov")), "taken");
   EXPECT_THAT(refusal("gap-aware", with("adam")), HasSubstr("not of adam"));
   EXPECT_THAT(refusal("gap-aware", with("sgd", {"k-async:2"})), HasSubstr("no single gradient"));

@@ -75,13 +75,14 @@ private:
     vec moved(size);
     for (std::size_t k = 0; k < size; ++k) moved[k] = read_[w][k] - own_[w][k];
     vec applied = moved;
+    const vec met = shard_;
     if (cure_ && cure_->compensates())
       cure_->compensate({{static_cast<std::uint32_t>(w)}, 1, moved, 1, shard_, read_[w], {}}, applied);
     buffer_.push_back(applied);
     factors_.push_back(cure_ ? cure_->factor(version_ - versions_[w]) : 1);
     if (buffer_.size() == run_.buffer) update();
     for (std::size_t k = 0; k < size; ++k)
-      own_[w][k] = cure_ && cure_->pull() ? elastic_pull(own_[w][k], shard_[k], *cure_->pull()) : shard_[k];
+      own_[w][k] = cure_ && cure_->pull() ? elastic_pull(own_[w][k], met[k], *cure_->pull()) : shard_[k];
     read_[w] = shard_;
     versions_[w] = version_;
   }

@@ -34,6 +34,28 @@ TEST(NearestName, IsTheFirstOfEquals) {
   EXPECT_EQ(nearest_name("rat", names), "cat");
 }
 
+TEST(NearestName, IsSuggestedWhereItIsNear) {
+  constexpr std::array<std::string_view, 3> names{"sgd", "momentum", "adam"};
+  EXPECT_EQ(suggestion("adma", names), "did you mean 'adam'?");
+  EXPECT_EQ(suggestion("dama", names), "did you mean 'adam'?");
+  EXPECT_EQ(suggestion("sdg", names), "did you mean 'sgd'?");
+  EXPECT_EQ(suggestion("moment", names), "did you mean 'momentum'?");
+  EXPECT_EQ(suggestion("lamb", names), "known are: sgd, momentum, adam");
+  EXPECT_EQ(suggestion("xyz", names), "known are: sgd, momentum, adam");
+  EXPECT_EQ(suggestion("conjugate-gradient", names), "known are: sgd, momentum, adam");
+  EXPECT_EQ(suggestion("", names), "known are: sgd, momentum, adam");
+  EXPECT_EQ(suggestion("adam", {}), "");
+}
+
+TEST(NearestName, IsNearByAThirdOfTheWord) {
+  EXPECT_TRUE(is_near("abc", 1));
+  EXPECT_FALSE(is_near("abc", 2));
+  EXPECT_TRUE(is_near("abcd", 2));
+  EXPECT_FALSE(is_near("abcdefgh", 3));
+  EXPECT_TRUE(is_near("abcdefghi", 3));
+  EXPECT_FALSE(is_near("abcdefghi", 4));
+}
+
 TEST(NearestName, IsEmptyWhereThereAreNoNames) { EXPECT_EQ(nearest_name("adam", {}), ""); }
 
 } // namespace

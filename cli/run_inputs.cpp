@@ -1,0 +1,43 @@
+#include <mailgrad/cli/run_inputs.hpp>
+
+#include <mailgrad/actors/run_facts.hpp>
+#include <mailgrad/data/files.hpp>
+#include <mailgrad/optim/own_rule.hpp>
+
+#include <iostream>
+
+namespace mailgrad {
+
+namespace {
+
+/// Without built-in rules.
+std::vector<std::string> plugins_in(const run_inputs& in) {
+  std::vector<std::string> files;
+  for (const std::string& optimizer : in.optimizers)
+    if (const std::string file = optimizer.substr(0, optimizer.find(':')); names_a_plugin(file))
+      files.push_back(file);
+  return files;
+}
+
+} // namespace
+
+std::vector<input_file> files_of(const run_inputs& in) {
+  std::vector<input_file> all{{"--model", in.model}};
+  const data_files data = find_files(in.data, {});
+  for (const auto& file : data.train) all.push_back({"--data", file});
+  for (const auto& file : {data.train_labels, data.test, data.test_labels, data.class_names})
+    all.push_back({"--data", file});
+  for (const std::string& file : plugins_in(in)) all.push_back({"--optimizer", file});
+  if (in.replay) all.push_back({"the recording", in.replay->name});
+  return all;
+}
+
+void announce_plugins(const run_inputs& in) {
+  if (!in.replay) return;
+  for (const std::string& file : plugins_in(in)) {
+    const std::string sum = require_recorded_plugin(*in.replay, file);
+    std::cerr << "loading the plug-in of the recording: " << file << ", SHA-256 " << sum << '\n';
+  }
+}
+
+} // namespace mailgrad

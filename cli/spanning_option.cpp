@@ -1,0 +1,40 @@
+#include <mailgrad/cli/spanning_option.hpp>
+
+#include <mailgrad/graph/models/spanning_models.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& group) {
+  auto* replicate = parser
+                        .add_flag("--replicate", w.replicate,
+                                  "One model over several devices: each computes it on its part of the batch, with "
+                                  "shared variables")
+                        ->group(group);
+  parser
+      .add_flag("--pipeline", w.pipeline,
+                "One model over several devices: each computes a stage of it, with as equal work as can be")
+      ->excludes(replicate)
+      ->group(group);
+}
+
+model_function spanning(model_function model, const spanning_words& w) {
+  if (w.replicate) return replicated(std::move(model));
+  return w.pipeline ? pipelined(std::move(model)) : model;
+}
+
+std::vector<device> read_devices(std::string list) {
+  std::vector<device> devices;
+  std::erase(list, ' ');
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    devices.push_back(parse_device(list.substr(begin, end - begin)));
+    require_available(devices.back());
+    begin = end + 1;
+  }
+  return devices;
+}
+
+} // namespace mailgrad

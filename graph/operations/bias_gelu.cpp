@@ -1,0 +1,90 @@
+#include <mailgrad/graph/operations/bias_gelu.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/bias_gelu.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <tuple>
+
+namespace mailgrad {
+
+namespace {
+
+struct rows_and_columns {
+  explicit rows_and_columns(const shape& x)
+      : columns(x.back()), rows(columns == 0 ? 0 : x.size() / columns) {}
+  std::size_t columns, rows;
+};
+
+class bias_gelu_executable : public executable {
+public:
+  explicit bias_gelu_executable(const shape& x) : x_(x) {}
+  void run(const stream& s, const call& c) override {
+    mailgrad::bias_gelu(s, c.in(0), c.in(1), c.out(0), c.out(1), x_.rows, x_.columns);
+  }
+
+private:
+  rows_and_columns x_;
+};
+
+class gradient_executable : public executable {
+public:
+  explicit gradient_executable(const shape& x) : x_(x) {}
+  void run(const stream& s, const call& c) override {
+    bias_gelu_gradient(s, c.in(0), c.in(1), c.out(0), c.out(1), x_.rows, x_.columns);
+  }
+
+private:
+  rows_and_columns x_;
+};
+
+/// dz and its sum over rows, from slope and dy.
+class gradient_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "bias_gelu_gradient"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    return {inputs[0], {{inputs[0].dims.back()}, dtype::float32}};
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<gradient_executable>(inputs[0].dims);
+  }
+  std::optional<std::size_t> overwrites() const noexcept override { return 1; }
+};
+
+/// Outputs: the result, and the slope for the gradient, which nobody else gets to see.
+class bias_gelu_operation : public operation {
+public:
+  std::string_view name() const noexcept override { return "bias_gelu"; }
+
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    const auto& [x, b] = std::tie(inputs[0], inputs[1]);
+    if (x.type != dtype::float32 || b.type != dtype::float32) throw shape_error("expected float32");
+    if (x.dims.rank() == 0 || b.dims != shape{x.dims.back()})
+      throw shape_error("the bias must be as long as a row of x");
+    return {x, x};
+  }
+
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    graph& model = inputs[0].owner();
+    const auto parts =
+        model.apply(std::make_shared<gradient_operation>(), {outputs[1], *dy[0]}, model.of(outputs[0]).where);
+    return {parts.begin(), parts.end()};
+  }
+
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
+                                      std::span<const value_type>) const override {
+    return std::make_unique<bias_gelu_executable>(inputs[0].dims);
+  }
+
+  std::optional<std::size_t> overwrites() const noexcept override { return 0; }
+};
+
+} // namespace
+
+value bias_gelu(const value& x, const value& b, std::source_location where) {
+  return x.owner().apply(std::make_shared<bias_gelu_operation>(), {x, b}, where).front();
+}
+
+} // namespace mailgrad

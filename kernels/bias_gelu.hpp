@@ -1,0 +1,24 @@
+#pragma once
+
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstddef>
+
+namespace mailgrad {
+
+/// y = gelu(x + b) and its slope there, which share their one expensive function: the gradient is then a product.
+///
+/// Source  Hendrycks & Gimpel, arXiv:1606.08415: z Phi(z), with slope Phi(z) + z phi(z).
+/// Shapes  x, y, slope: float32[rows, columns]; b: [columns]. y may be x.
+/// Errors  device_error for a stream of a GPU.
+void bias_gelu(const stream& s, const float* x, const float* b, float* y, float* slope, std::size_t rows,
+               std::size_t columns);
+
+/// dz = slope * dy, and db, its sum over rows.
+///
+/// Shapes  as bias_gelu; dz may be dy.
+/// Errors  as bias_gelu.
+void bias_gelu_gradient(const stream& s, const float* slope, const float* dy, float* dz, float* db,
+                        std::size_t rows, std::size_t columns);
+
+} // namespace mailgrad

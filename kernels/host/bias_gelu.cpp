@@ -1,0 +1,41 @@
+#include <mailgrad/kernels/bias_gelu.hpp>
+
+#include <mailgrad/kernels/functors/approximations.hpp>
+#include <mailgrad/kernels/no_cuda.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+void bias_gelu(const stream& s, const float* x, const float* b, float* y, float* slope, std::size_t rows,
+               std::size_t columns) {
+  require_host(s, "bias_gelu");
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t first = row * columns;
+#pragma omp simd
+    for (std::size_t i = 0; i < columns; ++i) {
+      const float z = x[first + i] + b[i];
+      const float share = 0.5F * (1 + approximate::erf(z * 0.707106781F));
+      const float density = 0.398942280F * approximate::exp(-0.5F * z * z);
+      y[first + i] = z * share;
+      slope[first + i] = share + z * density;
+    }
+  }
+}
+
+void bias_gelu_gradient(const stream& s, const float* slope, const float* dy, float* dz, float* db,
+                        std::size_t rows, std::size_t columns) {
+  require_host(s, "bias_gelu_gradient");
+  std::fill_n(db, columns, 0.0F);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t first = row * columns;
+#pragma omp simd
+    for (std::size_t i = 0; i < columns; ++i) {
+      const float d = slope[first + i] * dy[first + i];
+      dz[first + i] = d;
+      db[i] += d;
+    }
+  }
+}
+
+} // namespace mailgrad
