@@ -1,5 +1,5 @@
 // A polynomial from samples of it: y = 5x^2 + 3, of which the program knows only the degree. Adam finds the coefficients
-// of x^2, x and 1. polynomial_replicated.cpp is the same on two devices.
+// of x^2, x and 1. On one device in polynomial.cpp, on two in polynomial_replicated.cpp: two lines differ.
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/operations/activations.hpp>
@@ -52,6 +52,7 @@ std::shared_ptr<const data_split> samples(std::size_t count) {
 int main() try {
   training_options options;
   options.devices = {parse_device("cpu:0")};
+  options.workers = 1; // however many devices it has
   options.batch = 100;
   options.steps = 1000;
   options.optimizer = parse_optimizer("adam");
