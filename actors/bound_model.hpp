@@ -20,7 +20,8 @@ namespace mailgrad {
 ///         or has with another shape.
 class bound_sources {
 public:
-  bound_sources(const graph& g, const program& code, const parameter_layout& layout, const model_request& request);
+  bound_sources(const graph& g, const program& code, const parameter_layout& layout,
+                const model_request& request);
 
   void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
 

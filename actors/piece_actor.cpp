@@ -76,7 +76,12 @@ void piece_actor::start(const compute_step& x) {
     return fail(e);
   }
   for (std::uint32_t s = 0; s < work_->weights.size(); ++s) weights_.use(s, work_->weights[s].values);
-  sum_ = {by_micro_batch_.front()->code.covered(), work_->into, std::vector<char>(options_.layout->variables().size(), 0), {}, rows_.take(), 0};
+  sum_ = {by_micro_batch_.front()->code.covered(),
+          work_->into,
+          std::vector<char>(options_.layout->variables().size(), 0),
+          {},
+          rows_.take(),
+          0};
   sum_.memory->used = 0;
   for (const values_computed& early : std::exchange(early_, {})) take(early);
   continue_later();

@@ -53,8 +53,8 @@ struct piece_program::compiled_part {
   std::vector<sparse_part> sparse;
   std::optional<std::size_t> loss;
 
-  compiled_part(const graph& g, const parameter_layout& layout, const model_request& request, const segment& s,
-                std::span<const value> fetches)
+  compiled_part(const graph& g, const parameter_layout& layout, const model_request& request,
+                const segment& s, std::span<const value> fetches)
       : code(g, fetches, s.imports), sources(g, code, layout, request) {}
 
   void bind(const micro_batch& m, std::span<const value_set* const> read, value_set& made, piece_sum& sum) {

@@ -14,10 +14,11 @@ struct replica::training_program {
   std::shared_ptr<const coverage> covered; ///< by what is fetched
 
   training_program(const model_function& build, const model_request& request, const parameter_layout& layout)
-      : model(build, request, layout, [&](graph& g, const model_outputs& outputs) {
-          list = loss_and_gradients(g, outputs, layout);
-          return list.fetches;
-        }),
+      : model(build, request, layout,
+              [&](graph& g, const model_outputs& outputs) {
+                list = loss_and_gradients(g, outputs, layout);
+                return list.fetches;
+              }),
         covered(coverage_of(layout, list.dense_variables())) {}
 
   void bind(const batch& inputs, const weight_addresses& weights, gradient& out) {

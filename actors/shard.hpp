@@ -101,7 +101,7 @@ private:
   std::unique_ptr<optimizer> optimizer_;
   double base_learning_rate_;
   std::vector<scaled_gradient> dense_parts_;
-  std::vector<std::size_t> cuts_;  ///< of the dense part, where what some gradient covers begins or ends
+  std::vector<std::size_t> cuts_; ///< of the dense part, where what some gradient covers begins or ends
   std::vector<std::pair<const block*, std::uint64_t>>
       versions_; ///< that the tables in each block of the pool have
   row_log log_;

@@ -41,7 +41,8 @@ struct trace_event {
   trace_kind what = trace_kind::compute;
   instant begin{0};
   instant end{0};
-  std::uint32_t peer = 0; ///< the shard, in a worker's track; the micro-batch, in a piece's; the worker, in another's
+  std::uint32_t peer =
+      0; ///< the shard, in a worker's track; the micro-batch, in a piece's; the worker, in another's
   std::uint64_t step = 0; ///< the worker's own count; the number of a batch
   std::uint64_t version_read = 0;
   std::uint64_t version = 0; ///< that the update made, or that was read; the segment, in a piece's track

@@ -53,9 +53,9 @@ struct training_report {
   std::vector<std::string> devices;
   std::uint32_t workers = 1;
   std::vector<piece_figures> pieces; ///< empty if each worker has one device
-  std::string ended;       ///< "completed", "stopped", "diverged" or "failed"
-  std::string why;         ///< one line, if it was not completed, or not tested to the end
-  std::uint64_t steps = 0; ///< mini-batches trained, by all workers
+  std::string ended;                 ///< "completed", "stopped", "diverged" or "failed"
+  std::string why;                   ///< one line, if it was not completed, or not tested to the end
+  std::uint64_t steps = 0;           ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;
   std::uint64_t updates = 0; ///< versions that the weights went through; of the shard that made most
   std::string data;

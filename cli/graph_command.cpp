@@ -88,18 +88,18 @@ command make_graph_command(CLI::App& app) {
   parser->add_option("--batch", words->batch, "Samples in a mini-batch")
       ->check(whole_number(1))
       ->capture_default_str();
-  auto* data = parser->add_option("--data", words->data,
-                                  "Data set that says what samples are like, in place of --input and --classes");
+  auto* data = parser->add_option(
+      "--data", words->data, "Data set that says what samples are like, in place of --input and --classes");
   data->excludes("--input")->excludes("--classes");
-  auto* devices = parser
-                      ->add_option("--devices", words->devices,
-                                   "Draw a box for each, and what goes between them: cpu:0,cpu:1");
+  auto* devices = parser->add_option("--devices", words->devices,
+                                     "Draw a box for each, and what goes between them: cpu:0,cpu:1");
   add_spanning_flags(*parser, words->span, "Models over several devices");
   for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs(devices);
   parser->add_flag("--gradients", words->with_gradients, "Draw the backward pass too");
   parser->add_option("--output", words->output, "File to write to; standard output by default");
-  parser->footer("Examples:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg\n"
-                 "  mailgrad graph --model mlp --devices cpu:0,cpu:1 --pipeline --gradients | dot -Tsvg > pipeline.svg");
+  parser->footer(
+      "Examples:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg\n"
+      "  mailgrad graph --model mlp --devices cpu:0,cpu:1 --pipeline --gradients | dot -Tsvg > pipeline.svg");
   return {parser, [words] { return draw(*words); }};
 }
 

@@ -8,11 +8,12 @@
 namespace mailgrad {
 
 void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& group) {
-  auto* replicate = parser
-                        .add_flag("--replicate", w.replicate,
-                                  "One model over several devices: each computes it on its part of the batch, with "
-                                  "shared variables")
-                        ->group(group);
+  auto* replicate =
+      parser
+          .add_flag("--replicate", w.replicate,
+                    "One model over several devices: each computes it on its part of the batch, with "
+                    "shared variables")
+          ->group(group);
   parser
       .add_flag("--pipeline", w.pipeline,
                 "One model over several devices: each computes a stage of it, with as equal work as can be")

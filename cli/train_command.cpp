@@ -269,8 +269,9 @@ void read_workers(const train_words& w, training_options& o) {
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const bool spans = o.workers < o.devices.size();
   if (spans && !w.span.any())
-    throw std::invalid_argument("--workers " + std::to_string(o.workers) + " for " + std::to_string(o.devices.size()) +
-                                " devices: say --replicate or --pipeline, so that a worker's model spans its devices");
+    throw std::invalid_argument(
+        "--workers " + std::to_string(o.workers) + " for " + std::to_string(o.devices.size()) +
+        " devices: say --replicate or --pipeline, so that a worker's model spans its devices");
   o.micro_batches = w.micro_batches.value_or(spans && w.span.pipeline ? micro_batches_of_a_pipeline : 1);
 }
 

@@ -63,8 +63,8 @@ std::string in_bytes(std::size_t bytes) {
 class drawing {
 public:
   drawing(const graph& g, const drawing_options& options)
-      : graph_(g), places_(options.places), forward_(options.loss ? options.loss->node() + 1 : g.nodes().size()),
-        device_of_(g.nodes().size()) {
+      : graph_(g), places_(options.places),
+        forward_(options.loss ? options.loss->node() + 1 : g.nodes().size()), device_of_(g.nodes().size()) {
     if (places_) find_devices();
   }
 
@@ -111,9 +111,10 @@ private:
 
   void draw_device(device d) {
     const std::string name = to_string(d);
-    text_ += "  subgraph " + in_quotes("cluster device " + name) + " {\n    label=" +
-             in_quotes(name + ", gets " + in_bytes(bytes_to(d)) + " a step") +
-             "; style=\"rounded,filled\"; color=\"#7f7f7f\"; fillcolor=\"#fdfaf2\"; fontsize=13; labeljust=l\n";
+    text_ +=
+        "  subgraph " + in_quotes("cluster device " + name) +
+        " {\n    label=" + in_quotes(name + ", gets " + in_bytes(bytes_to(d)) + " a step") +
+        "; style=\"rounded,filled\"; color=\"#7f7f7f\"; fillcolor=\"#fdfaf2\"; fontsize=13; labeljust=l\n";
     box_ = name;
     draw(scopes_on(d), "    ");
     box_.clear();
@@ -152,8 +153,8 @@ private:
   void draw(const scope& s, const std::string& indent) {
     for (const std::uint32_t id : s.nodes) draw_node(id, indent);
     for (const scope& inner : s.inner) {
-      text_ += indent + "subgraph " + in_quotes("cluster " + box_ + (box_.empty() ? "" : " ") + inner.name) + " {\n" + indent +
-               "  label=" + in_quotes(last_word(inner.name)) +
+      text_ += indent + "subgraph " + in_quotes("cluster " + box_ + (box_.empty() ? "" : " ") + inner.name) +
+               " {\n" + indent + "  label=" + in_quotes(last_word(inner.name)) +
                "; style=\"rounded,filled\"; color=\"#c8c8c8\"; fillcolor=\"" + "#f6f6f6\"; labeljust=l\n";
       draw(inner, indent + "  ");
       text_ += indent + "}\n";
@@ -198,7 +199,8 @@ private:
       std::string details;
       if (v.output() > 0) details = "label=" + in_quotes(to_string(v.type()));
       if (crosses(v, id))
-        details = "label=" + in_quotes(in_bytes(bytes_of(v))) + ", penwidth=2, color=\"#b85450\", fontcolor=\"#b85450\"";
+        details = "label=" + in_quotes(in_bytes(bytes_of(v))) +
+                  ", penwidth=2, color=\"#b85450\", fontcolor=\"#b85450\"";
       else if (is_backward(id))
         details += std::string(details.empty() ? "" : ", ") + "style=dashed, color=\"#909090\"";
       text_ += details.empty() ? "\n" : " [" + details + "]\n";
@@ -207,7 +209,7 @@ private:
 
   const graph& graph_;
   const placement* places_;
-  std::size_t forward_; ///< nodes before the backward pass
+  std::size_t forward_;                          ///< nodes before the backward pass
   std::vector<std::optional<device>> device_of_; ///< by node; none: in no device's box
   std::string box_; ///< of the device that is being drawn: the same layer may stand in several
   std::string text_;

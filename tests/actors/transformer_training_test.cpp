@@ -88,7 +88,8 @@ TEST(TransformerTraining, OverTwoDevicesIsThatOfOne) {
   EXPECT_LT(norm_of_difference(weights_of(o, replicated(small_gpt())), expected), 1e-4 * moved);
   for (const std::size_t micro_batches : {1U, 4U}) {
     o.micro_batches = micro_batches;
-    EXPECT_LT(norm_of_difference(weights_of(o, pipelined(small_gpt())), expected), 1e-4 * moved) << micro_batches;
+    EXPECT_LT(norm_of_difference(weights_of(o, pipelined(small_gpt())), expected), 1e-4 * moved)
+        << micro_batches;
   }
 }
 

@@ -26,8 +26,9 @@ protected:
     if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
   }
   json trained(std::vector<std::string> words) const {
-    std::vector<std::string> all{"train",   "--model",  "mlp:hidden=8x8", "--data",  MAILGRAD_SMALL_CSV, "--batch", "6",
-                                 "--steps", "10",       "--report",       report_,   "--policy",         "sync"};
+    std::vector<std::string> all{
+        "train",   "--model", "mlp:hidden=8x8", "--data", MAILGRAD_SMALL_CSV, "--batch", "6",
+        "--steps", "10",      "--report",       report_,  "--policy",         "sync"};
     all.insert(all.end(), words.begin(), words.end());
     tool t(all);
     EXPECT_EQ(t.code(), 0) << t.err();
@@ -60,7 +61,8 @@ TEST_F(SpanningTool, TrainsReplicasOfASplitBatch) {
 
 TEST_F(SpanningTool, RepeatsAPipelineBitForBit) {
   const std::string record = (folder_.path() / "run.rec").string();
-  const json first = trained({"--devices", "cpu:0,cpu:1,cpu:0,cpu:1", "--pipeline", "--workers", "2", "--record", record});
+  const json first =
+      trained({"--devices", "cpu:0,cpu:1,cpu:0,cpu:1", "--pipeline", "--workers", "2", "--record", record});
   tool again({"replay", record});
   EXPECT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.out(), HasSubstr(first["parameters_sha256"].get<std::string>().substr(0, 8)));
@@ -74,7 +76,8 @@ TEST_F(SpanningTool, RefusesWhatDoesNotFitTogether) {
     EXPECT_THAT(t.err(), HasSubstr(why));
   };
   refused({"--devices", "cpu:0,cpu:1", "--workers", "1"}, "say --replicate or --pipeline");
-  refused({"--devices", "cpu:0,cpu:1,cpu:0", "--workers", "2", "--pipeline"}, "3 devices cannot be shared out to 2 workers");
+  refused({"--devices", "cpu:0,cpu:1,cpu:0", "--workers", "2", "--pipeline"},
+          "3 devices cannot be shared out to 2 workers");
   refused({"--devices", "cpu:0,cpu:1", "--replicate", "--pipeline"}, "excludes");
   refused({"--devices", "cpu:0,cpu:1", "--micro-batches", "4"}, "each worker has one device");
   refused({"--devices", "cpu:0,cpu:1", "--replicate", "--policy", "hogwild"}, "under hogwild");
@@ -83,7 +86,8 @@ TEST_F(SpanningTool, RefusesWhatDoesNotFitTogether) {
 TEST_F(SpanningTool, DrawsABoxForEachDevice) {
   tool t({"graph", "--model", "mlp", "--devices", "cpu:0,cpu:1", "--pipeline", "--gradients"});
   EXPECT_EQ(t.code(), 0) << t.err();
-  EXPECT_THAT(t.out(), AllOf(HasSubstr("cluster device cpu:0"), HasSubstr("cluster device cpu:1"), HasSubstr("KiB a step")));
+  EXPECT_THAT(t.out(), AllOf(HasSubstr("cluster device cpu:0"), HasSubstr("cluster device cpu:1"),
+                             HasSubstr("KiB a step")));
   tool alone({"graph", "--model", "mlp", "--pipeline"});
   EXPECT_EQ(alone.code(), 2);
   tool of_data({"graph", "--model", "mlp", "--data", MAILGRAD_SMALL_CSV});

@@ -131,7 +131,8 @@ TEST(Graphviz, DrawsABoxForEachDeviceAndTheBytesBetweenThem) {
   const placement places(g, first);
   const std::string picture = graphviz(g, {.loss = loss, .places = &places});
   const std::string one = box(picture, "cluster device cpu:0"), two = box(picture, "cluster device cpu:1");
-  EXPECT_THAT(one, AllOf(HasSubstr("cpu:0, gets 0 B a step"), HasSubstr("cluster cpu:0 layer1"), HasSubstr("tanh")));
+  EXPECT_THAT(
+      one, AllOf(HasSubstr("cpu:0, gets 0 B a step"), HasSubstr("cluster cpu:0 layer1"), HasSubstr("tanh")));
   EXPECT_THAT(two, AllOf(HasSubstr("cpu:1, gets 4.0 KiB a step"), HasSubstr("cluster cpu:1 layer2")));
   EXPECT_THAT(one, Not(HasSubstr("layer2")));
   EXPECT_THAT(picture, HasSubstr("label=\"4.0 KiB\", penwidth=2"));
