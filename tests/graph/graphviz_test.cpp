@@ -147,7 +147,7 @@ TEST(Graphviz, LeavesWhatSeveralDevicesReadOutsideTheirBoxes) {
     matmul(x, w);
   }
   const placement places(g, {device_kind::cpu, 0});
-  const std::string picture = graphviz(g, {.places = &places});
+  const std::string picture = graphviz(g, {.loss = {}, .places = &places});
   for (const char* name : {"cluster device cpu:0", "cluster device cpu:1"})
     EXPECT_THAT(box(picture, name), AllOf(HasSubstr("matmul"), Not(HasSubstr("cylinder")))) << name;
   EXPECT_THAT(picture, HasSubstr("cylinder"));
