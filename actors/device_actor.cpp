@@ -79,7 +79,6 @@ void device_actor::on_weights(const shard_weights& x) {
   barrier_wait_of_step_ = std::max(barrier_wait_of_step_, instant{x.waited});
   bound_wait_of_step_ = std::max(bound_wait_of_step_, instant{x.held});
   --missing_;
-  if (missing_ == 0 && options_.local) options_.local->go_on();
   if (missing_ == 0 && comparison_.ready()) return start_comparison();
   start_step_if_ready();
 }
@@ -123,6 +122,8 @@ void device_actor::on_batch(const dealt_batch& x) {
 
 void device_actor::start_step_if_ready() {
   if (missing_ > 0 || finished_ || computing_ || comparing_) return;
+  // Not before: whether a pause comes before the answers or behind them must make no difference, for replays.
+  if (options_.local && (next_batch_ || exhausted_)) options_.local->go_on();
   if (next_batch_) return start_step();
   if (exhausted_ && options_.local && options_.local->taken() > 0) {
     end_starvation();
