@@ -52,9 +52,10 @@ caf::behavior device_actor::training() {
            next_direct_ = x.direct;
            pause_if_asked();
          }),
-      on(self_, [this](const step_computed& x) { options_.pieces->on_computed(x); }),
+      on(self_, [this](const step_computed& x) { take(x); }),
       on(self_,
          [this](const piece_failed& x) {
+           options_.pieces->on_failed(x);
            if (!finished_) end_with(worker_failed{report_, options_.pieces->in_words(x)});
          }),
       on(self_,
@@ -176,6 +177,14 @@ void device_actor::compute(std::shared_ptr<const batch> inputs, const std::share
                            const completion& done) {
   if (options_.pieces) options_.pieces->use_racing_weights(direct_);
   options_.model->compute(options_.where, std::move(inputs), out, done);
+}
+
+void device_actor::take(const step_computed& x) {
+  try {
+    options_.pieces->on_computed(x);
+  } catch (const std::exception& e) {
+    end_with(worker_failed{report_, e.what()});
+  }
 }
 
 void device_actor::finish_step() {
@@ -311,7 +320,7 @@ void device_actor::write(float scale) {
     send(self_, options_.tracker, staleness_observed{gaps_});
     gaps_.clear();
   }
-  start_step_if_ready();
+  if (!next_epoch_) start_step_if_ready();
 }
 
 void device_actor::finish() {
@@ -324,7 +333,7 @@ template <class Notice>
 void device_actor::end_with(Notice notice) {
   finished_ = true;
   notice.report.trace = std::move(options_.trace);
-  if (options_.pieces) notice.report.pieces = options_.pieces->report();
+  if (options_.pieces) notice.report.pieces = options_.pieces->end();
   for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{options_.worker});
   send(self_, options_.feeder, worker_left{options_.worker});
   send(self_, options_.coordinator, std::move(notice));

@@ -71,6 +71,7 @@ private:
   };
 
   caf::behavior training();
+  void take(const step_computed& x);
   void compute(std::shared_ptr<const batch> inputs, const std::shared_ptr<gradient>& out,
                const completion& done);
   void on_weights(const shard_weights& x);

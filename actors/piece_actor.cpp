@@ -15,10 +15,12 @@ model_request of_size(model_request request, std::size_t samples) {
   return request;
 }
 
-std::size_t readers_of(const piece_program& code, std::size_t segment) {
-  return static_cast<std::size_t>(std::ranges::count_if(code.parts(), [&](const piece_program::part& p) {
-    return std::ranges::find(p.reads, segment) != p.reads.end();
-  }));
+/// A variable's gradient is summed by one piece, whatever the sizes of the micro-batches.
+void require_like(const piece_program& a, const piece_program& b) {
+  if (a.delivered() != b.delivered())
+    throw graph_error(
+        "micro-batches of two sizes are placed differently, so that a gradient would be computed on two "
+        "devices; place the model by scopes that do not depend on the batch");
 }
 
 } // namespace
@@ -65,6 +67,7 @@ void piece_actor::start(const compute_step& x) {
     for (const micro_batch& m : work_->micro_batches) {
       sized_program& p = program_for(m.samples->size);
       by_micro_batch_.push_back(&p);
+      require_like(by_micro_batch_.front()->code, p.code);
       auto& list = parts.emplace_back();
       for (const piece_program::part& part : p.code.parts()) {
         list.push_back({part.number, part.reads, {}});
@@ -92,7 +95,7 @@ void piece_actor::take(const values_computed& x) {
     early_.push_back(x); // the worker tells one piece after the other
     return;
   }
-  const std::size_t readers = readers_of(by_micro_batch_[x.micro_batch]->code, x.segment);
+  const std::size_t readers = by_micro_batch_[x.micro_batch]->code.readers_of(x.segment);
   arrivals_[{x.micro_batch, x.segment}] = {x.values, readers};
   schedule_->arrive(x.micro_batch, x.segment);
   if (!continuing_) compute_next();
@@ -102,7 +105,10 @@ void piece_actor::compute_next() {
   if (!schedule_) return;
   if (schedule_->finished()) return finish();
   const auto turn = schedule_->next();
-  if (!turn) return;
+  if (!turn) {
+    waits_for_ = schedule_->waits_for_credit() ? trace_kind::credit : trace_kind::piece_values;
+    return;
+  }
   try {
     run(*turn);
   } catch (const std::exception& e) {
@@ -124,7 +130,7 @@ void piece_actor::run(const piece_schedule::turn& t) {
     read.push_back(arrivals_.at({t.micro_batch, segment}).values.get());
   const std::shared_ptr<value_set> made = p.pools[t.part].take();
   const instant begun = options_.time->now();
-  if (trace_) trace_->wait(trace_kind::piece_values, begun);
+  if (trace_) trace_->wait(waits_for_, begun);
   {
     std::optional<racing_read> racing;
     if (work_->racing) racing.emplace();
@@ -142,8 +148,9 @@ void piece_actor::run(const piece_schedule::turn& t) {
 
 void piece_actor::pass_on(const piece_schedule::turn& t, const std::shared_ptr<value_set>& made) {
   const piece_program::part& part = by_micro_batch_[t.micro_batch]->code.parts()[t.part];
-  if (part.readers_here > 0) {
-    arrivals_[{t.micro_batch, part.number}] = {made, part.readers_here};
+  const std::size_t readers_here = by_micro_batch_[t.micro_batch]->code.readers_of(part.number);
+  if (readers_here > 0) {
+    arrivals_[{t.micro_batch, part.number}] = {made, readers_here};
     schedule_->arrive(t.micro_batch, part.number);
   }
   for (const device reader : part.readers)
@@ -179,7 +186,7 @@ void piece_actor::fail(const std::exception& e) {
   arrivals_.clear();
   work_.reset();
   sum_ = {};
-  send(self_, worker_, piece_failed{options_.place, e.what()});
+  send(self_, worker_, piece_failed{options_.place, e.what(), std::move(trace_)});
 }
 
 piece_actor::sized_program& piece_actor::program_for(std::size_t samples) {

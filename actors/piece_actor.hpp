@@ -79,6 +79,7 @@ private:
   std::map<arrival_key, arrival> arrivals_;
   std::vector<values_computed> early_; ///< of a step that this piece was not told of yet
   piece_sum sum_;
+  trace_kind waits_for_ = trace_kind::piece_values;
   bool continuing_ = false; ///< a go_on is under way
   std::shared_ptr<trace_track> trace_;
   instant busy_{0};

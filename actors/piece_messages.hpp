@@ -69,6 +69,7 @@ struct step_computed {
 struct piece_failed {
   std::size_t piece = 0;
   std::string why;
+  std::shared_ptr<trace_track> trace{};
 };
 
 /// A piece is gone (sent by watching it).
@@ -82,10 +83,6 @@ struct go_on {};
 template <class Inspector>
 auto inspect(Inspector& f, values_used& x) {
   return fields(f, x, field("step", x.step), field("segment", x.segment), field("reader", x.reader));
-}
-template <class Inspector>
-auto inspect(Inspector& f, piece_failed& x) {
-  return fields(f, x, field("piece", x.piece), field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, piece_lost& x) {

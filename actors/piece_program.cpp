@@ -13,13 +13,6 @@ std::size_t bytes_of(const value& v) { return v.dims().size() * byte_size(v.type
 
 } // namespace
 
-std::byte* row_memory::take(std::size_t bytes) {
-  if (used == blocks.size()) blocks.emplace_back();
-  block& b = blocks[used++];
-  if (b.bytes() < bytes) b = block(bytes);
-  return b.data();
-}
-
 std::vector<wanted_value> wanted_values(const gradient_fetches& fetches) {
   std::vector<wanted_value> wanted;
   for (const value& v : fetches.fetches) wanted.push_back({v, {}});
@@ -46,6 +39,7 @@ struct piece_program::compiled_part {
     std::optional<std::size_t> rows;
   };
 
+  std::size_t number; ///< of the segment
   program code;
   bound_sources sources;
   std::vector<import> imports;
@@ -53,9 +47,9 @@ struct piece_program::compiled_part {
   std::vector<sparse_part> sparse;
   std::optional<std::size_t> loss;
 
-  compiled_part(const graph& g, const parameter_layout& layout, const model_request& request,
-                const segment& s, std::span<const value> fetches)
-      : code(g, fetches, s.imports), sources(g, code, layout, request) {}
+  compiled_part(std::size_t place, const graph& g, const parameter_layout& layout,
+                const model_request& request, const segment& s, std::span<const value> fetches)
+      : number(place), code(g, fetches, s.imports), sources(g, code, layout, request) {}
 
   void bind(const micro_batch& m, std::span<const value_set* const> read, value_set& made, piece_sum& sum) {
     for (const import& i : imports) code.bind(i.what, read[i.from]->values[i.position].data());
@@ -71,7 +65,8 @@ struct piece_program::compiled_part {
   void bind_rows(const sparse_part& p, const micro_batch& m, piece_sum& sum) {
     auto* values = reinterpret_cast<float*>(sum.memory->take(p.what.count * p.what.width * sizeof(float)));
     code.bind_fetch(p.values, values);
-    gradient_rows list{p.what.variable, p.what.width, {}, {values, p.what.count * p.what.width}};
+    piece_rows list{p.what.variable, m.place, number,
+                    p.what.width,    {},      {values, p.what.count * p.what.width}};
     if (p.rows) {
       auto* rows = reinterpret_cast<std::int32_t*>(sum.memory->take(p.what.count * sizeof(std::int32_t)));
       code.bind_fetch(*p.rows, rows);
@@ -94,10 +89,8 @@ struct piece_program::compiled_part {
       else
         begin_sum(s, m.share, part, whole);
     }
-    for (std::size_t i = sum.rows.size() - sparse.size(); i < sum.rows.size(); ++i) {
-      const std::span<const float> values = sum.rows[i].values; // of our own memory
-      scale_in_place(s, m.share, {const_cast<float*>(values.data()), values.size()});
-    }
+    for (std::size_t i = sum.rows.size() - sparse.size(); i < sum.rows.size(); ++i)
+      scale_in_place(s, m.share, sum.rows[i].values);
   }
 };
 
@@ -113,29 +106,30 @@ piece_program::piece_program(const model_function& build, const model_request& r
   for (std::size_t number = 0; number < segments_.size(); ++number) {
     if (segments_[number].where != where) continue;
     parts_.push_back(described(number));
-    compiled_.push_back(compiled(segments_[number], layout, request));
+    compiled_.push_back(compiled(number, layout, request));
+    for (const compiled_part::dense_part& d : compiled_.back()->dense) delivered_.push_back(d.what.variable);
   }
+  std::ranges::sort(delivered_);
 }
 
 piece_program::part piece_program::described(std::size_t number) const {
   const segment& s = segments_[number];
-  part made{number, s.reads, {}, 0};
+  part made{number, s.reads, {}};
   for (const segment& reader : segments_) {
     if (std::ranges::find(reader.reads, number) == reader.reads.end()) continue;
-    if (reader.where == s.where)
-      ++made.readers_here;
-    else if (std::ranges::find(made.readers, reader.where) == made.readers.end())
+    if (reader.where != s.where && std::ranges::find(made.readers, reader.where) == made.readers.end())
       made.readers.push_back(reader.where);
   }
   return made;
 }
 
-std::unique_ptr<piece_program::compiled_part> piece_program::compiled(const segment& s,
+std::unique_ptr<piece_program::compiled_part> piece_program::compiled(std::size_t number,
                                                                       const parameter_layout& layout,
                                                                       const model_request& request) const {
+  const segment& s = segments_[number];
   std::vector<value> fetches = s.exports;
   for (const std::size_t i : s.fetches) fetches.push_back(wanted_.fetches[i]);
-  auto code = std::make_unique<compiled_part>(*graph_, layout, request, s, fetches);
+  auto code = std::make_unique<compiled_part>(number, *graph_, layout, request, s, fetches);
   for (const value& v : s.imports)
     for (std::size_t from = 0; from < s.reads.size(); ++from) {
       const auto& exports = segments_[s.reads[from]].exports;
@@ -158,6 +152,11 @@ std::unique_ptr<piece_program::compiled_part> piece_program::compiled(const segm
 }
 
 piece_program::~piece_program() = default;
+
+std::size_t piece_program::readers_of(std::size_t segment) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      parts_, [&](const part& p) { return std::ranges::find(p.reads, segment) != p.reads.end(); }));
+}
 
 std::shared_ptr<value_set> piece_program::make_values(std::size_t i) const {
   auto made = std::make_shared<value_set>();

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/bound_model.hpp>
 #include <mailgrad/actors/gradient.hpp>
 #include <mailgrad/actors/gradient_fetches.hpp>
+#include <mailgrad/actors/piece_rows.hpp>
 #include <mailgrad/graph/partition.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/stream.hpp>
@@ -20,21 +21,13 @@ struct value_set {
   std::vector<block> values;
 };
 
-/// Memory for rows of tables' gradients, list by list. Grows; kept from step to step.
-struct row_memory {
-  std::vector<block> blocks;
-  std::size_t used = 0;
-
-  std::byte* take(std::size_t bytes);
-};
-
 /// What a piece adds to the gradient of a step.
 struct piece_sum {
   std::shared_ptr<const coverage> covered; ///< by the dense parts of all pieces
   /// Dense parts go there: this piece writes to the variables it differentiates, and nobody else does.
   std::shared_ptr<gradient> into;
   std::vector<char> begun;            ///< by variable: whether a part has been written
-  std::vector<gradient_rows> rows;    ///< sparse parts
+  std::vector<piece_rows> rows;       ///< sparse parts
   std::shared_ptr<row_memory> memory; ///< what `rows` points into
   float loss = 0;                     ///< the piece's share of it: 0 unless it computes the loss
 };
@@ -44,6 +37,7 @@ struct micro_batch {
   std::shared_ptr<const batch> samples;
   float share = 1;          ///< of the samples of the step
   bool only = true;         ///< the step has no other
+  std::size_t place = 0;    ///< among those of the step
   std::uint64_t number = 0; ///< seeds random operations
 };
 
@@ -60,7 +54,6 @@ public:
     std::size_t number;             ///< in the order of all segments
     std::vector<std::size_t> reads; ///< segments whose values it needs
     std::vector<device> readers;    ///< other devices that need its values
-    std::size_t readers_here = 0;   ///< later parts of this device that do
   };
 
   piece_program(const model_function& build, const model_request& request, const parameter_layout& layout,
@@ -70,6 +63,10 @@ public:
   std::span<const part> parts() const noexcept { return parts_; }
   /// What the gradient of the whole model is about.
   const std::shared_ptr<const coverage>& covered() const noexcept { return covered_; }
+  /// Parts that need the values of a segment.
+  std::size_t readers_of(std::size_t segment) const;
+  /// Variables whose dense gradient is delivered here.
+  const std::vector<std::size_t>& delivered() const noexcept { return delivered_; }
   /// Which device computes a segment.
   device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
 
@@ -84,7 +81,7 @@ private:
   struct compiled_part;
 
   part described(std::size_t number) const;
-  std::unique_ptr<compiled_part> compiled(const segment& s, const parameter_layout& layout,
+  std::unique_ptr<compiled_part> compiled(std::size_t number, const parameter_layout& layout,
                                           const model_request& request) const;
 
   std::unique_ptr<graph> graph_;
@@ -92,6 +89,7 @@ private:
   std::shared_ptr<const coverage> covered_;
   std::vector<segment> segments_;
   std::vector<part> parts_;
+  std::vector<std::size_t> delivered_; ///< ascending
   std::vector<std::unique_ptr<compiled_part>> compiled_;
 };
 

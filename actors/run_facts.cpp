@@ -69,11 +69,12 @@ std::string hash_of(const model_function& model, const model_request& request) {
 }
 
 /// Of what each worker builds; where all build the same, of that.
-std::string hash_of_all(const model_function& model, model_request request) {
+std::string hash_of_all(const model_function& model, model_request request, const training_options& o) {
   std::string joined;
   bool same = true;
   const std::string first = hash_of(model, request);
   for (request.worker = 0; request.worker < request.workers; ++request.worker) {
+    request.devices = devices_of(o, request.worker);
     const std::string hash = hash_of(model, request);
     same = same && hash == first;
     joined += hash;
@@ -146,7 +147,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
       {"arithmetic", arithmetic_in_words()},
       {"number of training samples", std::to_string(data.train.size())},
       {"SHA-256 of the training samples", hash_of(data.train)},
-      {"SHA-256 of the model", hash_of_all(model, request)},
+      {"SHA-256 of the model", hash_of_all(model, request, o)},
       {"policy", o.policy},
       {"cure", o.cure},
       {"optimizer", in_words(o.optimizer)},

@@ -65,7 +65,9 @@ kind_words words_of(trace_kind kind) {
   case trace_kind::compute_part:
     return {"compute", "work"};
   case trace_kind::piece_values:
-    return {"waits for other pieces", "wait"};
+    return {"waits for values of other pieces", "wait"};
+  case trace_kind::credit:
+    return {"waits until others have used its values", "wait"};
   case trace_kind::next_step:
     return {"waits for its worker", "wait"};
   }

@@ -10,8 +10,8 @@ namespace mailgrad {
 
 spanning_replica::spanning_replica(options o)
     : options_(std::move(o)), weights_(options_.layout->shard_count()),
-      parts_([] { return std::make_shared<batch>(); }), sums_(options_.devices.size()),
-      busy_(options_.devices.size(), 0) {
+      parts_([] { return std::make_shared<batch>(); }), rows_([] { return std::make_shared<row_memory>(); }),
+      sums_(options_.devices.size()), busy_(options_.devices.size(), 0) {
   options_.traces.resize(options_.devices.size());
 }
 
@@ -55,7 +55,7 @@ void spanning_replica::split(const std::shared_ptr<const batch>& inputs, step_wo
   const std::vector<std::size_t> sizes = batch_parts(inputs->size, options_.micro_batches);
   std::size_t first = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    micro_batch m{inputs, 1, sizes.size() == 1, inputs->number * options_.micro_batches + i};
+    micro_batch m{inputs, 1, sizes.size() == 1, i, inputs->number * options_.micro_batches + i};
     if (!m.only) {
       const std::shared_ptr<batch> part = parts_.take();
       slice_batch(*inputs, first, sizes[i], *part);
@@ -79,12 +79,16 @@ void spanning_replica::complete() {
   loss_ = 0;
   const std::shared_ptr<gradient> out = std::move(into_);
   out->covered = sums_.front()->covered;
+  std::vector<piece_rows> rows;
   for (std::optional<piece_sum>& sum : sums_) {
     loss_ += sum->loss;
-    out->sparse.insert(out->sparse.end(), sum->rows.begin(), sum->rows.end());
+    rows.insert(rows.end(), sum->rows.begin(), sum->rows.end());
     out->held.push_back(std::move(sum->memory));
     sum.reset();
   }
+  const std::shared_ptr<row_memory> memory = rows_.take();
+  out->sparse = joined(std::move(rows), *memory);
+  out->held.push_back(memory);
   const completion told = std::exchange(done_, nullptr); // it may begin the next step
   told();
 }
@@ -105,7 +109,8 @@ std::optional<std::string> spanning_replica::waits_for() const {
   return "its pieces on " + devices;
 }
 
-std::vector<piece_report> spanning_replica::report() {
+std::vector<piece_report> spanning_replica::end() {
+  for (const caf::actor& piece : options_.pieces) send(self_, piece, give_up{});
   std::vector<piece_report> reports;
   for (std::size_t p = 0; p < options_.devices.size(); ++p)
     reports.push_back({to_string(options_.devices[p]), busy_[p], std::move(options_.traces[p])});

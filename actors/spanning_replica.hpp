@@ -44,14 +44,15 @@ public:
   float loss() const noexcept override { return loss_; }
 
   void on_computed(const step_computed& x);
+  void on_failed(const piece_failed& x) { options_.traces[x.piece] = x.trace; }
   /// "failed: ..." or "is gone", in words that name the device.
   std::string in_words(const piece_failed& x) const;
   std::string in_words(const piece_lost& x) const;
   /// "its pieces on cpu:1"; nothing while no step is computed.
   std::optional<std::string> waits_for() const;
 
-  /// What the pieces did, and their timelines.
-  std::vector<piece_report> report();
+  /// The pieces compute nothing more, and let go of what they hold. What they did, and their timelines.
+  std::vector<piece_report> end();
 
 private:
   void split(const std::shared_ptr<const batch>& inputs, step_work& work);
@@ -61,6 +62,7 @@ private:
   options options_;
   std::vector<weight_view> weights_; ///< by shard
   recycled<batch> parts_;
+  recycled<row_memory> rows_;
   bool racing_ = false;
   std::uint64_t step_ = 0;
   std::shared_ptr<gradient> into_;

@@ -32,7 +32,8 @@ enum class trace_kind : std::uint8_t {
   hold,          ///< feeder: deals none until a switch of policy is through
   word_of_first_shard, ///< shard: has a gradient, but not its turn
   compute_part,        ///< piece: a segment of its worker's model, for a micro-batch
-  piece_values,        ///< piece: waits for the values of others, or for their credit
+  piece_values,        ///< piece: waits for the values of others
+  credit,              ///< piece: others have yet to use up its values
   next_step            ///< piece: waits for its worker
 };
 

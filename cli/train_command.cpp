@@ -113,7 +113,9 @@ void add_what(CLI::App& parser, train_words& w) {
 
 void add_how(CLI::App& parser, train_words& w) {
   parser
-      .add_option("--devices", w.devices, "One worker for each: cpu:0,cpu:1 ('mailgrad devices' lists them)")
+      .add_option(
+          "--devices", w.devices,
+          "One worker for each, unless a model spans them: cpu:0,cpu:1 ('mailgrad devices' lists them)")
       ->capture_default_str()
       ->group("How to run it");
   parser
@@ -268,6 +270,9 @@ void read_workers(const train_words& w, training_options& o) {
   o.devices = read_devices(w.devices);
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const bool spans = o.workers < o.devices.size();
+  if (!spans && w.span.any())
+    throw std::invalid_argument(std::string(w.span.pipeline ? "--pipeline" : "--replicate") +
+                                ": each worker has one device; name more --devices, or fewer --workers");
   if (spans && !w.span.any())
     throw std::invalid_argument(
         "--workers " + std::to_string(o.workers) + " for " + std::to_string(o.devices.size()) +

@@ -44,7 +44,14 @@ public:
     for (std::uint32_t id = 0; id < keys_.size(); ++id)
       if (needed_[id] && computes(id)) connect(graph_.nodes()[id].inputs, number_of(id));
     deliver();
-    for (segment& s : segments_) std::ranges::sort(s.reads);
+    for (std::size_t number = 0; number < segments_.size(); ++number) {
+      auto& reads = segments_[number].reads;
+      std::ranges::sort(reads);
+      if (!reads.empty() && reads.back() >= number)
+        throw graph_error(
+            "partition: a value is wanted beside one that is computed before it, on another device; place "
+            "both on one device");
+    }
     return std::move(segments_);
   }
 

@@ -31,7 +31,7 @@ struct segment {
 /// of the forward pass; the second half, forward and backward; and the rest of the backward pass, again on the first
 /// device. Only what the wanted values need is in it.
 ///
-/// Errors  graph_error if a wanted value belongs to another graph.
+/// Errors  graph_error if a wanted value belongs to another graph, or is to be delivered before it can be computed.
 std::vector<segment> cut_into_segments(const graph& g, const placement& places,
                                        std::span<const wanted_value> wanted);
 

@@ -1,6 +1,7 @@
 #include <mailgrad/graph/pipeline.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -80,22 +81,29 @@ std::size_t end_of_stage(const forward_pass& f, std::size_t first, std::size_t s
 
 } // namespace
 
-void place_in_stages(graph& g, const value& loss, std::span<const device> devices,
-                     std::source_location where) {
+std::vector<std::optional<std::uint32_t>> stages_of(const graph& g, const value& loss, std::size_t count,
+                                                    std::source_location where) {
   const forward_pass f = walk(g, loss);
-  if (devices.empty() || f.operations.size() < devices.size())
-    throw graph_error(line_of(where) + ": a pipeline of " + std::to_string(devices.size()) +
+  if (count == 0 || f.operations.size() < count)
+    throw graph_error(line_of(where) + ": a pipeline of " + std::to_string(count) +
                       " stages from a model of " + std::to_string(f.operations.size()) +
                       " operations; each stage needs one");
+  std::vector<std::optional<std::uint32_t>> stages(g.nodes().size());
   std::size_t first = 0;
-  for (std::size_t stage = 0; stage < devices.size(); ++stage) {
+  for (std::size_t stage = 0; stage < count; ++stage) {
     const std::size_t last =
-        stage + 1 == devices.size() ? f.operations.size() - 1 : end_of_stage(f, first, stage, devices.size());
-    for (std::size_t i = first; i <= last; ++i)
-      if (!std::holds_alternative<device>(g.nodes()[f.operations[i]].place))
-        g.place_node(f.operations[i], devices[stage]);
+        stage + 1 == count ? f.operations.size() - 1 : end_of_stage(f, first, stage, count);
+    for (std::size_t i = first; i <= last; ++i) stages[f.operations[i]] = static_cast<std::uint32_t>(stage);
     first = last + 1;
   }
+  return stages;
+}
+
+void place_in_stages(graph& g, std::span<const std::optional<std::uint32_t>> stages,
+                     std::span<const device> devices) {
+  for (std::uint32_t id = 0; id < stages.size(); ++id)
+    if (stages[id] && !std::holds_alternative<device>(g.nodes()[id].place))
+      g.place_node(id, devices[*stages[id]]);
 }
 
 } // namespace mailgrad

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mailgrad {
 
@@ -58,6 +59,15 @@ private:
   input_source before_;
 };
 
+constexpr std::size_t usual_batch = 64;
+
+/// What costs how much depends on the batch, and a cut that moves would split a variable's gradient over two devices.
+std::vector<std::optional<std::uint32_t>> usual_stages(const model_function& model, model_request request) {
+  graph sketch;
+  request.batch = usual_batch;
+  return stages_of(sketch, model(sketch, request).loss, request.devices.size());
+}
+
 /// What one part of a seed is for: the parts draw differently.
 std::uint64_t seed_of_part(std::uint64_t seed, std::size_t part) {
   return seed ^ (std::uint64_t{part} << 48);
@@ -100,7 +110,14 @@ model_function replicated(model_function model) {
 model_function pipelined(model_function model) {
   return [model = std::move(model)](graph& g, const model_request& request) {
     const model_outputs made = model(g, request);
-    if (request.devices.size() > 1) place_in_stages(g, made.loss, request.devices);
+    if (request.devices.size() == 1) return made;
+    const auto stages = usual_stages(model, request);
+    if (stages.size() != g.nodes().size())
+      throw graph_error("pipeline: the model has " + std::to_string(g.nodes().size()) +
+                        " operations for a batch of " + std::to_string(request.batch) + " and " +
+                        std::to_string(stages.size()) + " for one of " + std::to_string(usual_batch) +
+                        "; place them by scopes");
+    place_in_stages(g, stages, request.devices);
     return made;
   };
 }

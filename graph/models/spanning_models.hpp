@@ -13,7 +13,10 @@ namespace mailgrad {
 ///         than the devices, the last ones do nothing.
 model_function replicated(model_function model);
 
-/// A pipeline: the forward pass in stages of equal work, one for each device (place_in_stages).
+/// A pipeline: the forward pass in stages of equal work, one for each device (stages_of). The cut is that of a batch of 64,
+/// so that micro-batches of all sizes are cut alike.
+///
+/// Errors  graph_error for a model that builds other operations for another batch: scopes must place it.
 model_function pipelined(model_function model);
 
 } // namespace mailgrad

@@ -109,6 +109,16 @@ TEST_P(RecommenderInStep, MakesOfTwoDevicesWhatOneMakes) {
   }
 }
 
+TEST_P(RecommenderInStep, WritesRepeatedRowsOnceAStepUnderHogwild) {
+  if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
+  training_options o = options_for("hogwild", 1, GetParam());
+  const std::vector<float> alone = weights_after(o);
+  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}};
+  o.workers = 1;
+  o.micro_batches = 4;
+  EXPECT_LT(relative_distance(weights_after(o, pipelined(recommender())), alone), 1e-4);
+}
+
 INSTANTIATE_TEST_SUITE_P(SeveralRules, RecommenderInStep,
                          ::testing::Values("sgd", "adagrad", "momentum", "adam"),
                          [](const auto& rule) { return std::string(rule.param); });

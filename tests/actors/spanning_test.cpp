@@ -92,7 +92,7 @@ TEST_F(Spanning, BalancesTheLedgerUnderEveryPolicyAndSwitch) {
   }
 }
 
-TEST_F(Spanning, EndsAWorkerWhosePieceDiesAndLetsTheOthersGoOn) {
+TEST_F(Spanning, EndsARunOfWhichAPieceDies) {
   std::uint64_t lost = 0;
   for (std::uint64_t seed = 0; seed < schedules; ++seed) {
     SCOPED_TRACE("schedule " + std::to_string(seed));
@@ -111,6 +111,39 @@ TEST_F(Spanning, EndsAWorkerWhosePieceDiesAndLetsTheOthersGoOn) {
     EXPECT_THAT(run.outcome().why, AllOf(HasSubstr("its piece on cpu:"), HasSubstr("is gone")));
   }
   EXPECT_GT(lost, schedules / 4);
+}
+
+TEST_F(Spanning, EndsAWorkerThatDiesInMidStep) {
+  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run run(system_.actors(), of_pieces("async", 2, 2), data_, time_);
+    for (std::uint64_t n = random() % 250; n > 0 && system_.step_any(random); --n) {
+    }
+    kill(run.devices[random() % 2]);
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+    expect_balanced(run.outcome());
+  }
+}
+
+TEST_F(Spanning, LeavesHogwildInMidStepWhenItIsAskedTo) {
+  for (std::uint64_t seed = 0; seed < schedules / 5; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    assembly a = of_pieces("hogwild, async@190", 2, 2);
+    a.batches = 200;
+    const assembled_run run(system_.actors(), a, data_, time_);
+    for (std::uint64_t n = 200 + random() % 200; n > 0 && system_.step_any(random); --n) {
+    }
+    send_anonymously(run.coordinator_actor, request_switch{"async", "the test wants it"});
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    ASSERT_GE(run.outcome().switches.size(), 1U);
+    EXPECT_LT(run.outcome().switches.front().step, 100U) << "no worker begins another step";
+    expect_balanced(run.outcome());
+  }
 }
 
 class SpanningThreads : public ::testing::Test {
@@ -150,6 +183,38 @@ TEST_F(SpanningThreads, TrainsAPipelineAsOneDeviceDoes) {
   EXPECT_THAT(weights_of(pipelined(small_model()), o), Pointwise(FloatNear(1e-5F), expected));
   EXPECT_THAT(weights_of(replicated(small_model()), options_for("async", 1)),
               Pointwise(FloatNear(1e-5F), expected));
+}
+
+TEST_F(SpanningThreads, SumsMicroBatchesOfTwoSizesWhateverTheirBestCutsAre) {
+  const auto data = small_data(54);
+  const model_function narrow = [](graph& g, const model_request& r) {
+    return build_classifier(
+        g, {dense_layer{8, activation::relu}, dense_layer{10, activation::relu}, dense_layer{}}, r);
+  };
+  training_options one = options_for("async", 1);
+  one.devices.resize(1);
+  one.batch = 9;
+  training_options o = options_for("async", 1);
+  o.batch = 9;
+  o.micro_batches = 2;
+  EXPECT_THAT(weights_of(pipelined(narrow), o, data),
+              Pointwise(FloatNear(1e-5F), weights_of(narrow, one, data)));
+}
+
+TEST_F(SpanningThreads, RefusesMicroBatchesThatAreDealtOutDifferently) {
+  const model_function by_size = [](graph& g, const model_request& r) {
+    const value x = g.input("features", {r.batch, r.sample_dims[0]});
+    const value labels = g.input("labels", {r.batch}, dtype::int32);
+    const device_scope scope(g, r.devices[r.batch % 2]);
+    const value y = dense(x, 3, "layer");
+    return model_outputs{y, cross_entropy(y, labels)};
+  };
+  training_options o = options_for("async", 1);
+  o.batch = 5;
+  o.micro_batches = 2;
+  const training_report r = train(by_size, small_data(), o);
+  EXPECT_EQ(r.ended, "failed");
+  EXPECT_THAT(r.why, HasSubstr("placed differently"));
 }
 
 TEST_F(SpanningThreads, TrainsSparseRowsInAPipeline) {

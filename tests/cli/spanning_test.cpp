@@ -25,10 +25,10 @@ protected:
   void SetUp() override {
     if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
   }
-  json trained(std::vector<std::string> words) const {
+  json trained(std::vector<std::string> words, const char* policy = "sync", const char* steps = "10") const {
     std::vector<std::string> all{
         "train",   "--model", "mlp:hidden=8x8", "--data", MAILGRAD_SMALL_CSV, "--batch", "6",
-        "--steps", "10",      "--report",       report_,  "--policy",         "sync"};
+        "--steps", steps,     "--report",       report_,  "--policy",         policy};
     all.insert(all.end(), words.begin(), words.end());
     tool t(all);
     EXPECT_EQ(t.code(), 0) << t.err();
@@ -62,7 +62,8 @@ TEST_F(SpanningTool, TrainsReplicasOfASplitBatch) {
 TEST_F(SpanningTool, RepeatsAPipelineBitForBit) {
   const std::string record = (folder_.path() / "run.rec").string();
   const json first =
-      trained({"--devices", "cpu:0,cpu:1,cpu:0,cpu:1", "--pipeline", "--workers", "2", "--record", record});
+      trained({"--devices", "cpu:0,cpu:1,cpu:0,cpu:1", "--pipeline", "--workers", "2", "--record", record},
+              "async", "300");
   tool again({"replay", record});
   EXPECT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.out(), HasSubstr(first["parameters_sha256"].get<std::string>().substr(0, 8)));
@@ -81,6 +82,7 @@ TEST_F(SpanningTool, RefusesWhatDoesNotFitTogether) {
   refused({"--devices", "cpu:0,cpu:1", "--replicate", "--pipeline"}, "excludes");
   refused({"--devices", "cpu:0,cpu:1", "--micro-batches", "4"}, "each worker has one device");
   refused({"--devices", "cpu:0,cpu:1", "--replicate", "--policy", "hogwild"}, "under hogwild");
+  refused({"--devices", "cpu:0", "--pipeline"}, "--pipeline: each worker has one device");
 }
 
 TEST_F(SpanningTool, DrawsABoxForEachDevice) {

@@ -69,7 +69,7 @@ TEST_F(Pipeline, CutsEqualLayersIntoEqualHalves) {
   for (int i = 0; i < 6; ++i)
     layers.push_back(x = dense(x, 32, "layer" + std::to_string(i), activation::tanh));
   const value loss = reduce_mean(x);
-  place_in_stages(g, loss, std::vector{cpu0, cpu1});
+  place_in_stages(g, stages_of(g, loss, 2), std::vector{cpu0, cpu1});
   const placement places(g, cpu0);
   for (std::size_t i = 0; i < 6; ++i)
     EXPECT_EQ(places.of(layers[i].node()), i < 3 ? cpu0 : cpu1) << "layer " << i;
@@ -81,14 +81,45 @@ TEST_F(Pipeline, GivesTheLossAndGradientsOfOneDeviceToTheBit) {
   EXPECT_EQ(computed(pipelined(mlp), request_of(12, {cpu0, cpu1})), computed(mlp, request_of(12, {cpu0})));
 }
 
+TEST_F(Pipeline, CutsMicroBatchesOfAllSizesAlike) {
+  const model_function narrow = find_model("mlp:hidden=8x10"); // its best cuts for 4 samples and for 5 differ
+  const auto places_of = [&](std::size_t batch) {
+    graph g;
+    model_request r = request_of(batch, {cpu0, cpu1});
+    r.sample_dims = {2};
+    r.classes = 2;
+    pipelined(narrow)(g, r);
+    std::vector<std::string> names;
+    const placement places(g, cpu0);
+    for (std::uint32_t id = 0; id < g.nodes().size(); ++id)
+      if (std::holds_alternative<operation_node>(g.nodes()[id].what))
+        names.push_back(to_string(places.of(id)));
+    return names;
+  };
+  for (std::size_t batch = 1; batch < 20; ++batch) EXPECT_EQ(places_of(batch), places_of(64)) << batch;
+}
+
+TEST_F(Pipeline, RefusesAModelThatDependsOnItsBatch) {
+  const model_function odd = [](graph& g, const model_request& r) {
+    value x = g.input("features", {r.batch, 2});
+    if (r.batch % 2 == 1) x = x * 1.0F;
+    const value y = dense(x, 2, "layer");
+    return model_outputs{y, reduce_mean(y)};
+  };
+  graph g;
+  EXPECT_THAT(
+      [&] {
+        pipelined(odd)(g, request_of(3, {cpu0, cpu1}));
+      },
+      ThrowsMessage<graph_error>(HasSubstr("place them by scopes")));
+}
+
 TEST_F(Pipeline, RefusesMoreStagesThanOperations) {
   graph g;
   const value x = g.input("x", {});
-  EXPECT_THAT(
-      [&] {
-        place_in_stages(g, x + 1.0F, std::vector{cpu0, cpu1});
-      },
-      ThrowsMessage<graph_error>(HasSubstr("a pipeline of 2 stages from a model of 1 operations")));
+  const value loss = x + 1.0F;
+  EXPECT_THAT([&] { stages_of(g, loss, 2); },
+              ThrowsMessage<graph_error>(HasSubstr("a pipeline of 2 stages from a model of 1 operations")));
 }
 
 TEST_F(Pipeline, ReplicatesAModelWithTheLossAndGradientsOfOneDevice) {
