@@ -135,7 +135,8 @@ TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
   other.train = testing::small_samples(48, 9);
   EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
               HasSubstr("the SHA-256 of the training samples was"));
-  const auto& rows = std::get<float_features>(small_data()->train.features());
+  const auto known = small_data();
+  const auto& rows = std::get<float_features>(known->train.features());
   other.train = dataset(rows, std::vector<float>(48, 0.5F));
   EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
               HasSubstr("the SHA-256 of the training samples was"));
