@@ -9,19 +9,19 @@
 #include <mailgrad/graph/placement.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 #include <mailgrad/tests/support/segment_runner.hpp>
+#include <mailgrad/tests/support/two_devices.hpp>
 
 #include <gmock/gmock.h>
 
 namespace mailgrad {
 namespace {
 
+using test::cpu0;
+using test::cpu1;
 using test::random_tensor;
 using test::segment_runner;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-constexpr device cpu0{device_kind::cpu, 0};
-constexpr device cpu1{device_kind::cpu, 1};
 
 model_request request_of(std::size_t batch, std::vector<device> devices) {
   model_request r;
@@ -55,12 +55,7 @@ std::vector<float> computed(const model_function& model, const model_request& re
   return all;
 }
 
-class Pipeline : public testing::Test {
-protected:
-  void SetUp() override {
-    if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
-  }
-};
+class Pipeline : public test::on_two_devices {};
 
 TEST_F(Pipeline, CutsEqualLayersIntoEqualHalves) {
   graph g;

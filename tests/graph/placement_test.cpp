@@ -9,12 +9,15 @@
 #include <mailgrad/graph/partition.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 #include <mailgrad/tests/support/segment_runner.hpp>
+#include <mailgrad/tests/support/two_devices.hpp>
 
 #include <gmock/gmock.h>
 
 namespace mailgrad {
 namespace {
 
+using test::cpu0;
+using test::cpu1;
 using test::random_tensor;
 using test::segment_runner;
 using test::tensor_of;
@@ -25,16 +28,7 @@ using testing::HasSubstr;
 using testing::Pointwise;
 using testing::ThrowsMessage;
 
-constexpr device cpu0{device_kind::cpu, 0};
-constexpr device cpu1{device_kind::cpu, 1};
-
-/// Scopes ask the machine what it has.
-class Placement : public testing::Test {
-protected:
-  void SetUp() override {
-    if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
-  }
-};
+class Placement : public test::on_two_devices {};
 
 TEST_F(Placement, PutsOperationsOnTheDeviceOfTheInnermostScope) {
   graph g;
@@ -167,7 +161,7 @@ TEST_F(Placement, RefusesADeviceThatItsWorkerDoesNotHave) {
 
 // The three below are from the project's list of things that must be exactly so.
 TEST_F(Placement, MultipliesMatricesThatLieOnTwoDevices) {
-  for (const bool two : {false, true}) {
+  for (const bool apart : {false, true}) {
     graph g;
     value a, b, product;
     {
@@ -175,12 +169,12 @@ TEST_F(Placement, MultipliesMatricesThatLieOnTwoDevices) {
       a = g.constant(tensor_of({4, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})) * 1.0F;
     }
     {
-      const device_scope scope(g, two ? cpu1 : cpu0);
+      const device_scope scope(g, apart ? cpu1 : cpu0);
       b = g.constant(tensor_of({3, 1}, {1, 1, 2})) * 1.0F;
       product = matmul(a, b);
     }
     segment_runner run(g, placement(g, cpu0), {product});
-    EXPECT_EQ(run.segments().size(), two ? 2U : 1U);
+    EXPECT_EQ(run.segments().size(), apart ? 2U : 1U);
     run.run();
     EXPECT_THAT(run.result(0, 4), ElementsAre(9, 21, 33, 45));
   }

@@ -10,12 +10,15 @@
 #include <mailgrad/graph/placement.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 #include <mailgrad/tests/support/segment_runner.hpp>
+#include <mailgrad/tests/support/two_devices.hpp>
 
 #include <gmock/gmock.h>
 
 namespace mailgrad {
 namespace {
 
+using test::cpu0;
+using test::cpu1;
 using test::random_tensor;
 using test::segment_runner;
 using testing::AllOf;
@@ -24,16 +27,7 @@ using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr device cpu0{device_kind::cpu, 0};
-constexpr device cpu1{device_kind::cpu, 1};
-
-class Replicate : public testing::Test {
-protected:
-  void SetUp() override {
-    if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
-  }
-  const std::vector<device> two{cpu0, cpu1};
-};
+class Replicate : public test::on_two_devices {};
 
 TEST_F(Replicate, SumsTwoTensorsToTheSameBitsOnOneDeviceAndTwo) {
   const tensor as = random_tensor({1000, 100}, 1), bs = random_tensor({1000, 100}, 2);
