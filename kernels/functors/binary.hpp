@@ -36,8 +36,8 @@ struct relu_gradient {
 
 struct gelu_gradient {
   MAILGRAD_HOST_DEVICE float operator()(float x, float dy) const {
-    const float density = 0.398942280F * approximate::exp(-0.5F * x * x);
-    return dy * (0.5F * (1 + approximate::erf(x * 0.707106781F)) + x * density);
+    const approximate::normal_parts normal = approximate::normal_at(x);
+    return dy * (normal.share + x * normal.density);
   }
 };
 

@@ -4,6 +4,9 @@ namespace mailgrad {
 
 namespace {
 
+/// Raised whenever a kernel comes to round differently.
+constexpr int edition = 2;
+
 constexpr const char* compiled_for() {
 #if defined(__AVX512F__)
   return "AVX-512";
@@ -32,8 +35,8 @@ const char* convolutions() {
 } // namespace
 
 std::string arithmetic_in_words() {
-  return std::string("compiler ") + __VERSION__ + " for " + compiled_for() + ", convolutions by " +
-         convolutions();
+  return "kernels " + std::to_string(edition) + ", compiler " + __VERSION__ + " for " + compiled_for() +
+         ", convolutions by " + convolutions();
 }
 
 } // namespace mailgrad

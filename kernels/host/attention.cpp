@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace mailgrad {
 
@@ -70,23 +71,20 @@ struct range {
 void multiply(const tile::left_part& a, const panels& b, range depth, float* c, std::size_t c_step,
               std::size_t rows, std::size_t columns, float* spare) {
   for (std::size_t first = 0; first < columns; first += tile::columns)
-    tile::multiply_part(a, {b.values + first * b.depth + depth.first * tile::columns, tile::columns},
-                        depth.size(), {c + first, c_step, rows, std::min(tile::columns, columns - first)},
-                        tile::into::overwrite, spare);
+    tile::multiply_part(
+        a, tile::right_part{b.values + first * b.depth + depth.first * tile::columns, tile::columns},
+        depth.size(), {c + first, c_step, rows, std::min(tile::columns, columns - first)},
+        tile::into::overwrite, spare);
 }
 
-/// The first `columns` of a row: softmax of scale * scores up to and with `last`, then zeros.
-void masked_softmax(float* scores, float scale, std::size_t last, std::size_t columns) {
-  const std::size_t n = last + 1;
-  // whole vectors: what the mask hides is raised, too, and then forgotten
-  const std::size_t padded = std::min((n + simd::width - 1) / simd::width * simd::width, columns);
-  std::fill(scores + n, scores + padded, scores[last]);
-  shift_row(scores, scores, padded);
-#pragma omp simd
-  for (std::size_t i = 0; i < padded; ++i) scores[i] *= scale;
-  exponentiate(scores, padded);
-  std::fill(scores + n, scores + columns, 0.0F);
-  normalise_row(scores, padded);
+/// The first `columns` of a row: softmax of scale * scores up to and with `last`, then zeros. Of scores beyond `last`,
+/// those up to `computed` may be raised, too: in whole vectors that costs nothing.
+void masked_softmax(float* scores, float scale, std::size_t last, std::size_t computed, std::size_t columns) {
+  std::fill(scores + last + 1, scores + computed, -std::numeric_limits<float>::infinity());
+  shift_row(scores, scores, computed, scale);
+  exponentiate(scores, computed);
+  normalise_row(scores, computed);
+  std::fill(scores + computed, scores + columns, 0.0F);
 }
 
 /// Calls visit(sample * heads + head, offset of the head's first number in qkv, the same in y).
@@ -125,10 +123,11 @@ public:
     values_.pack({qkv + 2 * a_.width(), step}, a_.head_width);
     tile::for_each_height(0, a_.window, [&](std::size_t first, std::size_t last) {
       float* const p = probabilities + first * a_.window;
-      multiply({qkv + first * step, step, 1}, keys_, {0, a_.head_width}, p, a_.window, last - first,
-               in_whole_tiles(a_, last), spare_);
+      const std::size_t computed = in_whole_tiles(a_, last);
+      multiply({qkv + first * step, step, 1}, keys_, {0, a_.head_width}, p, a_.window, last - first, computed,
+               spare_);
       for (std::size_t i = first; i < last; ++i)
-        masked_softmax(probabilities + i * a_.window, scale_of(a_), i, a_.window);
+        masked_softmax(probabilities + i * a_.window, scale_of(a_), i, computed, a_.window);
       multiply({p, a_.window, 1}, values_, {0, last}, y + first * a_.width(), a_.width(), last - first,
                a_.head_width, spare_);
     });
@@ -165,10 +164,11 @@ public:
     dy_.pack({dy, a_.width()}, a_.head_width);
     tile::for_each_height(0, a_.window, [&](std::size_t first, std::size_t last) {
       float* const ds = dscores_ + first * a_.window;
+      const std::size_t computed = in_whole_tiles(a_, last);
       multiply({dy + first * a_.width(), a_.width(), 1}, values_, {0, a_.head_width}, ds, a_.window,
-               last - first, in_whole_tiles(a_, last), spare_);
+               last - first, computed, spare_);
       for (std::size_t i = first; i < last; ++i)
-        softmax_gradient(probabilities + i * a_.window, dscores_ + i * a_.window, last);
+        softmax_gradient(probabilities + i * a_.window, dscores_ + i * a_.window, computed);
       multiply({ds, a_.window, 1}, keys_, {0, last}, dqkv + first * step, step, last - first, a_.head_width,
                spare_);
     });
@@ -186,9 +186,7 @@ public:
 private:
   /// Turns dP into dS / sqrt(d); where P is 0, above the diagonal, so is dS.
   void softmax_gradient(const float* p, float* dp, std::size_t n) const {
-    float projection = 0;
-#pragma omp simd reduction(+ : projection)
-    for (std::size_t j = 0; j < n; ++j) projection += p[j] * dp[j];
+    const float projection = row_sum(n, [=](std::size_t j) { return p[j] * dp[j]; });
     const float scale = scale_of(a_);
 #pragma omp simd
     for (std::size_t j = 0; j < n; ++j) dp[j] = p[j] * (dp[j] - projection) * scale;

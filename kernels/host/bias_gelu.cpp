@@ -15,10 +15,9 @@ void bias_gelu(const stream& s, const float* x, const float* b, float* y, float*
 #pragma omp simd
     for (std::size_t i = 0; i < columns; ++i) {
       const float z = x[first + i] + b[i];
-      const float share = 0.5F * (1 + approximate::erf(z * 0.707106781F));
-      const float density = 0.398942280F * approximate::exp(-0.5F * z * z);
-      y[first + i] = z * share;
-      slope[first + i] = share + z * density;
+      const approximate::normal_parts normal = approximate::normal_at(z);
+      y[first + i] = z * normal.share;
+      slope[first + i] = normal.share + z * normal.density;
     }
   }
 }

@@ -183,9 +183,9 @@ private:
     tile::for_each_height(0, run_size(), [&](std::size_t begin, std::size_t end) {
       out.values = dw + begin * out.step;
       out.row_count = end - begin;
-      const tile::left_part values{image + begin, 1, grid().stride_columns * grid().channels,
-                                   grid().out_height, grid().stride_rows * image_.row_size()};
-      tile::multiply_part(values, {panel, tile::columns}, grid().out_width, out, how, spare);
+      const tile::left_runs values{image + begin, grid().stride_columns * grid().channels, grid().out_height,
+                                   grid().stride_rows * image_.row_size()};
+      tile::multiply_part(values, tile::right_part{panel, tile::columns}, grid().out_width, out, how, spare);
     });
   }
 };

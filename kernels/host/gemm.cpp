@@ -11,15 +11,12 @@ namespace mailgrad {
 
 namespace {
 
-/// Most rows of B that are packed at a time: with `columns` floats each they leave the L1 cache some room.
+/// Most rows of B that are read at a time: with `columns` floats each they leave the L1 cache some room.
 constexpr std::size_t max_depth = 400;
 
-/// Floats of B that are packed at once, if more than one panel is that small: they stay in the L2 cache while
-/// the rows of A pass by, and C is written in longer pieces.
-constexpr std::size_t right_floats = 24576;
-
-/// Floats of A that all panels are multiplied with before the next: half of a 512 KiB L2 cache.
-constexpr std::size_t left_floats = 65536;
+/// Most floats of B that are copied at once, if more than one panel is that small: half of a 512 KiB L2 cache, where
+/// they stay while the rows of A pass by.
+constexpr std::size_t right_floats = 65536;
 
 /// Blocks of about equal depth: a shallow one at the end would spend its time on loading and storing C.
 std::size_t depth_of_blocks(std::size_t k) {
@@ -54,87 +51,137 @@ struct range {
   std::size_t size() const { return last - first; }
 };
 
-/// One product, B packed in panels of as many columns as a register tile has.
+/// Asks for the rows of A that the next tiles read, a share with each panel of B: at once they would be too many.
+class read_ahead {
+public:
+  read_ahead(const float* values, std::size_t row_step, std::size_t rows, std::size_t depth,
+             std::size_t shares)
+      : row_(values), row_step_(row_step), depth_(depth),
+        share_((rows * lines_of_row() + shares - 1) / shares), left_(rows * lines_of_row()) {}
+
+  void ask_for_share() {
+    for (std::size_t i = std::min(share_, left_); i > 0; --i, --left_) {
+      simd::prefetch(row_ + column_);
+      column_ += simd::cache_line;
+      if (column_ < depth_) continue;
+      column_ = 0;
+      row_ += row_step_;
+    }
+  }
+
+private:
+  std::size_t lines_of_row() const { return (depth_ + simd::cache_line - 1) / simd::cache_line; }
+
+  const float* row_;
+  std::size_t row_step_, depth_;
+  std::size_t share_, left_; ///< cache lines
+  std::size_t column_ = 0;
+};
+
+/// One product, B in panels of as many columns as a register tile has. The first tile that reads a panel of B, or rows
+/// of A that lie apart, leaves a copy without gaps to the tiles that follow.
 class panel_product {
 public:
   panel_product(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch)
-      : g_(g), a_(a), b_(b), c_(c), panels_(scratch), whole_tile_(scratch + panel_floats(g)) {}
+      : g_(g), a_(a), b_(b), c_(c), panels_(scratch), whole_tile_(panels_ + panel_floats(g)),
+        rows_(whole_tile_ + tile::rows * tile::columns) {}
 
   static std::size_t scratch_floats(const gemm_shape& g) {
-    return panel_floats(g) + tile::rows * tile::columns;
+    return panel_floats(g) + tile::rows * tile::columns + depth_of_blocks(g.k) * tile::rows;
   }
 
   void run() const {
     const std::size_t block = depth_of_blocks(g_.k);
-    const std::size_t block_rows = std::max(left_floats / block / tile::rows, std::size_t{1}) * tile::rows;
     for (std::size_t first = 0; first < g_.k; first += block)
-      for (std::size_t row = 0; row < g_.m; row += block_rows)
-        for (std::size_t column = 0; column < g_.n; column += packed_columns_)
-          fill({row, std::min(g_.m, row + block_rows)}, {first, std::min(g_.k, first + block)},
-               {column, std::min(g_.n, column + packed_columns_)});
+      for (std::size_t column = 0; column < g_.n; column += columns_at_once_)
+        fill({first, std::min(g_.k, first + block)}, {column, std::min(g_.n, column + columns_at_once_)});
   }
 
 private:
   /// Of whole panels, at least one and no more than there are.
-  static std::size_t packed_columns(const gemm_shape& g) {
+  static std::size_t columns_at_once(const gemm_shape& g) {
     const std::size_t all = (g.n + tile::columns - 1) / tile::columns;
     const std::size_t panels = right_floats / (depth_of_blocks(g.k) * tile::columns);
     return std::max<std::size_t>(std::min(all, panels), 1) * tile::columns;
   }
-  static std::size_t panel_floats(const gemm_shape& g) { return depth_of_blocks(g.k) * packed_columns(g); }
+  static std::size_t panel_floats(const gemm_shape& g) { return depth_of_blocks(g.k) * columns_at_once(g); }
 
-  /// So few rows read B that packing it is not worth it.
+  /// So few rows read B that copying it is not worth it.
   bool reads_in_place() const {
     return g_.b == operand_order::as_is && g_.m <= 2 * tile::rows && g_.n % tile::columns == 0;
   }
 
-  void fill(range rows, range depth, range columns) const {
-    if (!reads_in_place()) pack(depth, columns);
-    tile::for_each_height(rows.first, rows.last, [&](std::size_t first, std::size_t last) {
-      for (std::size_t column = columns.first; column < columns.last; column += tile::columns)
-        fill_tile({first, last}, depth, {column, std::min(columns.last, column + tile::columns)},
-                  right_part(depth, columns, column));
+  void fill(range depth, range columns) const {
+    if (g_.b == operand_order::transposed) turn(depth, columns);
+    tile::for_each_height(0, g_.m, [&](std::size_t first, std::size_t last) {
+      fill_rows({first, last}, depth, columns);
     });
   }
 
-  void fill_tile(range rows, range depth, range columns, const tile::right_part& right) const {
-    tile::multiply_part(left_part(rows.first, depth.first), right, depth.size(),
-                        {c_ + rows.first * g_.n + columns.first, g_.n, rows.size(), columns.size()},
-                        depth.first == 0 ? tile::into::overwrite : tile::into::add, whole_tile_);
+  /// All tiles of these rows.
+  void fill_rows(range rows, range depth, range columns) const {
+    const strip s{rows, depth, columns};
+    if (g_.a == operand_order::as_is)
+      return fill_tiles(tile::left_part{a_ + rows.first * g_.k + depth.first, g_.k, 1}, s, columns);
+    const std::size_t second = std::min(columns.first + tile::columns, columns.last);
+    const float* const values = a_ + depth.first * g_.m + rows.first;
+    fill_tiles(tile::copied_left_part{values, g_.m, rows_}, s, {columns.first, second});
+    fill_tiles(tile::left_part{rows_, 1, rows.size()}, s, {second, columns.last});
   }
 
-  tile::left_part left_part(std::size_t row, std::size_t first) const {
-    if (g_.a == operand_order::as_is) return {a_ + row * g_.k + first, g_.k, 1};
-    return {a_ + first * g_.m + row, 1, g_.m};
+  /// What tiles in a row have in common: `columns` are those copied at this depth.
+  struct strip {
+    range rows, depth, columns;
+  };
+
+  read_ahead next_rows(const strip& s) const {
+    const std::size_t next = g_.a == operand_order::as_is ? std::min(tile::rows, g_.m - s.rows.last) : 0;
+    return {a_ + s.rows.last * g_.k + s.depth.first, g_.k, next, s.depth.size(),
+            (s.columns.size() + tile::columns - 1) / tile::columns};
   }
 
-  tile::right_part right_part(range depth, range packed, std::size_t column) const {
-    if (reads_in_place()) return {b_ + depth.first * g_.n + column, g_.n};
-    return {panels_ + (column - packed.first) * depth.size(), tile::columns};
+  template <class Left>
+  void fill_tiles(const Left& left, const strip& s, range columns) const {
+    const bool first_of_right = s.rows.first == 0 && g_.b == operand_order::as_is;
+    read_ahead next = next_rows(s);
+    for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
+      next.ask_for_share();
+      const std::size_t count = std::min(tile::columns, columns.last - column);
+      const float* const values = b_ + s.depth.first * g_.n + column;
+      float* const panel = panels_ + (column - s.columns.first) * s.depth.size();
+      if (reads_in_place()) {
+        fill_tile(left, tile::right_part{values, g_.n}, s, column, count);
+      } else if (first_of_right && count == tile::columns) {
+        fill_tile(left, tile::copied_right_part{values, g_.n, panel}, s, column, count);
+      } else {
+        if (first_of_right) copy_part(values, count, s.depth.size(), panel);
+        fill_tile(left, tile::right_part{panel, tile::columns}, s, column, count);
+      }
+    }
   }
 
-  /// Copies a part of B into panels, one after the other, each row of a panel `tile::columns` wide; zeros
-  /// fill the last. Several panels at once, as B is then read in longer pieces.
-  void pack(range depth, range columns) const {
+  template <class Left, class Right>
+  void fill_tile(const Left& left, const Right& right, const strip& s, std::size_t column,
+                 std::size_t count) const {
+    tile::multiply_part(left, right, s.depth.size(),
+                        {c_ + s.rows.first * g_.n + column, g_.n, s.rows.size(), count},
+                        s.depth.first == 0 ? tile::into::overwrite : tile::into::add, whole_tile_);
+  }
+
+  /// Copies the transpose of B, as it lies in memory, into panels; zeros fill the last.
+  void turn(range depth, range columns) const {
     for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
       float* const panel = panels_ + (column - columns.first) * depth.size();
       const std::size_t count = std::min(tile::columns, columns.last - column);
       if (count < tile::columns) std::fill_n(panel, depth.size() * tile::columns, 0.0F);
-      if (g_.b == operand_order::transposed)
-        transpose(b_ + column * g_.k + depth.first, g_.k, panel, tile::columns, count, depth.size());
+      transpose(b_ + column * g_.k + depth.first, g_.k, panel, tile::columns, count, depth.size());
     }
-    if (g_.b == operand_order::transposed) return;
-    for (std::size_t p = 0; p < depth.size(); ++p)
-      pack_row(b_ + (depth.first + p) * g_.n, columns, panels_ + p * tile::columns,
-               depth.size() * tile::columns);
   }
 
-  static void pack_row(const float* row, range columns, float* to, std::size_t panel_step) {
-    std::size_t column = columns.first;
-    for (; column + tile::columns <= columns.last; column += tile::columns, to += panel_step)
-      for (std::size_t i = 0; i < tile::columns; i += simd::width)
-        simd::store(to + i, simd::load(row + column + i));
-    for (std::size_t i = 0; column + i < columns.last; ++i) to[i] = row[column + i];
+  /// Copies a panel of fewer columns than a tile has; zeros fill it.
+  void copy_part(const float* values, std::size_t count, std::size_t depth, float* panel) const {
+    for (std::size_t p = 0; p < depth; ++p, values += g_.n, panel += tile::columns)
+      std::fill(std::copy_n(values, count, panel), panel + tile::columns, 0.0F);
   }
 
   gemm_shape g_;
@@ -143,7 +190,8 @@ private:
   float* c_;
   float* panels_;
   float* whole_tile_;
-  std::size_t packed_columns_ = packed_columns(g_);
+  float* rows_; ///< of A, those of one tile
+  std::size_t columns_at_once_ = columns_at_once(g_);
 };
 
 /// One product with few columns, each a row of the transpose of B.

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <utility>
 
 /// The innermost loops of matrix products: parts of C that fit into registers.
@@ -15,24 +16,66 @@ inline constexpr std::size_t vectors = 2;
 inline constexpr std::size_t rows = (simd::registers - 3) / vectors;
 inline constexpr std::size_t columns = vectors * simd::width;
 
-/// A rows x k part of A, which may be cut into runs along k: element (r, p) of a run lies at
-/// values[run * run_step + r * row_step + p * inner_step].
+/// A rows x k part of A: element (r, p) lies at values[r * row_step + p * inner_step].
 struct left_part {
   const float* values;
   std::size_t row_step;
   std::size_t inner_step;
-  std::size_t runs = 1;
-  std::size_t run_step = 0;
+  static constexpr std::size_t runs = 1;
 
   template <std::size_t>
   struct walk {
-    walk(const left_part& a, std::size_t run)
-        : values(a.values + run * a.run_step), row_step(a.row_step), inner_step(a.inner_step) {}
+    walk(const left_part& a, std::size_t)
+        : values(a.values), row_step(a.row_step), inner_step(a.inner_step) {}
     float row(std::size_t r) const { return values[r * row_step]; }
     void advance() { values += inner_step; }
 
     const float* values;
     std::size_t row_step, inner_step;
+  };
+};
+
+/// The same with rows side by side, written to `copy` without the gaps as it is read: element (r, p) then lies
+/// at copy[p * Rows + r].
+struct copied_left_part {
+  const float* values;
+  std::size_t inner_step;
+  float* copy;
+  static constexpr std::size_t runs = 1;
+
+  template <std::size_t Rows>
+  struct walk {
+    walk(const copied_left_part& a, std::size_t) : values(a.values), inner_step(a.inner_step), copy(a.copy) {}
+    float row(std::size_t r) const { return values[r]; }
+    void advance() {
+      simd::prefetch_to_l2(values + simd::cache_line); // for tiles to come: the next line of so long a stride
+      std::memcpy(copy, values, Rows * sizeof(float));
+      values += inner_step;
+      copy += Rows;
+    }
+
+    const float* values;
+    std::size_t inner_step;
+    float* copy;
+  };
+};
+
+/// A left_part cut into runs along k: element (r, p) of a run lies at values[run * run_step + r + p * inner_step].
+struct left_runs {
+  const float* values;
+  std::size_t inner_step;
+  std::size_t runs;
+  std::size_t run_step;
+
+  template <std::size_t>
+  struct walk {
+    walk(const left_runs& a, std::size_t run)
+        : values(a.values + run * a.run_step), inner_step(a.inner_step) {}
+    float row(std::size_t r) const { return values[r]; }
+    void advance() { values += inner_step; }
+
+    const float* values;
+    std::size_t inner_step;
   };
 };
 
@@ -59,28 +102,57 @@ struct scattered_left_part {
 struct right_part {
   const float* values;
   std::size_t step;
+
+  template <std::size_t Vectors>
+  void read(simd::vector (&row)[Vectors]) {
+#pragma GCC unroll 16
+    for (std::size_t v = 0; v < Vectors; ++v) row[v] = simd::load(values + v * simd::width);
+    values += step;
+  }
+};
+
+/// The same, written to `copy` as it is read: its rows then lie `columns` apart.
+struct copied_right_part {
+  const float* values;
+  std::size_t step;
+  float* copy;
+
+  template <std::size_t Vectors>
+  void read(simd::vector (&row)[Vectors]) {
+#pragma GCC unroll 16
+    for (std::size_t v = 0; v < Vectors; ++v) {
+      row[v] = simd::load(values + v * simd::width);
+      simd::store(copy + v * simd::width, row[v]);
+    }
+    simd::prefetch_to_l2(values + columns); // for the next panel
+    values += step;
+    copy += columns;
+  }
 };
 
 enum class into : bool { overwrite, add };
 
+/// What is added to when C is overwritten: no branch, for which the sums would leave their registers.
+alignas(64) inline constexpr float zeros[columns] = {};
+
 /// C (+)= A B for Rows rows and Vectors vectors of columns; `k` is the depth of one run of A.
-template <class Left, std::size_t Rows, std::size_t Vectors>
-void multiply(const Left& a, const right_part& b, std::size_t k, float* c, std::size_t c_step, into how) {
+template <class Left, class Right, std::size_t Rows, std::size_t Vectors>
+void multiply(const Left& a, Right b, std::size_t k, float* c, std::size_t c_step, into how) {
+  const float* const from = how == into::add ? c : zeros;
+  const std::size_t from_step = how == into::add ? c_step : 0;
   simd::vector sum[Rows][Vectors];
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < Rows; ++r) simd::prefetch_to_write(c + r * c_step);
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
-    for (std::size_t v = 0; v < Vectors; ++v) {
-      float* const place = c + r * c_step + v * simd::width;
-      sum[r][v] = how == into::add ? simd::load(place) : simd::vector{};
-    }
-  const float* right = b.values;
+    for (std::size_t v = 0; v < Vectors; ++v) sum[r][v] = simd::load(from + r * from_step + v * simd::width);
   for (std::size_t run = 0; run < a.runs; ++run) {
     typename Left::template walk<Rows> left(a, run);
-    for (std::size_t p = 0; p < k; ++p, left.advance(), right += b.step) {
+#pragma GCC unroll 4
+    for (std::size_t p = 0; p < k; ++p, left.advance()) {
       simd::vector row[Vectors];
-#pragma GCC unroll 16
-      for (std::size_t v = 0; v < Vectors; ++v) row[v] = simd::load(right + v * simd::width);
+      b.read(row);
 #pragma GCC unroll 16
       for (std::size_t r = 0; r < Rows; ++r) {
         const float factor = left.row(r);
@@ -97,17 +169,18 @@ void multiply(const Left& a, const right_part& b, std::size_t k, float* c, std::
 
 namespace detail {
 
-template <class Left>
-using multiply_function = void (*)(const Left&, const right_part&, std::size_t, float*, std::size_t, into);
+template <class Left, class Right>
+using multiply_function = void (*)(const Left&, Right, std::size_t, float*, std::size_t, into);
 
-template <class Left, std::size_t Vectors, std::size_t... Rows>
-constexpr std::array<multiply_function<Left>, rows> multiply_table(std::index_sequence<Rows...>) {
-  return {multiply<Left, Rows + 1, Vectors>...};
+template <class Left, class Right, std::size_t Vectors, std::size_t... Rows>
+constexpr std::array<multiply_function<Left, Right>, rows> multiply_table(std::index_sequence<Rows...>) {
+  return {multiply<Left, Right, Rows + 1, Vectors>...};
 }
 
 /// By number of rows less one.
-template <class Left, std::size_t Vectors>
-inline constexpr auto multiply_of_rows = multiply_table<Left, Vectors>(std::make_index_sequence<rows>{});
+template <class Left, class Right, std::size_t Vectors>
+inline constexpr auto
+    multiply_of_rows = multiply_table<Left, Right, Vectors>(std::make_index_sequence<rows>{});
 
 } // namespace detail
 
@@ -120,12 +193,12 @@ struct result_part {
 
 /// C (+)= A B for a part of C of any size. B has whole vectors: what reaches over the right edge of C is kept out of it
 /// by way of `spare`, which holds rows x columns floats.
-template <class Left>
-void multiply_part(const Left& a, const right_part& b, std::size_t k, const result_part& c, into how,
+template <class Left, class Right>
+void multiply_part(const Left& a, const Right& b, std::size_t k, const result_part& c, into how,
                    float* spare) {
   const bool wide = c.column_count > simd::width;
-  const auto multiply_rows =
-      (wide ? detail::multiply_of_rows<Left, 2> : detail::multiply_of_rows<Left, 1>)[c.row_count - 1];
+  const auto multiply_rows = (wide ? detail::multiply_of_rows<Left, Right, 2>
+                                   : detail::multiply_of_rows<Left, Right, 1>)[c.row_count - 1];
   if (c.column_count == (wide ? columns : simd::width)) return multiply_rows(a, b, k, c.values, c.step, how);
   multiply_rows(a, b, k, spare, columns, into::overwrite);
   for (std::size_t r = 0; r < c.row_count; ++r)

@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/layer_norm.hpp>
 
+#include <mailgrad/kernels/host/row_sum.hpp>
 #include <mailgrad/kernels/no_cuda.hpp>
 
 #include <algorithm>
@@ -12,13 +13,9 @@ void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const
   require_host(s, "layer_norm");
   const auto n = static_cast<float>(r.width);
   for (std::size_t row = 0; row < r.rows; ++row, x += r.width, y += r.width) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::size_t c = 0; c < r.width; ++c) sum += x[c];
-    const float mu = sum / n;
-    float squares = 0; // of differences: the difference of squares would cancel
-#pragma omp simd reduction(+ : squares)
-    for (std::size_t c = 0; c < r.width; ++c) squares += (x[c] - mu) * (x[c] - mu);
+    const float mu = row_sum(r.width, [=](std::size_t c) { return x[c]; }) / n;
+    // of differences: the difference of squares would cancel
+    const float squares = row_sum(r.width, [=](std::size_t c) { return (x[c] - mu) * (x[c] - mu); });
     const float inv = 1 / std::sqrt(squares / n + r.epsilon);
 #pragma omp simd
     for (std::size_t c = 0; c < r.width; ++c) y[c] = (x[c] - mu) * inv * gamma[c] + beta[c];

@@ -21,9 +21,7 @@ void softmax_gradient(const stream& s, const float* y, const float* dy, float* d
                       std::size_t columns) {
   require_host(s, "softmax_gradient");
   for (std::size_t row = 0; row < rows; ++row, y += columns, dy += columns, dx += columns) {
-    float projection = 0;
-#pragma omp simd reduction(+ : projection)
-    for (std::size_t i = 0; i < columns; ++i) projection += y[i] * dy[i];
+    const float projection = row_sum(columns, [=](std::size_t i) { return y[i] * dy[i]; });
 #pragma omp simd
     for (std::size_t i = 0; i < columns; ++i) dx[i] = y[i] * (dy[i] - projection);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/functors/approximations.hpp>
+#include <mailgrad/kernels/host/row_sum.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,25 +15,24 @@ inline std::size_t rows_at_once(std::size_t columns) {
   return std::max<std::size_t>(1, elements / std::max<std::size_t>(1, columns));
 }
 
-/// y = x - its largest element.
-inline void shift_row(const float* x, float* y, std::size_t n) {
+/// y = scale (x - its largest element).
+inline void shift_row(const float* x, float* y, std::size_t n, float scale = 1) {
   float largest = n > 0 ? x[0] : 0;
 #pragma omp simd reduction(max : largest)
   for (std::size_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
 #pragma omp simd
-  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] - largest;
+  for (std::size_t i = 0; i < n; ++i) y[i] = (x[i] - largest) * scale;
 }
 
+/// Of elements that are at most 0, as shift_row() leaves them.
 inline void exponentiate(float* y, std::size_t n) {
 #pragma omp simd
-  for (std::size_t i = 0; i < n; ++i) y[i] = approximate::exp(y[i]);
+  for (std::size_t i = 0; i < n; ++i) y[i] = approximate::exp_of_negative(y[i]);
 }
 
 /// y divided by its sum, which is returned.
 inline float normalise_row(float* y, std::size_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::size_t i = 0; i < n; ++i) sum += y[i];
+  const float sum = row_sum(n, [y](std::size_t i) { return y[i]; });
   const float factor = 1 / sum;
 #pragma omp simd
   for (std::size_t i = 0; i < n; ++i) y[i] *= factor;

@@ -35,6 +35,13 @@ inline vector load_part(const float* from, std::size_t count) {
 
 inline void store(float* to, const vector& v) { std::memcpy(to, &v, sizeof v); }
 
+inline constexpr std::size_t cache_line = 16; ///< floats
+
+/// Asks for the line of a float that will be read soon, or much later, or overwritten soon. The float need not exist.
+inline void prefetch(const float* of) { __builtin_prefetch(of, 0, 3); }
+inline void prefetch_to_l2(const float* of) { __builtin_prefetch(of, 0, 2); }
+inline void prefetch_to_write(const float* of) { __builtin_prefetch(of, 1, 3); }
+
 namespace detail {
 
 /// Adds to each lane the one Step away, then those of half that distance.

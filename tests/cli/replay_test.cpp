@@ -171,8 +171,8 @@ TEST_F(ReplayCommand, RefusesInOneLineWhatItCannotRepeat) {
   const std::string other_data =
       folder_.write("other.csv", "x,y,label\n1,2,0\n3,4,1\n5,6,1\n7,8,0\n9,1,1\n2,3,0\n");
   expect_refusal("training samples was 48, and is 5 here", {"--data", other_data});
-  forge("compiler ", "Compiler ");
-  expect_refusal("the arithmetic was Compiler");
+  forge("kernels ", "Kernels ");
+  expect_refusal("the arithmetic was Kernels");
   folder_.write("run.rec", whole.substr(0, whole.size() / 2));
   expect_refusal("cut short");
   folder_.write("run.rec", "{}");

@@ -39,7 +39,22 @@ TEST(Approximations, StayWithinTheErrorsTheyState) {
   EXPECT_LE(largest_error(-87, 88.7F, approximate::exp, [](double x) { return std::exp(x); }), 1);
   EXPECT_LE(largest_error(1e-30F, 1e30F, approximate::log, [](double x) { return std::log(x); }), 1);
   EXPECT_LE(largest_error(-10, 10, approximate::tanh, [](double x) { return std::tanh(x); }), 7);
-  EXPECT_LE(largest_error(-5, 5, approximate::erf, [](double x) { return std::erf(x); }), 8);
+  const auto decay = [](float x) { return approximate::exp_of_negative(-x); };
+  EXPECT_LE(largest_error(0, 87, decay, [](double x) { return std::exp(-x); }), 1);
+}
+
+TEST(Approximations, NormalDistributionStaysWithinItsErrors) {
+  double share = 0, density = 0;
+  for (float x = -6; x <= 6; x += 1.0F / 4096) {
+    const approximate::normal_parts got = approximate::normal_at(x);
+    const auto exact = static_cast<double>(x);
+    share =
+        std::max(share, std::abs(static_cast<double>(got.share) - std::erfc(-exact / std::sqrt(2.0)) / 2));
+    density = std::max(density, std::abs(static_cast<double>(got.density) -
+                                         std::exp(-exact * exact / 2) / std::sqrt(2 * M_PI)));
+  }
+  EXPECT_LE(share, 2.5e-7);
+  EXPECT_LE(density, 1e-7);
 }
 
 TEST(Approximations, TakeTheEndsOfTheRange) {
@@ -54,8 +69,11 @@ TEST(Approximations, TakeTheEndsOfTheRange) {
   EXPECT_NEAR(approximate::log(1e-40F), std::log(1e-40F), 1e-5);
   EXPECT_EQ(approximate::tanh(infinity), 1);
   EXPECT_EQ(approximate::tanh(-infinity), -1);
-  EXPECT_EQ(approximate::erf(infinity), 1);
-  EXPECT_EQ(approximate::erf(0), 0);
+  EXPECT_EQ(approximate::exp_of_negative(-infinity), 0);
+  EXPECT_EQ(approximate::exp_of_negative(-0.0F), 1);
+  EXPECT_EQ(approximate::normal_at(infinity).share, 1);
+  EXPECT_EQ(approximate::normal_at(-infinity).share, 0);
+  EXPECT_EQ(approximate::normal_at(infinity).density, 0);
 }
 
 TEST(Approximations, LetNaNThrough) {
@@ -63,7 +81,9 @@ TEST(Approximations, LetNaNThrough) {
   EXPECT_TRUE(std::isnan(approximate::log(nan)));
   EXPECT_TRUE(std::isnan(approximate::log(-1)));
   EXPECT_TRUE(std::isnan(approximate::tanh(nan)));
-  EXPECT_TRUE(std::isnan(approximate::erf(nan)));
+  EXPECT_TRUE(std::isnan(approximate::exp_of_negative(nan)));
+  EXPECT_TRUE(std::isnan(approximate::normal_at(nan).share));
+  EXPECT_TRUE(std::isnan(approximate::normal_at(nan).density));
 }
 
 } // namespace
