@@ -19,22 +19,29 @@ constexpr std::size_t tile = 128;
 template <class Rule>
 using state_of = std::array<float*, Rule::states>;
 
-/// The loop itself. `weights` and `updated` are the same memory or apart, so no iteration touches another's.
-template <class Rule, std::size_t... i>
-void loop(const Rule& rule, const float* weights, float* updated, const float* gradient, float scale,
+/// The loop itself; `gradient` gives element k. `weights` and `updated` are the same memory or apart, so no iteration
+/// touches another's.
+template <class Rule, class Gradient, std::size_t... i>
+void loop(const Rule& rule, const float* weights, float* updated, Gradient gradient,
           [[maybe_unused]] const state_of<Rule>& state, std::size_t n, std::index_sequence<i...>) {
 #pragma omp simd
   for (std::size_t k = 0; k < n; ++k) {
     float w = weights[k];
-    rule(w, scale * gradient[k], state[i][k]...);
+    rule(w, gradient(k), state[i][k]...);
     updated[k] = w;
   }
 }
 
-template <class Rule>
-void apply(const Rule& rule, const float* weights, float* updated, const float* gradient, float scale,
+template <class Rule, class Gradient>
+void apply(const Rule& rule, const float* weights, float* updated, Gradient gradient,
            const state_of<Rule>& state, std::size_t n) {
-  loop(rule, weights, updated, gradient, scale, state, n, std::make_index_sequence<Rule::states>{});
+  loop(rule, weights, updated, gradient, state, n, std::make_index_sequence<Rule::states>{});
+}
+
+template <class Rule>
+void apply_one(const Rule& rule, const float* weights, float* updated, const scaled_gradient& g,
+               const state_of<Rule>& state, std::size_t n) {
+  apply(rule, weights, updated, [&g](std::size_t k) { return g.scale * g.values[k]; }, state, n);
 }
 
 template <class Rule>
@@ -43,20 +50,24 @@ state_of<Rule> advanced(state_of<Rule> state, std::size_t by) {
   return state;
 }
 
-/// Sums a tile of every gradient, in the order given, and updates from the sum while it is near.
+/// Sums a tile of all gradients but the last, in the order given, and updates from the sum while it is near.
 template <class Rule>
 void apply_sum(const Rule& rule, const weight_update& work, const state_of<Rule>& state) {
   std::array<float, tile> sum;
+  const scaled_gradient& begin = work.gradients.front();
+  const scaled_gradient& last = work.gradients.back();
   for (std::size_t first = 0; first < work.weights.size(); first += tile) {
     const std::size_t n = std::min(tile, work.weights.size() - first);
-    std::fill_n(sum.begin(), n, 0.0F);
-    for (const scaled_gradient& g : work.gradients) {
-      const float* values = g.values + first;
 #pragma omp simd
-      for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * values[k];
+    for (std::size_t k = 0; k < n; ++k) sum[k] = begin.scale * begin.values[first + k];
+    for (const scaled_gradient& g : work.gradients.subspan(1, work.gradients.size() - 2)) {
+#pragma omp simd
+      for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * g.values[first + k];
     }
-    apply(rule, work.weights.data() + first, work.updated.data() + first, sum.data(), 1.0F,
-          advanced<Rule>(state, first), n);
+    apply(
+        rule, work.weights.data() + first, work.updated.data() + first,
+        [&](std::size_t k) { return sum[k] + last.scale * last.values[first + k]; },
+        advanced<Rule>(state, first), n);
   }
 }
 
@@ -64,9 +75,14 @@ template <class Rule>
 void run(const Rule& rule, const weight_update& work, std::span<float* const> state) {
   state_of<Rule> pointers{};
   std::ranges::copy(state, pointers.begin());
-  if (work.gradients.size() != 1) return apply_sum(rule, work, pointers);
-  const scaled_gradient& g = work.gradients.front();
-  apply(rule, work.weights.data(), work.updated.data(), g.values, g.scale, pointers, work.weights.size());
+  const float* const weights = work.weights.data();
+  if (work.gradients.size() > 1)
+    apply_sum(rule, work, pointers);
+  else if (work.gradients.size() == 1)
+    apply_one(rule, weights, work.updated.data(), work.gradients.front(), pointers, work.weights.size());
+  else
+    apply(
+        rule, weights, work.updated.data(), [](std::size_t) { return 0.0F; }, pointers, work.weights.size());
 }
 
 /// Rows lie anywhere, mostly beyond the caches, so they are asked for this many ahead.
@@ -89,8 +105,8 @@ void run_rows(const Rule& rule, const row_update& work, std::span<float* const> 
     if (j + rows_ahead < work.rows.size()) prefetch_row<Rule>(work, pointers, work.rows[j + rows_ahead]);
     const std::size_t first = work.rows[j] * work.width;
     float* row = work.weights.data() + first;
-    apply(rule, row, row, work.values.data() + j * work.width, work.scale, advanced<Rule>(pointers, first),
-          work.width);
+    apply_one(rule, row, row, {work.values.data() + j * work.width, work.scale},
+              advanced<Rule>(pointers, first), work.width);
   }
 }
 
