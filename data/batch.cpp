@@ -106,10 +106,12 @@ void fill(const sparse_features& f, sample_ids samples, batch& out) {
 }
 
 void require_samples(const dataset& d, sample_ids samples) {
-  for (std::uint32_t i : samples)
-    if (i >= d.size())
-      throw std::out_of_range("batch: sample " + std::to_string(i) + " of a set of " +
-                              std::to_string(d.size()));
+  std::uint32_t largest = 0;
+#pragma omp simd reduction(max : largest)
+  for (std::size_t i = 0; i < samples.size(); ++i) largest = std::max(largest, samples[i]);
+  if (!samples.empty() && largest >= d.size())
+    throw std::out_of_range("batch: sample " + std::to_string(largest) + " of a set of " +
+                            std::to_string(d.size()));
 }
 
 /// Room that these samples need; what `out` has where that is enough.

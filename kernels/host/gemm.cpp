@@ -2,10 +2,10 @@
 
 #include <mailgrad/kernels/cuda/gemm.hpp>
 #include <mailgrad/kernels/host/gemm_tile.hpp>
+#include <mailgrad/kernels/host/narrow_product.hpp>
 #include <mailgrad/kernels/host/transpose.hpp>
 
 #include <algorithm>
-#include <array>
 
 namespace mailgrad {
 
@@ -28,11 +28,10 @@ std::size_t depth_of_blocks(std::size_t k) {
 /// Fewer columns of C than this are too few to be walked in vectors.
 constexpr std::size_t narrow = 3 * simd::width / 2;
 
-enum class method : std::uint8_t { panels, dots, transposed_panels, one_column };
+enum class method : std::uint8_t { panels, dots, transposed_panels, short_rows };
 
 method choose(const gemm_shape& g) {
-  const std::size_t inner = g.a == operand_order::as_is ? g.k : g.m;
-  if (g.n == 1 && inner < 2 * simd::width) return method::one_column;
+  if (short_row_product::suits(g)) return method::short_rows;
   if (g.n >= narrow || g.m <= g.n) return method::panels;
   if (g.a == operand_order::transposed) return method::transposed_panels;
   return g.k >= 2 * simd::width ? method::dots : method::panels;
@@ -194,59 +193,6 @@ private:
   std::size_t columns_at_once_ = columns_at_once(g_);
 };
 
-/// One product with few columns, each a row of the transpose of B.
-class dot_product {
-public:
-  dot_product(const gemm_shape& g, const float* a, const float* b, float* c, float* turned)
-      : g_(g), a_(a), b_(b), c_(c), turned_(turned) {}
-
-  static std::size_t scratch_floats(const gemm_shape& g) { return g.n * g.k; }
-
-  void run() const {
-    if (g_.b == operand_order::as_is) transpose(b_, g_.n, turned_, g_.k, g_.k, g_.n);
-    const float* const columns = g_.b == operand_order::as_is ? turned_ : b_;
-    std::size_t column = 0;
-    for (; column + 5 <= g_.n; column += 5) fill_columns<5>(columns, column);
-    for (; column + 2 <= g_.n; column += 2) fill_columns<2>(columns, column);
-    if (column < g_.n) fill_columns<1>(columns, column);
-  }
-
-private:
-  /// Down the rows: five columns of B leave the L1 cache room for rows of A.
-  template <std::size_t Columns>
-  void fill_columns(const float* columns, std::size_t column) const {
-    const float* const right = columns + column * g_.k;
-    std::size_t row = 0;
-    for (; row + 2 <= g_.m; row += 2)
-      tile::dot<2, Columns>(a_ + row * g_.k, g_.k, right, g_.k, g_.k, c_ + row * g_.n + column, g_.n);
-    if (row < g_.m)
-      tile::dot<1, Columns>(a_ + row * g_.k, g_.k, right, g_.k, g_.k, c_ + row * g_.n + column, g_.n);
-  }
-
-  gemm_shape g_;
-  const float* a_;
-  const float* b_;
-  float* c_;
-  float* turned_;
-};
-
-/// A matrix of short rows, as it lies in memory, times a column, or its transpose times one: too little for a register
-/// tile, most of which would be zeros.
-void multiply_column(const gemm_shape& g, const float* a, const float* b, float* c) {
-  if (g.a == operand_order::as_is) {
-    for (std::size_t row = 0; row < g.m; ++row) {
-      float sum = 0;
-      for (std::size_t p = 0; p < g.k; ++p) sum += a[row * g.k + p] * b[p];
-      c[row] = sum;
-    }
-    return;
-  }
-  std::array<float, 2 * simd::width> sums{};
-  for (std::size_t p = 0; p < g.k; ++p)
-    for (std::size_t row = 0; row < g.m; ++row) sums[row] += a[p * g.m + row] * b[p];
-  std::copy_n(sums.begin(), g.m, c);
-}
-
 void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch) {
   switch (choose(g)) {
   case method::panels:
@@ -259,8 +205,8 @@ void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c,
     transpose(turned, g.m, c, g.n, g.n, g.m);
     return;
   }
-  case method::one_column:
-    return multiply_column(g, a, b, c);
+  case method::short_rows:
+    return short_row_product::run(g, a, b, c);
   }
 }
 
@@ -274,7 +220,7 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
     return dot_product::scratch_floats(g) * sizeof(float);
   case method::transposed_panels:
     return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
-  case method::one_column:
+  case method::short_rows:
     return 0;
   }
   return 0;

@@ -85,6 +85,10 @@ void strided_copy::copy_plane(const float* from, float* to) const {
       std::copy_n(from + r * rows.from, columns.extent, to + r * rows.to);
     return;
   }
+  if (rows.extent == 1) { // nothing to turn
+    for (std::size_t c = 0; c < columns.extent; ++c, from += columns.from, to += columns.to) *to = *from;
+    return;
+  }
   for (std::size_t first_row = 0; first_row < rows.extent; first_row += tile)
     for (std::size_t first = 0; first < columns.extent; first += tile) {
       const std::size_t row_end = std::min(rows.extent, first_row + tile);

@@ -41,7 +41,8 @@ void apply(const Rule& rule, const float* weights, float* updated, Gradient grad
 template <class Rule>
 void apply_one(const Rule& rule, const float* weights, float* updated, const scaled_gradient& g,
                const state_of<Rule>& state, std::size_t n) {
-  apply(rule, weights, updated, [&g](std::size_t k) { return g.scale * g.values[k]; }, state, n);
+  apply(
+      rule, weights, updated, [&g](std::size_t k) { return g.scale * g.values[k]; }, state, n);
 }
 
 template <class Rule>
