@@ -24,7 +24,12 @@ namespace {
 struct run_result {
   training_report report;
   double processors = 0;
+  double began = 0, ended = 0; ///< seconds of the day's clock, as the peers note them
 };
+
+double time_of_day() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 struct words {
   std::string model = "mlp";
@@ -68,7 +73,8 @@ run_result run(const words& w, training_options o, std::shared_ptr<const data_sp
   while (!t.wait_for(std::chrono::seconds{60})) {
   }
   const double processors = watch.processors();
-  return {t.report(), processors};
+  const double ended = time_of_day();
+  return {t.report(), processors, ended - watch.seconds(), ended};
 }
 
 /// Short runs find how many steps a long one takes. What a run does once, such as touching new memory, can make most of a
@@ -105,6 +111,7 @@ int main(int argc, char** argv) try {
   if (r.report.ended != "completed")
     throw std::runtime_error("the run " + r.report.ended + ": " + r.report.why);
   if (!r.report.ledger.balances()) throw std::runtime_error("the ledger does not balance");
+  std::printf("from: %.3f to %.3f\n", r.began, r.ended);
   std::printf("steps: %.2f steps/s\nprocessors: %.3f\nstaleness: %.3f versions\nwaited: %.4f s of %.4f s\n",
               r.report.steps_per_second(), r.processors, r.report.staleness.mean(),
               r.report.waits.barrier + r.report.waits.feeder, r.report.wall_seconds);

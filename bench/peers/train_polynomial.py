@@ -8,7 +8,6 @@ users write.
 import argparse
 import itertools
 import os
-import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -16,7 +15,7 @@ import torch  # noqa: E402  (reads the number of threads when it loads)
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from train_steps import measure  # noqa: E402
+import measuring  # noqa: E402
 
 BATCH = 100
 LEARNING_RATE = 0.1
@@ -129,41 +128,17 @@ VARIANTS = {
 }
 
 
-def try_variant(variant, feeding, seconds):
-    """Steps per second, or None where this PyTorch cannot do it."""
-    feed = gathered_batches() if feeding == "gathered" else itertools.cycle(list(ready_batches()))
-    torch.manual_seed(1)
-    try:
-        return measure(VARIANTS[variant](), feed, 20, seconds)
-    except Exception as why:  # whatever an optional feature may throw
-        print(f"{variant}: {str(why).splitlines()[0][:100] if str(why) else type(why).__name__}", file=sys.stderr)
-        return None
-
-
-def fastest_variant(feeding):
-    tried = {}
-    for variant in VARIANTS:
-        rate = try_variant(variant, feeding, 1.0)
-        if rate is not None:
-            tried[variant] = rate
-            print(f"{variant}: {rate:.1f} steps/s", file=sys.stderr)
-    return max(tried, key=tried.get)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--variant", choices=["best", *VARIANTS], default="best")
-    parser.add_argument("--feeding", choices=["ready", "gathered"], default="ready")
-    parser.add_argument("--seconds", type=float, default=3.0)
+    measuring.add_arguments(parser, ", ".join(VARIANTS))
     options = parser.parse_args()
 
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    variant = fastest_variant(options.feeding) if options.variant == "best" else options.variant
-    rate = try_variant(variant, options.feeding, options.seconds)
-    if rate is None:
-        sys.exit(2)
-    print(f"{rate:.2f} {variant}")
+    torch.manual_seed(1)
+    measuring.report(options, VARIANTS, lambda variant: VARIANTS[variant](),
+                     lambda _: gathered_batches() if options.feeding == "gathered"
+                     else itertools.cycle(list(ready_batches())))
 
 
 if __name__ == "__main__":
