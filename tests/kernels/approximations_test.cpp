@@ -53,7 +53,7 @@ TEST(Approximations, NormalDistributionStaysWithinItsErrors) {
     density = std::max(density, std::abs(static_cast<double>(got.density) -
                                          std::exp(-exact * exact / 2) / std::sqrt(2 * M_PI)));
   }
-  EXPECT_LE(share, 2.5e-7);
+  EXPECT_LE(share, 3e-7);
   EXPECT_LE(density, 1e-7);
 }
 
