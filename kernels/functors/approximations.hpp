@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-/// exp, log, tanh and the normal distribution of float32 without branches, so that compilers vectorise a loop over them; the same
-/// formula gives the same result on host and device.
+/// exp, log, tanh and the normal distribution of float32 without branches, so that compilers vectorise a loop
+/// over them; the same formula gives the same result on host and device.
 ///
 /// The largest errors over all floats in range stand beside each, in units in the last place (ulp) of the
 /// correctly rounded result; tests/kernels/approximations_test.cpp measures them. The C library's functions
@@ -62,8 +62,8 @@ MAILGRAD_HOST_DEVICE inline float exp(float x) {
   return p * power_of_two(half) * power_of_two(power - half);
 }
 
-/// exp of at most 0 in two thirds of the operations: at most 1 ulp, and 0 below -87, where exp is
-/// all but subnormal.
+/// exp of numbers of at most 0, in fewer operations: at most 1 ulp, and 0 below -87, where exp is all but
+/// subnormal.
 ///
 /// Source  the same.
 MAILGRAD_HOST_DEVICE inline float exp_of_negative(float x) {

@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/update.hpp>
 
 #include <mailgrad/kernels/cuda/update.hpp>
+#include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/no_cuda.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -88,13 +89,12 @@ void run(const Rule& rule, const weight_update& work, std::span<float* const> st
 
 /// Rows lie anywhere, mostly beyond the caches, so they are asked for this many ahead.
 constexpr std::size_t rows_ahead = 8;
-constexpr std::size_t floats_in_line = 16;
 
 template <class Rule>
 void prefetch_row(const row_update& work, const state_of<Rule>& state, std::size_t row) {
-  for (std::size_t i = 0; i < work.width; i += floats_in_line) {
-    __builtin_prefetch(work.weights.data() + row * work.width + i, 1);
-    for (float* const s : state) __builtin_prefetch(s + row * work.width + i, 1);
+  for (std::size_t i = 0; i < work.width; i += simd::cache_line) {
+    simd::prefetch_to_write(work.weights.data() + row * work.width + i);
+    for (float* const s : state) simd::prefetch_to_write(s + row * work.width + i);
   }
 }
 
