@@ -1,0 +1,88 @@
+#include <mailgrad/tests/actors/small_training.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+// Whole runs that change their policy on the way, on threads of their own. Nothing here depends on who is how fast.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::options_for;
+using testing::small_data;
+using testing::small_model;
+using testing::trained;
+
+TEST(Training, SwitchesAtAPlannedStepAndSaysWhen) {
+  training_options o = options_for("async, sync@20, ssp:1@60", 2);
+  o.shards = 2;
+  const training_report r = trained(o, small_data(1000));
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  ASSERT_EQ(r.switches.size(), 2U);
+  EXPECT_EQ(r.switches[0].from, "async");
+  EXPECT_EQ(r.switches[0].to, "sync");
+  EXPECT_THAT(r.switches[0].why, HasSubstr("step 20"));
+  EXPECT_LE(r.switches[0].step, 20U) << "what comes after it is trained after it";
+  EXPECT_GE(r.switches[0].step + 2, 20U) << "each worker may hold one batch, dealt ahead";
+  EXPECT_GT(r.ledger.applied, 0U);
+  EXPECT_GT(r.ledger.merged, 0U);
+}
+
+TEST(Training, SwitchesToHogwildAndBack) {
+  for (const char* policy : {"sync, hogwild@40, async@80", "hogwild, sync@60", "async, hogwild@60"})
+    for (const std::uint32_t shards : {1U, 3U}) {
+      SCOPED_TRACE(std::string(policy) + ", shards " + std::to_string(shards));
+      training_options o = options_for(policy, 2);
+      o.shards = shards;
+      const training_report r = trained(o, small_data(1000));
+      EXPECT_EQ(r.ended, "completed") << r.why;
+      EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+      EXPECT_EQ(r.ledger.produced, r.steps);
+      EXPECT_EQ(r.ledger.discarded_in_all() + r.ledger.lost, 0U);
+      EXPECT_FALSE(r.switches.empty());
+      EXPECT_LT(*r.final_loss, 0.7);
+      EXPECT_GT(*r.test_accuracy, 0.8);
+    }
+}
+
+// Alone, a worker makes the same steps whoever keeps the weights.
+TEST(Training, LosesNothingOnItsWayToHogwildAndBack) {
+  training_options plain = options_for("async", 1);
+  plain.optimizer = parse_optimizer("sgd");
+  const std::string expected = trained(plain).parameters_sha256;
+  for (const char* policy : {"async, hogwild@5, sync@9", "hogwild, async@7", "sync, hogwild@8"}) {
+    training_options o = plain;
+    o.policy = policy;
+    o.shards = 2;
+    const training_report r = trained(o);
+    EXPECT_EQ(r.parameters_sha256, expected) << policy;
+    EXPECT_EQ(r.updates, r.steps) << policy;
+  }
+}
+
+TEST(Training, SwitchesARunInProgressWhenItIsAsked) {
+  training_options o = options_for("async", 2);
+  o.epochs = 1'000'000'000;
+  training run(small_model(), small_data(), o);
+  while (run.progress().steps == 0) run.wait_for(std::chrono::milliseconds{5});
+  run.switch_policy("sync", "to see what happens");
+  EXPECT_THROW(run.switch_policy("backup:2", ""), std::invalid_argument);
+  EXPECT_THROW(run.switch_policy("hogwild", ""), std::invalid_argument);
+  const std::uint64_t steps = run.progress().steps;
+  while (run.progress().steps < steps + 1000) run.wait_for(std::chrono::milliseconds{5});
+  run.stop("enough");
+  const training_report r = run.report();
+  ASSERT_EQ(r.switches.size(), 1U);
+  EXPECT_EQ(r.switches[0].why, "to see what happens");
+  EXPECT_GT(r.ledger.merged, 0U);
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+}
+
+} // namespace
+} // namespace mailgrad
