@@ -150,7 +150,7 @@ void device_actor::start_step() {
   report_.bound_wait += std::exchange(bound_wait_of_step_, instant{0}).count();
 
   std::shared_ptr<const batch> inputs = std::move(next_batch_);
-  send(self_, options_.feeder, next_batch{options_.worker});
+  if (!options_.pieces) send(self_, options_.feeder, next_batch{options_.worker});
   ++batches_;
   batch_size_ = inputs->size;
   computing_ = gradients_.take();
@@ -168,6 +168,8 @@ void device_actor::start_step() {
     }
     computing_since_ = options_.time->now();
     compute(std::move(inputs), computing_, [this] { finish_step(); });
+    // Behind what the pieces are told, so that the feeder comes when the first of them rests.
+    if (options_.pieces) send(self_, options_.feeder, next_batch{options_.worker});
   } catch (const std::exception& e) {
     end_with(worker_failed{report_, e.what()});
   }

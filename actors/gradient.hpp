@@ -23,6 +23,12 @@ struct gradient_rows {
   std::span<const float> values;
 };
 
+/// What a further device of the same worker adds to the dense part of a gradient.
+struct dense_addend {
+  block values;                              ///< float32[parameter_layout::dense_size()], or nothing
+  std::shared_ptr<const coverage> covered{}; ///< what of `values` counts; null: all of it
+};
+
 /// The gradient of a whole model on one mini-batch, laid out as its weights are: the shards of one model all
 /// read their part of it where it lies.
 ///
@@ -31,6 +37,7 @@ struct gradient_rows {
 struct gradient {
   block dense;                               ///< float32[parameter_layout::dense_size()]
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
+  std::vector<dense_addend> addends; ///< the dense part is the sum of `dense` and these, in this order
   std::vector<gradient_rows> sparse;
   std::vector<block> sparse_memory;              ///< what `sparse` points into, unless into
   std::shared_ptr<const batch> source;           ///< the batch itself

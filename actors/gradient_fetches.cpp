@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/bound_model.hpp>
 #include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/placed_sum.hpp>
 
 #include <algorithm>
 #include <string>
@@ -44,6 +45,20 @@ gradient_fetches loss_and_gradients(graph& g, const model_outputs& outputs, cons
     for (const sparse_rows& part : adjoints[v].sparse) add_sparse(list, g, variable, part);
   }
   return list;
+}
+
+void take_sums_apart(gradient_fetches& list, const graph& g, const placement& places) {
+  const std::size_t sums = list.dense.size();
+  for (std::size_t i = 0; i < sums; ++i) {
+    dense_fetch f = list.dense[i];
+    const std::vector<value> addends = addends_on_devices(g, places, list.fetches[f.index]);
+    list.fetches[f.index] = addends.front();
+    f.further = true;
+    for (std::size_t k = 1; k < addends.size(); ++k) {
+      f.index = add(list, addends[k]);
+      list.dense.push_back(f);
+    }
+  }
 }
 
 } // namespace mailgrad

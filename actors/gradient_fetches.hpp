@@ -4,6 +4,7 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/graph/placement.hpp>
 
 #include <cstddef>
 #include <optional>
@@ -17,6 +18,7 @@ struct dense_fetch {
   std::size_t variable; ///< index in parameter_layout::variables()
   std::size_t offset;   ///< in floats, from the start of the block
   std::size_t size;     ///< in floats
+  bool further = false; ///< another device computes the first addend of this variable's gradient
 };
 
 /// Rows of the gradient of a table. Their numbers come from the batch itself where the model reads them from an input,
@@ -44,6 +46,9 @@ struct gradient_fetches {
     return all;
   }
 };
+
+/// Fetches the addends of gradients that several devices add up, each where it is computed, in place of the sums.
+void take_sums_apart(gradient_fetches& list, const graph& g, const placement& places);
 
 /// Adds the backward pass to the graph of a model.
 ///

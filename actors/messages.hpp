@@ -7,6 +7,7 @@
 #include <mailgrad/actors/shard_turn.hpp>
 #include <mailgrad/actors/switching_messages.hpp>
 #include <mailgrad/actors/time_source.hpp>
+#include <mailgrad/actors/update_messages.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 
@@ -70,6 +71,11 @@ struct shard_weights {
 struct worker_left {
   rank worker;
 };
+
+// -- to oneself --------------------------------------------------------------------------------------------
+
+/// Whoever computes a long work in parts: after each it looks at its mailbox first. No answer.
+struct go_on {};
 
 // -- between shards ----------------------------------------------------------------------------------------
 
@@ -263,6 +269,10 @@ auto inspect(Inspector& f, report_feeder& x) {
   return fields(f, x);
 }
 template <class Inspector>
+auto inspect(Inspector& f, go_on& x) {
+  return fields(f, x);
+}
+template <class Inspector>
 auto inspect(Inspector& f, stop_training& x) {
   return fields(f, x, field("why", x.why));
 }
@@ -326,6 +336,8 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::step_computed))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::piece_failed))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::piece_lost))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::go_on))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::help_update))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::update_helped))
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
 
@@ -346,3 +358,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::values_computed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::step_computed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::piece_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::feeder_report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::help_update)

@@ -24,8 +24,8 @@ std::unique_ptr<policy> policy_of(const std::string& text, std::uint32_t workers
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy, options_.workers)),
       treatment_(make_cure(options_.cure, site_of(options_)), options_.weights, options_.workers),
-      participants_(options_.workers), turns_(options_.workers),
-      log_(self, options_.recorder, options_.weights->index()),
+      participants_(options_.workers), works_([] { return std::make_shared<divided_update>(); }),
+      turns_(options_.workers), log_(self, options_.recorder, options_.weights->index()),
       watch_(self, options_.tracker, options_.time, options_.trace),
       lease_(options_.weights, options_.store) {
   options_.trace.reset();
@@ -47,6 +47,7 @@ caf::behavior parameter_actor::serving() {
            switch_if_all_taken();
          }),
       on(self_, [this](const switch_policy& x) { on_switch(x); }),
+      on(self_, [](const go_on&) {}), // of an update that a hand has ended meanwhile
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const report_shard&) { return report(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
@@ -154,6 +155,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   gradient_ledger& ledger = worker.account.ledger;
   ++ledger.produced;
   watch_.idle(!pending_.empty(), worker.arrived, follows());
+  if (!follows()) taking_ = x.worker;
   const decision d = judge(turn);
   switch (d.what) {
   case verdict::apply:
@@ -168,6 +170,8 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     watch_.moment(trace_kind::discard, x, d.reason);
     break;
   }
+  if (work_) return; // the answers follow the update
+  taking_.reset();
   release(x.worker);
 }
 
@@ -212,7 +216,7 @@ bool parameter_actor::all_taken(const switch_policy& x) const {
 }
 
 void parameter_actor::switch_if_all_taken() {
-  if (!next_policy_ || !all_taken(*next_policy_)) return;
+  if (!next_policy_ || work_ || !all_taken(*next_policy_)) return;
   const switch_policy x = *std::exchange(next_policy_, std::nullopt);
   if (follows()) turns_.take_switch();
   const shard_turn turn{shard_turn::kind::switched, {}};
@@ -250,11 +254,10 @@ void parameter_actor::begin(const switch_policy& x) {
 void parameter_actor::apply(const push_gradient& x) {
   const double rate = observe(x);
   contributions_.assign(1, treatment_.applied(x, treatment_.read_by(x.worker)));
-  const instant begun = options_.time->now();
-  options_.weights->update(host_stream{}, contributions_, rate);
-  note_applied(x, begun, options_.time->now() - begun);
-  contributions_.clear();
+  applied_.assign(1, x);
+  of_batch_ = false;
   ++participants_[x.worker.value].account.ledger.applied;
+  update(rate);
 }
 
 void parameter_actor::merge(const push_gradient& x) {
@@ -279,16 +282,66 @@ void parameter_actor::apply_batch() {
     const auto factor = static_cast<float>(observe(x));
     contributions_.push_back(treatment_.applied(x, read));
     contributions_.back().scale *= share * factor;
+    applied_.push_back(x);
     ++participants_[x.worker.value].account.ledger.merged;
   }
-  const instant begun = options_.time->now();
-  options_.weights->update(host_stream{}, contributions_);
-  const instant each = (options_.time->now() - begun) / std::max<std::size_t>(1, pending_.size());
-  for (std::size_t i = 0; i < pending_.size(); ++i)
-    note_applied(pending_[i].what, begun + each * static_cast<std::int64_t>(i), each);
-  contributions_.clear();
   pending_.clear();
-  policy_->batch_applied();
+  of_batch_ = true;
+  update(1);
+}
+
+void parameter_actor::update(double rate) {
+  update_begun_ = options_.time->now();
+  if (may_ask_for_help()) return update_with_help(rate);
+  options_.weights->update(host_stream{}, contributions_, rate);
+  end_update();
+}
+
+void parameter_actor::end_update() {
+  const instant each = (options_.time->now() - update_begun_) / std::max<std::size_t>(1, applied_.size());
+  for (std::size_t i = 0; i < applied_.size(); ++i)
+    note_applied(applied_[i], update_begun_ + each * static_cast<std::int64_t>(i), each);
+  contributions_.clear();
+  applied_.clear();
+  if (of_batch_) policy_->batch_applied();
+}
+
+/// Not if another thread may be busy with a worker, and an answer to it would come late.
+bool parameter_actor::may_ask_for_help() const {
+  return !options_.hands.empty() && taking_ && options_.weights->divides() &&
+         std::ranges::none_of(participants_, [](const participant& worker) {
+           return worker.in_policy && !worker.left && !worker.waits_since;
+         });
+}
+
+void parameter_actor::update_with_help(double rate) {
+  work_ = works_.take();
+  options_.weights->begin_update(*work_, contributions_, rate);
+  work_->owner = options_.weights;
+  for (const caf::actor& hand : options_.hands)
+    send(self_, hand, help_update{work_, caf::actor_cast<caf::actor>(self_)});
+  self_->set_default_handler(caf::skip);
+  self_->become(caf::keep_behavior, on(self_, [this](const go_on&) { compute_part(); }),
+                on(self_, [this](const update_helped&) { end_update_with_help(); }));
+  compute_part();
+}
+
+void parameter_actor::compute_part() {
+  const divided_update::progress done = work_->compute_part(host_stream{});
+  if (done == divided_update::progress::computed)
+    send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
+  else if (done == divided_update::progress::complete)
+    end_update_with_help();
+}
+
+void parameter_actor::end_update_with_help() {
+  self_->unbecome();
+  self_->set_default_handler(caf::print_and_drop);
+  options_.weights->end_update(host_stream{}, *work_);
+  work_.reset();
+  end_update();
+  release(std::exchange(taking_, std::nullopt));
+  switch_if_all_taken();
 }
 
 /// The gap is taken where it counts: just before the version that this gradient helps to make.

@@ -30,6 +30,7 @@ struct parameter_actor_options {
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: gradients are judged in its order
   std::shared_ptr<hogwild_store> store{};      ///< of all shards, if hogwild is among the policies to come
   std::shared_ptr<trace_track> trace{};        ///< to record into; nobody else holds it once the actor lives
+  std::vector<caf::actor> hands{};             ///< that help with an update while every worker waits for it
 };
 
 /// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
@@ -43,6 +44,10 @@ struct parameter_actor_options {
 ///     serving --push_gradient--> judged --apply----------> updated --weights--> the worker, if it may start
 ///        ^                         |  \--merge--> pending --batch complete--> updated
 ///        +------- discarded -------+
+///
+/// While every worker waits here, hands compute parts of the update. Until it is done, all messages wait:
+///
+///     serving --all wait, several parts--> updating --last part computed--> serving
 ///
 /// Under hogwild the weights lie in a block that all workers write into, and this actor has nothing to judge: it hands
 /// them over when hogwild begins, and takes them back when it ends.
@@ -104,6 +109,12 @@ private:
   void merge(const push_gradient& x);
   void apply_batch_if_complete();
   void apply_batch();
+  void update(double rate);
+  void end_update();
+  bool may_ask_for_help() const;
+  void update_with_help(double rate);
+  void compute_part();
+  void end_update_with_help();
   /// What a gradient counts with for its staleness, which is noted.
   double observe(const push_gradient& x);
   void sample(const push_gradient& x);
@@ -118,7 +129,13 @@ private:
   treatment treatment_;
   std::vector<participant> participants_; ///< by rank
   std::vector<pending_gradient> pending_;
+  std::vector<push_gradient> applied_; ///< by the update at hand
   std::vector<contribution> contributions_;
+  bool of_batch_ = false; ///< the update is, not of one gradient by itself
+  instant update_begun_{0};
+  std::optional<rank> taking_; ///< whose gradient is being judged, where nothing but its answer follows
+  recycled<divided_update> works_;
+  std::shared_ptr<divided_update> work_; ///< of an update that hands help with
   instant barrier_opened_{0};
   std::uint64_t epoch_ = 0;
   std::optional<switch_policy> next_policy_; ///< begins when all of the old is taken

@@ -26,7 +26,7 @@ void require_like(const piece_program& a, const piece_program& b) {
 } // namespace
 
 piece_actor::sized_program::sized_program(const piece_actor_options& o, std::size_t samples)
-    : code(o.model, of_size(o.request, samples), *o.layout, o.devices[o.place]) {
+    : code(o.model, of_size(o.request, samples), *o.layout, o.devices[o.place], o.sums_apart) {
   for (std::size_t i = 0; i < code.parts().size(); ++i)
     pools.emplace_back([this, i] { return code.make_values(i); });
 }
@@ -79,15 +79,26 @@ void piece_actor::start(const compute_step& x) {
     return fail(e);
   }
   for (std::uint32_t s = 0; s < work_->weights.size(); ++s) weights_.use(s, work_->weights[s].values);
-  sum_ = {by_micro_batch_.front()->code.covered(),
+  const piece_program& code = by_micro_batch_.front()->code;
+  sum_ = {code.covered(),
           work_->into,
+          options_.place,
           std::vector<char>(options_.layout->variables().size(), 0),
           {},
           rows_.take(),
           0};
+  if (options_.sums_apart) own_addend(code);
   sum_.memory->used = 0;
   for (const values_computed& early : std::exchange(early_, {})) take(early);
   continue_later();
+}
+
+/// Each piece sees to its own, in the memory that came with the gradient.
+void piece_actor::own_addend(const piece_program& code) {
+  dense_addend& mine = work_->into->addends[options_.place];
+  mine.covered = code.added();
+  const bool any = !mine.covered || !mine.covered->empty();
+  if (any && mine.values.bytes() == 0) mine.values = block(work_->into->dense.bytes());
 }
 
 void piece_actor::take(const values_computed& x) {

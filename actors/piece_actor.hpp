@@ -21,6 +21,7 @@ struct piece_actor_options {
   std::shared_ptr<const parameter_layout> layout;
   std::size_t credits = 2; ///< micro-batches that a reader of its values may be behind
   std::shared_ptr<const time_source> time;
+  bool sums_apart = false; ///< see spanning_replica::options
 };
 
 /// Owns one device of a worker that spans several, and the part of its model that is placed there.
@@ -56,6 +57,7 @@ private:
   using arrival_key = std::pair<std::size_t, std::size_t>; // micro-batch, segment
 
   void start(const compute_step& x);
+  void own_addend(const piece_program& code);
   void take(const values_computed& x);
   void compute_next();
   void run(const piece_schedule::turn& t);

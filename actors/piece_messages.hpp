@@ -77,9 +77,6 @@ struct piece_lost {
   std::size_t piece = 0;
 };
 
-/// Piece to itself: after each part it looks at its mailbox first. No answer.
-struct go_on {};
-
 template <class Inspector>
 auto inspect(Inspector& f, values_used& x) {
   return fields(f, x, field("step", x.step), field("segment", x.segment), field("reader", x.reader));
@@ -87,10 +84,6 @@ auto inspect(Inspector& f, values_used& x) {
 template <class Inspector>
 auto inspect(Inspector& f, piece_lost& x) {
   return fields(f, x, field("piece", x.piece));
-}
-template <class Inspector>
-auto inspect(Inspector& f, go_on& x) {
-  return fields(f, x);
 }
 
 } // namespace mailgrad

@@ -56,10 +56,14 @@ struct piece_program::compiled_part {
     for (std::size_t e = 0; e < made.values.size(); ++e) code.bind_fetch(e, made.values[e].data());
     for (dense_part& d : dense) {
       if (!m.only && d.own.bytes() == 0) d.own = block(d.what.size * sizeof(float));
-      code.bind_fetch(d.fetch,
-                      m.only ? sum.into->dense.as<float>().data() + d.what.offset : d.own.as<float>().data());
+      code.bind_fetch(d.fetch, m.only ? whole(d, sum).data() : d.own.as<float>().data());
     }
     for (const sparse_part& p : sparse) bind_rows(p, m, sum);
+  }
+
+  static std::span<float> whole(const dense_part& d, const piece_sum& sum) {
+    block& into = d.what.further ? sum.into->addends[sum.own_addend].values : sum.into->dense;
+    return into.as<float>().subspan(d.what.offset, d.what.size);
   }
 
   void bind_rows(const sparse_part& p, const micro_batch& m, piece_sum& sum) {
@@ -82,12 +86,11 @@ struct piece_program::compiled_part {
     if (loss) sum.loss += m.share * *static_cast<const float*>(code.fetched(*loss));
     if (m.only) return;
     for (const dense_part& d : dense) {
-      const auto whole = sum.into->dense.as<float>().subspan(d.what.offset, d.what.size);
       const auto part = d.own.as<float>().first(d.what.size);
       if (std::exchange(sum.begun[d.what.variable], char{1}))
-        add_to_sum(s, m.share, part, whole);
+        add_to_sum(s, m.share, part, whole(d, sum));
       else
-        begin_sum(s, m.share, part, whole);
+        begin_sum(s, m.share, part, whole(d, sum));
     }
     for (std::size_t i = sum.rows.size() - sparse.size(); i < sum.rows.size(); ++i)
       scale_in_place(s, m.share, sum.rows[i].values);
@@ -95,21 +98,27 @@ struct piece_program::compiled_part {
 };
 
 piece_program::piece_program(const model_function& build, const model_request& request,
-                             const parameter_layout& layout, device where)
+                             const parameter_layout& layout, device where, bool sums_apart)
     : graph_(std::make_unique<graph>()) {
   const model_outputs outputs = build(*graph_, request);
   wanted_ = loss_and_gradients(*graph_, outputs, layout);
   covered_ = coverage_of(layout, wanted_.dense_variables());
   const placement places(*graph_, request.devices.front());
+  if (sums_apart) take_sums_apart(wanted_, *graph_, places);
   const std::vector<wanted_value> wanted = wanted_values(wanted_);
   segments_ = cut_into_segments(*graph_, places, wanted);
+  std::vector<std::size_t> further;
   for (std::size_t number = 0; number < segments_.size(); ++number) {
     if (segments_[number].where != where) continue;
     parts_.push_back(described(number));
     compiled_.push_back(compiled(number, layout, request));
-    for (const compiled_part::dense_part& d : compiled_.back()->dense) delivered_.push_back(d.what.variable);
+    for (const compiled_part::dense_part& d : compiled_.back()->dense) {
+      delivered_.push_back({d.what.variable, d.what.further});
+      if (d.what.further) further.push_back(d.what.variable);
+    }
   }
   std::ranges::sort(delivered_);
+  added_ = coverage_of(layout, further);
 }
 
 piece_program::part piece_program::described(std::size_t number) const {

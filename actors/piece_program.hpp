@@ -24,8 +24,10 @@ struct value_set {
 /// What a piece adds to the gradient of a step.
 struct piece_sum {
   std::shared_ptr<const coverage> covered; ///< by the dense parts of all pieces
-  /// Dense parts go there: this piece writes to the variables it differentiates, and nobody else does.
+  /// Dense parts go there: this piece writes to the variables it differentiates, and nobody else does, but for what it
+  /// adds to the parts of others, which goes to an addend of its own.
   std::shared_ptr<gradient> into;
+  std::size_t own_addend = 0;         ///< among those of `into`, if this piece has any
   std::vector<char> begun;            ///< by variable: whether a part has been written
   std::vector<piece_rows> rows;       ///< sparse parts
   std::shared_ptr<row_memory> memory; ///< what `rows` points into
@@ -56,17 +58,28 @@ public:
     std::vector<device> readers;    ///< other devices that need its values
   };
 
+  /// A dense gradient, or what one device adds to it.
+  struct delivery {
+    std::size_t variable;
+    bool further; ///< another device delivers the first addend
+
+    auto operator<=>(const delivery&) const = default;
+  };
+
+  /// `sums_apart`: gradients that several devices add up are delivered as what each of them adds.
   piece_program(const model_function& build, const model_request& request, const parameter_layout& layout,
-                device where);
+                device where, bool sums_apart = false);
   ~piece_program();
 
   std::span<const part> parts() const noexcept { return parts_; }
   /// What the gradient of the whole model is about.
   const std::shared_ptr<const coverage>& covered() const noexcept { return covered_; }
+  /// What this device adds to what others deliver; nothing unless sums are apart.
+  const std::shared_ptr<const coverage>& added() const noexcept { return added_; }
   /// Parts that need the values of a segment.
   std::size_t readers_of(std::size_t segment) const;
-  /// Variables whose dense gradient is delivered here.
-  const std::vector<std::size_t>& delivered() const noexcept { return delivered_; }
+  /// The dense gradients that are delivered here.
+  const std::vector<delivery>& delivered() const noexcept { return delivered_; }
   /// Which device computes a segment.
   device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
 
@@ -87,9 +100,10 @@ private:
   std::unique_ptr<graph> graph_;
   gradient_fetches wanted_;
   std::shared_ptr<const coverage> covered_;
+  std::shared_ptr<const coverage> added_;
   std::vector<segment> segments_;
   std::vector<part> parts_;
-  std::vector<std::size_t> delivered_; ///< ascending
+  std::vector<delivery> delivered_; ///< ascending
   std::vector<std::unique_ptr<compiled_part>> compiled_;
 };
 

@@ -7,6 +7,7 @@
 #include <mailgrad/actors/parameter_actor.hpp>
 #include <mailgrad/actors/piece_actor.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/actors/update_hand.hpp>
 #include <mailgrad/actors/worker_devices.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
@@ -51,7 +52,7 @@ void run_actors::start(run_actors_options options) {
 }
 
 void run_actors::give_up() {
-  for (const auto& actors : {devices_, pieces_, shards_, {coordinator_, feeder_, tracker_}})
+  for (const auto& actors : {devices_, pieces_, shards_, hands_, {coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors) send_anonymously(a, mailgrad::give_up{});
   if (options_.recorder) send_anonymously(options_.recorder, mailgrad::give_up{});
   home_.wait();
@@ -85,6 +86,8 @@ void run_actors::spawn_shards() {
     if (options_.policies.size() == 1) return; // hogwild from beginning to end
   }
   const training_options& run = options_.run;
+  for (std::size_t t = 1; t < thread_count(run.devices); ++t)
+    hands_.push_back(spawn<update_hand>(home_.system()));
   for (std::uint32_t s = run.shards; s-- > 0;) {
     auto weights = std::make_shared<shard>(*options_.layout, s, run.seed, shard_optimizer(run));
     const std::vector<caf::actor> followers = s == 0 ? shards_ : std::vector<caf::actor>();
@@ -93,6 +96,7 @@ void run_actors::spawn_shards() {
                                    run.cure,           options_.recorder, run.replay};
     duties.store = store_;
     duties.trace = new_track("shard " + std::to_string(s));
+    duties.hands = hands_;
     const auto& own = run.parameter_actor;
     shards_.insert(shards_.begin(), own ? own->spawn(home_.system(), std::move(duties))
                                         : spawn<parameter_actor>(home_.system(), std::move(duties)));
@@ -170,16 +174,26 @@ void run_actors::give_model(device_actor_options& options) {
     options.model = std::make_shared<replica>(options_.model, request, layout);
     return;
   }
-  spanning_replica::options span{options.worker, request.devices, {}, options_.run.micro_batches, layout, {}};
+  spanning_replica::options span{options.worker, request.devices, {}, options_.run.micro_batches, layout, {},
+                                 sums_apart()};
   for (std::size_t p = 0; p < request.devices.size(); ++p) {
     span.pieces.push_back(spawn<piece_actor>(
-        home_.system(), piece_actor_options{p, request.devices, host_stream{}, options_.model, request,
-                                            layout, request.devices.size() + 1, options_.time}));
+        home_.system(),
+        piece_actor_options{p, request.devices, host_stream{}, options_.model, request, layout,
+                            request.devices.size() + 1, options_.time, span.sums_apart}));
     span.traces.push_back(
         new_track("worker " + std::to_string(worker) + ", piece on " + to_string(request.devices[p])));
   }
   pieces_.insert(pieces_.end(), span.pieces.begin(), span.pieces.end());
   options.model = options.pieces = std::make_shared<spanning_replica>(std::move(span));
+}
+
+/// Shards add up what several devices computed. Whoever else reads a gradient (a cure, hogwild, local steps, the norm of
+/// it, a sample, an actor that a user wrote) gets it whole.
+bool run_actors::sums_apart() const {
+  const training_options& run = options_.run;
+  return !store_ && run.local_steps == 0 && run.sample_gap == 0 && run.optimizer.clip_norm == 0 &&
+         !run.parameter_actor && !make_cure(run.cure, {workers()});
 }
 
 /// A worker with weights of its own has them in one piece.

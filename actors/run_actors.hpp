@@ -70,6 +70,7 @@ private:
   const std::string& first_policy() const { return options_.policies.front().policy; }
   std::shared_ptr<const parameter_layout> replica_layout() const;
   std::shared_ptr<trace_track> new_track(std::string name) const;
+  bool sums_apart() const;
   void spawn_tracker();
   void share_block();
   void spawn_shards();
@@ -86,6 +87,7 @@ private:
   actor_home home_{config_};
   run_actors_options
       options_; ///< and all that holds an actor: its home, which waits for the last, goes after it
+  std::vector<caf::actor> hands_; ///< for updates: threads that rest while a shard is at work
   std::vector<caf::actor> shards_;
   std::vector<caf::actor> devices_;
   std::vector<caf::actor> pieces_; ///< of workers that span several devices

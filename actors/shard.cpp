@@ -37,7 +37,7 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t 
       blocks_(
           [bytes = (range_.end - range_.begin) * sizeof(float)] { return std::make_shared<block>(bytes); }),
       current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin)),
-      base_learning_rate_(mailgrad::base_learning_rate(options)) {
+      base_learning_rate_(mailgrad::base_learning_rate(options)), alone_(std::make_unique<divided_update>()) {
   layout.initialise_shard(index, seed, current_->as<float>());
   find_tables(layout);
 }
@@ -61,13 +61,38 @@ double shard::distance_to(const block& older) const {
 }
 
 void shard::update(const stream& s, std::span<const contribution> gradients, double rate) {
+  begin_update(*alone_, gradients, rate);
+  while (alone_->compute_part(s) == divided_update::progress::computed) {
+  }
+  end_update(s, *alone_);
+}
+
+void shard::begin_update(divided_update& work, std::span<const contribution> gradients, double rate) {
+  work.target_.reset(); // of an update that failed
   const bool in_place = current_.use_count() == held_by_nobody_else;
-  const std::shared_ptr<block> target = in_place ? current_ : blocks_.take();
-  const std::span<const float> from = current_->as<float>();
-  const std::span<float> to = target->as<float>();
-  update_dense(s, gradients, from.first(dense_size_), to.first(dense_size_), rate);
-  if (!tables_.empty()) update_tables(s, gradients, *target, rate);
-  current_ = target;
+  work.target_ = in_place ? current_ : blocks_.take();
+  work.from_ = std::as_const(*current_).as<float>().first(dense_size_);
+  work.to_ = work.target_->as<float>().first(dense_size_);
+  work.contributions_.assign(gradients.begin(), gradients.end());
+  work.rule_ = optimizer_.get();
+  work.step_ = version_ + 1;
+  work.rate_ = rate;
+  work.parts_.clear();
+  work.gradients_.clear();
+  if (dense_size_ > 0) {
+    optimizer_->prepare(work.step_, rate);
+    find_cuts(gradients);
+    for (std::size_t i = 1; i < cuts_.size(); ++i) add_part(work, {cuts_[i - 1], cuts_[i]});
+  }
+  work.missing_ = work.parts_.size();
+  work.next_ = 0;
+}
+
+void shard::end_update(const stream& s, divided_update& work) {
+  if (!tables_.empty()) update_tables(s, work.contributions_, *work.target_, work.rate_);
+  current_ = std::move(work.target_);
+  work.contributions_.clear();
+  work.owner.reset();
   ++version_;
 }
 
@@ -94,42 +119,42 @@ void shard::load(const hogwild_store& store, std::uint64_t updates) {
   versions_.clear(); // what was loaded is in no log
 }
 
-void shard::update_dense(const stream& s, std::span<const contribution> gradients,
-                         std::span<const float> from, std::span<float> to, double rate) {
-  if (dense_size_ == 0) return;
-  find_stretches(gradients);
-  for (std::size_t i = 1; i < cuts_.size(); ++i)
-    update_stretch(s, gradients, {cuts_[i - 1], cuts_[i]}, from, to, rate);
-}
-
-/// Between two neighbouring cuts the same gradients count.
-void shard::find_stretches(std::span<const contribution> gradients) {
+void shard::find_cuts(std::span<const contribution> gradients) {
   cuts_.assign({0, dense_size_});
-  for (const contribution& c : gradients)
-    if (c.values->covered)
-      for (const shard_range& r : *c.values->covered)
-        for (const std::size_t end : {r.begin, r.end})
-          if (end > range_.begin && end < range_.begin + dense_size_) cuts_.push_back(end - range_.begin);
+  for (const contribution& c : gradients) {
+    cut_at(c.values->covered);
+    for (const dense_addend& further : c.values->addends) cut_at(further.covered);
+  }
+  if (optimizer_->divides())
+    for (std::size_t at = divided_update::part_size; at < dense_size_; at += divided_update::part_size)
+      cuts_.push_back(at);
   std::ranges::sort(cuts_);
   const auto repeats = std::ranges::unique(cuts_);
   cuts_.erase(repeats.begin(), repeats.end());
 }
 
-void shard::update_stretch(const stream& s, std::span<const contribution> gradients,
-                           const shard_range& stretch, std::span<const float> from, std::span<float> to,
-                           double rate) {
-  const std::span<const float> weights = from.subspan(stretch.begin, stretch.size());
-  const std::span<float> updated = to.subspan(stretch.begin, stretch.size());
-  dense_parts_.clear();
-  for (const contribution& c : gradients) {
-    if (!covers(c.values->covered, {range_.begin + stretch.begin, range_.begin + stretch.end})) continue;
-    const float* const part = c.dense ? c.dense->as<float>().data() : part_of(*c.values).data();
-    dense_parts_.push_back({part + stretch.begin, c.scale});
+void shard::cut_at(const std::shared_ptr<const coverage>& covered) {
+  if (!covered) return;
+  for (const shard_range& r : *covered)
+    for (const std::size_t end : {r.begin, r.end})
+      if (end > range_.begin && end < range_.begin + dense_size_) cuts_.push_back(end - range_.begin);
+}
+
+/// In the order of the gradients, and of the addends of each.
+void shard::add_part(divided_update& work, const shard_range& where) const {
+  const std::size_t first = work.gradients_.size();
+  const shard_range in_model{range_.begin + where.begin, range_.begin + where.end};
+  for (const contribution& c : work.contributions_) {
+    if (!covers(c.values->covered, in_model)) continue;
+    const float* const whole = c.dense ? c.dense->as<float>().data() : part_of(*c.values).data();
+    work.gradients_.push_back({whole + where.begin, c.scale});
+    if (c.dense) continue;
+    for (const dense_addend& further : c.values->addends)
+      if (covers(further.covered, in_model))
+        work.gradients_.push_back({further.values.as<float>().data() + in_model.begin, c.scale});
   }
-  if (!dense_parts_.empty() || gradients.empty())
-    optimizer_->update(s, {weights, updated, dense_parts_, version_ + 1, stretch.begin, rate});
-  else if (weights.data() != updated.data())
-    std::ranges::copy(weights, updated.begin());
+  const std::size_t count = work.gradients_.size() - first;
+  work.parts_.push_back({where, first, count, count > 0 || work.contributions_.empty()});
 }
 
 /// Of the tables in a block of the pool; nothing is known of a block that is new.

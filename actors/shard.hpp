@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/divided_update.hpp>
 #include <mailgrad/actors/gradient.hpp>
 #include <mailgrad/actors/recycled.hpp>
 #include <mailgrad/actors/row_log.hpp>
@@ -17,14 +18,6 @@
 #include <vector>
 
 namespace mailgrad {
-
-/// A gradient and the factor it counts with in an update.
-struct contribution {
-  std::shared_ptr<const gradient> values;
-  float scale = 1;
-  std::shared_ptr<const block>
-      dense{}; ///< float32[dense part of the shard]: counts in place of that of `values`
-};
 
 /// One shard of a model: its weights as immutable versions, and the optimiser that makes the next from the
 /// last.
@@ -65,6 +58,13 @@ public:
   /// at all are a gradient of zero.
   void update(const stream& s, std::span<const contribution> gradients, double rate = 1);
 
+  /// update(), so that others may compute parts of it: from the end of begin_update() until the last part is computed,
+  /// which end_update() demands. Nothing else is called in between.
+  void begin_update(divided_update& work, std::span<const contribution> gradients, double rate = 1);
+  void end_update(const stream& s, divided_update& work);
+  /// Whether that is worth while: there is more than one part, and its optimiser divides().
+  bool divides() const noexcept { return dense_size_ > divided_update::part_size && optimizer_->divides(); }
+
   /// The weights to their place in a block of the whole model, which nobody writes to meanwhile, and back: they are then
   /// the version after `updates` more.
   void save(hogwild_store& store) const;
@@ -84,11 +84,9 @@ private:
   void update_tables(const stream& s, std::span<const contribution> gradients, block& target, double rate);
   void note_rows(const table& t, std::span<const std::int32_t> rows);
   sparse_update rows_of(const table& t, std::span<const contribution> gradients);
-  void update_dense(const stream& s, std::span<const contribution> gradients, std::span<const float> from,
-                    std::span<float> to, double rate);
-  void find_stretches(std::span<const contribution> gradients);
-  void update_stretch(const stream& s, std::span<const contribution> gradients, const shard_range& stretch,
-                      std::span<const float> from, std::span<float> to, double rate);
+  void find_cuts(std::span<const contribution> gradients);
+  void cut_at(const std::shared_ptr<const coverage>& covered);
+  void add_part(divided_update& work, const shard_range& where) const;
 
   std::uint32_t index_;
   shard_range range_;
@@ -100,8 +98,8 @@ private:
   std::uint64_t version_ = 0;
   std::unique_ptr<optimizer> optimizer_;
   double base_learning_rate_;
-  std::vector<scaled_gradient> dense_parts_;
-  std::vector<std::size_t> cuts_; ///< of the dense part, where what some gradient covers begins or ends
+  std::unique_ptr<divided_update> alone_; ///< an update by one thread
+  std::vector<std::size_t> cuts_; ///< of the dense part: between two neighbours the same gradients count
   std::vector<std::pair<const block*, std::uint64_t>>
       versions_; ///< that the tables in each block of the pool have
   row_log log_;

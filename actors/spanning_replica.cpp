@@ -41,6 +41,7 @@ void spanning_replica::compute(const stream&, std::shared_ptr<const batch> input
   out->source = std::move(inputs);
   out->sparse.clear();
   out->held.clear();
+  if (options_.sums_apart) out->addends.resize(options_.pieces.size());
   for (const micro_batch& m : work->micro_batches) out->held.push_back(m.samples);
   for (weight_view& w : weights_)
     w.owner.reset(); // so that the shards may update in place when the pieces are done

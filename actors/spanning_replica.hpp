@@ -28,6 +28,9 @@ public:
     std::size_t micro_batches = 1;  ///< of a batch; fewer if it has fewer samples
     std::shared_ptr<const parameter_layout> layout;
     std::vector<std::shared_ptr<trace_track>> traces{}; ///< one for each piece, or none
+    /// Gradients that several devices add up have an addend for each piece, instead of being added before the step ends:
+    /// for shards, which take the sum in the pass that applies it. The same goes for its pieces.
+    bool sums_apart = false;
   };
 
   explicit spanning_replica(options o);

@@ -123,6 +123,18 @@ public:
                      std::span(pointers).first(names_.size()));
   }
 
+  bool divides() const noexcept override { return !std::is_same_v<Options, own_rule>; }
+
+  /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
+  void prepare(std::uint64_t step, double scale) override {
+    if (step == prepared_ && scale == prepared_scale_) return;
+    const double rate = scale * learning_rate(step);
+    rule_ = rule_of(std::get<Options>(options_.rule), rate, step);
+    penalty_ = {static_cast<float>(options_.l2), static_cast<float>(rate * base_weight_decay(options_))};
+    prepared_ = step;
+    prepared_scale_ = scale;
+  }
+
   void update_rows(const stream& s, const sparse_update& work) override {
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
@@ -141,16 +153,6 @@ private:
     if (first > size_ || count > size_ - first)
       throw shape_error("optimizer: weights " + std::to_string(first) + " to " +
                         std::to_string(first + count) + " of a shard of " + std::to_string(size_));
-  }
-
-  /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
-  void prepare(std::uint64_t step, double scale) {
-    if (step == prepared_ && scale == prepared_scale_) return;
-    const double rate = scale * learning_rate(step);
-    rule_ = rule_of(std::get<Options>(options_.rule), rate, step);
-    penalty_ = {static_cast<float>(options_.l2), static_cast<float>(rate * base_weight_decay(options_))};
-    prepared_ = step;
-    prepared_scale_ = scale;
   }
 
   std::array<float*, most_states> states_from(std::size_t first) {

@@ -52,13 +52,20 @@ struct optimizer_state {
 ///         nothing has changed then. device_error for the stream of a GPU: the state lies in host memory.
 ///         std::bad_alloc where update_rows() meets a longer list or a taller table than ever before; after
 ///         that neither function allocates.
-/// Threads one caller at a time.
+/// Threads one caller at a time, but for what divides() says.
 class optimizer {
 public:
   virtual ~optimizer() = default;
 
   virtual std::string_view name() const noexcept = 0;
   virtual void update(const stream& s, const dense_update& work) = 0;
+
+  /// Whether several threads may update ranges of one step that do not overlap, after prepare() for it. A rule that a
+  /// user wrote was promised one thread.
+  virtual bool divides() const noexcept = 0;
+  /// What all ranges of a step share; update() does it if nobody has.
+  virtual void prepare(std::uint64_t step, double rate) = 0;
+
   virtual void update_rows(const stream& s, const sparse_update& work) = 0;
 
   /// The learning rate of `step`, which counts from 1, as the schedule has it.

@@ -39,9 +39,13 @@ void apply(const Rule& rule, const float* weights, float* updated, Gradient grad
   loop(rule, weights, updated, gradient, state, n, std::make_index_sequence<Rule::states>{});
 }
 
+/// One that counts as it is rounds like the sum of several: a factor, even of 1, would be fused with what follows.
 template <class Rule>
 void apply_one(const Rule& rule, const float* weights, float* updated, const scaled_gradient& g,
                const state_of<Rule>& state, std::size_t n) {
+  if (g.scale == 1)
+    return apply(
+        rule, weights, updated, [&g](std::size_t k) { return g.values[k]; }, state, n);
   apply(
       rule, weights, updated, [&g](std::size_t k) { return g.scale * g.values[k]; }, state, n);
 }

@@ -9,6 +9,7 @@
 #include <mailgrad/actors/parameter_actor.hpp>
 #include <mailgrad/actors/piece_actor.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/actors/update_hand.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
@@ -93,8 +94,11 @@ struct assembly {
   std::uint64_t sample_gap = 0;
   std::uint32_t devices_each = 1; ///< of a worker; more than one: a pipeline over them
   std::size_t micro_batches = 1;
-  bool overhear = false;                       ///< put an eavesdropper on every line between worker and shard
-  caf::actor recorder{};                       ///< gets the order of gradients and of batches
+  bool replicated = false; ///< such a worker computes each part of its batch on another device
+  bool sums_apart = false; ///< and the shards add up what they compute
+  std::uint32_t hands = 0; ///< that help with updates
+  bool overhear = false;   ///< put an eavesdropper on every line between worker and shard
+  caf::actor recorder{};   ///< gets the order of gradients and of batches
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
   /// Called by the eavesdropper on that line when weights come by.
   std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
@@ -121,10 +125,10 @@ public:
   }
   ~assembled_run() {
     const hand_over::inside_caf hidden; // whoever lets go of a handle last deletes, and CAF knows who
-    for (const auto* group : {&devices, &pieces, &shards, &spies_})
+    for (const auto* group : {&devices, &pieces, &shards, &hands, &spies_})
       for (const caf::actor& a : *group) kill(a);
     for (const caf::actor* a : {&feeder_actor, &tracker_, &coordinator_actor}) kill(*a);
-    for (auto* group : {&devices, &pieces, &shards, &spies_}) group->clear();
+    for (auto* group : {&devices, &pieces, &shards, &hands, &spies_}) group->clear();
     for (caf::actor* a : {&feeder_actor, &tracker_, &coordinator_actor}) *a = nullptr;
     notes_.clear(); // and what actors share with us
     layout_.reset();
@@ -168,6 +172,7 @@ public:
 
   std::vector<caf::actor> devices;
   std::vector<caf::actor> pieces; ///< of all workers, each with its own one behind the other
+  std::vector<caf::actor> hands;
   std::vector<caf::actor> shards;
   caf::actor feeder_actor;
   caf::actor coordinator_actor;
@@ -178,15 +183,17 @@ private:
     return std::make_shared<trace_track>(std::move(name), assembly_.trace_events, instant{0});
   }
   void spawn_shards() {
+    for (std::uint32_t h = 0; h < assembly_.hands; ++h) hands.push_back(spawn<update_hand>(system_));
     for (std::uint32_t s = assembly_.shards; s-- > 0;) {
       auto weights = std::make_shared<shard>(*layout_, s, assembly_.seed, shard_optimizer());
       const std::vector<caf::actor> followers = s == 0 ? shards : std::vector<caf::actor>();
-      shards.insert(shards.begin(),
-                    spawn<parameter_actor>(
-                        system_, parameter_actor_options{
-                                     std::move(weights), policies_.front().policy, assembly_.workers,
-                                     tracker_, time_, followers, assembly_.cure, assembly_.recorder,
-                                     assembly_.replayed, store_, new_track("shard " + std::to_string(s))}));
+      shards.insert(
+          shards.begin(),
+          spawn<parameter_actor>(
+              system_, parameter_actor_options{std::move(weights), policies_.front().policy,
+                                               assembly_.workers, tracker_, time_, followers, assembly_.cure,
+                                               assembly_.recorder, assembly_.replayed, store_,
+                                               new_track("shard " + std::to_string(s)), hands}));
     }
   }
   optimizer_options shard_optimizer() const {
@@ -274,11 +281,14 @@ private:
     request.devices.clear();
     for (std::uint32_t d = 0; d < assembly_.devices_each; ++d)
       request.devices.push_back({device_kind::cpu, d});
-    spanning_replica::options span{worker, request.devices, {}, assembly_.micro_batches, layout_, {}};
+    spanning_replica::options span{worker, request.devices,     {}, assembly_.micro_batches, layout_,
+                                   {},     assembly_.sums_apart};
     for (std::size_t p = 0; p < request.devices.size(); ++p) {
       span.pieces.push_back(spawn<piece_actor>(
-          system_, piece_actor_options{p, request.devices, host_stream{}, pipelined(small_model()), request,
-                                       layout_, request.devices.size() + 1, time_}));
+          system_,
+          piece_actor_options{p, request.devices, host_stream{},
+                              assembly_.replicated ? replicated(small_model()) : pipelined(small_model()),
+                              request, layout_, request.devices.size() + 1, time_, assembly_.sums_apart}));
       span.traces.push_back(new_track("piece " + std::to_string(p)));
     }
     pieces.insert(pieces.end(), span.pieces.begin(), span.pieces.end());

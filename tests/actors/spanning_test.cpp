@@ -92,6 +92,32 @@ TEST_F(Spanning, BalancesTheLedgerUnderEveryPolicyAndSwitch) {
   }
 }
 
+TEST_F(Spanning, LearnsTheSameWhetherShardsOrPiecesAddUp) {
+  for (const std::size_t micro_batches : {1U, 2U}) {
+    assembly a = of_pieces("async", 1, 2);
+    a.replicated = true;
+    a.micro_batches = micro_batches;
+    std::mt19937_64 random(0);
+    const assembled_run whole(system_.actors(), a, data_, time_);
+    deliver(random);
+    a.sums_apart = true;
+    std::optional<std::vector<float>> first;
+    for (std::uint64_t seed = 0; seed < schedules / 10; ++seed) {
+      SCOPED_TRACE(std::to_string(micro_batches) + " micro-batches, schedule " + std::to_string(seed));
+      random.seed(seed);
+      const assembled_run apart(system_.actors(), a, data_, time_);
+      deliver(random);
+      ASSERT_EQ(apart.outcome().how, run_outcome::ending::completed) << apart.outcome().why;
+      if (!first) first = apart.weights();
+      ASSERT_EQ(apart.weights(), *first);
+    }
+    if (micro_batches == 1)
+      EXPECT_EQ(*first, whole.weights());
+    else // micro-batches are added up before devices are, not after
+      EXPECT_THAT(*first, Pointwise(FloatNear(1e-5F), whole.weights()));
+  }
+}
+
 TEST_F(Spanning, EndsARunOfWhichAPieceDies) {
   std::uint64_t lost = 0;
   for (std::uint64_t seed = 0; seed < schedules; ++seed) {

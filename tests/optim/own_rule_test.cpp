@@ -1,7 +1,7 @@
 #include <mailgrad/tests/data/scratch_files.hpp>
 #include <mailgrad/tests/optim/plugins/own_rules.hpp>
 
-#include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/optim/optimizer.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,6 +49,11 @@ TEST(OwnRule, DescribesAFunctor) {
   EXPECT_EQ(base_learning_rate(o), 0.25);
   EXPECT_EQ(base_learning_rate({.rule = adam}), 1e-3) << "a rule that says nothing";
   EXPECT_EQ(base_weight_decay(o), 0.0);
+}
+
+TEST(OwnRule, IsUpdatedByOneThread) {
+  EXPECT_FALSE(make_optimizer({.rule = make_own_rule(rule_table<own_sgd>)}, 1)->divides());
+  EXPECT_TRUE(make_optimizer({}, 1)->divides());
 }
 
 TEST(OwnRule, IsKnownByASlashOrByItsEnding) {

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <mailgrad/actors/gradient.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// A gradient and the factor it counts with in an update.
+struct contribution {
+  std::shared_ptr<const gradient> values;
+  float scale = 1;
+  std::shared_ptr<const block>
+      dense{}; ///< float32[dense part of the shard]: counts in place of that of `values`
+};
+
+/// The update of the dense part of a shard, in parts that are each computed once, whoever computes them: the result has
+/// the same bits.
+///
+/// Threads compute_part(): any, at the same time, from the moment the shard has begun the update; after it has ended the
+///         update there is nothing left to compute. The rest is the shard's.
+class divided_update {
+public:
+  /// Floats of a part, at most: a quarter of a megabyte of each array that an update reads.
+  static constexpr std::size_t part_size = 1U << 16;
+
+  enum class progress {
+    nothing_left, ///< all parts are begun
+    computed,     ///< one part is; others are left, or under way
+    complete      ///< it was the last: told to one caller
+  };
+
+  /// Begins a part that nobody has begun, and computes it.
+  progress compute_part(const stream& s);
+
+  /// Kept until the update ends: who has the memory and the optimiser it works on, if others hold this.
+  std::shared_ptr<const void> owner;
+
+private:
+  friend class shard;
+
+  struct part {
+    shard_range where;
+    std::size_t first_gradient;
+    std::size_t gradients;
+    bool learns; ///< else the weights stay: no gradient is about them
+  };
+
+  std::vector<contribution> contributions_;
+  std::shared_ptr<block> target_;
+  std::span<const float> from_;
+  std::span<float> to_;
+  optimizer* rule_ = nullptr;
+  std::uint64_t step_ = 0;
+  double rate_ = 1;
+  std::vector<part> parts_;
+  std::vector<scaled_gradient> gradients_; ///< of all parts; values from where the part begins
+  std::atomic<std::size_t> next_{0};       ///< part that nobody has begun
+  std::atomic<std::size_t> missing_{0};    ///< parts that are not computed
+};
+
+} // namespace mailgrad

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <mailgrad/actors/caf_compat.hpp>
+#include <mailgrad/actors/divided_update.hpp>
+
+#include <memory>
+
+// How a shard updates on several threads, while all workers wait for it and these threads would rest.
+//
+//     shard --help_update--> every hand;  shard and hands compute parts, each looking at its mailbox in between
+//     hand that computes the last part --update_helped--> shard
+//
+// All of them stay inside the process.
+
+namespace mailgrad {
+
+/// Shard to hands, and a hand to itself after each part: compute parts of this update, if any are left. Answered with
+/// `update_helped` by whoever computes the last, if that is not the shard.
+struct help_update {
+  std::shared_ptr<divided_update> work;
+  caf::actor shard;
+};
+
+/// Hand to shard: all parts are computed.
+struct update_helped {};
+
+template <class Inspector>
+auto inspect(Inspector& f, update_helped& x) {
+  return fields(f, x);
+}
+
+} // namespace mailgrad
