@@ -39,11 +39,12 @@ public:
     complete      ///< it was the last: told to one caller
   };
 
-  /// Begins a part that nobody has begun, and computes it.
-  progress compute_part(const stream& s);
+  std::size_t parts() const noexcept { return parts_.size(); }
 
-  /// Kept until the update ends: who has the memory and the optimiser it works on, if others hold this.
-  std::shared_ptr<const void> owner;
+  /// Begins a part that nobody has begun, and computes it.
+  ///
+  /// Errors  as optimizer::update() has them; the update cannot end then.
+  progress compute_part(const stream& s);
 
 private:
   friend class shard;
@@ -56,6 +57,7 @@ private:
   };
 
   std::vector<contribution> contributions_;
+  std::shared_ptr<const void> owner_; ///< of the memory and the optimiser it works on
   std::shared_ptr<block> target_;
   std::span<const float> from_;
   std::span<float> to_;

@@ -2,6 +2,15 @@
 
 namespace mailgrad {
 
+std::vector<float> whole_dense(const gradient& g) {
+  const std::span<const float> first = g.dense.as<float>();
+  std::vector<float> whole(first.begin(), first.end());
+  for (const dense_addend& further : g.addends)
+    for (const shard_range& r : ranges_of(further.covered, {0, whole.size()}))
+      for (std::size_t i = r.begin; i < r.end; ++i) whole[i] += further.values.as<float>()[i];
+  return whole;
+}
+
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout) {
   auto made = std::make_shared<gradient>();
   made->dense = block(layout.dense_size() * sizeof(float));

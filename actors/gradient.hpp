@@ -44,6 +44,9 @@ struct gradient {
   std::vector<std::shared_ptr<const void>> held; ///< memory of others that `sparse` points into
 };
 
+/// The dense part of `g`, with what further devices add.
+std::vector<float> whole_dense(const gradient& g);
+
 /// A gradient with room for all variables that have no sparse one.
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout);
 

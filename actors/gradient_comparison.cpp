@@ -31,7 +31,7 @@ std::optional<double> cosine(const gradient& a, const gradient& b) {
     squares_a += inner_product(x, x);
     squares_b += inner_product(y, y);
   };
-  add(a.dense.as<float>(), b.dense.as<float>());
+  add(whole_dense(a), whole_dense(b));
   for (std::size_t i = 0; i < a.sparse.size(); ++i) {
     if (!std::ranges::equal(used_rows(a.sparse[i]), used_rows(b.sparse[i]))) return std::nullopt;
     add(used_values(a.sparse[i]), used_values(b.sparse[i]));

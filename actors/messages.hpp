@@ -338,6 +338,7 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::piece_lost))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::go_on))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::help_update))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::update_helped))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::update_failed))
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
 

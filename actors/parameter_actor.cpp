@@ -4,6 +4,7 @@
 #include <mailgrad/optim/policies/hogwild.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
@@ -316,14 +317,21 @@ bool parameter_actor::may_ask_for_help() const {
 
 void parameter_actor::update_with_help(double rate) {
   work_ = works_.take();
-  options_.weights->begin_update(*work_, contributions_, rate);
-  work_->owner = options_.weights;
-  for (const caf::actor& hand : options_.hands)
-    send(self_, hand, help_update{work_, caf::actor_cast<caf::actor>(self_)});
-  self_->set_default_handler(caf::skip);
-  self_->become(caf::keep_behavior, on(self_, [this](const go_on&) { compute_part(); }),
-                on(self_, [this](const update_helped&) { end_update_with_help(); }));
+  options_.weights->begin_update(*work_, contributions_, rate, options_.weights);
+  const std::size_t most = std::min(options_.hands.size(), work_->parts() - 1);
+  for (std::size_t h = 0; h < most; ++h)
+    send(self_, options_.hands[h], help_update{work_, caf::actor_cast<caf::actor>(self_)});
+  hold_others(self_);
+  self_->become(caf::keep_behavior, updating());
   compute_part();
+}
+
+caf::behavior parameter_actor::updating() {
+  return {
+      on(self_, [this](const go_on&) { compute_part(); }),
+      on(self_, [this](const update_helped&) { end_update_with_help(); }),
+      on(self_, [](const update_failed& x) { throw std::runtime_error(x.why); }), // as if it were ours
+  };
 }
 
 void parameter_actor::compute_part() {
@@ -336,7 +344,7 @@ void parameter_actor::compute_part() {
 
 void parameter_actor::end_update_with_help() {
   self_->unbecome();
-  self_->set_default_handler(caf::print_and_drop);
+  drop_others(self_);
   options_.weights->end_update(host_stream{}, *work_);
   work_.reset();
   end_update();

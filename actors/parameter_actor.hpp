@@ -83,6 +83,7 @@ private:
   };
 
   caf::behavior serving();
+  caf::behavior updating();
   void on_join(const join_shard& x);
   void on_push(const push_gradient& x);
   void on_leave(const worker_left& x);

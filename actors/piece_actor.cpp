@@ -74,6 +74,7 @@ void piece_actor::start(const compute_step& x) {
         for (const device reader : part.readers) list.back().readers.push_back(place_of(reader));
       }
     }
+    if (options_.sums_apart) own_addend(by_micro_batch_.front()->code);
     schedule_.emplace(std::move(parts), options_.credits);
   } catch (const std::exception& e) {
     return fail(e);
@@ -87,7 +88,6 @@ void piece_actor::start(const compute_step& x) {
           {},
           rows_.take(),
           0};
-  if (options_.sums_apart) own_addend(code);
   sum_.memory->used = 0;
   for (const values_computed& early : std::exchange(early_, {})) take(early);
   continue_later();

@@ -8,6 +8,7 @@
 #include <mailgrad/actors/piece_actor.hpp>
 #include <mailgrad/actors/staleness_tracker.hpp>
 #include <mailgrad/actors/update_hand.hpp>
+#include <mailgrad/actors/wakeful_sharing.hpp>
 #include <mailgrad/actors/worker_devices.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
@@ -36,24 +37,30 @@ std::size_t thread_count(const std::vector<device>& devices) {
 run_actors::config::config(std::size_t threads) {
   configure<caf::id_block::mailgrad>(*this);
   set(option("scheduler.max-threads"), threads);
-  share_work(*this);
+  share_work_awake(*this);
 }
 
 run_actors::run_actors(const std::vector<device>& devices) : config_(thread_count(devices)) {}
 
 void run_actors::start(run_actors_options options) {
   options_ = std::move(options);
-  spawn_tracker();
-  spawn_shards();
-  spawn_feeder();
-  spawn_coordinator();
-  started_ = options_.time->now();
-  spawn_devices();
+  try {
+    spawn_tracker();
+    spawn_shards();
+    spawn_feeder();
+    spawn_coordinator();
+    started_ = options_.time->now();
+    spawn_devices();
+  } catch (...) {
+    give_up(); // whoever lives already waits for the others
+    throw;
+  }
 }
 
 void run_actors::give_up() {
   for (const auto& actors : {devices_, pieces_, shards_, hands_, {coordinator_, feeder_, tracker_}})
-    for (const caf::actor& a : actors) send_anonymously(a, mailgrad::give_up{});
+    for (const caf::actor& a : actors)
+      if (a) send_anonymously(a, mailgrad::give_up{});
   if (options_.recorder) send_anonymously(options_.recorder, mailgrad::give_up{});
   home_.wait();
 }
@@ -188,12 +195,12 @@ void run_actors::give_model(device_actor_options& options) {
   options.model = options.pieces = std::make_shared<spanning_replica>(std::move(span));
 }
 
-/// Shards add up what several devices computed. Whoever else reads a gradient (a cure, hogwild, local steps, the norm of
-/// it, a sample, an actor that a user wrote) gets it whole.
+/// Shards add up what several devices computed. Whoever else computes with a gradient (a cure, hogwild, local steps, the
+/// norm of it, an actor that a user wrote) gets it whole. That shows in the bits, so all of it is among facts_of().
 bool run_actors::sums_apart() const {
   const training_options& run = options_.run;
-  return !store_ && run.local_steps == 0 && run.sample_gap == 0 && run.optimizer.clip_norm == 0 &&
-         !run.parameter_actor && !make_cure(run.cure, {workers()});
+  return !store_ && run.local_steps == 0 && run.optimizer.clip_norm == 0 && !run.parameter_actor &&
+         !make_cure(run.cure, {workers()});
 }
 
 /// A worker with weights of its own has them in one piece.

@@ -45,7 +45,7 @@ public:
 
   /// Spawns them, once; devices come last, and the run is on.
   ///
-  /// Errors  graph_error, std::system_error: a replica that cannot be built. The run cannot be used then.
+  /// Errors  graph_error, std::system_error: a replica that cannot be built. Nobody lives then, and the run cannot be used.
   void start(run_actors_options options);
 
   /// Ends them, the recorder last, and blocks until no actor lives.

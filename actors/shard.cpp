@@ -67,12 +67,14 @@ void shard::update(const stream& s, std::span<const contribution> gradients, dou
   end_update(s, *alone_);
 }
 
-void shard::begin_update(divided_update& work, std::span<const contribution> gradients, double rate) {
+void shard::begin_update(divided_update& work, std::span<const contribution> gradients, double rate,
+                         std::shared_ptr<const void> self) {
   work.target_.reset(); // of an update that failed
   const bool in_place = current_.use_count() == held_by_nobody_else;
   work.target_ = in_place ? current_ : blocks_.take();
   work.from_ = std::as_const(*current_).as<float>().first(dense_size_);
   work.to_ = work.target_->as<float>().first(dense_size_);
+  work.owner_ = std::move(self);
   work.contributions_.assign(gradients.begin(), gradients.end());
   work.rule_ = optimizer_.get();
   work.step_ = version_ + 1;
@@ -92,7 +94,7 @@ void shard::end_update(const stream& s, divided_update& work) {
   if (!tables_.empty()) update_tables(s, work.contributions_, *work.target_, work.rate_);
   current_ = std::move(work.target_);
   work.contributions_.clear();
-  work.owner.reset();
+  work.owner_.reset();
   ++version_;
 }
 

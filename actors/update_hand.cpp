@@ -2,6 +2,8 @@
 
 #include <mailgrad/actors/messages.hpp>
 
+#include <exception>
+
 namespace mailgrad {
 
 caf::behavior update_hand::make_behavior() {
@@ -12,7 +14,12 @@ caf::behavior update_hand::make_behavior() {
 }
 
 void update_hand::help(const help_update& x) {
-  const divided_update::progress done = x.work->compute_part(host_stream{});
+  divided_update::progress done{};
+  try {
+    done = x.work->compute_part(host_stream{});
+  } catch (const std::exception& e) {
+    return send(self_, x.shard, update_failed{e.what()});
+  }
   if (done == divided_update::progress::computed)
     send(self_, caf::actor_cast<caf::actor>(self_), x);
   else if (done == divided_update::progress::complete)

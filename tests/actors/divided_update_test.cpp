@@ -98,8 +98,8 @@ TEST(DividedUpdateOfOnePart, LetsGoOfGradientsAndOwnerAtItsEnd) {
   const auto g = dense_gradient(std::vector<float>(16, 1.0F));
   const auto owner = std::make_shared<int>();
   const contribution one{g};
-  s.begin_update(work, {&one, 1});
-  work.owner = owner;
+  s.begin_update(work, {&one, 1}, 1, owner);
+  EXPECT_EQ(owner.use_count(), 2);
   EXPECT_EQ(work.compute_part(host_stream{}), progress::complete);
   s.end_update(host_stream{}, work);
   EXPECT_EQ(g.use_count(), 2) << "the test's and its contribution";

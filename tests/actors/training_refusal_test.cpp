@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <system_error>
@@ -36,6 +37,25 @@ TEST(Training, RefusesADeviceThatIsNotThere) {
   training_options o = options_for("async", 1);
   o.devices = {{device_kind::cuda, 77}};
   EXPECT_THROW(training(small_model(), small_data(), o), std::system_error);
+}
+
+/// Whichever time it is built: for a check, for the layout, or for a worker when others already live.
+TEST(Training, EndsWhoeverLivesIfAModelCannotBeBuilt) {
+  int thrown = 0;
+  for (bool begun = false; !begun; ++thrown) {
+    const auto built = std::make_shared<std::atomic<int>>(0);
+    const model_function model = [built, most = thrown](graph& g, const model_request& request) {
+      if (++*built > most) throw std::runtime_error("the test wants it");
+      return small_model()(g, request);
+    };
+    try {
+      training run(model, small_data(), options_for("sync", 2));
+      begun = true;
+    } catch (const std::runtime_error& e) {
+      EXPECT_STREQ(e.what(), "the test wants it");
+    }
+  }
+  EXPECT_GT(thrown, 3) << "with two workers";
 }
 
 } // namespace

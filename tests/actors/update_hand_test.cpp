@@ -117,20 +117,24 @@ TEST_F(UpdateHand, FinishesItsPartOfAnUpdateWhoseShardDies) {
   }
 }
 
-/// A hand that only counts how often it is asked.
+/// A hand that counts how often it is asked, and computes nothing.
 class counting_hand {
 public:
   static constexpr const char* name = "mailgrad.counting-hand";
 
-  counting_hand(caf::event_based_actor* self, std::shared_ptr<std::size_t> asked)
-      : self_(self), asked_(std::move(asked)) {}
+  counting_hand(caf::event_based_actor* self, std::shared_ptr<std::size_t> asked, bool fails)
+      : self_(self), asked_(std::move(asked)), fails_(fails) {}
   caf::behavior make_behavior() {
-    return {on(self_, [this](const help_update&) { ++*asked_; })};
+    return {on(self_, [this](const help_update& x) {
+      ++*asked_;
+      if (fails_) send(self_, x.shard, update_failed{"the test wants it"});
+    })};
   }
 
 private:
   caf::event_based_actor* self_;
   std::shared_ptr<std::size_t> asked_;
+  bool fails_;
 };
 
 class AskedForHelp : public testing::DeterministicTest {
@@ -139,21 +143,18 @@ protected:
     layout_.emplace(testing::layout_of({{"w", {weights}}}, 1));
     parameter_actor_options options{std::make_shared<shard>(*layout_, 0, 1, testing::sgd(1)), policy, workers,
                                     tracker_.actor(), time_};
-    options.hands = {start<counting_hand>(asked_)};
+    options.hands = {start<counting_hand>(asked_, false)};
     shard_ = start<parameter_actor>(std::move(options));
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, devices_[r].actor()});
     }
   }
-  void push(std::uint32_t worker, std::uint64_t step) {
-    tell(shard_, push_gradient{{worker},
-                               step,
-                               0,
-                               0,
-                               std::bit_cast<std::uint32_t>(1.0F),
-                               testing::constant_gradient(*layout_, 1)});
+  push_gradient gradient_of(std::uint32_t worker, std::uint64_t step) const {
+    return {
+        {worker}, step, 0, 0, std::bit_cast<std::uint32_t>(1.0F), testing::constant_gradient(*layout_, 1)};
   }
+  void push(std::uint32_t worker, std::uint64_t step) { tell(shard_, gradient_of(worker, step)); }
 
   static constexpr std::size_t several_parts = 2 * divided_update::part_size;
   std::optional<parameter_layout> layout_;
@@ -170,6 +171,31 @@ TEST_F(AskedForHelp, WhereTheBarrierHasEverybody) {
   push(1, 1);
   EXPECT_EQ(*asked_, 1U);
   EXPECT_EQ(devices_[0].heard<shard_weights>().back().version, 1U) << "who does not help is not waited for";
+}
+
+TEST_F(UpdateHand, EndsTheShardWhoseUpdateItCannotCompute) {
+  const parameter_layout layout = testing::layout_of({{"w", {8 * divided_update::part_size}}}, 1);
+  std::size_t ended = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    std::mt19937_64 random(seed);
+    caf::actor_system& actors = system_.actors();
+    testing::listener<shard_weights> device(actors);
+    testing::listener<staleness_observed> tracker(actors);
+    parameter_actor_options options{std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), "async", 1,
+                                    tracker.actor(), time_};
+    options.hands = {spawn<counting_hand>(actors, std::make_shared<std::size_t>(0), true)};
+    const caf::actor hand = options.hands[0];
+    const caf::actor shard = spawn<parameter_actor>(actors, std::move(options));
+    send_anonymously(shard, join_shard{{0}, device.actor()});
+    deliver(random);
+    const auto one = std::bit_cast<std::uint32_t>(1.0F);
+    send_anonymously(shard, push_gradient{{0}, 1, 0, 0, one, testing::constant_gradient(layout, 1)});
+    deliver(random);
+    if (device.heard<shard_weights>().size() == 1) ++ended; // else it was through before the hand said so
+    for (const caf::actor& a : {shard, hand, device.actor(), tracker.actor()}) kill(a);
+    deliver(random);
+  }
+  EXPECT_GT(ended, 10U);
 }
 
 TEST_F(AskedForHelp, WhereTheOnlyWorkerWaits) {
