@@ -162,10 +162,10 @@ void send_after(Self&& self, caf::timespan delay, const Handle& to, Ts&&... xs) 
     self->delayed_send(to, delay, std::forward<Ts>(xs)...);
 }
 
-/// Messages that the behaviour at hand does not know wait until one does; or, as at first, they are dropped with a line.
+// CAF 1.x calls default handlers deprecated, in favour of a handler for any message.
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored                                                                               \
-    "-Wdeprecated-declarations" // CAF 1.x would have a handler for any message instead
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/// Messages that the behaviour at hand does not know wait until one does; or, as at first, they are dropped with a line.
 inline void hold_others(caf::event_based_actor* self) { self->set_default_handler(caf::skip); }
 inline void drop_others(caf::event_based_actor* self) { self->set_default_handler(caf::print_and_drop); }
 #pragma GCC diagnostic pop

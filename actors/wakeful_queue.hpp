@@ -11,8 +11,8 @@
 namespace mailgrad {
 
 /// First come, first served, for threads that stay awake a while when there is nothing: whoever sleeps is called back by
-/// the kernel, which takes 15 us on an idle machine, and on a virtual one whose host has others to serve a millisecond
-/// and more, at every barrier of a run. While awake, a thread yields to whoever else wants the processor.
+/// the kernel, within 15 us on an idle machine, but on a virtual one whose host has others to serve often not for a
+/// millisecond. While awake, a thread yields to whoever else wants the processor.
 ///
 /// Threads any.
 template <class T>
