@@ -1,5 +1,6 @@
 #include <mailgrad/actors/parameter_actor.hpp>
 
+#include <mailgrad/actors/shard_waits.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 
@@ -25,8 +26,9 @@ std::unique_ptr<policy> policy_of(const std::string& text, std::uint32_t workers
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy, options_.workers)),
       treatment_(make_cure(options_.cure, site_of(options_)), options_.weights, options_.workers),
-      participants_(options_.workers), works_([] { return std::make_shared<divided_update>(); }),
-      turns_(options_.workers), log_(self, options_.recorder, options_.weights->index()),
+      participants_(options_.workers),
+      updater_(self, options_.weights, std::move(options_.hands), options_.time), turns_(options_.workers),
+      log_(self, options_.recorder, options_.weights->index()),
       watch_(self, options_.tracker, options_.time, options_.trace),
       lease_(options_.weights, options_.store) {
   options_.trace.reset();
@@ -171,7 +173,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     watch_.moment(trace_kind::discard, x, d.reason);
     break;
   }
-  if (work_) return; // the answers follow the update
+  if (updater_.under_way()) return; // the answers follow the update
   taking_.reset();
   release(x.worker);
 }
@@ -207,17 +209,11 @@ void parameter_actor::on_switch(const switch_policy& x) {
 }
 
 bool parameter_actor::all_taken(const switch_policy& x) const {
-  if (follows()) return turns_.switch_is_next();
-  for (std::size_t r = 0; r < participants_.size(); ++r) {
-    const participant& worker = participants_[r];
-    if (!x.present[r] || worker.left) continue;
-    if (!worker.device || worker.account.last_step < x.steps[r]) return false;
-  }
-  return true;
+  return follows() ? turns_.switch_is_next() : awaited_before(x, participants_).empty();
 }
 
 void parameter_actor::switch_if_all_taken() {
-  if (!next_policy_ || work_ || !all_taken(*next_policy_)) return;
+  if (!next_policy_ || updater_.under_way() || !all_taken(*next_policy_)) return;
   const switch_policy x = *std::exchange(next_policy_, std::nullopt);
   if (follows()) turns_.take_switch();
   const shard_turn turn{shard_turn::kind::switched, {}};
@@ -254,8 +250,7 @@ void parameter_actor::begin(const switch_policy& x) {
 
 void parameter_actor::apply(const push_gradient& x) {
   const double rate = observe(x);
-  contributions_.assign(1, treatment_.applied(x, treatment_.read_by(x.worker)));
-  applied_.assign(1, x);
+  updater_.add(x, treatment_.applied(x, treatment_.read_by(x.worker)));
   of_batch_ = false;
   ++participants_[x.worker.value].account.ledger.applied;
   update(rate);
@@ -278,12 +273,11 @@ void parameter_actor::apply_batch() {
                     [](const pending_gradient& g) { return std::pair(g.what.worker, g.what.step); });
   const float share =
       treatment_.adds_up() ? 1 : 1.0F / static_cast<float>(std::max<std::size_t>(1, pending_.size()));
-  contributions_.clear();
   for (const auto& [x, read] : pending_) {
     const auto factor = static_cast<float>(observe(x));
-    contributions_.push_back(treatment_.applied(x, read));
-    contributions_.back().scale *= share * factor;
-    applied_.push_back(x);
+    contribution what = treatment_.applied(x, read);
+    what.scale *= share * factor;
+    updater_.add(x, std::move(what));
     ++participants_[x.worker.value].account.ledger.merged;
   }
   pending_.clear();
@@ -292,38 +286,21 @@ void parameter_actor::apply_batch() {
 }
 
 void parameter_actor::update(double rate) {
-  update_begun_ = options_.time->now();
-  if (may_ask_for_help()) return update_with_help(rate);
-  options_.weights->update(host_stream{}, contributions_, rate);
-  end_update();
-}
-
-void parameter_actor::end_update() {
-  const instant each = (options_.time->now() - update_begun_) / std::max<std::size_t>(1, applied_.size());
-  for (std::size_t i = 0; i < applied_.size(); ++i)
-    note_applied(applied_[i], update_begun_ + each * static_cast<std::int64_t>(i), each);
-  contributions_.clear();
-  applied_.clear();
-  if (of_batch_) policy_->batch_applied();
+  if (may_ask_for_help()) {
+    updater_.ask_for_help(rate);
+    hold_others(self_);
+    self_->become(caf::keep_behavior, updating());
+    return compute_part();
+  }
+  updater_.update_alone(rate);
+  note_update();
 }
 
 /// Not if another thread may be busy with a worker, and an answer to it would come late.
 bool parameter_actor::may_ask_for_help() const {
-  return !options_.hands.empty() && taking_ && options_.weights->divides() &&
-         std::ranges::none_of(participants_, [](const participant& worker) {
+  return updater_.divides() && taking_ && std::ranges::none_of(participants_, [](const participant& worker) {
            return worker.in_policy && !worker.left && !worker.waits_since;
          });
-}
-
-void parameter_actor::update_with_help(double rate) {
-  work_ = works_.take();
-  options_.weights->begin_update(*work_, contributions_, rate, options_.weights);
-  const std::size_t most = std::min(options_.hands.size(), work_->parts() - 1);
-  for (std::size_t h = 0; h < most; ++h)
-    send(self_, options_.hands[h], help_update{work_, caf::actor_cast<caf::actor>(self_)});
-  hold_others(self_);
-  self_->become(caf::keep_behavior, updating());
-  compute_part();
 }
 
 caf::behavior parameter_actor::updating() {
@@ -335,21 +312,28 @@ caf::behavior parameter_actor::updating() {
 }
 
 void parameter_actor::compute_part() {
-  const divided_update::progress done = work_->compute_part(host_stream{});
-  if (done == divided_update::progress::computed)
-    send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
-  else if (done == divided_update::progress::complete)
-    end_update_with_help();
+  if (updater_.compute_part()) end_update_with_help();
 }
 
 void parameter_actor::end_update_with_help() {
   self_->unbecome();
   drop_others(self_);
-  options_.weights->end_update(host_stream{}, *work_);
-  work_.reset();
-  end_update();
+  updater_.end();
+  note_update();
   release(std::exchange(taking_, std::nullopt));
   switch_if_all_taken();
+}
+
+void parameter_actor::note_update() {
+  const instant each = updater_.share_of_each();
+  instant begun = updater_.begun();
+  for (const push_gradient& x : updater_.gradients()) {
+    participants_[x.worker.value].account.times.apply.add(each);
+    watch_.applied(x, options_.weights->version(), begun, each);
+    begun += each;
+  }
+  updater_.clear();
+  if (of_batch_) policy_->batch_applied();
 }
 
 /// The gap is taken where it counts: just before the version that this gradient helps to make.
@@ -367,11 +351,6 @@ void parameter_actor::sample(const push_gradient& x) {
   participant& worker = participants_[x.worker.value];
   worker.account.weight_gap.add(options_.weights->distance_to(*x.read));
   worker.met = {x.step, options_.weights->snapshot()};
-}
-
-void parameter_actor::note_applied(const push_gradient& x, instant begun, instant span) {
-  participants_[x.worker.value].account.times.apply.add(span);
-  watch_.applied(x, options_.weights->version(), begun, span);
 }
 
 /// Whoever is let go with its own gradient has not waited.
@@ -395,34 +374,9 @@ void parameter_actor::release(std::optional<rank> just_taken) {
 }
 
 void parameter_actor::name_waits_to(const caf::actor& asker) const {
-  const std::string me = "shard " + std::to_string(options_.weights->index());
-  if (next_policy_) {
-    std::string whom;
-    for (std::size_t r = 0; r < participants_.size(); ++r)
-      if (next_policy_->present[r] && !participants_[r].left &&
-          participants_[r].account.last_step < next_policy_->steps[r])
-        whom += (whom.empty() ? "worker " : ", ") + std::to_string(r);
-    send(self_, asker,
-         wait_named{me + " switches to " + next_policy_->policy + " when it has the last gradient of " +
-                        (whom.empty() ? "shard 0's order" : whom),
-                    switch_asked_.count()});
-  }
-  std::string awaited;
-  for (std::uint32_t r = 0; r < participants_.size(); ++r)
-    if (participants_[r].device && !participants_[r].waits_since)
-      awaited += (awaited.empty() ? "worker " : ", ") + std::to_string(r);
-  for (std::uint32_t r = 0; r < participants_.size(); ++r) {
-    const participant& worker = participants_[r];
-    if (!worker.waits_since) continue;
-    std::string what = me;
-    what.append(" holds worker ").append(std::to_string(r));
-    what.append(" after step ")
-        .append(std::to_string(worker.waiting_step))
-        .append(", ")
-        .append(policy_->name());
-    what.append(" policy, until it hears from ").append(awaited);
-    send(self_, asker, wait_named{what, worker.waits_since->count()});
-  }
+  const std::uint32_t me = options_.weights->index();
+  if (next_policy_) send(self_, asker, wait_for_switch(me, *next_policy_, switch_asked_, participants_));
+  for (const wait_named& w : waits_of_workers(me, policy_->name(), participants_)) send(self_, asker, w);
 }
 
 shard_report parameter_actor::report() {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/participant.hpp>
 #include <mailgrad/actors/recorder.hpp>
 #include <mailgrad/actors/shard.hpp>
+#include <mailgrad/actors/shard_updater.hpp>
 #include <mailgrad/actors/shard_watch.hpp>
 #include <mailgrad/actors/store_lease.hpp>
 #include <mailgrad/actors/treatment.hpp>
@@ -63,19 +65,6 @@ public:
   caf::behavior make_behavior() { return serving(); }
 
 private:
-  /// A worker that takes part, and since when it waits for weights, if it does.
-  struct participant {
-    caf::actor device;
-    instant arrived{0};                 ///< its last gradient
-    std::optional<instant> waits_since; ///< once that is judged
-    std::uint64_t waiting_step = 0;
-    bool merged = false; ///< its gradient lies in the pending batch
-    bool left = false;
-    bool in_policy = true; ///< the policy counts it among those who take part
-    weights_met met;       ///< to be told with the next weights
-    worker_account account;
-  };
-
   /// A gradient in the batch of the next update, and the weights it was computed from, if the cure asks for them.
   struct pending_gradient {
     push_gradient what;
@@ -111,15 +100,13 @@ private:
   void apply_batch_if_complete();
   void apply_batch();
   void update(double rate);
-  void end_update();
   bool may_ask_for_help() const;
-  void update_with_help(double rate);
   void compute_part();
   void end_update_with_help();
+  void note_update();
   /// What a gradient counts with for its staleness, which is noted.
   double observe(const push_gradient& x);
   void sample(const push_gradient& x);
-  void note_applied(const push_gradient& x, instant begun, instant span);
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
   shard_report report();
@@ -130,13 +117,9 @@ private:
   treatment treatment_;
   std::vector<participant> participants_; ///< by rank
   std::vector<pending_gradient> pending_;
-  std::vector<push_gradient> applied_; ///< by the update at hand
-  std::vector<contribution> contributions_;
-  bool of_batch_ = false; ///< the update is, not of one gradient by itself
-  instant update_begun_{0};
+  shard_updater updater_;
+  bool of_batch_ = false;      ///< the update at hand is, not of one gradient by itself
   std::optional<rank> taking_; ///< whose gradient is being judged, where nothing but its answer follows
-  recycled<divided_update> works_;
-  std::shared_ptr<divided_update> work_; ///< of an update that hands help with
   instant barrier_opened_{0};
   std::uint64_t epoch_ = 0;
   std::optional<switch_policy> next_policy_; ///< begins when all of the old is taken

@@ -1,7 +1,7 @@
 #include <mailgrad/actors/policy_switcher.hpp>
 
+#include <mailgrad/actors/listed.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
-
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
@@ -149,13 +149,13 @@ void policy_switcher::end_if_all_switched() {
 
 std::optional<wait_named> policy_switcher::name_wait() const {
   if (!current_) return std::nullopt;
-  std::string whom;
-  for (std::size_t r = 0; !all_paused_ && r < workers_.size(); ++r)
-    if (!workers_[r].gone && !workers_[r].paused)
-      whom += (whom.empty() ? "worker " : ", ") + std::to_string(r);
-  for (std::size_t s = 0; all_paused_ && s < switched_.size(); ++s)
-    if (!switched_[s]) whom += (whom.empty() ? "shard " : ", ") + std::to_string(s);
-  return wait_named{"the switch from " + policy_ + " to " + current_->what.policy + " waits for " + whom,
+  std::vector<std::uint32_t> awaited;
+  for (std::uint32_t r = 0; !all_paused_ && r < workers_.size(); ++r)
+    if (!workers_[r].gone && !workers_[r].paused) awaited.push_back(r);
+  for (std::uint32_t s = 0; all_paused_ && s < switched_.size(); ++s)
+    if (!switched_[s]) awaited.push_back(s);
+  return wait_named{"the switch from " + policy_ + " to " + current_->what.policy + " waits for " +
+                        listed(all_paused_ ? "shard" : "worker", awaited),
                     begun_.count()};
 }
 

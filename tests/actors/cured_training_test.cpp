@@ -1,9 +1,9 @@
 #include <mailgrad/tests/actors/run_checks.hpp>
+#include <mailgrad/tests/actors/small_training.hpp>
 #include <mailgrad/tests/actors/treated_runs.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run_books.hpp>
-#include <mailgrad/actors/training.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,10 @@ namespace {
 using testing::assembled_run;
 using testing::expect_balanced;
 using ::testing::HasSubstr;
+using testing::options_for;
 using testing::small_data;
 using testing::small_model;
+using testing::trained;
 using testing::treated;
 
 #ifdef __SANITIZE_THREAD__
@@ -79,17 +81,6 @@ TEST_P(TreatedRun, EndsWhoeverDies) {
 INSTANTIATE_TEST_SUITE_P(EveryCure, TreatedRun, ::testing::ValuesIn(testing::treated_runs),
                          testing::name_of_treated);
 
-training_options options_for(std::string policy, std::size_t workers) {
-  training_options o;
-  o.devices.assign(workers, device{device_kind::cpu, 0});
-  o.policy = std::move(policy);
-  o.optimizer = parse_optimizer("sgd");
-  o.optimizer.learning_rate = 0.05;
-  o.batch = 8;
-  o.epochs = 4;
-  return o;
-}
-
 std::vector<float> weights_of(const training_options& o) {
   training run(small_model(), small_data(), o);
   return {run.parameters().begin(), run.parameters().end()};
@@ -103,7 +94,7 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
 // The mean of what SGD moves each worker is what the mean gradient moves all of them.
 TEST(LocalTraining, OfOneStepIsSynchronousSgd) {
   for (const std::uint32_t shards : {1U, 3U}) {
-    training_options plain = options_for("sync", 2);
+    training_options plain = options_for("sync", 2, "sgd");
     plain.shards = shards;
     training_options local = plain;
     local.local_steps = 1;
@@ -113,7 +104,7 @@ TEST(LocalTraining, OfOneStepIsSynchronousSgd) {
 
 TEST(LocalTraining, OfOneWorkerIsSequentialWhateverTheNumberOfSteps) {
   for (const char* optimizer : {"sgd", "momentum", "adam"}) {
-    training_options plain = options_for("async", 1);
+    training_options plain = options_for("async", 1, "sgd");
     plain.optimizer = parse_optimizer(optimizer);
     training_options local = plain;
     local.local_steps = 3;
@@ -122,9 +113,10 @@ TEST(LocalTraining, OfOneWorkerIsSequentialWhateverTheNumberOfSteps) {
 }
 
 TEST(LocalTraining, AveragesTheModelsOfAllWorkers) {
-  training_options o = options_for("sync", 2);
+  training_options o = options_for("sync", 2, "sgd");
   o.local_steps = 4;
-  const training_report r = train(small_model(), small_data(), o);
+  o.epochs = 8;
+  const training_report r = trained(o);
   EXPECT_EQ(r.local_steps, 4U);
   EXPECT_EQ(r.outer_optimizer, "sgd");
   EXPECT_EQ(r.ledger.merged, r.ledger.produced);
@@ -135,11 +127,12 @@ TEST(LocalTraining, AveragesTheModelsOfAllWorkers) {
 
 TEST(LocalTraining, TakesAnOuterMomentum) {
   for (const char* outer : {"nesterov:momentum=0.5", "delayed-nesterov:momentum=0.5,period=2"}) {
-    training_options o = options_for("async", 2);
+    training_options o = options_for("async", 2, "sgd");
+    o.epochs = 8;
     o.local_steps = 2;
     o.outer = parse_optimizer(outer);
     o.outer.learning_rate = 0.7;
-    const training_report r = train(small_model(), small_data(), o);
+    const training_report r = trained(o);
     EXPECT_LT(*r.final_loss, 1.0) << outer;
   }
 }
@@ -154,7 +147,7 @@ std::vector<float> weights_after(training_options o, std::uint64_t steps) {
 TEST(ElasticTraining, TakesTheGradientWhereTheExchangeBegins) {
   constexpr float pull = 0.25F;
   for (const char* policy : {"async", "sync"}) {
-    const training_options plain = options_for(policy, 1);
+    const training_options plain = options_for(policy, 1, "sgd");
     const training run(small_model(), small_data(), plain);
     const std::vector<float> w0 = testing::first_values(run.layout(), plain.seed);
     const std::vector<float> x1 = weights_after(plain, 1);
@@ -174,11 +167,11 @@ TEST(ElasticTraining, TakesTheGradientWhereTheExchangeBegins) {
 
 TEST(ElasticTraining, LearnsUnderABarrierAndAcrossSwitches) {
   for (const char* policy : {"sync", "async, sync@8, async@16"}) {
-    training_options o = options_for(policy, 2);
+    training_options o = options_for(policy, 2, "sgd");
     o.cure = "easgd";
     o.local_steps = 2;
     o.epochs = 20;
-    const training_report r = train(small_model(), small_data(), o);
+    const training_report r = trained(o);
     EXPECT_EQ(r.ended, "completed") << r.why;
     EXPECT_LT(*r.final_loss, 0.9) << policy;
     EXPECT_EQ(r.steps, 120U);
@@ -195,10 +188,10 @@ std::string refusal(const training_options& o, std::shared_ptr<const data_split>
 }
 
 TEST(LocalTraining, IsRefusedWhereItMakesNoSense) {
-  training_options o = options_for("hogwild", 2);
+  training_options o = options_for("hogwild", 2, "sgd");
   o.local_steps = 2;
   EXPECT_THAT(refusal(o), HasSubstr("under hogwild workers write into one block"));
-  o = options_for("async", 2);
+  o = options_for("async", 2, "sgd");
   o.local_steps = 2;
   EXPECT_THAT(refusal(o, testing::sparse_data()), HasSubstr("comes in rows"));
   o.local_steps = 0;

@@ -1,7 +1,6 @@
-#include <mailgrad/tests/actors/small_problem.hpp>
+#include <mailgrad/tests/actors/small_training.hpp>
 
 #include <mailgrad/actors/own_parameter_actor.hpp>
-#include <mailgrad/actors/training.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,9 +15,11 @@ namespace mailgrad {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::options_for;
 using testing::small_data;
 using testing::small_model;
 using ::testing::ThrowsMessage;
+using testing::trained;
 
 /// Applies every other gradient of a worker and refuses the rest: no policy does that.
 class every_other {
@@ -84,23 +85,12 @@ public:
   using parameter_actor::parameter_actor;
 };
 
-training_options options_for(std::size_t workers) {
-  training_options o;
-  o.devices.assign(workers, {device_kind::cpu, 0});
-  o.optimizer = parse_optimizer("momentum");
-  o.optimizer.learning_rate = 0.05;
-  o.batch = 8;
-  o.epochs = 4;
-  o.seed = 3;
-  return o;
-}
-
 TEST(OwnParameterActor, DecidesWhatBecomesOfEveryGradient) {
-  training_options o = options_for(1);
+  training_options o = options_for("async", 1);
   o.parameter_actor = make_own_parameter_actor<every_other>();
   for (const std::uint32_t shards : {1U, 2U}) {
     o.shards = shards;
-    const training_report r = train(small_model(), small_data(), o);
+    const training_report r = trained(o);
     EXPECT_EQ(r.ended, "completed") << r.why;
     EXPECT_EQ(r.policy, "async by test.every-other");
     EXPECT_EQ(r.ledger, (gradient_ledger{24, 12, 0, {{"every other", 12}}, 0}));
@@ -111,20 +101,19 @@ TEST(OwnParameterActor, DecidesWhatBecomesOfEveryGradient) {
 }
 
 TEST(OwnParameterActor, ServesSeveralWorkers) {
-  training_options o = options_for(3);
+  training_options o = options_for("async", 3);
   o.parameter_actor = make_own_parameter_actor<every_other>();
-  const training_report r = train(small_model(), small_data(1000), o);
+  const training_report r = trained(o, small_data(1000));
   EXPECT_EQ(r.ended, "completed") << r.why;
   EXPECT_EQ(r.steps, 500U);
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
 }
 
 TEST(OwnParameterActor, MayObeyThePolicyItIsHandedAndSwitch) {
-  training_options o = options_for(2);
-  o.policy = "sync, async@12";
+  training_options o = options_for("sync, async@12", 2);
   o.shards = 2;
   o.parameter_actor = make_own_parameter_actor<namesake>(true);
-  const training_report r = train(small_model(), small_data(), o);
+  const training_report r = trained(o);
   EXPECT_EQ(r.ended, "completed") << r.why;
   ASSERT_EQ(r.switches.size(), 1U);
   EXPECT_EQ(r.switches[0].to, "async");
@@ -132,17 +121,15 @@ TEST(OwnParameterActor, MayObeyThePolicyItIsHandedAndSwitch) {
 }
 
 TEST(OwnParameterActor, MakesOurWeightsIfItDoesWhatOursDoes) {
-  training_options o = options_for(2);
-  o.policy = "sync";
-  const std::string ours = train(small_model(), small_data(), o).parameters_sha256;
+  training_options o = options_for("sync", 2);
+  const std::string ours = trained(o).parameters_sha256;
   o.parameter_actor = make_own_parameter_actor<namesake>();
-  EXPECT_EQ(train(small_model(), small_data(), o).parameters_sha256, ours);
+  EXPECT_EQ(trained(o).parameters_sha256, ours);
 }
 
 TEST(OwnParameterActor, IsRefusedWhatItCannotDo) {
-  training_options o = options_for(2);
+  training_options o = options_for("async, sync@12", 2);
   o.parameter_actor = make_own_parameter_actor<every_other>();
-  o.policy = "async, sync@12";
   EXPECT_THAT([&] { training(small_model(), small_data(), o); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("'test.every-other' switches no policy")));
   o.policy = "hogwild";

@@ -24,11 +24,12 @@ inline std::vector<device> cores(std::uint32_t workers) {
   return devices;
 }
 
-inline training_options options_for(std::string policy, std::uint32_t workers) {
+inline training_options options_for(std::string policy, std::uint32_t workers,
+                                    const std::string& optimizer = "momentum") {
   training_options o;
   o.devices = cores(workers);
   o.policy = std::move(policy);
-  o.optimizer = parse_optimizer("momentum");
+  o.optimizer = parse_optimizer(optimizer);
   o.optimizer.learning_rate = 0.05;
   o.batch = 8;
   o.epochs = 4;

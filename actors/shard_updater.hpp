@@ -1,0 +1,66 @@
+#pragma once
+
+#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/recycled.hpp>
+#include <mailgrad/actors/shard.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// Makes the next version of a shard from the gradients that count: on the thread of its parameter actor, or with
+/// hands, each of which computes parts.
+///
+///     add()... --update_alone()----------------------------------------------> the next version
+///     add()... --ask_for_help()--> under way --compute_part()...--> complete --> the next version
+///
+/// The last part may be computed here, which compute_part() says, or by a hand, which says `update_helped`; end() follows.
+///
+/// Errors  of update_alone() and compute_part() as shard::update() has them.
+/// Threads one caller at a time; hands touch only the parts they have begun.
+class shard_updater {
+public:
+  /// `hands` may be empty.
+  shard_updater(caf::event_based_actor* self, std::shared_ptr<shard> weights, std::vector<caf::actor> hands,
+                std::shared_ptr<const time_source> time);
+
+  /// The next update is the first after these have been told of.
+  void clear();
+  /// The next update has `x` in it, which counts as `what`.
+  void add(const push_gradient& x, contribution what);
+
+  /// Applies what was added, the learning rate times `rate`.
+  void update_alone(double rate);
+
+  /// Whether hands would have something to do.
+  bool divides() const { return !hands_.empty() && weights_->divides(); }
+  /// As update_alone(), but begun only.
+  void ask_for_help(double rate);
+  bool under_way() const noexcept { return work_ != nullptr; }
+  /// True if that was the last part of all; else, unless none was left, the actor has sent itself `go_on`.
+  bool compute_part();
+  /// All parts are computed.
+  void end();
+
+  /// What the last update was made of, in the order of adding.
+  std::span<const push_gradient> gradients() const noexcept { return gradients_; }
+  instant begun() const noexcept { return begun_; }
+  /// The time it took, until now, divided among its gradients.
+  instant share_of_each() const;
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<shard> weights_;
+  std::vector<caf::actor> hands_;
+  std::shared_ptr<const time_source> time_;
+  std::vector<push_gradient> gradients_;
+  std::vector<contribution> contributions_;
+  instant begun_{0};
+  recycled<divided_update> works_;
+  std::shared_ptr<divided_update> work_; ///< of an update that hands help with
+};
+
+} // namespace mailgrad
