@@ -204,22 +204,23 @@ void device_actor::finish_step() {
   unreported_.samples += batch_size_;
   unreported_.loss_sum += static_cast<double>(loss);
   const float scale = clip();
-  note_computed();
+  const instant computed = note_computed();
   if (direct_)
     write(scale);
   else if (options_.local)
     step_locally(scale);
   else
-    push(std::move(computing_), scale);
+    push(std::move(computing_), scale, computed);
   pause_if_asked();
-  notify_progress();
+  notify_progress(computed);
 }
 
-/// A step of the worker; those of its own count together, when their difference is pushed.
-void device_actor::note_computed() {
+/// A step of the worker; those of its own count together, when their difference is pushed. Returns the moment.
+instant device_actor::note_computed() {
   const instant now = options_.time->now();
   computed_ += now - computing_since_;
   if (options_.trace) options_.trace->work({trace_kind::compute, computing_since_, now, 0, report_.steps});
+  return now;
 }
 
 float device_actor::clip() const {
@@ -234,11 +235,11 @@ float device_actor::clip() const {
 }
 
 /// To all shards or to none. By value: only the messages may hold the gradient when this is over.
-void device_actor::push(std::shared_ptr<const gradient> values, float scale) {
+void device_actor::push(std::shared_ptr<const gradient> values, float scale, instant now) {
   ++step_;
   ++report_.produced;
   missing_ = options_.shards.size();
-  waiting_since_ = options_.time->now();
+  waiting_since_ = now;
   const bool sampled = options_.sample_gap > 0 && step_ % options_.sample_gap == 0;
   if (sampled) comparison_.begin(step_, values);
   for (held_weights& held : held_)
@@ -300,7 +301,7 @@ void device_actor::step_locally(float scale) {
 /// Of the steps since the last exchange; false if there are none.
 bool device_actor::push_difference() {
   if (!options_.local || options_.local->taken() == 0) return false;
-  push(options_.local->difference(), 1);
+  push(options_.local->difference(), 1, options_.time->now());
   return true;
 }
 
@@ -342,8 +343,7 @@ void device_actor::end_with(Notice notice) {
   self_->quit();
 }
 
-void device_actor::notify_progress() {
-  const instant now = options_.time->now();
+void device_actor::notify_progress(instant now) {
   if (now - last_notice_ < notice_interval) return;
   if (!gaps_.empty()) {
     send(self_, options_.tracker, staleness_observed{gaps_});

@@ -339,10 +339,11 @@ void parameter_actor::note_update() {
 /// The gap is taken where it counts: just before the version that this gradient helps to make.
 double parameter_actor::observe(const push_gradient& x) {
   const std::uint64_t gap = options_.weights->version() - x.version_read;
-  participants_[x.worker.value].account.gaps.count(gap);
-  watch_.gap(gap);
+  participant& worker = participants_[x.worker.value];
+  worker.account.gaps.count(gap);
+  watch_.gap(gap, worker.arrived);
   if (x.read) sample(x);
-  if (treatment_.draws_workers()) participants_[x.worker.value].met = {x.step, options_.weights->snapshot()};
+  if (treatment_.draws_workers()) worker.met = {x.step, options_.weights->snapshot()};
   return treatment_.factor(gap);
 }
 

@@ -19,9 +19,9 @@ shard_watch::shard_watch(caf::event_based_actor* self, caf::actor tracker,
     : self_(self), tracker_(std::move(tracker)), time_(std::move(time)), trace_(std::move(trace)),
       sent_(time_->now()) {}
 
-void shard_watch::gap(std::uint64_t versions) {
+void shard_watch::gap(std::uint64_t versions, instant arrived) {
   gaps_.count(versions);
-  if (gaps_.total() >= observations_per_notice || time_->now() - sent_ >= notice_interval) flush_gaps();
+  if (gaps_.total() >= observations_per_notice || arrived - sent_ >= notice_interval) flush_gaps();
 }
 
 void shard_watch::flush_gaps() {

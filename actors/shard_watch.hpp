@@ -17,7 +17,8 @@ public:
   shard_watch(caf::event_based_actor* self, caf::actor tracker, std::shared_ptr<const time_source> time,
               std::shared_ptr<trace_track> trace);
 
-  void gap(std::uint64_t versions);
+  /// Of a gradient that `arrived`.
+  void gap(std::uint64_t versions, instant arrived);
   /// Before what comes next is of another kind.
   void flush_gaps();
 
