@@ -235,11 +235,11 @@ float device_actor::clip() const {
 }
 
 /// To all shards or to none. By value: only the messages may hold the gradient when this is over.
-void device_actor::push(std::shared_ptr<const gradient> values, float scale, instant now) {
+void device_actor::push(std::shared_ptr<const gradient> values, float scale, instant computed_at) {
   ++step_;
   ++report_.produced;
   missing_ = options_.shards.size();
-  waiting_since_ = now;
+  waiting_since_ = computed_at;
   const bool sampled = options_.sample_gap > 0 && step_ % options_.sample_gap == 0;
   if (sampled) comparison_.begin(step_, values);
   for (held_weights& held : held_)
@@ -343,15 +343,15 @@ void device_actor::end_with(Notice notice) {
   self_->quit();
 }
 
-void device_actor::notify_progress(instant now) {
-  if (now - last_notice_ < notice_interval) return;
+void device_actor::notify_progress(instant computed) {
+  if (computed - last_notice_ < notice_interval) return;
   if (!gaps_.empty()) {
     send(self_, options_.tracker, staleness_observed{gaps_});
     gaps_.clear();
   }
-  unreported_.span = (now - last_notice_).count();
+  unreported_.span = (computed - last_notice_).count();
   unreported_.barrier_wait = report_.barrier_wait - barrier_wait_reported_;
-  last_notice_ = now;
+  last_notice_ = computed;
   barrier_wait_reported_ = report_.barrier_wait;
   send(self_, options_.tracker, unreported_);
   unreported_ = {};

@@ -85,7 +85,7 @@ private:
   void finish_comparison();
   void trace_answer(const shard_weights& x, instant taken);
   instant note_computed();
-  void push(std::shared_ptr<const gradient> values, float scale, instant now);
+  void push(std::shared_ptr<const gradient> values, float scale, instant computed_at);
   void step_locally(float scale);
   bool push_difference();
   void write(float scale);
@@ -93,7 +93,7 @@ private:
   template <class Notice>
   void end_with(Notice notice);
   float clip() const;
-  void notify_progress(instant now);
+  void notify_progress(instant computed);
   void name_waits_to(const caf::actor& asker) const;
 
   caf::event_based_actor* self_;

@@ -4,7 +4,6 @@
 #include <mailgrad/actors/recycled.hpp>
 #include <mailgrad/actors/shard.hpp>
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,12 +13,12 @@ namespace mailgrad {
 /// Makes the next version of a shard from the gradients that count: on the thread of its parameter actor, or with
 /// hands, each of which computes parts.
 ///
-///     add()... --update_alone()----------------------------------------------> the next version
-///     add()... --ask_for_help()--> under way --compute_part()...--> complete --> the next version
+///     add()... --update_alone()--> updated --clear()--> next
+///     add()... --ask_for_help()--> under way --compute_part()..., the last part is computed, end()--> updated
 ///
-/// The last part may be computed here, which compute_part() says, or by a hand, which says `update_helped`; end() follows.
+/// The last part may be computed here, which compute_part() says, or by a hand, which says `update_helped`.
 ///
-/// Errors  of update_alone() and compute_part() as shard::update() has them.
+/// Errors  as shard::update() has them; an update that is under way cannot end then.
 /// Threads one caller at a time; hands touch only the parts they have begun.
 class shard_updater {
 public:
@@ -27,10 +26,10 @@ public:
   shard_updater(caf::event_based_actor* self, std::shared_ptr<shard> weights, std::vector<caf::actor> hands,
                 std::shared_ptr<const time_source> time);
 
-  /// The next update is the first after these have been told of.
-  void clear();
-  /// The next update has `x` in it, which counts as `what`.
+  /// `x` counts as `what` in the update at hand.
   void add(const push_gradient& x, contribution what);
+  /// Forgets the gradients of an update that is done.
+  void clear();
 
   /// Applies what was added, the learning rate times `rate`.
   void update_alone(double rate);
@@ -45,7 +44,7 @@ public:
   /// All parts are computed.
   void end();
 
-  /// What the last update was made of, in the order of adding.
+  /// What was added since clear(), in that order.
   std::span<const push_gradient> gradients() const noexcept { return gradients_; }
   instant begun() const noexcept { return begun_; }
   /// The time it took, until now, divided among its gradients.

@@ -17,7 +17,7 @@ public:
   shard_watch(caf::event_based_actor* self, caf::actor tracker, std::shared_ptr<const time_source> time,
               std::shared_ptr<trace_track> trace);
 
-  /// Of a gradient that `arrived`.
+  /// Of a gradient that has `arrived`, or whose worker has, since: it says only when the tracker is told.
   void gap(std::uint64_t versions, instant arrived);
   /// Before what comes next is of another kind.
   void flush_gaps();

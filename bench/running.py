@@ -12,11 +12,13 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 
 def environment():
-    """One thread, and the best kernels: Debian's OpenBLAS takes those for AVX2 on processors younger than itself, even
-    where there is AVX-512. Whoever sets OPENBLAS_CORETYPE is obeyed.
+    """One thread, and OpenBLAS with AVX-512 where there is any: Debian's takes its kernels for AVX2 on processors
+    younger than itself. Whoever sets OPENBLAS_CORETYPE is obeyed.
     """
-    has_avx512 = "avx512f" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    kernels = {"OPENBLAS_CORETYPE": "SkylakeX"} if has_avx512 else {}
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    flags = set(cpuinfo.read_text(encoding="utf-8").split()) if cpuinfo.exists() else set()
+    has_skylake = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags
+    kernels = {"OPENBLAS_CORETYPE": "SkylakeX"} if has_skylake else {}
     return kernels | os.environ | ONE_THREAD
 
 

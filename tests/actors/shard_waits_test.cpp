@@ -1,4 +1,5 @@
-#include <mailgrad/actors/listed.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
 #include <mailgrad/actors/shard_waits.hpp>
 
 #include <gmock/gmock.h>
@@ -12,55 +13,72 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using namespace std::chrono_literals;
 
-/// `last_step` of a worker whose gradient is judged and that waits for weights since `since`.
-participant waiting(std::uint64_t last_step, instant since) {
-  participant p;
-  p.account.last_step = last_step;
-  p.waiting_step = last_step;
-  p.waits_since = since;
-  return p;
-}
+class ShardWaits : public testing::DeterministicTest {
+protected:
+  /// A worker that computes, and whose last gradient was that of `last_step`.
+  participant computing(std::uint64_t last_step) const {
+    participant p;
+    p.device = device_.actor();
+    p.account.last_step = p.waiting_step = last_step;
+    return p;
+  }
+  participant waiting(std::uint64_t last_step, instant since) const {
+    participant p = computing(last_step);
+    p.waits_since = since;
+    return p;
+  }
+  static participant gone() {
+    participant p;
+    p.left = true;
+    return p;
+  }
+  static participant left_out() {
+    participant p;
+    p.in_policy = false;
+    return p;
+  }
 
-participant gone() {
-  participant p;
-  p.left = true;
-  p.in_policy = false;
-  return p;
-}
+  testing::listener<shard_weights> device_ = listen<shard_weights>();
+};
 
-TEST(Listed, NamesAllBehindOneNoun) {
-  EXPECT_EQ(listed("worker", {}), "");
-  EXPECT_EQ(listed("worker", std::vector<std::uint32_t>{3}), "worker 3");
-  EXPECT_EQ(listed("shard", std::vector<std::uint32_t>{0, 2, 5}), "shard 0, 2, 5");
-}
-
-TEST(ShardWaits, AreForThoseWhoComputeOrHaveNotJoined) {
-  const std::vector<participant> workers{waiting(4, 2s), {}, gone(), waiting(4, 3s)};
+TEST_F(ShardWaits, AreForThoseWhoComputeOrHaveNotJoined) {
+  const std::vector<participant> workers{waiting(4, 2s), {},          gone(), left_out(),
+                                         waiting(4, 3s), computing(3)};
   const std::vector<wait_named> waits = waits_of_workers(1, "sync", workers);
   ASSERT_THAT(waits, SizeIs(2));
-  EXPECT_EQ(waits[0].what, "shard 1 holds worker 0 after step 4, sync policy, until it hears from worker 1");
+  EXPECT_EQ(waits[0].what,
+            "shard 1 holds worker 0 after step 4, sync policy, until it hears from worker 1, 5");
   EXPECT_EQ(instant{waits[0].since}, 2s);
-  EXPECT_EQ(waits[1].what, "shard 1 holds worker 3 after step 4, sync policy, until it hears from worker 1");
+  EXPECT_EQ(waits[1].what,
+            "shard 1 holds worker 4 after step 4, sync policy, until it hears from worker 1, 5");
+  EXPECT_EQ(instant{waits[1].since}, 3s);
 }
 
-TEST(ShardWaits, AreForATurnWhereNobodyElseIsMissing) {
+TEST_F(ShardWaits, AreForATurnWhereNobodyElseIsMissing) {
   const std::vector<wait_named> waits =
       waits_of_workers(0, "sync", std::vector<participant>{waiting(1, 0s), waiting(1, 0s)});
   ASSERT_THAT(waits, SizeIs(2));
   EXPECT_EQ(waits[0].what, "shard 0 holds worker 0 after step 1, sync policy, until its turn comes");
 }
 
-TEST(ShardWaits, AreNoneWhereNobodyIsHeld) {
-  EXPECT_THAT(waits_of_workers(0, "async", std::vector<participant>(3)), IsEmpty());
+TEST_F(ShardWaits, AreNoneWhereNobodyIsHeld) {
+  EXPECT_THAT(waits_of_workers(0, "async", std::vector<participant>{computing(1), {}}), IsEmpty());
 }
 
-TEST(ShardWaits, BeforeASwitchAreForThoseWhoTakePartInIt) {
-  const switch_policy next{1, "async", {7, 7, 7, 7}, {1, 1, 0, 1}};
-  const std::vector<participant> workers{waiting(6, 0s), {}, {}, gone()};
-  EXPECT_THAT(awaited_before(next, workers), ElementsAre(0, 1));
+TEST_F(ShardWaits, BeforeASwitchAreForTheLastGradientsOfThoseWhoTakePartInIt) {
+  const switch_policy next{1, "async", {7, 7, 7, 7, 7, 7}, {1, 1, 0, 1, 1, 1}};
+  const std::vector<participant> workers{computing(6), computing(7), computing(2),
+                                         gone(),       {},           waiting(8, 0s)};
+  EXPECT_THAT(awaited_before(next, workers), ElementsAre(0, 4));
   const wait_named wait = wait_for_switch(2, next, 5s, workers);
-  EXPECT_EQ(wait.what, "shard 2 switches to async when it has the last gradient of worker 0, 1");
+  EXPECT_EQ(wait.what, "shard 2 switches to async when it has the last gradient of worker 0, 4");
   EXPECT_EQ(instant{wait.since}, 5s);
+}
+
+TEST_F(ShardWaits, BeforeASwitchAreForTheFirstShardWhereNoGradientIsMissing) {
+  const wait_named wait =
+      wait_for_switch(1, {1, "sync", {7}, {1}}, 0s, std::vector<participant>{computing(7)});
+  EXPECT_EQ(wait.what, "shard 1 switches to sync when it has the last gradient of shard 0's order");
 }
 
 } // namespace
