@@ -12,14 +12,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 
 def environment():
-    """One thread, and OpenBLAS with AVX-512 where there is any: Debian's takes its kernels for AVX2 on processors
-    younger than itself. Whoever sets OPENBLAS_CORETYPE is obeyed.
-    """
-    cpuinfo = pathlib.Path("/proc/cpuinfo")
-    flags = set(cpuinfo.read_text(encoding="utf-8").split()) if cpuinfo.exists() else set()
-    has_skylake = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags
-    kernels = {"OPENBLAS_CORETYPE": "SkylakeX"} if has_skylake else {}
-    return kernels | os.environ | ONE_THREAD
+    """One thread, and of OpenBLAS what that finds best for this processor, whatever the shell asks of it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")} | ONE_THREAD
 
 
 def run(*command):
