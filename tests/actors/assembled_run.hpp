@@ -240,12 +240,9 @@ private:
     options.worker = {r};
     model_request request = request_;
     request.worker = r;
-    options.model = std::make_shared<replica>(assembly_.model, request, layout_);
+    options.model = std::make_shared<replica>(assembly_.model, request, layout_of_workers());
     if (assembly_.local_steps > 0) {
       const auto cure = make_cure(assembly_.cure, {assembly_.workers});
-      options.model = std::make_shared<replica>(
-          assembly_.model, request,
-          std::make_shared<parameter_layout>(lay_out(assembly_.model, request_, 1)));
       options.local = std::make_shared<local_steps>(
           layout_, local_steps_options{assembly_.local_steps, parse_optimizer(assembly_.optimizer),
                                        cure ? cure->pull() : std::nullopt});
@@ -276,19 +273,26 @@ private:
     devices.push_back(spawn<device_actor>(system_, std::move(options)));
   }
 
+  /// Of weights of its own a worker has one block, however many shards there are.
+  std::shared_ptr<const parameter_layout> layout_of_workers() const {
+    if (assembly_.local_steps == 0) return layout_;
+    return std::make_shared<parameter_layout>(lay_out(assembly_.model, request_, 1));
+  }
+
   std::shared_ptr<spanning_replica> spanning_model(rank worker) {
     model_request request = request_;
     request.devices.clear();
     for (std::uint32_t d = 0; d < assembly_.devices_each; ++d)
       request.devices.push_back({device_kind::cpu, d});
-    spanning_replica::options span{worker, request.devices,     {}, assembly_.micro_batches, layout_,
+    const std::shared_ptr<const parameter_layout> layout = layout_of_workers();
+    spanning_replica::options span{worker, request.devices,     {}, assembly_.micro_batches, layout,
                                    {},     assembly_.sums_apart};
     for (std::size_t p = 0; p < request.devices.size(); ++p) {
       span.pieces.push_back(spawn<piece_actor>(
           system_,
           piece_actor_options{p, request.devices, host_stream{},
                               assembly_.replicated ? replicated(small_model()) : pipelined(small_model()),
-                              request, layout_, request.devices.size() + 1, time_, assembly_.sums_apart}));
+                              request, layout, request.devices.size() + 1, time_, assembly_.sums_apart}));
       span.traces.push_back(new_track("piece " + std::to_string(p)));
     }
     pieces.insert(pieces.end(), span.pieces.begin(), span.pieces.end());

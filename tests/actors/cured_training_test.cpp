@@ -17,9 +17,12 @@ namespace mailgrad {
 namespace {
 
 using testing::assembled_run;
+using testing::assembly;
 using testing::expect_balanced;
+using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using testing::options_for;
+using ::testing::Pointwise;
 using testing::small_data;
 using testing::small_model;
 using testing::trained;
@@ -76,6 +79,40 @@ TEST_P(TreatedRun, EndsWhoeverDies) {
     expect_balanced(run.outcome());
     if (HasFailure()) return;
   }
+}
+
+TEST_P(TreatedRun, TrainsEveryBatchOnWorkersThatSpanDevices) {
+  assembly a = treated(GetParam());
+  a.devices_each = 2;
+  a.micro_batches = 2;
+  for (std::uint64_t seed = 0; seed < schedules / 5; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const assembled_run run(system_.actors(), a, small_data(), time_);
+    deliver(random);
+    ASSERT_EQ(run.times_ended(), 1U);
+    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+    expect_balanced(run.outcome());
+    EXPECT_EQ(report_of(run.outcome()).steps, 12U);
+    for (const float w : run.weights()) ASSERT_TRUE(std::isfinite(w));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(TreatedRun, DoesNotSeeOnHowManyDevicesAWorkerComputes) {
+  assembly a = treated(GetParam());
+  a.policy = "async";
+  a.workers = 1;
+  std::mt19937_64 random(0);
+  const assembled_run one(system_.actors(), a, small_data(), time_);
+  deliver(random);
+  a.devices_each = 2;
+  a.micro_batches = 3;
+  const assembled_run two(system_.actors(), a, small_data(), time_);
+  deliver(random);
+  ASSERT_EQ(two.times_ended(), 1U);
+  ASSERT_EQ(two.outcome().how, run_outcome::ending::completed) << two.outcome().why;
+  EXPECT_THAT(two.weights(), Pointwise(FloatNear(1e-5F), one.weights()));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryCure, TreatedRun, ::testing::ValuesIn(testing::treated_runs),
