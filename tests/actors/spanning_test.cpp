@@ -211,6 +211,24 @@ TEST_F(SpanningThreads, TrainsAPipelineAsOneDeviceDoes) {
               Pointwise(FloatNear(1e-5F), expected));
 }
 
+TEST_F(SpanningThreads, DropsInAPipelineWhatOneDeviceDrops) {
+  const model_function dropping = [](graph& g, const model_request& r) {
+    return build_classifier(g,
+                            {dense_layer{16, activation::tanh}, dropout_layer{0.5F}, dense_layer{8},
+                             dropout_layer{0.25F}, dense_layer{}},
+                            r);
+  };
+  training_options one = options_for("async", 1);
+  one.devices.resize(1);
+  training_options o = options_for("async", 1);
+  EXPECT_EQ(weights_of(pipelined(dropping), o), weights_of(dropping, one));
+  o.micro_batches = 3;
+  o.epochs = 30;
+  const training_report r = train(pipelined(dropping), small_data(240), o);
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  EXPECT_GT(r.test_accuracy.value_or(0), 0.8) << "each micro-batch drops forward and backward alike";
+}
+
 TEST_F(SpanningThreads, SumsMicroBatchesOfTwoSizesWhateverTheirBestCutsAre) {
   const auto data = small_data(54);
   const model_function narrow = [](graph& g, const model_request& r) {
