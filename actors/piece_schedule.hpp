@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -52,19 +52,21 @@ public:
   bool waits_for_credit() const;
 
 private:
-  struct state {
-    std::vector<part> parts;
-    std::vector<char> done;
-    std::vector<std::size_t> arrived;
+  /// A part of all micro-batches that have it, in their order: they run one after the other.
+  struct line {
+    std::vector<turn> turns;
+    std::size_t ran = 0;
   };
 
+  const part& part_of(const turn& t) const { return parts_[t.micro_batch][t.part]; }
   bool has_values(const turn& t) const;
-  bool in_order(const turn& t) const;
   bool has_credit(const turn& t) const;
   std::optional<turn> first(bool with_credit) const;
 
-  std::vector<state> micro_batches_;
+  std::vector<std::vector<part>> parts_; ///< by micro-batch
   std::size_t credits_;
+  std::map<std::size_t, line, std::greater<>> lines_;               ///< by number, the latest first
+  std::vector<std::vector<std::size_t>> arrived_;                   ///< segments, by micro-batch
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> owed_; ///< by segment and reader
   std::size_t left_ = 0;                                            ///< turns
 };
