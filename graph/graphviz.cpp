@@ -1,9 +1,12 @@
 #include <mailgrad/graph/graphviz.hpp>
 
+#include <mailgrad/graph/needed.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,11 +63,17 @@ std::string in_bytes(std::size_t bytes) {
   return text;
 }
 
+/// Node, output, and the device that it goes to.
+using sent_values = std::set<std::tuple<std::uint32_t, std::uint32_t, std::string>>;
+
 class drawing {
 public:
   drawing(const graph& g, const drawing_options& options)
       : graph_(g), places_(options.places),
-        forward_(options.loss ? options.loss->node() + 1 : g.nodes().size()), device_of_(g.nodes().size()) {
+        forward_(options.loss ? options.loss->node() + 1 : g.nodes().size()),
+        drawn_(options.wanted.empty() ? std::vector<char>(g.nodes().size(), 1)
+                                      : needed_for(g, options.wanted)),
+        device_of_(g.nodes().size()) {
     if (places_) find_devices();
   }
 
@@ -77,7 +86,8 @@ public:
     if (places_)
       for (const device d : places_->devices()) draw_device(d);
     draw(scopes_on(std::nullopt), "  ");
-    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id) draw_edges(id);
+    for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id)
+      if (drawn_[id]) draw_edges(id);
     return text_ + "}\n";
   }
 
@@ -87,7 +97,7 @@ private:
     std::vector<char> read_by_several(graph_.nodes().size(), 0);
     for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id) {
       const node& n = graph_.nodes()[id];
-      if (!is_operation(n)) continue;
+      if (!drawn_[id] || !is_operation(n)) continue;
       device_of_[id] = places_->of(id);
       for (const value& v : n.inputs) {
         auto& known = device_of_[v.node()];
@@ -105,7 +115,7 @@ private:
   scope scopes_on(const std::optional<device>& where) const {
     scope all;
     for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id)
-      if (device_of_[id] == where) all.within(scope_of_node(id)).nodes.push_back(id);
+      if (drawn_[id] && device_of_[id] == where) all.within(scope_of_node(id)).nodes.push_back(id);
     return all;
   }
 
@@ -121,20 +131,23 @@ private:
     text_ += "  }\n";
   }
 
-  /// A value that goes to a device goes once, however many operations read it there.
   std::size_t bytes_to(device d) const {
-    std::set<std::pair<std::uint32_t, std::uint32_t>> sent;
+    sent_values sent;
     std::size_t bytes = 0;
     for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id)
       for (const value& v : graph_.nodes()[id].inputs)
-        if (is_operation(graph_.nodes()[id]) && device_of_[id] == d && crosses(v, id) &&
-            sent.emplace(v.node(), v.output()).second)
-          bytes += bytes_of(v);
+        if (drawn_[id] && device_of_[id] == d && crosses(v, id) && is_first(v, d, sent)) bytes += bytes_of(v);
     return bytes;
   }
 
+  /// A value that goes to a device goes once, however many operations read it there.
+  static bool is_first(const value& v, device d, sent_values& sent) {
+    return sent.emplace(v.node(), v.output(), to_string(d)).second;
+  }
+
   bool crosses(const value& v, std::uint32_t reader) const {
-    return places_ && is_operation(graph_.of(v)) && device_of_[v.node()] != device_of_[reader];
+    return places_ && is_operation(graph_.nodes()[reader]) && is_operation(graph_.of(v)) &&
+           device_of_[v.node()] != device_of_[reader];
   }
   static std::size_t bytes_of(const value& v) { return v.dims().size() * byte_size(v.type().type); }
 
@@ -199,8 +212,10 @@ private:
       std::string details;
       if (v.output() > 0) details = "label=" + in_quotes(to_string(v.type()));
       if (crosses(v, id))
-        details = "label=" + in_quotes(in_bytes(bytes_of(v))) +
-                  ", penwidth=2, color=\"#b85450\", fontcolor=\"#b85450\"";
+        details = (is_first(v, *device_of_[id], labelled_)
+                       ? "label=" + in_quotes(in_bytes(bytes_of(v))) + ", fontcolor=\"#b85450\", "
+                       : std::string()) +
+                  "penwidth=2, color=\"#b85450\"";
       else if (is_backward(id))
         details += std::string(details.empty() ? "" : ", ") + "style=dashed, color=\"#909090\"";
       text_ += details.empty() ? "\n" : " [" + details + "]\n";
@@ -210,7 +225,9 @@ private:
   const graph& graph_;
   const placement* places_;
   std::size_t forward_;                          ///< nodes before the backward pass
+  std::vector<char> drawn_;                      ///< by node
   std::vector<std::optional<device>> device_of_; ///< by node; none: in no device's box
+  sent_values labelled_;                         ///< whose bytes stand at an edge
   std::string box_; ///< of the device that is being drawn: the same layer may stand in several
   std::string text_;
 };

@@ -5,12 +5,14 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
 struct drawing_options {
   std::optional<value> loss;         ///< what was added to the graph after it is drawn as the backward pass
   const placement* places = nullptr; ///< then each device has a box of its own
+  std::vector<value> wanted{};       ///< if any: nothing is drawn that none of these depends on
 };
 
 /// A picture of a graph in the language of Graphviz: `dot -Tsvg` draws it.
@@ -20,8 +22,8 @@ struct drawing_options {
 /// not start at a node's first output. A node's tooltip is the line of the program that made it.
 ///
 /// Of a placed graph the operations of a device stand in its box, whose title says how much it gets from others; what goes
-/// from one device to another is a thick edge with its bytes a step. Inputs and variables that several devices read stand
-/// outside.
+/// from one device to another is a thick edge, the first of each value with its bytes a step. Inputs and variables that
+/// several devices read stand outside.
 std::string graphviz(const graph& g, const drawing_options& options = {});
 
 } // namespace mailgrad

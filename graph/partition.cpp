@@ -1,5 +1,7 @@
 #include <mailgrad/graph/partition.hpp>
 
+#include <mailgrad/graph/needed.hpp>
+
 #include <algorithm>
 #include <compare>
 #include <map>
@@ -24,13 +26,15 @@ void add_once(std::vector<value>& list, const value& v) {
 class cutting {
 public:
   cutting(const graph& g, const placement& places, std::span<const wanted_value> wanted)
-      : graph_(g), places_(places), wanted_(wanted), keys_(g.nodes().size()), needed_(g.nodes().size(), 0) {
+      : graph_(g), places_(places), wanted_(wanted), keys_(g.nodes().size()) {
     for (const wanted_value& w : wanted)
       if (&w.what.owner() != &g) throw graph_error("partition: a wanted value belongs to another graph");
   }
 
   std::vector<segment> run() {
-    mark_needed();
+    std::vector<value> values;
+    for (const wanted_value& w : wanted_) values.push_back(w.what);
+    needed_ = needed_for(graph_, values);
     for (std::uint32_t id = 0; id < keys_.size(); ++id)
       if (needed_[id] && computes(id)) find_key(id);
     move_constants();
@@ -60,13 +64,6 @@ private:
     return std::holds_alternative<operation_node>(graph_.nodes()[id].what);
   }
   std::size_t number_of(std::uint32_t id) const { return numbers_.at(keys_[id]); }
-
-  void mark_needed() {
-    for (const wanted_value& w : wanted_) needed_[w.what.node()] = 1;
-    for (std::size_t id = needed_.size(); id-- > 0;)
-      if (needed_[id])
-        for (const value& v : graph_.nodes()[id].inputs) needed_[v.node()] = 1;
-  }
 
   void find_key(std::uint32_t id) {
     const auto& devices = places_.devices();

@@ -2,6 +2,7 @@
 
 #include <mailgrad/graph/fusion.hpp>
 #include <mailgrad/graph/memory_plan.hpp>
+#include <mailgrad/graph/needed.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 
 #include <algorithm>
@@ -67,7 +68,6 @@ public:
 private:
   std::size_t storage_of(const value& v) const { return storage_of_[v.node()][v.output()]; }
   void place_given(std::span<const value> given);
-  void mark_needed(std::span<const value> fetches);
   void place_nodes(std::span<const value> fetches);
   void place_node(std::uint32_t id);
   void place_operation(std::uint32_t id, const operation& op);
@@ -101,7 +101,7 @@ program::implementation::implementation(const graph& model, std::span<const valu
     if (&v.owner() != &model) throw graph_error("compile: a fetched value belongs to another graph");
   for (const node& n : model.nodes()) storage_of_.emplace_back(n.outputs.size(), none);
   place_given(given);
-  mark_needed(fetches);
+  needed_ = needed_for(model, fetches, given);
   place_nodes(fetches);
   place_fetches(fetches);
   share_memory();
@@ -118,17 +118,6 @@ void program::implementation::place_given(std::span<const value> given) {
     storage_of_[v.node()][v.output()] = storages_.size();
     storages_.push_back(std::move(s));
   }
-}
-
-void program::implementation::mark_needed(std::span<const value> fetches) {
-  needed_.assign(model_.nodes().size(), 0);
-  const auto need = [this](const value& v) {
-    if (storage_of(v) == none) needed_[v.node()] = 1; // else it is given
-  };
-  for (const value& v : fetches) need(v);
-  for (std::size_t id = needed_.size(); id-- > 0;)
-    if (needed_[id])
-      for (const value& v : model_.nodes()[id].inputs) need(v);
 }
 
 /// A fused run stands where its last node did.

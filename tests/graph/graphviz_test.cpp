@@ -7,6 +7,7 @@
 #include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/graph/operations/pooling.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations/slicing.hpp>
 
 #include <gmock/gmock.h>
 
@@ -20,6 +21,12 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
+
+std::size_t count(const std::string& text, const std::string& word) {
+  std::size_t n = 0;
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+  return n;
+}
 
 /// Lines from the one that has `first` to the bracket that closes its box.
 std::string box(const std::string& picture, const std::string& first) {
@@ -135,7 +142,28 @@ TEST(Graphviz, DrawsABoxForEachDeviceAndTheBytesBetweenThem) {
       one, AllOf(HasSubstr("cpu:0, gets 0 B a step"), HasSubstr("cluster cpu:0 layer1"), HasSubstr("tanh")));
   EXPECT_THAT(two, AllOf(HasSubstr("cpu:1, gets 4.0 KiB a step"), HasSubstr("cluster cpu:1 layer2")));
   EXPECT_THAT(one, Not(HasSubstr("layer2")));
-  EXPECT_THAT(picture, HasSubstr("label=\"4.0 KiB\", penwidth=2"));
+  EXPECT_THAT(picture, HasSubstr("label=\"4.0 KiB\", fontcolor=\"#b85450\", penwidth=2"));
+  EXPECT_EQ(count(picture, "4.0 KiB"), 2U) << "in the title and at the first of two edges";
+  EXPECT_EQ(count(picture, "penwidth=2"), 2U);
+}
+
+TEST(Graphviz, DrawsAndCountsOnlyWhatIsWanted) {
+  graph g;
+  const device first{device_kind::cpu, 0}, second{device_kind::cpu, 1};
+  g.set_place(first);
+  const value hidden = dense(g.input("x", {64, 32}), 16, "layer1", activation::tanh);
+  g.set_place(second);
+  const value loss = reduce_mean(hidden);
+  concat(std::array{dense(hidden, 4, "layer2"), hidden}, 1); // as evaluations want it
+  g.set_place({});
+  const std::vector<value> of_weights = {*gradients(loss, g.variables())[0].dense};
+  const placement places(g, first);
+  const std::string all = graphviz(g, {.loss = loss, .places = &places});
+  EXPECT_THAT(all, AllOf(HasSubstr("concat"), HasSubstr("layer2")));
+  const std::string wanted = graphviz(g, {.loss = loss, .places = &places, .wanted = {loss, of_weights[0]}});
+  EXPECT_THAT(wanted, AllOf(Not(HasSubstr("concat")), Not(HasSubstr("layer2")), HasSubstr("layer1"),
+                            HasSubstr("cpu:1, gets 4.0 KiB a step")));
+  EXPECT_THAT(wanted, Not(HasSubstr("64x32\", fillcolor=\"#dae8fc\""))) << "nobody wants the gradient of x";
 }
 
 TEST(Graphviz, LeavesWhatSeveralDevicesReadOutsideTheirBoxes) {

@@ -1,0 +1,18 @@
+#include <mailgrad/graph/needed.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+std::vector<char> needed_for(const graph& g, std::span<const value> wanted, std::span<const value> given) {
+  std::vector<char> needed(g.nodes().size(), 0);
+  const auto need = [&](const value& v) {
+    if (std::ranges::find(given, v) == given.end()) needed[v.node()] = 1;
+  };
+  std::ranges::for_each(wanted, need);
+  for (std::size_t id = needed.size(); id-- > 0;) // whatever a node reads was added before it
+    if (needed[id]) std::ranges::for_each(g.nodes()[id].inputs, need);
+  return needed;
+}
+
+} // namespace mailgrad
