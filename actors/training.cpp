@@ -199,6 +199,8 @@ training_report training::implementation::report(const std::function<bool()>& st
   if (cure_ && !options_.parameter_actor) r.mean_step_factor = mean_factor(*cure_, r.staleness);
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
   r.workers = workers();
+  r.micro_batches = options_.micro_batches;
+  r.weights = layout_->size();
   r.wall_seconds = in_seconds(ended_ - actors_.started());
   r.seed = options_.seed;
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));

@@ -108,9 +108,13 @@ json to_object_of_local_steps(const training_report& r) {
 std::string to_json(const training_report& r) {
   const json object = {
       {"command", r.command},
+      {"model", r.model},
+      {"span", r.span},
+      {"weights", r.weights},
       {"policy", r.policy},
       {"devices", r.devices},
       {"workers", r.workers},
+      {"micro_batches", r.micro_batches},
       {"pieces", to_array(r.pieces, r.wall_seconds)},
       {"data", r.data},
       {"optimizer", r.optimizer},

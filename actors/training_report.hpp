@@ -48,10 +48,14 @@ struct piece_figures {
 /// What a run leaves behind. Unknown figures are absent, never 0.
 struct training_report {
   std::vector<std::string>
-      command; ///< the words of the command line that decide what is computed, if there was one
+      command;       ///< the words of the command line that decide what is computed, if there was one
+  std::string model; ///< as the command line named it, if there was one
+  std::string span;  ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
+  std::size_t weights = 0; ///< of the model
   std::string policy;
   std::vector<std::string> devices;
   std::uint32_t workers = 1;
+  std::size_t micro_batches = 1;     ///< parts of a batch that go through the devices of a worker
   std::vector<piece_figures> pieces; ///< empty if each worker has one device
   std::string ended;                 ///< "completed", "stopped", "diverged" or "failed"
   std::string why;                   ///< one line, if it was not completed, or not tested to the end

@@ -25,7 +25,7 @@ void require_worker_devices(const training_options& o) {
   if (o.devices.size() % workers != 0)
     throw std::invalid_argument("workers: " + std::to_string(o.devices.size()) +
                                 " devices cannot be shared out to " + std::to_string(workers) +
-                                " workers; name a multiple of these");
+                                " workers; name so many devices, or a multiple");
   for (std::uint32_t w = 0; w < workers; ++w) {
     const std::vector<device> own = devices_of(o, w);
     for (auto d = own.begin(); d != own.end(); ++d)

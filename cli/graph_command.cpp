@@ -44,15 +44,39 @@ model_request request_of(const graph_words& w) {
   return request;
 }
 
+/// Not every model reads the images that samples are taken for.
+model_outputs built(const graph_words& w, graph& g, const model_request& request) {
+  try {
+    return spanning(find_model(w.model), w.span)(g, request);
+  } catch (const graph_error& e) {
+    if (!w.data.empty()) throw;
+    throw graph_error(std::string(e.what()) + "; say what samples are like by --data, or --input");
+  }
+}
+
+/// What a step of training fetches beside the loss.
+std::vector<value> gradient_values(graph& g, const value& loss) {
+  std::vector<value> values;
+  for (const adjoint& a : gradients(loss, g.variables())) {
+    if (a.dense) values.push_back(*a.dense);
+    for (const sparse_rows& rows : a.sparse) values.insert(values.end(), {rows.rows, rows.values});
+  }
+  return values;
+}
+
 std::string picture_of(const graph_words& w) {
   model_request request = request_of(w);
   if (!w.devices.empty()) request.devices = read_devices(w.devices);
+  if (w.span.any()) require_several(w.span, request.devices.size());
   graph g;
-  const model_outputs outputs = spanning(find_model(w.model), w.span)(g, request);
-  if (w.with_gradients) gradients(outputs.loss, g.variables());
+  const model_outputs outputs = built(w, g, request);
+  std::vector<value> wanted;
+  if (w.with_gradients) wanted = gradient_values(g, outputs.loss);
   const placement places(g, request.devices.front());
   require_devices(g, places, request.devices);
-  return graphviz(g, {.loss = outputs.loss, .places = w.devices.empty() ? nullptr : &places});
+  const bool placed = !w.devices.empty();
+  if (placed || w.with_gradients) wanted.push_back(outputs.loss);
+  return graphviz(g, {.loss = outputs.loss, .places = placed ? &places : nullptr, .wanted = wanted});
 }
 
 int draw(const graph_words& w) {
@@ -91,11 +115,16 @@ command make_graph_command(CLI::App& app) {
   auto* data = parser->add_option(
       "--data", words->data, "Data set that says what samples are like, in place of --input and --classes");
   data->excludes("--input")->excludes("--classes");
-  auto* devices = parser->add_option("--devices", words->devices,
-                                     "Draw a box for each, and what goes between them: cpu:0,cpu:1");
+  auto* devices =
+      parser->add_option("--devices", words->devices,
+                         "Draw what a step of training computes, with a box for each device that the "
+                         "model is placed on, and what goes between them: cpu:0,cpu:1");
   add_spanning_flags(*parser, words->span, "Models over several devices");
   for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs(devices);
-  parser->add_flag("--gradients", words->with_gradients, "Draw the backward pass too");
+  parser
+      ->add_flag("--gradients", words->with_gradients,
+                 "Draw the backward pass too, and nothing that no step of training computes")
+      ->disable_flag_override();
   parser->add_option("--output", words->output, "File to write to; standard output by default");
   parser->footer(
       "Examples:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg\n"

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/recorded_words.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/actors/recording.hpp>
 #include <mailgrad/actors/training_report.hpp>
@@ -11,6 +12,8 @@
 #include <array>
 #include <iostream>
 #include <memory>
+#include <stdexcept>
+#include <string_view>
 
 namespace mailgrad {
 
@@ -24,6 +27,17 @@ struct replay_words {
   bool quiet = false;
 };
 
+/// `words` are those of the recorded run.
+void require_as_many(std::size_t devices, const std::vector<std::string>& words) {
+  constexpr std::string_view option = "--devices=";
+  const auto word = std::ranges::find_if(words, [&](const std::string& w) { return w.starts_with(option); });
+  const std::size_t recorded =
+      word == words.end() ? 1 : static_cast<std::size_t>(std::ranges::count(*word, ',')) + 1;
+  if (devices != recorded)
+    throw std::invalid_argument("--devices: the recording has " + std::to_string(recorded) + ", these are " +
+                                std::to_string(devices));
+}
+
 std::vector<std::string> words_for_train(const replay_words& w, const recording& r) {
   std::vector<std::string> words = r.header.words;
   std::erase_if(words,
@@ -32,7 +46,10 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
                                              [&](const char* option) { return word.starts_with(option); });
                 });
   if (!w.data.empty()) words = with_word(words, "--data", w.data);
-  if (!w.devices.empty()) words = with_word(words, "--devices", w.devices);
+  if (!w.devices.empty()) {
+    require_as_many(read_devices(w.devices).size(), words);
+    words = with_word(words, "--devices", w.devices);
+  }
   if (!w.report.empty()) words.push_back("--report=" + w.report);
   if (w.quiet) words.emplace_back("--quiet");
   return words;
@@ -70,7 +87,7 @@ command make_replay_command(CLI::App& app) {
   parser->add_option("--devices", words->devices,
                      "Other devices, as many as recorded: cpu:0,cpu:1; by default those recorded");
   parser->add_option("--report", words->report, "Write what the run did to this file, as one JSON object");
-  parser->add_flag("--quiet", words->quiet, "No progress, only the summary");
+  parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->disable_flag_override();
   parser->footer(
       "Every shard takes the gradients in the order of the recording, and every worker the same batches,\n"
       "so the run ends with the same parameters, bit for bit. A recording of other data, of another\n"

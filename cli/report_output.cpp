@@ -109,14 +109,34 @@ void run_outputs::write(const training_report& r, const run_trace& trace) const 
   if (first_failure) std::rethrow_exception(first_failure);
 }
 
-std::string introduction(const training_options& o, const data_split& data, const training& run) {
-  std::string devices;
-  for (const device d : o.devices) devices += (devices.empty() ? "" : ", ") + to_string(d);
+namespace {
+
+/// "cpu:0, cpu:1", or with workers that span devices "cpu:0 + cpu:1, cpu:2 + cpu:3".
+std::string devices_in_words(const training_options& o) {
+  const std::size_t each = o.devices.size() / std::max<std::size_t>(1, o.workers);
+  std::string text;
+  for (std::size_t d = 0; d < o.devices.size(); ++d)
+    text.append(d == 0 ? "" : d % each == 0 ? ", " : " + ").append(to_string(o.devices[d]));
+  return text;
+}
+
+/// "mlp, a pipeline of 8 micro-batches"
+std::string model_in_words(const std::string& model, const spanning_words& span, std::size_t micro_batches) {
+  if (!span.any()) return model;
+  return model + (span.pipeline ? ", a pipeline" : ", replicated") +
+         (micro_batches > 1 ? " of " + std::to_string(micro_batches) + " micro-batches" : "");
+}
+
+} // namespace
+
+std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
+                         const data_split& data, const training& run) {
   return data.name + ": " + std::to_string(data.train.size()) + " samples to train on, " +
          std::to_string(data.test.size()) + " to test on, " +
          (data.train.has_targets() ? "a number to predict"
                                    : std::to_string(data.train.classes()) + " classes") +
-         '\n' + o.policy + " on " + devices + "; " + run.layout().balance_in_words();
+         '\n' + model_in_words(model, span, o.micro_batches) + "; " + o.policy + " on " +
+         devices_in_words(o) + "; " + run.layout().balance_in_words();
 }
 
 namespace {

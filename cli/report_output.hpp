@@ -3,6 +3,7 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/output_file.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
 
 #include <string>
 
@@ -33,8 +34,9 @@ private:
   output_file trace_;
 };
 
-/// What is about to happen: data, model, devices and how the weights are cut, in two lines.
-std::string introduction(const training_options& o, const data_split& data, const training& run);
+/// What is about to happen: data, model, policy, devices and how the weights are cut, in two lines.
+std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
+                         const data_split& data, const training& run);
 
 /// The summary that a run prints at its end.
 std::string in_words(const training_report& r);

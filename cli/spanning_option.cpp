@@ -3,6 +3,8 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace mailgrad {
@@ -13,12 +15,19 @@ void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& 
           .add_flag("--replicate", w.replicate,
                     "One model over several devices: each computes it on its part of the batch, with "
                     "shared variables")
+          ->disable_flag_override()
           ->group(group);
   parser
       .add_flag("--pipeline", w.pipeline,
                 "One model over several devices: each computes a stage of it, with as equal work as can be")
+      ->disable_flag_override()
       ->excludes(replicate)
       ->group(group);
+}
+
+void require_several(const spanning_words& w, std::size_t devices_of_a_worker) {
+  if (devices_of_a_worker > 1) return;
+  throw std::invalid_argument("--" + w.name() + ": each worker has one device; name more --devices");
 }
 
 model_function spanning(model_function model, const spanning_words& w) {

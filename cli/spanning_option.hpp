@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,17 @@ struct spanning_words {
   bool pipeline = false;
 
   bool any() const noexcept { return replicate || pipeline; }
+  /// "replicate", "pipeline" or "".
+  std::string name() const { return replicate ? "replicate" : pipeline ? "pipeline" : ""; }
 };
 
 void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& group);
 
 /// `model`, made to span devices if that is wanted.
 model_function spanning(model_function model, const spanning_words& w);
+
+/// Errors  std::invalid_argument if there is nothing to span.
+void require_several(const spanning_words& w, std::size_t devices_of_a_worker);
 
 /// Reads "cpu:0, cpu:1".
 ///

@@ -67,12 +67,14 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   const interrupt ctrl_c; // to the end: whoever asks once gets the report, whatever is being done
   training run(model, data, options);
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
-  if (!w.quiet) std::cerr << introduction(options, *data, run) << '\n';
+  if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';
   progress_display display(std::cerr, style, run.total_steps());
   watch_run(run, display, ctrl_c);
   const bool stopped = ctrl_c.requested(); // then the weights so far are tested
   if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
   training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
+  report.model = w.model;
+  report.span = w.span.name();
   std::cout << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
   const run_trace trace = run.trace();

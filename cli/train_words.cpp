@@ -4,6 +4,8 @@
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
+#include <algorithm>
+
 namespace mailgrad {
 
 namespace {
@@ -96,8 +98,10 @@ void add_spanning(CLI::App& parser, train_words& w) {
       ->check(whole_number(1))
       ->group(group);
   parser
-      .add_option("--micro-batches", w.micro_batches,
-                  "Parts of a batch that follow each other through a pipeline; 8 by default")
+      .add_option(
+          "--micro-batches", w.micro_batches,
+          "Parts of a batch that follow each other through the devices of a worker; by default 8 of a "
+          "--pipeline, 1 of --replicate")
       ->check(whole_number(1))
       ->group(group);
 }
@@ -192,7 +196,9 @@ void add_outputs(CLI::App& parser, train_words& w) {
       ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str()
       ->group("Output");
-  parser.add_flag("--quiet", w.quiet, "No progress, only the summary")->group("Output");
+  parser.add_flag("--quiet", w.quiet, "No progress, only the summary")
+      ->disable_flag_override()
+      ->group("Output");
 }
 
 /// A pipeline without micro-batches would keep one device at work at a time.
@@ -201,15 +207,29 @@ constexpr std::size_t micro_batches_of_a_pipeline = 8;
 void read_workers(const train_words& w, training_options& o) {
   o.devices = read_devices(w.devices);
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
-  const bool spans = o.workers < o.devices.size();
-  if (!spans && w.span.any())
-    throw std::invalid_argument(std::string(w.span.pipeline ? "--pipeline" : "--replicate") +
-                                ": each worker has one device; name more --devices, or fewer --workers");
-  if (spans && !w.span.any())
+  const std::size_t each = o.devices.size() / o.workers;
+  if (w.span.any() && o.devices.size() % o.workers == 0) require_several(w.span, each);
+  if (each > 1 && !w.span.any())
     throw std::invalid_argument(
         "--workers " + std::to_string(o.workers) + " for " + std::to_string(o.devices.size()) +
         " devices: say --replicate or --pipeline, so that a worker's model spans its devices");
-  o.micro_batches = w.micro_batches.value_or(spans && w.span.pipeline ? micro_batches_of_a_pipeline : 1);
+  if (w.span.replicate && w.batch < each)
+    throw std::invalid_argument("--replicate: a batch of " + std::to_string(w.batch) + " over " +
+                                std::to_string(each) +
+                                " devices leaves some without a sample; raise --batch");
+  if (w.micro_batches && *w.micro_batches > w.batch)
+    throw std::invalid_argument("--micro-batches " + std::to_string(*w.micro_batches) + " of a batch of " +
+                                std::to_string(w.batch) + ": some would be empty");
+  o.micro_batches = w.micro_batches.value_or(
+      each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.batch) : 1);
+}
+
+/// Said by the words that lead there, before placement finds a variable that several devices read.
+void require_spanning_policies(const train_words& w, const std::vector<scheduled_policy>& policies) {
+  if (w.span.replicate && has_hogwild(policies))
+    throw std::invalid_argument(
+        "--replicate: under hogwild only one device of a worker may read a variable; take another "
+        "--policy, or a worker for each device");
 }
 
 } // namespace
@@ -234,7 +254,7 @@ open_options opened_as(const train_words& w) {
 training_options understood(const train_words& w) {
   training_options o;
   read_workers(w, o);
-  parse_policy_schedule(w.policy, o.workers);
+  require_spanning_policies(w, parse_policy_schedule(w.policy, o.workers));
   o.policy = w.policy;
   o.cure = w.cure;
   o.optimizer = parse_optimizer(w.optimizer);

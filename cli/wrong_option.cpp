@@ -29,13 +29,21 @@ std::vector<std::string> possible_words(const CLI::App& app, std::string_view wo
   return words;
 }
 
+/// As CLI11 has it, but for what nobody would say so.
+std::string in_words(const CLI::ParseError& e) {
+  constexpr std::string_view flag_with_value = " was given a disallowed flag override";
+  const std::string_view why = e.what();
+  if (!why.ends_with(flag_with_value)) return std::string(why);
+  return "--" + std::string(why.substr(0, why.size() - flag_with_value.size())) + " takes no value";
+}
+
 } // namespace
 
 std::string explain(const CLI::App& app, const CLI::ParseError& e) {
   const CLI::App& command = parsed_command(app);
   const std::string name = command.get_parent() ? "mailgrad " + command.get_name() : "mailgrad";
   const std::vector<std::string> extras = app.remaining(true);
-  if (extras.empty()) return std::string(e.what()) + "; '" + name + " --help' lists what it takes";
+  if (extras.empty()) return in_words(e) + "; '" + name + " --help' lists what it takes";
 
   const std::string word = extras.front().substr(0, extras.front().find('='));
   const std::vector<std::string> possible = possible_words(command, word);

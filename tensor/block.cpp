@@ -1,5 +1,6 @@
 #include <mailgrad/tensor/block.hpp>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -12,6 +13,19 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
+/// Says how much was asked for.
+class out_of_memory : public std::bad_alloc {
+public:
+  explicit out_of_memory(std::size_t bytes) {
+    std::snprintf(text_, sizeof text_, "out of memory: %.1f GiB asked for",
+                  static_cast<double>(bytes) / static_cast<double>(std::size_t{1} << 30));
+  }
+  const char* what() const noexcept override { return text_; }
+
+private:
+  char text_[64];
+};
+
 } // namespace
 
 void block::free_memory::operator()(std::byte* memory) const noexcept { std::free(memory); }
@@ -21,9 +35,9 @@ block::block(std::size_t bytes) : bytes_(bytes) {
   const bool large = bytes >= 2 * huge_page;
   const std::size_t unit = large ? huge_page : alignment;
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
-  if (rounded < bytes) throw std::bad_alloc();
+  if (rounded < bytes) throw out_of_memory(bytes);
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(unit, rounded)));
-  if (!data_) throw std::bad_alloc();
+  if (!data_) throw out_of_memory(bytes);
   if (large) madvise(data_.get(), rounded, MADV_HUGEPAGE); // advice: nothing is lost if it is not taken
   std::memset(data_.get(), 0, rounded);
 }

@@ -10,7 +10,7 @@ namespace mailgrad {
 /// Host memory of a fixed size: zeroed, aligned to a cache line, owned. One that was moved from is empty.
 ///
 /// Large blocks ask the kernel for huge pages, which the one pass of an update over a shard needs.
-/// Errors  std::bad_alloc.
+/// Errors  std::bad_alloc, which says how much was asked for.
 class block {
 public:
   static constexpr std::size_t alignment = 64;

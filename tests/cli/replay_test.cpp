@@ -128,7 +128,7 @@ TEST_F(ReplayCommand, TakesOtherDevicesAndDataThatMoved) {
   EXPECT_EQ(replayed.code(), 0) << replayed.err();
   tool fewer({"replay", recording_, "--devices", "cpu:0"});
   EXPECT_EQ(fewer.code(), 2);
-  EXPECT_THAT(fewer.err(), HasSubstr("the number of workers was 2, and is 1 here"));
+  EXPECT_THAT(fewer.err(), HasSubstr("--devices: the recording has 2, these are 1"));
 }
 
 TEST_F(ReplayCommand, RepeatsARunThatCtrlCEnded) {

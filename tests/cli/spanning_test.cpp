@@ -18,6 +18,7 @@ namespace {
 using json = nlohmann::ordered_json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::tool;
 
 class SpanningTool : public ::testing::Test {
@@ -45,6 +46,11 @@ TEST_F(SpanningTool, TrainsAPipelineToTheLossOfOneDevice) {
   const json one = trained({"--devices", "cpu:0"});
   const json two = trained({"--devices", "cpu:0,cpu:1", "--pipeline"});
   EXPECT_EQ(two["workers"], 1);
+  EXPECT_EQ(two["model"], "mlp:hidden=8x8");
+  EXPECT_EQ(two["span"], "pipeline");
+  EXPECT_EQ(two["micro_batches"], 6) << "8 by default, and no more than samples";
+  EXPECT_EQ(two["weights"], one["weights"]);
+  EXPECT_EQ(one["span"], "");
   EXPECT_NEAR(two["final_loss"].get<double>(), one["final_loss"].get<double>(), 1e-4);
   ASSERT_EQ(two["pieces"].size(), 2U);
   EXPECT_EQ(two["pieces"][1]["device"], "cpu:1");
@@ -67,6 +73,9 @@ TEST_F(SpanningTool, RepeatsAPipelineBitForBit) {
   tool again({"replay", record});
   EXPECT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.out(), HasSubstr(first["parameters_sha256"].get<std::string>().substr(0, 8)));
+  tool too_few({"replay", record, "--devices", "cpu:0"});
+  EXPECT_EQ(too_few.code(), 2);
+  EXPECT_THAT(too_few.err(), HasSubstr("--devices: the recording has 4, these are 1"));
 }
 
 TEST_F(SpanningTool, RefusesWhatDoesNotFitTogether) {
@@ -83,6 +92,15 @@ TEST_F(SpanningTool, RefusesWhatDoesNotFitTogether) {
   refused({"--devices", "cpu:0,cpu:1", "--micro-batches", "4"}, "each worker has one device");
   refused({"--devices", "cpu:0,cpu:1", "--replicate", "--policy", "hogwild"}, "under hogwild");
   refused({"--devices", "cpu:0", "--pipeline"}, "--pipeline: each worker has one device");
+  refused({"--devices", "cpu:0,cpu:1", "--workers", "3", "--pipeline"},
+          "2 devices cannot be shared out to 3 workers");
+  refused({"--devices", "cpu:0,cpu:1", "--pipeline=4"}, "--pipeline takes no value");
+  refused({"--devices", "cpu:0,cpu:1", "--pipeline", "--micro-batches", "7"},
+          "--micro-batches 7 of a batch of 6");
+  tool idle(
+      {"train", "--data", MAILGRAD_SMALL_CSV, "--devices", "cpu:0,cpu:1", "--replicate", "--batch", "1"});
+  EXPECT_EQ(idle.code(), 2);
+  EXPECT_THAT(idle.err(), HasSubstr("leaves some without a sample"));
 }
 
 TEST_F(SpanningTool, DrawsABoxForEachDevice) {
@@ -90,8 +108,16 @@ TEST_F(SpanningTool, DrawsABoxForEachDevice) {
   EXPECT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.out(), AllOf(HasSubstr("cluster device cpu:0"), HasSubstr("cluster device cpu:1"),
                              HasSubstr("KiB a step")));
+  EXPECT_THAT(t.out(), Not(HasSubstr("64x784\", fillcolor=\"#dae8fc\""))) << "nobody needs the gradient of x";
   tool alone({"graph", "--model", "mlp", "--pipeline"});
   EXPECT_EQ(alone.code(), 2);
+  tool one({"graph", "--model", "mlp", "--devices", "cpu:0", "--pipeline"});
+  EXPECT_EQ(one.code(), 2);
+  EXPECT_THAT(one.err(), HasSubstr("--pipeline: each worker has one device"));
+  tool other_data({"graph", "--model", "gpt"});
+  EXPECT_THAT(other_data.err(), HasSubstr("by --data"));
+  tool joins({"graph", "--model", "mlp", "--devices", "cpu:0,cpu:1", "--replicate", "--gradients"});
+  EXPECT_THAT(joins.out(), Not(HasSubstr("concat"))) << "predictions are joined by evaluations alone";
   tool of_data({"graph", "--model", "mlp", "--data", MAILGRAD_SMALL_CSV});
   EXPECT_EQ(of_data.code(), 0) << of_data.err();
 }
