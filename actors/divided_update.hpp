@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,12 +27,15 @@ struct contribution {
 /// The update of the dense part of a shard, in parts that are each computed once, whoever computes them: the result has
 /// the same bits.
 ///
+/// Parts lie in lanes, one for each thread that may come. A processor begins with the lane of its number, whose weights
+/// and whose state of the optimiser it wrote last time, and then helps in the others.
+///
 /// Threads compute_part(): any, at the same time, from the moment the shard has begun the update; after it has ended the
 ///         update there is nothing left to compute. The rest is the shard's.
 class divided_update {
 public:
-  /// Floats of a part, at most: a quarter of a megabyte of each array that an update reads.
-  static constexpr std::size_t part_size = 1U << 16;
+  /// Floats of a part, at most: an eighth of a megabyte of each array that an update reads.
+  static constexpr std::size_t part_size = 1U << 15;
 
   enum class progress {
     nothing_left, ///< all parts are begun
@@ -48,6 +52,15 @@ public:
 
 private:
   friend class shard;
+
+  /// Neighbouring parts.
+  struct lane {
+    std::atomic<std::size_t> next{0}; ///< that nobody has begun
+    std::size_t end = 0;
+  };
+
+  void lay_lanes(std::size_t threads);
+  std::optional<std::size_t> claim();
 
   struct part {
     shard_range where;
@@ -66,8 +79,8 @@ private:
   double rate_ = 1;
   std::vector<part> parts_;
   std::vector<scaled_gradient> gradients_; ///< of all parts; values from where the part begins
-  std::atomic<std::size_t> next_{0};       ///< part that nobody has begun
-  std::atomic<std::size_t> missing_{0};    ///< parts that are not computed
+  std::vector<lane> lanes_;
+  std::atomic<std::size_t> missing_{0}; ///< parts that are not computed
 };
 
 } // namespace mailgrad

@@ -68,7 +68,7 @@ void shard::update(const stream& s, std::span<const contribution> gradients, dou
 }
 
 void shard::begin_update(divided_update& work, std::span<const contribution> gradients, double rate,
-                         std::shared_ptr<const void> self) {
+                         std::size_t threads, std::shared_ptr<const void> self) {
   work.target_.reset(); // of an update that failed
   const bool in_place = current_.use_count() == held_by_nobody_else;
   work.target_ = in_place ? current_ : blocks_.take();
@@ -87,7 +87,7 @@ void shard::begin_update(divided_update& work, std::span<const contribution> gra
     for (std::size_t i = 1; i < cuts_.size(); ++i) add_part(work, {cuts_[i - 1], cuts_[i]});
   }
   work.missing_ = work.parts_.size();
-  work.next_ = 0;
+  work.lay_lanes(threads);
 }
 
 void shard::end_update(const stream& s, divided_update& work) {

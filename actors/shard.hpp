@@ -60,9 +60,9 @@ public:
 
   /// update(), so that others may compute parts of it: from the end of begin_update() until the last part is computed,
   /// which end_update() demands. Nothing else is called in between.
-  /// `self` keeps the shard alive for those who hold `work`; null if nobody does.
+  /// `threads` is how many may come; `self` keeps the shard alive for those who hold `work`; null if nobody does.
   void begin_update(divided_update& work, std::span<const contribution> gradients, double rate = 1,
-                    std::shared_ptr<const void> self = nullptr);
+                    std::size_t threads = 1, std::shared_ptr<const void> self = nullptr);
   void end_update(const stream& s, divided_update& work);
   /// Whether that is worth while: there is more than one part, and its optimiser divides().
   bool divides() const noexcept { return dense_size_ > divided_update::part_size && optimizer_->divides(); }

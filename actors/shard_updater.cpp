@@ -29,7 +29,7 @@ void shard_updater::update_alone(double rate) {
 void shard_updater::ask_for_help(double rate) {
   begun_ = time_->now();
   work_ = works_.take();
-  weights_->begin_update(*work_, contributions_, rate, weights_);
+  weights_->begin_update(*work_, contributions_, rate, hands_.size() + 1, weights_);
   const std::size_t most = std::min(hands_.size(), work_->parts() - 1);
   for (std::size_t h = 0; h < most; ++h)
     send(self_, hands_[h], help_update{work_, caf::actor_cast<caf::actor>(self_)});

@@ -49,7 +49,7 @@ TEST_P(DividedUpdate, HasTheSameBitsWhoeverComputesWhichPart) {
     const auto gradients = two(2 * step);
     alone.update(host_stream{}, gradients, 0.5);
     divided_update work;
-    helped.begin_update(work, gradients, 0.5);
+    helped.begin_update(work, gradients, 0.5, 2);
     std::array<std::size_t, 2> computed{};
     std::atomic<int> completed = 0;
     const auto help = [&](std::size_t& count) {
@@ -69,15 +69,18 @@ TEST_P(DividedUpdate, HasTheSameBitsWhoeverComputesWhichPart) {
 }
 
 TEST_P(DividedUpdate, LeavesNothingForWhoComesLate) {
-  shard s = make();
-  divided_update work;
-  s.begin_update(work, two(1));
-  while (work.compute_part(host_stream{}) == progress::computed) {
+  for (const std::size_t threads : {1, 2, 7}) { // fewer and more than parts: one thread sees to all of them
+    shard s = make();
+    divided_update work;
+    s.begin_update(work, two(1), 1, threads);
+    std::size_t computed = 1;
+    while (work.compute_part(host_stream{}) == progress::computed) ++computed;
+    EXPECT_EQ(computed, 3U) << threads << " threads";
+    s.end_update(host_stream{}, work);
+    const std::vector<float> after = values_of(s);
+    EXPECT_EQ(work.compute_part(host_stream{}), progress::nothing_left);
+    EXPECT_EQ(values_of(s), after);
   }
-  s.end_update(host_stream{}, work);
-  const std::vector<float> after = values_of(s);
-  EXPECT_EQ(work.compute_part(host_stream{}), progress::nothing_left);
-  EXPECT_EQ(values_of(s), after);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryRule, DividedUpdate, ::testing::ValuesIn(optimizer_names()),
@@ -98,7 +101,7 @@ TEST(DividedUpdateOfOnePart, LetsGoOfGradientsAndOwnerAtItsEnd) {
   const auto g = dense_gradient(std::vector<float>(16, 1.0F));
   const auto owner = std::make_shared<int>();
   const contribution one{g};
-  s.begin_update(work, {&one, 1}, 1, owner);
+  s.begin_update(work, {&one, 1}, 1, 2, owner);
   EXPECT_EQ(owner.use_count(), 2);
   EXPECT_EQ(work.compute_part(host_stream{}), progress::complete);
   s.end_update(host_stream{}, work);

@@ -24,7 +24,7 @@ constexpr std::uint64_t schedules = 500;
 /// Enough weights for an update of three parts.
 model_function wide_model() {
   return [](graph& g, const model_request& request) {
-    return build_classifier(g, {dense_layer{18'000, activation::tanh}, dense_layer{}}, request);
+    return build_classifier(g, {dense_layer{9'000, activation::tanh}, dense_layer{}}, request);
   };
 }
 
