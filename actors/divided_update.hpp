@@ -28,7 +28,7 @@ struct contribution {
 /// the same bits.
 ///
 /// Parts lie in lanes, one for each thread that may come. A processor begins with the lane of its number, whose weights
-/// and whose state of the optimiser it wrote last time, and then helps in the others.
+/// and whose state of the optimiser it mostly wrote last time, and then helps in the others.
 ///
 /// Threads compute_part(): any, at the same time, from the moment the shard has begun the update; after it has ended the
 ///         update there is nothing left to compute. The rest is the shard's.
