@@ -56,7 +56,10 @@ struct piece_program::compiled_part {
     for (std::size_t e = 0; e < made.values.size(); ++e) code.bind_fetch(e, made.values[e].data());
     for (dense_part& d : dense) {
       if (!m.only && d.own.bytes() == 0) d.own = block(d.what.size * sizeof(float));
-      code.bind_fetch(d.fetch, m.only ? whole(d, sum).data() : d.own.as<float>().data());
+      if (m.only)
+        code.bind_fetch(d.fetch, whole(d, sum).data(), next_use::later);
+      else
+        code.bind_fetch(d.fetch, d.own.as<float>().data());
     }
     for (const sparse_part& p : sparse) bind_rows(p, m, sum);
   }

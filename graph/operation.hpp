@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/value.hpp>
+#include <mailgrad/kernels/next_use.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -22,6 +23,7 @@ struct call {
   std::span<void* const> outputs;
   void* scratch;      ///< executable::scratch_bytes() bytes, 64-byte aligned, contents undefined
   std::uint64_t step; ///< number of the step; random operations draw from their seed and this
+  next_use of_output = next_use::soon; ///< of the one output; soon where there are more
 
   template <class T = float>
   const T* in(std::size_t i) const noexcept {

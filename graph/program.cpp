@@ -35,6 +35,7 @@ struct storage {
   std::size_t first = 0;          ///< step that writes it
   std::size_t last = 0;           ///< last step that reads it
   std::size_t fetch = none;       ///< index of the fetch that this memory is
+  std::size_t only_step = none;   ///< that touches it, and has no other output
   const void* address = nullptr;  ///< known from the start for a constant, by bind() for a source
   std::string name;               ///< of a source, for errors
   std::vector<const void**> uses; ///< arguments to patch when the address changes
@@ -46,6 +47,7 @@ struct step {
   std::vector<std::size_t> output_storage;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
+  next_use of_output = next_use::soon;
 };
 
 } // namespace
@@ -58,7 +60,7 @@ public:
     if (const std::size_t s = storage_of(source); s != none && storages_[s].where == storage::place::source)
       move(storages_[s], memory);
   }
-  void bind_fetch(std::size_t index, void* memory) { move(storages_[fetch_storage_.at(index)], memory); }
+  void bind_fetch(std::size_t index, void* memory, next_use of_it);
   const void* fetched(std::size_t index) const { return storages_[fetch_storage_.at(index)].address; }
   bool needs(const value& source) const { return storage_of(source) != none; }
   void run(const stream& s, std::uint64_t number, const completion& done);
@@ -78,6 +80,7 @@ private:
   void share_memory();
   bool may_overwrite(const step& s, std::size_t position, std::size_t input) const;
   void resolve(std::size_t& s) const;
+  void find_only_steps();
   void plan();
   void link();
   static void move(storage& s, const void* memory);
@@ -105,6 +108,7 @@ program::implementation::implementation(const graph& model, std::span<const valu
   place_nodes(fetches);
   place_fetches(fetches);
   share_memory();
+  find_only_steps();
   plan();
   link();
 }
@@ -248,6 +252,19 @@ void program::implementation::resolve(std::size_t& s) const {
   while (merged_into_[s] != s) s = merged_into_[s];
 }
 
+/// What one step writes and none reads is for the caller alone.
+void program::implementation::find_only_steps() {
+  std::vector<std::size_t> touched(storages_.size());
+  for (const step& s : steps_) {
+    for (const std::size_t used : s.input_storage) ++touched[used];
+    for (const std::size_t used : s.output_storage) ++touched[used];
+  }
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const std::vector<std::size_t>& outputs = steps_[i].output_storage;
+    if (outputs.size() == 1 && touched[outputs[0]] == 1) storages_[outputs[0]].only_step = i;
+  }
+}
+
 void program::implementation::plan() {
   std::vector<lifetime> lifetimes;
   std::vector<std::size_t> owners;
@@ -277,6 +294,12 @@ void program::implementation::link() {
   for (storage& s : storages_) move(s, s.address);
 }
 
+void program::implementation::bind_fetch(std::size_t index, void* memory, next_use of_it) {
+  storage& s = storages_[fetch_storage_.at(index)];
+  move(s, memory);
+  if (s.only_step != none) steps_[s.only_step].of_output = of_it;
+}
+
 void program::implementation::move(storage& s, const void* memory) {
   s.address = memory;
   for (const void** use : s.uses) *use = memory;
@@ -286,7 +309,7 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
   for (const storage& s : storages_)
     if (s.where == storage::place::source && s.bytes != 0 && s.address == nullptr)
       throw std::logic_error("program: nothing is bound to '" + s.name + "'");
-  for (step& s : steps_) s.work->run(where, {s.inputs, s.outputs, scratch_, number});
+  for (step& s : steps_) s.work->run(where, {s.inputs, s.outputs, scratch_, number, s.of_output});
   done();
 }
 
@@ -297,7 +320,9 @@ program::program(program&&) noexcept = default;
 program& program::operator=(program&&) noexcept = default;
 
 void program::bind(const value& source, const void* memory) { self_->bind(source, memory); }
-void program::bind_fetch(std::size_t index, void* memory) { self_->bind_fetch(index, memory); }
+void program::bind_fetch(std::size_t index, void* memory, next_use of_it) {
+  self_->bind_fetch(index, memory, of_it);
+}
 const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
 bool program::needs(const value& source) const { return self_->needs(source); }
 void program::run(const stream& s, std::uint64_t step, const completion& done) { self_->run(s, step, done); }

@@ -35,8 +35,8 @@ public:
 
   /// Memory of an input, a variable or a given value, valid until the runs that use it are over; 64-byte aligned.
   void bind(const value& source, const void* memory);
-  /// Memory that a fetched value is written to, instead of the program's own.
-  void bind_fetch(std::size_t index, void* memory);
+  /// Memory that a fetched value is written to, instead of the program's own, and when the caller will read it.
+  void bind_fetch(std::size_t index, void* memory, next_use of_it = next_use::soon);
   /// Where fetch `index` lies after a run.
   const void* fetched(std::size_t index) const;
 

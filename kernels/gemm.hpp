@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/kernels/next_use.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -30,7 +31,8 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 ///         packed before.
 /// Shapes  c: apart from a and b. scratch: gemm_scratch_bytes(g), 64-byte aligned.
 /// Errors  device_error for a GPU this build lacks, or that cuBLAS reports.
-/// Threads one caller at a time for one c and scratch. The same operands give the same bits.
-void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch);
+/// Threads one caller at a time for one c and scratch. The same operands give the same bits, whatever `of_c`.
+void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
+          next_use of_c = next_use::soon);
 
 } // namespace mailgrad

@@ -24,7 +24,9 @@ class matmul_executable : public executable {
 public:
   explicit matmul_executable(const gemm_shape& g) : g_(g) {}
   std::size_t scratch_bytes() const noexcept override { return gemm_scratch_bytes(g_); }
-  void run(const stream& s, const call& c) override { gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch); }
+  void run(const stream& s, const call& c) override {
+    gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.of_output);
+  }
 
 private:
   gemm_shape g_;

@@ -6,6 +6,7 @@
 #include <mailgrad/kernels/host/transpose.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace mailgrad {
 
@@ -17,6 +18,10 @@ constexpr std::size_t max_depth = 400;
 /// Most floats of B that are copied at once, if more than one panel is that small: half of a 512 KiB L2 cache, where
 /// they stay while the rows of A pass by.
 constexpr std::size_t right_floats = 65536;
+
+/// Floats of C from which on it is written past the caches if it is read later: half of a 512 KiB L2 cache, which it would
+/// push out.
+constexpr std::size_t least_past_caches = 65536;
 
 /// Blocks of about equal depth: a shallow one at the end would spend its time on loading and storing C.
 std::size_t depth_of_blocks(std::size_t k) {
@@ -81,9 +86,12 @@ private:
 /// of A that lie apart, leaves a copy without gaps to the tiles that follow.
 class panel_product {
 public:
-  panel_product(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch)
+  panel_product(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch,
+                next_use of_c = next_use::soon)
       : g_(g), a_(a), b_(b), c_(c), panels_(scratch), whole_tile_(panels_ + panel_floats(g)),
-        rows_(whole_tile_ + tile::rows * tile::columns) {}
+        rows_(whole_tile_ + tile::rows * tile::columns),
+        first_(of_c == next_use::later && suits_past_caches() ? tile::into::past_caches
+                                                              : tile::into::overwrite) {}
 
   static std::size_t scratch_floats(const gemm_shape& g) {
     return panel_floats(g) + tile::rows * tile::columns + depth_of_blocks(g.k) * tile::rows;
@@ -94,6 +102,7 @@ public:
     for (std::size_t first = 0; first < g_.k; first += block)
       for (std::size_t column = 0; column < g_.n; column += columns_at_once_)
         fill({first, std::min(g_.k, first + block)}, {column, std::min(g_.n, column + columns_at_once_)});
+    if (first_ == tile::into::past_caches) simd::drain();
   }
 
 private:
@@ -104,6 +113,13 @@ private:
     return std::max<std::size_t>(std::min(all, panels), 1) * tile::columns;
   }
   static std::size_t panel_floats(const gemm_shape& g) { return depth_of_blocks(g.k) * columns_at_once(g); }
+
+  /// A large C that is written once, its rows on cache lines.
+  bool suits_past_caches() const {
+    return g_.m * g_.n >= least_past_caches && depth_of_blocks(g_.k) >= g_.k &&
+           g_.n % simd::cache_line == 0 &&
+           reinterpret_cast<std::uintptr_t>(c_) % (simd::cache_line * sizeof(float)) == 0;
+  }
 
   /// So few rows read B that copying it is not worth it.
   bool reads_in_place() const {
@@ -164,7 +180,7 @@ private:
                  std::size_t count) const {
     tile::multiply_part(left, right, s.depth.size(),
                         {c_ + s.rows.first * g_.n + column, g_.n, s.rows.size(), count},
-                        s.depth.first == 0 ? tile::into::overwrite : tile::into::add, whole_tile_);
+                        s.depth.first == 0 ? first_ : tile::into::add, whole_tile_);
   }
 
   /// Copies the transpose of B, as it lies in memory, into panels; zeros fill the last.
@@ -189,14 +205,16 @@ private:
   float* c_;
   float* panels_;
   float* whole_tile_;
-  float* rows_; ///< of A, those of one tile
+  float* rows_;      ///< of A, those of one tile
+  tile::into first_; ///< what becomes of C at the first depth
   std::size_t columns_at_once_ = columns_at_once(g_);
 };
 
-void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch) {
+void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch,
+                  next_use of_c) {
   switch (choose(g)) {
   case method::panels:
-    return panel_product(g, a, b, c, scratch).run();
+    return panel_product(g, a, b, c, scratch, of_c).run();
   case method::dots:
     return dot_product(g, a, b, c, scratch).run();
   case method::transposed_panels: {
@@ -226,12 +244,14 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
   return 0;
 }
 
-void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch) {
+void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
+          next_use of_c) {
   if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::gemm(*gpu, g, a, b, c);
   if (g.k == 0) std::fill_n(c, g.batch * g.m * g.n, 0.0F);
   if (g.k == 0 || g.m == 0 || g.n == 0) return;
   for (std::size_t i = 0; i < g.batch; ++i)
-    multiply_one(g, a + i * g.m * g.k, b + i * g.k * g.n, c + i * g.m * g.n, static_cast<float*>(scratch));
+    multiply_one(g, a + i * g.m * g.k, b + i * g.k * g.n, c + i * g.m * g.n, static_cast<float*>(scratch),
+                 of_c);
 }
 
 } // namespace mailgrad

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -130,7 +131,8 @@ struct copied_right_part {
   }
 };
 
-enum class into : bool { overwrite, add };
+/// C is written over, or added to, or written over past the caches: its rows then lie on cache lines.
+enum class into : std::uint8_t { overwrite, add, past_caches };
 
 /// What is added to when C is overwritten: no branch, for which the sums would leave their registers.
 alignas(64) inline constexpr float zeros[columns] = {};
@@ -141,8 +143,10 @@ void multiply(const Left& a, Right b, std::size_t k, float* c, std::size_t c_ste
   const float* const from = how == into::add ? c : zeros;
   const std::size_t from_step = how == into::add ? c_step : 0;
   simd::vector sum[Rows][Vectors];
+  if (how != into::past_caches) {
 #pragma GCC unroll 16
-  for (std::size_t r = 0; r < Rows; ++r) simd::prefetch_to_write(c + r * c_step);
+    for (std::size_t r = 0; r < Rows; ++r) simd::prefetch_to_write(c + r * c_step);
+  }
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
@@ -161,10 +165,16 @@ void multiply(const Left& a, Right b, std::size_t k, float* c, std::size_t c_ste
       }
     }
   }
+  const auto store_sums = [&](auto store) {
 #pragma GCC unroll 16
-  for (std::size_t r = 0; r < Rows; ++r)
+    for (std::size_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
-    for (std::size_t v = 0; v < Vectors; ++v) simd::store(c + r * c_step + v * simd::width, sum[r][v]);
+      for (std::size_t v = 0; v < Vectors; ++v) store(c + r * c_step + v * simd::width, sum[r][v]);
+  };
+  if (how == into::past_caches)
+    store_sums(simd::store_past_caches);
+  else
+    store_sums(simd::store);
 }
 
 namespace detail {

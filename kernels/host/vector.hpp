@@ -35,6 +35,27 @@ inline vector load_part(const float* from, std::size_t count) {
 
 inline void store(float* to, const vector& v) { std::memcpy(to, &v, sizeof v); }
 
+/// Stores past the caches, to memory as aligned as a vector is; drain() comes before anybody else reads it.
+inline void store_past_caches(float* to, const vector& v) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(v, reinterpret_cast<vector*>(to));
+#elif defined(__AVX512F__)
+  __builtin_ia32_movntps512(to, v);
+#elif defined(__AVX__)
+  __builtin_ia32_movntps256(to, v);
+#elif defined(__SSE__)
+  __builtin_ia32_movntps(to, v);
+#else
+  store(to, v);
+#endif
+}
+
+inline void drain() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 inline constexpr std::size_t cache_line = 16; ///< floats
 
 /// Asks for the line of a float that will be read soon, or much later, or overwritten soon. The float need not exist.

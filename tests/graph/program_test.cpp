@@ -70,6 +70,52 @@ TEST(Program, FetchesSourcesAndOneValueTwice) {
   EXPECT_THAT(again, ElementsAre(2, 4));
 }
 
+/// Notes when each of its calls was told that its output is read.
+class noting_operation : public operation {
+public:
+  noting_operation(std::vector<next_use>& notes, std::size_t outputs) : notes_(&notes), outputs_(outputs) {}
+
+  std::string_view name() const noexcept override { return "note"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    return std::vector<value_type>(outputs_, inputs[0]);
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type>,
+                                      std::span<const value_type>) const override {
+    struct noting : executable {
+      explicit noting(std::vector<next_use>& n) : notes(n) {}
+      void run(const stream&, const call& c) override { notes.push_back(c.of_output); }
+      std::vector<next_use>& notes;
+    };
+    return std::make_unique<noting>(*notes_);
+  }
+
+private:
+  std::vector<next_use>* notes_;
+  std::size_t outputs_;
+};
+
+TEST(Program, TellsAKernelThatOnlyTheCallerReadsItsOutput) {
+  using enum next_use;
+  std::vector<next_use> notes;
+  graph g;
+  const value x = g.constant(tensor_of({2}, {1, 2}));
+  const auto first_of = [&](std::size_t outputs) {
+    const auto op = std::make_shared<noting_operation>(notes, outputs);
+    return g.apply(op, {x}, std::source_location::current()).front();
+  };
+  const value alone = first_of(1), read = first_of(1), first_of_two = first_of(2);
+  program p(g, std::vector{alone, read, read + 1, first_of_two});
+  std::array<float, 2> memory{};
+  for (const std::size_t fetch : {0, 1, 3}) p.bind_fetch(fetch, memory.data(), later);
+  run(p);
+  EXPECT_THAT(notes, ElementsAre(later, soon, soon));
+
+  notes.clear();
+  p.bind_fetch(0, memory.data());
+  run(p);
+  EXPECT_THAT(notes, ElementsAre(soon, soon, soon));
+}
+
 TEST(Program, ComputesOnlyWhatIsFetched) {
   graph g;
   const value x = g.input("x", {2}), other = g.input("other", {2});

@@ -4,6 +4,7 @@
 #include <mailgrad/tensor/error.hpp>
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <vector>
 
@@ -55,6 +56,31 @@ INSTANTIATE_TEST_SUITE_P(Edges, GemmOfShape,
                          testing::Combine(testing::Values(1, 2, 5, 6, 7, 13, 31),
                                           testing::Values(1, 2, 7, 8, 9, 11, 16, 17, 33),
                                           testing::Values(1, 7, 8, 17, 300)));
+
+/// A C large enough to be written past the caches, one that is a float too narrow or too deep for it, and one whose rows
+/// begin within cache lines.
+class GemmReadLater : public testing::TestWithParam<std::tuple<extents, std::size_t>> {};
+
+TEST_P(GemmReadLater, GivesTheSameBits) {
+  const auto [sides, offset] = GetParam();
+  const auto [m, n, k] = sides;
+  const matrix a = random_matrix(k, m), b = random_matrix(k, n);
+  const gemm_shape g{m, n, k, operand_order::transposed, operand_order::as_is, 1};
+  block scratch(gemm_scratch_bytes(g));
+  const auto result = [&](next_use of_c) {
+    block memory((m * n + 32) * sizeof(float));
+    std::ranges::fill(memory.as<float>(), -7.0F);
+    gemm(host_stream{}, g, a.data(), b.data(), memory.as<float>().data() + offset, scratch.data(), of_c);
+    return std::vector<float>(memory.as<float>().begin(), memory.as<float>().end());
+  };
+  EXPECT_EQ(result(next_use::later), result(next_use::soon));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sides, GemmReadLater,
+                         testing::Combine(testing::Values(extents{784, 128, 20}, extents{300, 240, 7},
+                                                          extents{784, 127, 20}, extents{300, 240, 401},
+                                                          extents{20, 16, 3}),
+                                          testing::Values(0, 1, 8, 16)));
 
 TEST(Gemm, MultipliesEachMatrixOfABatch) {
   const gemm_shape one{5, 9, 20, operand_order::as_is, operand_order::as_is, 1};
