@@ -1,6 +1,7 @@
 #include <mailgrad/actors/piece_program.hpp>
 
 #include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/next_use.hpp>
 
 #include <algorithm>
 #include <optional>

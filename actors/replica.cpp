@@ -3,6 +3,7 @@
 #include <mailgrad/actors/gradient_fetches.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/variable_union.hpp>
+#include <mailgrad/kernels/next_use.hpp>
 
 #include <utility>
 

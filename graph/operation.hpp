@@ -23,7 +23,8 @@ struct call {
   std::span<void* const> outputs;
   void* scratch;      ///< executable::scratch_bytes() bytes, 64-byte aligned, contents undefined
   std::uint64_t step; ///< number of the step; random operations draw from their seed and this
-  next_use of_output = next_use::soon; ///< of the one output; soon where there are more
+  next_use output_use =
+      next_use::soon; ///< later only if there is one output, and nobody but the caller reads it
 
   template <class T = float>
   const T* in(std::size_t i) const noexcept {

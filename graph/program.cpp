@@ -35,7 +35,7 @@ struct storage {
   std::size_t first = 0;          ///< step that writes it
   std::size_t last = 0;           ///< last step that reads it
   std::size_t fetch = none;       ///< index of the fetch that this memory is
-  std::size_t only_step = none;   ///< that touches it, and has no other output
+  std::size_t only_step = none;   ///< the one step that touches it, if this is its only output
   const void* address = nullptr;  ///< known from the start for a constant, by bind() for a source
   std::string name;               ///< of a source, for errors
   std::vector<const void**> uses; ///< arguments to patch when the address changes
@@ -47,7 +47,7 @@ struct step {
   std::vector<std::size_t> output_storage;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
-  next_use of_output = next_use::soon;
+  next_use output_use = next_use::soon;
 };
 
 } // namespace
@@ -60,7 +60,7 @@ public:
     if (const std::size_t s = storage_of(source); s != none && storages_[s].where == storage::place::source)
       move(storages_[s], memory);
   }
-  void bind_fetch(std::size_t index, void* memory, next_use of_it);
+  void bind_fetch(std::size_t index, void* memory, next_use use);
   const void* fetched(std::size_t index) const { return storages_[fetch_storage_.at(index)].address; }
   bool needs(const value& source) const { return storage_of(source) != none; }
   void run(const stream& s, std::uint64_t number, const completion& done);
@@ -294,10 +294,10 @@ void program::implementation::link() {
   for (storage& s : storages_) move(s, s.address);
 }
 
-void program::implementation::bind_fetch(std::size_t index, void* memory, next_use of_it) {
+void program::implementation::bind_fetch(std::size_t index, void* memory, next_use use) {
   storage& s = storages_[fetch_storage_.at(index)];
   move(s, memory);
-  if (s.only_step != none) steps_[s.only_step].of_output = of_it;
+  if (s.only_step != none) steps_[s.only_step].output_use = use;
 }
 
 void program::implementation::move(storage& s, const void* memory) {
@@ -309,7 +309,7 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
   for (const storage& s : storages_)
     if (s.where == storage::place::source && s.bytes != 0 && s.address == nullptr)
       throw std::logic_error("program: nothing is bound to '" + s.name + "'");
-  for (step& s : steps_) s.work->run(where, {s.inputs, s.outputs, scratch_, number, s.of_output});
+  for (step& s : steps_) s.work->run(where, {s.inputs, s.outputs, scratch_, number, s.output_use});
   done();
 }
 
@@ -320,8 +320,8 @@ program::program(program&&) noexcept = default;
 program& program::operator=(program&&) noexcept = default;
 
 void program::bind(const value& source, const void* memory) { self_->bind(source, memory); }
-void program::bind_fetch(std::size_t index, void* memory, next_use of_it) {
-  self_->bind_fetch(index, memory, of_it);
+void program::bind_fetch(std::size_t index, void* memory, next_use use) {
+  self_->bind_fetch(index, memory, use);
 }
 const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
 bool program::needs(const value& source) const { return self_->needs(source); }

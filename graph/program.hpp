@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/next_use.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
@@ -35,8 +36,9 @@ public:
 
   /// Memory of an input, a variable or a given value, valid until the runs that use it are over; 64-byte aligned.
   void bind(const value& source, const void* memory);
-  /// Memory that a fetched value is written to, instead of the program's own, and when the caller will read it.
-  void bind_fetch(std::size_t index, void* memory, next_use of_it = next_use::soon);
+  /// Memory that a fetched value is written to, instead of the program's own. `use`, until bound anew, is when the caller
+  /// will read it; it counts where no kernel of the program reads it too.
+  void bind_fetch(std::size_t index, void* memory, next_use use = next_use::soon);
   /// Where fetch `index` lies after a run.
   const void* fetched(std::size_t index) const;
 

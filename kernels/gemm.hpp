@@ -31,8 +31,9 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 ///         packed before.
 /// Shapes  c: apart from a and b. scratch: gemm_scratch_bytes(g), 64-byte aligned.
 /// Errors  device_error for a GPU this build lacks, or that cuBLAS reports.
-/// Threads one caller at a time for one c and scratch. The same operands give the same bits, whatever `of_c`.
+/// Threads one caller at a time for one c and scratch. The same operands give the same bits, whatever `c_use`: on the host
+///         it lets a large C go past the caches, on a GPU it means nothing.
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
-          next_use of_c = next_use::soon);
+          next_use c_use = next_use::soon);
 
 } // namespace mailgrad

@@ -25,7 +25,7 @@ public:
   explicit matmul_executable(const gemm_shape& g) : g_(g) {}
   std::size_t scratch_bytes() const noexcept override { return gemm_scratch_bytes(g_); }
   void run(const stream& s, const call& c) override {
-    gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.of_output);
+    gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.output_use);
   }
 
 private:

@@ -87,11 +87,11 @@ private:
 class panel_product {
 public:
   panel_product(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch,
-                next_use of_c = next_use::soon)
+                next_use c_use = next_use::soon)
       : g_(g), a_(a), b_(b), c_(c), panels_(scratch), whole_tile_(panels_ + panel_floats(g)),
         rows_(whole_tile_ + tile::rows * tile::columns),
-        first_(of_c == next_use::later && suits_past_caches() ? tile::into::past_caches
-                                                              : tile::into::overwrite) {}
+        first_(c_use == next_use::later && suits_past_caches() ? tile::into::past_caches
+                                                               : tile::into::overwrite) {}
 
   static std::size_t scratch_floats(const gemm_shape& g) {
     return panel_floats(g) + tile::rows * tile::columns + depth_of_blocks(g.k) * tile::rows;
@@ -102,7 +102,7 @@ public:
     for (std::size_t first = 0; first < g_.k; first += block)
       for (std::size_t column = 0; column < g_.n; column += columns_at_once_)
         fill({first, std::min(g_.k, first + block)}, {column, std::min(g_.n, column + columns_at_once_)});
-    if (first_ == tile::into::past_caches) simd::drain();
+    if (first_ == tile::into::past_caches) simd::fence_stores();
   }
 
 private:
@@ -114,10 +114,10 @@ private:
   }
   static std::size_t panel_floats(const gemm_shape& g) { return depth_of_blocks(g.k) * columns_at_once(g); }
 
-  /// A large C that is written once, its rows on cache lines.
+  /// A large C that is written once, its rows on cache lines, by tiles that fill lines.
   bool suits_past_caches() const {
-    return g_.m * g_.n >= least_past_caches && depth_of_blocks(g_.k) >= g_.k &&
-           g_.n % simd::cache_line == 0 &&
+    return simd::passes_caches && tile::columns % simd::cache_line == 0 && g_.m * g_.n >= least_past_caches &&
+           depth_of_blocks(g_.k) >= g_.k && g_.n % simd::cache_line == 0 &&
            reinterpret_cast<std::uintptr_t>(c_) % (simd::cache_line * sizeof(float)) == 0;
   }
 
@@ -211,10 +211,10 @@ private:
 };
 
 void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch,
-                  next_use of_c) {
+                  next_use c_use) {
   switch (choose(g)) {
   case method::panels:
-    return panel_product(g, a, b, c, scratch, of_c).run();
+    return panel_product(g, a, b, c, scratch, c_use).run();
   case method::dots:
     return dot_product(g, a, b, c, scratch).run();
   case method::transposed_panels: {
@@ -245,13 +245,13 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
 }
 
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
-          next_use of_c) {
+          next_use c_use) {
   if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::gemm(*gpu, g, a, b, c);
   if (g.k == 0) std::fill_n(c, g.batch * g.m * g.n, 0.0F);
   if (g.k == 0 || g.m == 0 || g.n == 0) return;
   for (std::size_t i = 0; i < g.batch; ++i)
     multiply_one(g, a + i * g.m * g.k, b + i * g.k * g.n, c + i * g.m * g.n, static_cast<float*>(scratch),
-                 of_c);
+                 c_use);
 }
 
 } // namespace mailgrad

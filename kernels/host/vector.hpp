@@ -35,22 +35,31 @@ inline vector load_part(const float* from, std::size_t count) {
 
 inline void store(float* to, const vector& v) { std::memcpy(to, &v, sizeof v); }
 
-/// Stores past the caches, to memory as aligned as a vector is; drain() comes before anybody else reads it.
+/// Whether there are stores past the caches: on x86, but under a sanitizer, which would not see them.
+#if defined(__SSE__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+inline constexpr bool passes_caches = true;
+#else
+inline constexpr bool passes_caches = false;
+#endif
+
+/// Stores past the caches where it can, to memory as aligned as a vector is; fence_stores() comes before another thread
+/// reads it.
 inline void store_past_caches(float* to, const vector& v) {
-#if defined(__clang__)
+#if !defined(__SSE__) || defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  store(to, v);
+#elif defined(__clang__)
   __builtin_nontemporal_store(v, reinterpret_cast<vector*>(to));
 #elif defined(__AVX512F__)
   __builtin_ia32_movntps512(to, v);
 #elif defined(__AVX__)
   __builtin_ia32_movntps256(to, v);
-#elif defined(__SSE__)
-  __builtin_ia32_movntps(to, v);
 #else
-  store(to, v);
+  __builtin_ia32_movntps(to, v);
 #endif
 }
 
-inline void drain() {
+/// Stores past the caches are seen before whatever the thread stores next.
+inline void fence_stores() {
 #if defined(__SSE__)
   __builtin_ia32_sfence();
 #endif

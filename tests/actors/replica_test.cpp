@@ -1,7 +1,10 @@
 #include <mailgrad/tests/actors/layouts.hpp>
 #include <mailgrad/tests/actors/small_problem.hpp>
+#include <mailgrad/tests/support/noting_operation.hpp>
 
 #include <mailgrad/actors/replica.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/reductions.hpp>
 
 #include <gtest/gtest.h>
 
@@ -134,6 +137,19 @@ TEST_F(Replica, ComputesTheRowsOfASparseGradient) {
       dense[static_cast<std::size_t>(part.rows[j]) * part.width + c] += part.values[j * part.width + c];
   for (std::size_t i = 0; i < dense.size(); ++i)
     EXPECT_NEAR(dense[i], central_difference(b, table.offset + i), 2e-3) << i;
+}
+
+TEST_F(Replica, TellsKernelsThatGradientsAreReadLater) {
+  const auto notes = std::make_shared<std::vector<next_use>>();
+  build(small_data(), [notes](graph& g, const model_request& request) {
+    const model_outputs made = small_model()(g, request);
+    const value extra = g.variable("extra", {2}, initialiser{});
+    const auto op = std::make_shared<test::noting_operation>(notes);
+    const value noted = g.apply_one(op, {extra}, std::source_location::current());
+    return model_outputs{made.logits, made.loss + reduce_mean(noted)};
+  });
+  loss_of(samples(0, batch_size));
+  EXPECT_EQ(*notes, (std::vector{next_use::soon, next_use::later})) << "forward and backward";
 }
 
 TEST_F(Replica, PointsIntoTheBatchForItsRowsAndKeepsItAlive) {

@@ -6,6 +6,7 @@
 #include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
+#include <mailgrad/tests/support/noting_operation.hpp>
 
 #include <array>
 #include <gmock/gmock.h>
@@ -70,50 +71,58 @@ TEST(Program, FetchesSourcesAndOneValueTwice) {
   EXPECT_THAT(again, ElementsAre(2, 4));
 }
 
-/// Notes when each of its calls was told that its output is read.
-class noting_operation : public operation {
-public:
-  noting_operation(std::vector<next_use>& notes, std::size_t outputs) : notes_(&notes), outputs_(outputs) {}
-
-  std::string_view name() const noexcept override { return "note"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    return std::vector<value_type>(outputs_, inputs[0]);
+/// Values that noting operations make of a constant, and what those are told in a run.
+class ProgramTellsKernels : public testing::Test {
+protected:
+  value note(std::size_t outputs = 1) {
+    const auto op = std::make_shared<test::noting_operation>(notes_, outputs);
+    return g_.apply(op, {x_}, std::source_location::current()).front();
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
-    struct noting : executable {
-      explicit noting(std::vector<next_use>& n) : notes(n) {}
-      void run(const stream&, const call& c) override { notes.push_back(c.of_output); }
-      std::vector<next_use>& notes;
-    };
-    return std::make_unique<noting>(*notes_);
+  /// With the first fetch bound as read later.
+  std::vector<next_use> told(std::span<const value> fetches) {
+    program p(g_, fetches);
+    std::array<float, 2> memory{};
+    p.bind_fetch(0, memory.data(), next_use::later);
+    run(p);
+    EXPECT_THAT(floats(p.fetched(0), 2), ElementsAre(1, 2));
+    return *notes_;
   }
 
-private:
-  std::vector<next_use>* notes_;
-  std::size_t outputs_;
+  graph g_;
+  value x_ = g_.constant(tensor_of({2}, {1, 2}));
+  test::noting_operation::notes notes_ = std::make_shared<std::vector<next_use>>();
 };
 
-TEST(Program, TellsAKernelThatOnlyTheCallerReadsItsOutput) {
-  using enum next_use;
-  std::vector<next_use> notes;
-  graph g;
-  const value x = g.constant(tensor_of({2}, {1, 2}));
-  const auto first_of = [&](std::size_t outputs) {
-    const auto op = std::make_shared<noting_operation>(notes, outputs);
-    return g.apply(op, {x}, std::source_location::current()).front();
-  };
-  const value alone = first_of(1), read = first_of(1), first_of_two = first_of(2);
-  program p(g, std::vector{alone, read, read + 1, first_of_two});
-  std::array<float, 2> memory{};
-  for (const std::size_t fetch : {0, 1, 3}) p.bind_fetch(fetch, memory.data(), later);
-  run(p);
-  EXPECT_THAT(notes, ElementsAre(later, soon, soon));
+TEST_F(ProgramTellsKernels, ThatTheCallerReadsLater) {
+  EXPECT_THAT(told(std::vector{note(), note()}), ElementsAre(next_use::later, next_use::soon));
+}
 
-  notes.clear();
+TEST_F(ProgramTellsKernels, NothingWhereAnotherReadsToo) {
+  const value read = note();
+  EXPECT_THAT(told(std::vector{read, read + 1}), ElementsAre(next_use::soon));
+}
+
+TEST_F(ProgramTellsKernels, NothingWhereOneIsFetchedTwice) {
+  const value y = note();
+  EXPECT_THAT(told(std::vector{y, y}), ElementsAre(next_use::soon));
+}
+
+TEST_F(ProgramTellsKernels, NothingWhereAnotherWritesToTheSameMemory) {
+  EXPECT_THAT(told(std::vector{relu(note())}), ElementsAre(next_use::soon));
+}
+
+TEST_F(ProgramTellsKernels, NothingWhereThereAreSeveralOutputs) {
+  EXPECT_THAT(told(std::vector{note(2)}), ElementsAre(next_use::soon));
+}
+
+TEST_F(ProgramTellsKernels, AnewAtEachBinding) {
+  program p(g_, std::vector{note()});
+  std::array<float, 2> memory{};
+  p.bind_fetch(0, memory.data(), next_use::later);
+  run(p);
   p.bind_fetch(0, memory.data());
   run(p);
-  EXPECT_THAT(notes, ElementsAre(soon, soon, soon));
+  EXPECT_THAT(*notes_, ElementsAre(next_use::later, next_use::soon));
 }
 
 TEST(Program, ComputesOnlyWhatIsFetched) {

@@ -57,29 +57,33 @@ INSTANTIATE_TEST_SUITE_P(Edges, GemmOfShape,
                                           testing::Values(1, 2, 7, 8, 9, 11, 16, 17, 33),
                                           testing::Values(1, 7, 8, 17, 300)));
 
-/// A C large enough to be written past the caches, one that is a float too narrow or too deep for it, and one whose rows
-/// begin within cache lines.
+/// A C just large enough to be written past the caches and just too small; one float too narrow; at the depth that is still one
+/// block, and deeper; of one strip of rows; and, by the second number, with rows that begin within cache lines.
 class GemmReadLater : public testing::TestWithParam<std::tuple<extents, std::size_t>> {};
 
 TEST_P(GemmReadLater, GivesTheSameBits) {
+  using enum operand_order;
   const auto [sides, offset] = GetParam();
   const auto [m, n, k] = sides;
-  const matrix a = random_matrix(k, m), b = random_matrix(k, n);
-  const gemm_shape g{m, n, k, operand_order::transposed, operand_order::as_is, 1};
-  block scratch(gemm_scratch_bytes(g));
-  const auto result = [&](next_use of_c) {
-    block memory((m * n + 32) * sizeof(float));
-    std::ranges::fill(memory.as<float>(), -7.0F);
-    gemm(host_stream{}, g, a.data(), b.data(), memory.as<float>().data() + offset, scratch.data(), of_c);
-    return std::vector<float>(memory.as<float>().begin(), memory.as<float>().end());
-  };
-  EXPECT_EQ(result(next_use::later), result(next_use::soon));
+  for (const operand_order left : {as_is, transposed})
+    for (const operand_order right : {as_is, transposed}) {
+      const gemm_shape g{m, n, k, left, right, 2};
+      const matrix a = random_matrix(2 * m, k), b = random_matrix(2 * n, k);
+      block scratch(gemm_scratch_bytes(g));
+      const auto result = [&](next_use c_use) {
+        block memory((2 * m * n + 32) * sizeof(float));
+        std::ranges::fill(memory.as<float>(), -7.0F);
+        gemm(host_stream{}, g, a.data(), b.data(), memory.as<float>().data() + offset, scratch.data(), c_use);
+        return std::vector<float>(memory.as<float>().begin(), memory.as<float>().end());
+      };
+      EXPECT_EQ(result(next_use::later), result(next_use::soon));
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sides, GemmReadLater,
-                         testing::Combine(testing::Values(extents{784, 128, 20}, extents{300, 240, 7},
-                                                          extents{784, 127, 20}, extents{300, 240, 401},
-                                                          extents{20, 16, 3}),
+                         testing::Combine(testing::Values(extents{512, 128, 20}, extents{511, 128, 20},
+                                                          extents{784, 127, 20}, extents{300, 240, 400},
+                                                          extents{300, 240, 401}, extents{8, 8192, 3}),
                                           testing::Values(0, 1, 8, 16)));
 
 TEST(Gemm, MultipliesEachMatrixOfABatch) {
