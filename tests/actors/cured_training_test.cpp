@@ -128,6 +128,10 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
   for (std::size_t k = 0; k < found.size(); ++k) ASSERT_NEAR(found[k], expected[k], 1e-5) << k;
 }
 
+/// A third is guessing. Of the final weights: the last loss of a worker may be an early one, where the other takes most
+/// batches.
+constexpr double learned = 0.6;
+
 // The mean of what SGD moves each worker is what the mean gradient moves all of them.
 TEST(LocalTraining, OfOneStepIsSynchronousSgd) {
   for (const std::uint32_t shards : {1U, 3U}) {
@@ -170,7 +174,7 @@ TEST(LocalTraining, TakesAnOuterMomentum) {
     o.outer = parse_optimizer(outer);
     o.outer.learning_rate = 0.7;
     const training_report r = trained(o);
-    EXPECT_LT(*r.final_loss, 0.85) << outer;
+    EXPECT_GT(*r.test_accuracy, learned) << outer;
   }
 }
 
@@ -210,7 +214,7 @@ TEST(ElasticTraining, LearnsUnderABarrierAndAcrossSwitches) {
     o.epochs = 20;
     const training_report r = trained(o);
     EXPECT_EQ(r.ended, "completed") << r.why;
-    EXPECT_LT(*r.final_loss, 0.9) << policy;
+    EXPECT_GT(*r.test_accuracy, learned) << policy;
     EXPECT_EQ(r.steps, 120U);
   }
 }

@@ -46,7 +46,6 @@ TEST(Training, SwitchesToHogwildAndBack) {
       EXPECT_EQ(r.ledger.produced, r.steps);
       EXPECT_EQ(r.ledger.discarded_in_all() + r.ledger.lost, 0U);
       EXPECT_FALSE(r.switches.empty());
-      EXPECT_LT(*r.final_loss, 0.7);
       EXPECT_GT(*r.test_accuracy, 0.8);
     }
 }
