@@ -45,6 +45,7 @@ struct worker_report {
 struct worker_account {
   std::uint64_t last_step = 0; ///< the last step taken, so that none counts twice
   gradient_ledger ledger;      ///< `produced` counts what arrived
+  std::uint64_t unjudged = 0;  ///< of those lost: they arrived, and their turn in an order never came
   staleness_histogram gaps;    ///< of what was applied or merged
   staleness_histogram discarded_gaps;
   time_split times;        ///< of what arrived

@@ -12,11 +12,12 @@ struct gradient_ledger {
   std::uint64_t applied = 0;                        ///< made an update by itself
   std::uint64_t merged = 0;                         ///< made an update together with others
   std::map<std::string, std::uint64_t> discarded{}; ///< by reason
-  std::uint64_t lost = 0;                           ///< with their worker
+  std::uint64_t lost = 0; ///< with their worker or shard, or in a batch that was never complete
 
   std::uint64_t discarded_in_all() const;
-  /// produced = applied + merged + discarded + lost
-  bool balances() const { return produced == applied + merged + discarded_in_all() + lost; }
+  /// applied + merged + discarded + lost
+  std::uint64_t accounted_for() const { return applied + merged + discarded_in_all() + lost; }
+  bool balances() const { return produced == accounted_for(); }
 
   friend bool operator==(const gradient_ledger&, const gradient_ledger&) = default;
 };

@@ -391,6 +391,12 @@ shard_report parameter_actor::report() {
   for (const participant& worker : participants_) r.workers.push_back(worker.account);
   for (const pending_gradient& g : pending_)
     ++r.workers[g.what.worker.value].ledger.lost; // its batch was never complete
+  for (std::uint32_t w = 0; w < r.workers.size(); ++w) {
+    worker_account& account = r.workers[w];
+    account.unjudged = turns_.waiting({w});
+    account.ledger.produced += account.unjudged;
+    account.ledger.lost += account.unjudged;
+  }
   return r;
 }
 

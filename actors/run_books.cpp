@@ -1,5 +1,7 @@
 #include <mailgrad/actors/run_books.hpp>
 
+#include <mailgrad/actors/ledger_audit.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -23,67 +25,6 @@ std::string ending_in_words(run_outcome::ending how) {
   return "unknown";
 }
 
-/// What a lost worker had produced, as far as any shard heard of it.
-std::uint64_t heard_of(const run_outcome& outcome, std::size_t worker) {
-  std::uint64_t most = 0;
-  for (const shard_report& s : outcome.shards)
-    if (worker < s.workers.size()) most = std::max(most, s.workers[worker].last_step);
-  return most;
-}
-
-/// The part of the ledger that the workers know: what they produced, wrote themselves and dropped.
-gradient_ledger workers_ledger(const run_outcome& outcome) {
-  gradient_ledger l;
-  for (std::size_t r = 0; r < outcome.workers.size(); ++r) {
-    const worker_report& w = outcome.workers[r];
-    l.produced += outcome.lost[r] ? heard_of(outcome, r) : w.produced;
-    l.applied += w.applied;
-    if (w.not_finite > 0) l.discarded["not finite"] += w.not_finite;
-  }
-  return l;
-}
-
-/// In hogwild: a worker that died says nothing, but the block has counted its updates.
-void add_unreported(gradient_ledger& l, const run_outcome& outcome, std::optional<std::uint64_t> written) {
-  if (!written) return;
-  std::uint64_t reported = 0;
-  for (const worker_report& w : outcome.workers) reported += w.applied;
-  l.produced += *written - reported;
-  l.applied += *written - reported;
-}
-
-gradient_ledger hogwild_ledger(const run_outcome& outcome, std::optional<std::uint64_t> written) {
-  gradient_ledger l = workers_ledger(outcome);
-  add_unreported(l, outcome, written);
-  return l;
-}
-
-/// What no shard ever took is lost: with its worker, or with a shard whose books are gone.
-gradient_ledger ledger_of(const run_outcome& outcome, const shard_report& shard) {
-  gradient_ledger l = workers_ledger(outcome);
-  const std::uint64_t pushed = l.produced - l.applied - l.discarded_in_all();
-  std::uint64_t taken_in_all = 0;
-  for (std::size_t r = 0; r < shard.workers.size(); ++r) {
-    const gradient_ledger& taken = shard.workers[r].ledger;
-    l.applied += taken.applied;
-    l.merged += taken.merged;
-    for (const auto& [reason, count] : taken.discarded) l.discarded[reason] += count;
-    l.lost += taken.lost;
-    taken_in_all += taken.produced;
-  }
-  l.lost += pushed - taken_in_all;
-  return l;
-}
-
-gradient_ledger ledger_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
-  if (outcome.shards.empty()) return hogwild_ledger(outcome, written);
-  gradient_ledger worst = ledger_of(outcome, outcome.shards.front());
-  for (const shard_report& s : outcome.shards)
-    if (gradient_ledger l = ledger_of(outcome, s); l.lost > worst.lost) worst = std::move(l);
-  add_unreported(worst, outcome, written);
-  return worst;
-}
-
 std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
   double sum = 0;
   int known = 0;
@@ -97,27 +38,42 @@ std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
   return sum / known;
 }
 
+/// What a worker wrote into the shared block of hogwild passed no shard.
 std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
   std::vector<exchange_figures> all;
   for (const shard_report& s : outcome.shards)
     for (std::uint32_t r = 0; r < s.workers.size(); ++r)
       all.push_back({s.shard, r, s.workers[r].gaps, s.workers[r].times, s.workers[r].weight_gap});
-  if (outcome.shards.empty())
-    for (const worker_report& w : outcome.workers) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
+  for (const worker_report& w : outcome.workers)
+    if (outcome.shards.empty() || !w.gaps.empty()) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
   return all;
 }
 
-/// Every shard is told how long a gradient took to compute; whoever has heard of most counts.
+/// Every shard is told how long a gradient took to compute, so that the one which heard of most counts; what a worker
+/// wrote into a shared block counts beside it.
 time_split times_of(const std::vector<exchange_figures>& exchanges, std::size_t workers) {
   time_split all;
-  std::vector<span_tally> computed(workers);
+  std::vector<span_tally> sent(workers);
+  std::vector<span_tally> written(workers);
   for (const exchange_figures& x : exchanges) {
     all.merge(x.times);
-    if (x.times.compute.count() > computed[x.worker].count()) computed[x.worker] = x.times.compute;
+    span_tally& known = x.shard ? sent[x.worker] : written[x.worker];
+    if (x.times.compute.count() > known.count()) known = x.times.compute;
   }
   all.compute = {};
-  for (const span_tally& t : computed) all.compute.merge(t);
+  for (const auto* tallies : {&sent, &written})
+    for (const span_tally& t : *tallies) all.compute.merge(t);
   return all;
+}
+
+/// A run that cannot account for its gradients has not done what its policy says, whatever else it did.
+void tell_contradictions(const std::vector<std::string>& lines, training_report& r) {
+  if (lines.empty()) return;
+  if (r.ended != ending_in_words(run_outcome::ending::diverged))
+    r.ended = ending_in_words(run_outcome::ending::failed);
+  if (!r.why.empty()) r.why += "; ";
+  r.why += "the ledger does not balance: " + lines.front();
+  if (lines.size() > 1) r.why += ", and " + std::to_string(lines.size() - 1) + " more like it";
 }
 
 } // namespace
@@ -127,7 +83,9 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.ended = ending_in_words(outcome.how);
   r.why = outcome.why;
   r.switches = outcome.switches;
-  r.ledger = ledger_of(outcome, written);
+  audited_ledger audited = audit(outcome, written);
+  r.ledger = std::move(audited.ledger);
+  tell_contradictions(audited.contradictions, r);
   r.steps = 0;
   for (const worker_report& w : outcome.workers) r.steps += w.steps;
   r.steps = std::max(r.steps, r.ledger.produced); // a lost worker's are known from the shards

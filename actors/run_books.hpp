@@ -16,11 +16,10 @@ namespace mailgrad {
 
 /// The part of a report that the actors' books hold: ending, counts, ledger, staleness and waits.
 ///
-/// Every shard keeps a ledger of its own, and each balances; the report shows the one that lost most, which
-/// differs from the others only when a worker died between two pushes.
+/// The ledger is audited (ledger_audit.hpp). Where its two ends contradict each other, the run has failed, and `why` names
+/// the worker and the shard.
 ///
-/// `written` counts the updates of the shared block in hogwild, where no shard knows what a worker that died
-/// had done.
+/// `written` counts the updates of the shared block in hogwild; none if the run had no such block.
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});
 
 /// The timeline of a run, as far as its actors recorded one.

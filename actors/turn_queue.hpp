@@ -31,6 +31,9 @@ public:
   /// Takes the next turn off the queue, if all it needs is there and it does not end a policy.
   std::optional<ready> next();
 
+  /// Gradients of this worker whose turn has not come.
+  std::uint64_t waiting(rank worker) const { return arrived_[worker.value] ? 1 : 0; }
+
   bool switch_is_next() const { return !turns_.empty() && turns_.front().what == shard_turn::kind::switched; }
   void take_switch() { turns_.pop_front(); }
 

@@ -54,7 +54,7 @@ TEST_P(TreatedRun, TrainsEveryBatchInEveryOrder) {
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     const training_report report = report_of(run.outcome());
     EXPECT_EQ(report.steps, 12U);
     EXPECT_EQ(report.samples, 48U);
@@ -76,7 +76,7 @@ TEST_P(TreatedRun, EndsWhoeverDies) {
     kill(run.devices[random() % run.devices.size()]);
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     if (HasFailure()) return;
   }
 }
@@ -92,7 +92,7 @@ TEST_P(TreatedRun, TrainsEveryBatchOnWorkersThatSpanDevices) {
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     EXPECT_EQ(report_of(run.outcome()).steps, 12U);
     for (const float w : run.weights()) ASSERT_TRUE(std::isfinite(w));
     if (HasFailure()) return;

@@ -125,7 +125,7 @@ TEST_F(DifferentGraphs, MeetInSyncAsOneStepOnTheMeanOfTheirLosses) {
     const assembled_run run(system_.actors(), a, data_, time_);
     deliver(seed);
     ASSERT_EQ(run.times_ended(), 1U);
-    testing::expect_balanced(run.outcome());
+    testing::expect_balanced(run);
     EXPECT_EQ(run.weights(), expected) << "schedule " << seed;
   }
 }

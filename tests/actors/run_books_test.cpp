@@ -139,6 +139,40 @@ TEST(RunBooks, TakeTheWordOfTheSharedBlockForALostWorker) {
   EXPECT_EQ(report_of(o, 9).ledger, (gradient_ledger{9, 9, 0, {}, 0}));
 }
 
+TEST(RunBooks, KeepWhatHogwildWroteInAMixedRunBesideWhatShardsTook) {
+  run_outcome o = quiet_run();
+  worker_report& writer = o.workers[0];
+  writer.produced += 3;
+  writer.applied = 3;
+  writer.gaps.count(5, 3);
+  writer.times.compute.add(2ms);
+  o.shards[0].workers[0].times.compute.add(1ms);
+  const training_report r = report_of(o, 3);
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  std::uint64_t listed = 0;
+  for (const exchange_figures& x : r.exchanges) listed += x.gaps.total();
+  EXPECT_EQ(listed, r.staleness.total()) << "the books by worker tell less than the whole";
+  EXPECT_FALSE(r.exchanges.back().shard) << "no shard saw what went into the block";
+  EXPECT_THAT(r.exchanges.back().gaps.buckets(), ElementsAre(Pair(5, 3)));
+  EXPECT_EQ(r.times.compute.count(), 2U);
+}
+
+TEST(RunBooks, FailARunWhoseLedgerDoesNotBalance) {
+  run_outcome o = quiet_run();
+  o.shards[0].workers[0] = account(7, 1);
+  o.shards[1].workers[1] = account(3, 1);
+  training_report r = report_of(o);
+  EXPECT_EQ(r.ended, "failed");
+  EXPECT_EQ(r.why,
+            "the ledger does not balance: shard 0 took 7 gradients of worker 0, which sent 6, and 1 more "
+            "like it");
+  o.how = run_outcome::ending::diverged;
+  o.why = "the loss is not finite";
+  r = report_of(o);
+  EXPECT_EQ(r.ended, "diverged") << "the first reason stays";
+  EXPECT_TRUE(r.why.starts_with("the loss is not finite; the ledger")) << r.why;
+}
+
 TEST(RunBooks, JoinWhatTheShardsHold) {
   const parameter_layout layout = testing::layout_of({{"w", {64}}}, 2);
   run_outcome o = quiet_run();

@@ -2,8 +2,10 @@
 
 #include <mailgrad/tests/actors/assembled_run.hpp>
 
+#include <mailgrad/actors/ledger_audit.hpp>
 #include <mailgrad/actors/run_books.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,9 +17,11 @@
 
 namespace mailgrad::testing {
 
-inline void expect_balanced(const run_outcome& outcome) {
-  const gradient_ledger l = report_of(outcome).ledger;
-  EXPECT_TRUE(l.balances()) << to_string(l);
+inline void expect_balanced(const assembled_run& run) {
+  const run_outcome& outcome = run.outcome();
+  const audited_ledger audited = audit(outcome, run.written());
+  EXPECT_TRUE(audited.ledger.balances()) << to_string(audited.ledger);
+  EXPECT_THAT(audited.contradictions, ::testing::IsEmpty());
   for (const shard_report& s : outcome.shards)
     for (const worker_account& account : s.workers) {
       EXPECT_TRUE(account.ledger.balances()) << to_string(account.ledger);

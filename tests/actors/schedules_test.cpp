@@ -70,7 +70,7 @@ TEST_P(Schedules, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     const training_report report = report_of(run.outcome(), run.written());
     EXPECT_EQ(report.ledger.produced, 12U);
     EXPECT_EQ(report.ledger.lost, 0U);
@@ -153,7 +153,7 @@ TEST_P(Schedules, EndWithABalancedLedgerWhateverWorkersDie) {
     }
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U) << "somebody waits for the dead";
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     if (HasFailure()) return;
   }
 }
@@ -204,7 +204,7 @@ TEST_P(Schedules, EndInGoodOrderWheneverSomebodyStopsThem) {
     send_anonymously(run.coordinator_actor, stop_training{"by hand"});
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     const gradient_ledger l = report_of(run.outcome(), run.written()).ledger;
     EXPECT_EQ(l.lost, 0U) << "gradients that were begun are taken";
     if (!had_ended && l.produced < 12) {
@@ -305,7 +305,7 @@ TEST_P(Schedules, TakeRequestsToSwitchAtAnyMomentWhoeverDies) {
     if (seed % 7 == 0) send_anonymously(run.coordinator_actor, stop_training{"enough"});
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     switched += run.outcome().switches.size();
     if (HasFailure()) return;
   }

@@ -65,7 +65,7 @@ TEST_F(Spanning, GivesTheSameWeightsInEveryOrderOfMessages) {
       deliver(random);
       ASSERT_EQ(run.times_ended(), 1U);
       ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-      expect_balanced(run.outcome());
+      expect_balanced(run);
       if (!first) first = run.weights();
       ASSERT_EQ(run.weights(), *first);
     }
@@ -86,7 +86,7 @@ TEST_F(Spanning, BalancesTheLedgerUnderEveryPolicyAndSwitch) {
       deliver(random);
       ASSERT_EQ(run.times_ended(), 1U);
       EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-      expect_balanced(run.outcome());
+      expect_balanced(run);
       EXPECT_EQ(report_of(run.outcome(), run.written()).ledger.produced, 12U);
     }
   }
@@ -130,7 +130,7 @@ TEST_F(Spanning, EndsARunOfWhichAPieceDies) {
     kill(run.pieces[random() % run.pieces.size()]);
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     if (!running || run.outcome().how == run_outcome::ending::completed) continue;
     ++lost;
     EXPECT_EQ(run.outcome().how, run_outcome::ending::failed);
@@ -150,7 +150,7 @@ TEST_F(Spanning, EndsAWorkerThatDiesInMidStep) {
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-    expect_balanced(run.outcome());
+    expect_balanced(run);
   }
 }
 
@@ -168,7 +168,7 @@ TEST_F(Spanning, LeavesHogwildInMidStepWhenItIsAskedTo) {
     ASSERT_EQ(run.times_ended(), 1U);
     ASSERT_GE(run.outcome().switches.size(), 1U);
     EXPECT_LT(run.outcome().switches.front().step, 100U) << "no worker begins another step";
-    expect_balanced(run.outcome());
+    expect_balanced(run);
   }
 }
 

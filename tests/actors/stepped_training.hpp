@@ -61,7 +61,7 @@ public:
     if (on.to == roles_.coordinator() && run_->times_ended() > ends_told_) {
       ends_told_ = run_->times_ended();
       EXPECT_EQ(run_->outcome().how, run_outcome::ending::completed) << run_->outcome().why;
-      expect_balanced(run_->outcome());
+      expect_balanced(*run_);
       texts.push_back({{on.to, outside}, outcome_in_words()});
     }
     return texts;

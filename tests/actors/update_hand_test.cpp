@@ -64,7 +64,7 @@ TEST_F(UpdateHand, HelpsWithoutAnotherBitInEveryOrderOfMessages) {
     deliver(random);
     ASSERT_EQ(run.times_ended(), 1U);
     ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-    expect_balanced(run.outcome());
+    expect_balanced(run);
     ASSERT_EQ(run.weights(), alone);
   }
 }
@@ -83,7 +83,7 @@ TEST_F(UpdateHand, KeepsTheLedgerUnderEveryPolicyAndSwitch) {
       deliver(random);
       ASSERT_EQ(run.times_ended(), 1U);
       EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-      expect_balanced(run.outcome());
+      expect_balanced(run);
     }
   }
 }
