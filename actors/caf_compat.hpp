@@ -5,6 +5,7 @@
 
 #include <caf/all.hpp>
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -175,14 +176,39 @@ inline caf::actor sender_of(caf::event_based_actor* self) {
   return caf::actor_cast<caf::actor>(self->current_sender());
 }
 
-/// Sends `notice` to `self` when `whom` terminates.
+/// An exception that leaves a handler of `self`, or its birth, ends it; who watches it learns what the exception said.
+inline void keep_last_words(caf::event_based_actor* self) {
+  self->set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& e) {
+      return caf::make_error(caf::sec::runtime_error, std::string(e.what()));
+    } catch (...) {
+      return caf::make_error(caf::sec::runtime_error, std::string("an exception that says nothing"));
+    }
+  });
+}
+
+/// What the exception said that ended an actor; empty if none did.
+inline std::string last_words(const caf::error& end) {
+  if (end != caf::sec::runtime_error) return {};
+  const caf::message& said = end.context();
+  return said.size() == 1 && said.match_element<std::string>(0) ? said.get_as<std::string>(0) : std::string();
+}
+
+/// Sends `notice` to `self` when `whom` terminates; if it has a `why`, with the last words of `whom`.
 template <class Self, class Handle, class Message>
-void watch(Self* self, const Handle& whom, Message notice) {
+void watch(Self* self, const Handle& whom, const Message& notice) {
+  const auto told = [notice](const caf::error& end) {
+    Message with_reason = notice;
+    if constexpr (requires { with_reason.why; }) with_reason.why = last_words(end);
+    return with_reason;
+  };
   if constexpr (caf_1)
-    self->monitor(whom, [self, notice](const caf::error&) { self->mail(notice).send(self); });
+    self->monitor(whom, [self, told](const caf::error& end) { self->mail(told(end)).send(self); });
   else
-    whom->attach_functor([observer = self->address(), notice] {
-      if (auto to = caf::actor_cast<caf::actor>(observer)) send_anonymously(to, notice);
+    whom->attach_functor([observer = self->address(), told](const caf::error& end) {
+      if (auto to = caf::actor_cast<caf::actor>(observer)) send_anonymously(to, told(end));
     });
 }
 
@@ -223,7 +249,18 @@ auto on(caf::event_based_actor* self, F f) {
   return on(self, std::move(f), &F::operator());
 }
 
-#if CAF_MAJOR_VERSION < 1
+#if CAF_MAJOR_VERSION >= 1
+/// A state whose actor keeps its last words.
+template <class State>
+class outspoken : public State {
+public:
+  static constexpr const char* name = State::name;
+
+  template <class... Ts>
+  explicit outspoken(caf::event_based_actor* self, Ts&&... xs)
+      : State((keep_last_words(self), self), std::forward<Ts>(xs)...) {}
+};
+#else
 /// An actor with a state that takes arguments and lives until the actor ends.
 template <class State, class... Args>
 class host_of final : public caf::event_based_actor {
@@ -237,6 +274,7 @@ public:
   const char* name() const override { return State::name; }
 
   caf::behavior make_behavior() override {
+    keep_last_words(this);
     std::apply([this](Args&... xs) { state_.emplace(this, std::move(xs)...); }, *arguments_);
     arguments_.reset();
     return state_->make_behavior();
@@ -299,7 +337,7 @@ template <class State, caf::spawn_options Os = caf::no_spawn_options, class Host
 caf::actor spawn(Host& host, Ts&&... xs) {
   const hand_over::inside_caf hidden;
 #if CAF_MAJOR_VERSION >= 1
-  return host.template spawn<Os>(caf::actor_from_state<State>, std::forward<Ts>(xs)...);
+  return host.template spawn<Os>(caf::actor_from_state<outspoken<State>>, std::forward<Ts>(xs)...);
 #else
   return host.template spawn<host_of<State, std::decay_t<Ts>...>, Os>(std::forward<Ts>(xs)...);
 #endif

@@ -18,6 +18,11 @@ std::string last_finite(const worker_report& r) {
                           : "its last finite loss was " + std::to_string(loss);
 }
 
+/// "shard 0 is lost: out of memory"
+std::string lost_in_words(const std::string& who, const std::string& why) {
+  return who + " is lost" + (why.empty() ? "" : ": " + why);
+}
+
 /// Of each worker: enough to tell a trend from chance.
 constexpr std::uint64_t steps_of_a_window = 100;
 
@@ -54,12 +59,12 @@ caf::behavior coordinator::running() {
          }),
       on(self_,
          [this](const worker_failed& x) {
-           stop(run_outcome::ending::failed, worker_at_step(x.report, x.report.steps + 1) + ": " + x.why);
+           stop(run_outcome::ending::failed, worker_at_step(x.report, x.step) + ": " + x.why);
            account_for(x.report);
          }),
-      on(self_, [this](const worker_lost& x) { on_lost(x.worker); }),
-      on(self_, [this](const shard_lost& x) { on_shard_lost(x.shard); }),
-      on(self_, [this](const feeder_lost&) { on_feeder_lost(); }),
+      on(self_, [this](const worker_lost& x) { on_lost(x); }),
+      on(self_, [this](const shard_lost& x) { on_shard_lost(x); }),
+      on(self_, [this](const feeder_lost& x) { on_feeder_lost(x); }),
       on(self_,
          [this](const feeder_report& x) {
            outcome_.feeder_trace = x.trace;
@@ -103,14 +108,17 @@ void coordinator::on_joined(const worker_joined& x) {
 }
 
 /// Also comes after a worker has finished, when its actor ends in good order.
-void coordinator::on_lost(rank worker) {
+void coordinator::on_lost(const worker_lost& x) {
+  const rank worker = x.worker;
   if (accounted_[worker.value]) return;
+  last_lost_ = "worker " + std::to_string(worker.value) + (x.why.empty() ? "" : ": " + x.why);
   for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{worker});
   send(self_, options_.feeder, worker_left{worker});
   outcome_.lost[worker.value] = true;
   if (options_.replayed)
-    stop(run_outcome::ending::failed,
-         "worker " + std::to_string(worker.value) + " is lost, and a replay needs all of them");
+    stop(run_outcome::ending::failed, "worker " + std::to_string(worker.value) +
+                                          " is lost, and a replay needs all of them" +
+                                          (x.why.empty() ? "" : ": " + x.why));
   account_for(outcome_.workers[worker.value]);
 }
 
@@ -141,17 +149,17 @@ bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
          options_.replayed->end.ended == "diverged";
 }
 
-void coordinator::on_shard_lost(std::uint32_t shard) {
-  if (reported_[shard]) return; // it is no longer needed
-  reported_[shard] = true;
-  switcher_.on_shard_lost(shard);
-  abandon("shard " + std::to_string(shard) + " is lost");
+void coordinator::on_shard_lost(const shard_lost& x) {
+  if (reported_[x.shard]) return; // it is no longer needed
+  reported_[x.shard] = true;
+  switcher_.on_shard_lost(x.shard);
+  abandon(lost_in_words("shard " + std::to_string(x.shard), x.why));
   if (collecting_) ask_for_books();
 }
 
-void coordinator::on_feeder_lost() {
+void coordinator::on_feeder_lost(const feeder_lost& x) {
   outcome_.feeder_lost = true;
-  abandon("the feeder is lost");
+  abandon(lost_in_words("the feeder", x.why));
   end_if_all_reported();
 }
 
@@ -172,7 +180,7 @@ void coordinator::send_home() {
 void coordinator::collect_if_all_accounted() {
   if (std::ranges::count(accounted_, false) > 0) return;
   if (std::ranges::count(outcome_.lost, false) == 0)
-    stop(run_outcome::ending::failed, "all workers are lost");
+    stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
   collecting_ = true;
   if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
   switcher_.stop(); // there is nobody left to switch for, and shards that have told their books do no more

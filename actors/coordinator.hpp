@@ -61,9 +61,9 @@ public:
 private:
   caf::behavior running();
   void on_joined(const worker_joined& x);
-  void on_lost(rank worker);
-  void on_shard_lost(std::uint32_t shard);
-  void on_feeder_lost();
+  void on_lost(const worker_lost& x);
+  void on_shard_lost(const shard_lost& x);
+  void on_feeder_lost(const feeder_lost& x);
   void abandon(const std::string& why);
   void send_home();
   bool diverges_as_recorded(run_outcome::ending how) const;
@@ -82,6 +82,7 @@ private:
   std::vector<bool> accounted_; ///< by rank
   std::vector<caf::actor> devices_;
   std::vector<bool> reported_; ///< by shard: its books are here, or it is lost
+  std::string last_lost_;      ///< a worker and what it said last
   bool abandoned_ = false;     ///< whoever joins now is told to give up
   bool collecting_ = false;
   policy_switcher switcher_;

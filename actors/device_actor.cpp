@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
@@ -16,6 +17,16 @@ constexpr instant notice_interval = std::chrono::milliseconds{100};
 
 /// Of a staleness notice in hogwild, where no shard sends any.
 constexpr std::uint64_t observations_per_notice = 256;
+
+/// An update that the worker makes itself; if it fails, the rule has a name.
+template <class Update>
+void by_rule(std::string_view rule, const Update& update) {
+  try {
+    update();
+  } catch (const std::exception& e) {
+    throw std::runtime_error("rule '" + std::string(rule) + "': " + e.what());
+  }
+}
 
 } // namespace
 
@@ -56,11 +67,11 @@ caf::behavior device_actor::training() {
       on(self_,
          [this](const piece_failed& x) {
            options_.pieces->on_failed(x);
-           if (!finished_) end_with(worker_failed{report_, options_.pieces->in_words(x)});
+           if (!finished_) fail(report_.steps + 1, options_.pieces->in_words(x));
          }),
       on(self_,
          [this](const piece_lost& x) {
-           if (!finished_) end_with(worker_failed{report_, options_.pieces->in_words(x)});
+           if (!finished_) fail(report_.steps + 1, options_.pieces->in_words(x));
          }),
       on(self_, [this](const give_up&) { finish(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
@@ -124,7 +135,7 @@ void device_actor::on_batch(const dealt_batch& x) {
 void device_actor::start_step_if_ready() {
   if (missing_ > 0 || finished_ || computing_ || comparing_) return;
   // Not before: whether a pause comes before the answers or behind them must make no difference, for replays.
-  if (options_.local && (next_batch_ || exhausted_)) options_.local->go_on();
+  if (options_.local && (next_batch_ || exhausted_) && !go_on_locally()) return;
   if (next_batch_) return start_step();
   if (exhausted_ && options_.local && options_.local->taken() > 0) {
     end_starvation();
@@ -154,6 +165,7 @@ void device_actor::start_step() {
   ++batches_;
   batch_size_ = inputs->size;
   computing_ = gradients_.take();
+  const std::uint64_t step = report_.steps + 1;
   try {
     std::optional<racing_read> racing;
     if (direct_) {
@@ -171,7 +183,7 @@ void device_actor::start_step() {
     // Behind what the pieces are told, so that the feeder comes when the first of them rests.
     if (options_.pieces) send(self_, options_.feeder, next_batch{options_.worker});
   } catch (const std::exception& e) {
-    end_with(worker_failed{report_, e.what()});
+    fail(step, e.what());
   }
 }
 
@@ -182,10 +194,11 @@ void device_actor::compute(std::shared_ptr<const batch> inputs, const std::share
 }
 
 void device_actor::take(const step_computed& x) {
+  const std::uint64_t step = report_.steps + 1;
   try {
     options_.pieces->on_computed(x);
   } catch (const std::exception& e) {
-    end_with(worker_failed{report_, e.what()});
+    fail(step, e.what());
   }
 }
 
@@ -268,7 +281,7 @@ void device_actor::start_comparison() {
   try {
     compute(comparison_.stale().source, comparing_, [this] { finish_comparison(); });
   } catch (const std::exception& e) {
-    end_with(worker_failed{report_, e.what()});
+    fail(report_.steps, e.what());
   }
 }
 
@@ -290,12 +303,23 @@ void device_actor::step_locally(float scale) {
     push_difference();
     return;
   }
-  options_.local->step(*computing_, scale);
+  by_rule(options_.local->rule(), [&] { options_.local->step(*computing_, scale); });
   computing_.reset();
   if (options_.local->exchange_due())
     push_difference();
   else if (!next_epoch_)
     start_step_if_ready();
+}
+
+/// Takes the step that was held for the shards' answers; false if that failed.
+bool device_actor::go_on_locally() {
+  try {
+    by_rule(options_.local->rule(), [this] { options_.local->go_on(); });
+    return true;
+  } catch (const std::exception& e) {
+    fail(report_.steps, e.what());
+    return false;
+  }
 }
 
 /// Of the steps since the last exchange; false if there are none.
@@ -306,9 +330,9 @@ bool device_actor::push_difference() {
 }
 
 void device_actor::write(float scale) {
-  ++report_.produced;
   const instant begun = options_.time->now();
-  const std::uint64_t gap = options_.writer->write(*computing_, scale);
+  std::uint64_t gap = 0;
+  by_rule(options_.writer->rule(), [&] { gap = options_.writer->write(*computing_, scale); });
   report_.times.compute.add(std::exchange(computed_, instant{0}));
   const instant applied = options_.time->now();
   report_.times.apply.add(applied - begun);
@@ -316,6 +340,7 @@ void device_actor::write(float scale) {
     options_.trace->work({trace_kind::apply, begun, applied, options_.worker.value, report_.steps,
                           options_.writer->version_read(), options_.writer->version_read() + gap + 1});
   computing_.reset();
+  ++report_.produced;
   ++report_.applied;
   report_.gaps.count(gap);
   gaps_.count(gap);
@@ -324,6 +349,10 @@ void device_actor::write(float scale) {
     gaps_.clear();
   }
   if (!next_epoch_) start_step_if_ready();
+}
+
+void device_actor::fail(std::uint64_t step, const std::string& why) {
+  end_with(worker_failed{report_, step, why});
 }
 
 void device_actor::finish() {

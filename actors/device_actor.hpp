@@ -87,8 +87,10 @@ private:
   instant note_computed();
   void push(std::shared_ptr<const gradient> values, float scale, instant computed_at);
   void step_locally(float scale);
+  bool go_on_locally();
   bool push_difference();
   void write(float scale);
+  void fail(std::uint64_t step, const std::string& why);
   void finish();
   template <class Notice>
   void end_with(Notice notice);

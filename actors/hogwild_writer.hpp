@@ -24,6 +24,9 @@ public:
   /// Remembers the version that the coming gradient is computed from; returns the block to read.
   const float* begin_step() noexcept;
 
+  /// The name of the update rule.
+  std::string_view rule() const noexcept { return optimizer_->name(); }
+
   /// Of the step at hand.
   std::uint64_t version_read() const noexcept { return version_read_; }
 

@@ -40,6 +40,9 @@ public:
   /// that is held is taken from there.
   void start_anew() noexcept;
 
+  /// The name of the update rule.
+  std::string_view rule() const noexcept { return optimizer_->name(); }
+
   /// float32[layout.size()]
   const float* weights() const noexcept { return own_.as<float>().data(); }
 

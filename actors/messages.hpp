@@ -163,24 +163,29 @@ struct loss_diverged {
   std::uint64_t step = 0;
 };
 
-/// Device to coordinator: a kernel failed; the worker has stopped.
+/// Device to coordinator: a kernel or an update rule failed in `step` of this worker; the worker has stopped.
 struct worker_failed {
   worker_report report;
+  std::uint64_t step = 0;
   std::string why;
 };
 
 /// The device actor is gone (sent by watching it).
 struct worker_lost {
   rank worker;
+  std::string why{}; ///< what it said last, if an exception ended it
 };
 
 /// A parameter actor is gone, and with it the weights that workers wait for (sent by watching it).
 struct shard_lost {
   std::uint32_t shard = 0;
+  std::string why{}; ///< what it said last, if an exception ended it
 };
 
 /// The feeder is gone, and with it the batches, and what it had not told the recorder (sent by watching it).
-struct feeder_lost {};
+struct feeder_lost {
+  std::string why{}; ///< what it said last, if an exception ended it
+};
 
 /// Coordinator to device: what you wait for will not come; the worker reports and ends. The owner of a run to
 /// every actor that still lives: end. No answer.
@@ -246,15 +251,15 @@ auto inspect(Inspector& f, stop_dealing& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_lost& x) {
-  return fields(f, x, field("worker", x.worker));
+  return fields(f, x, field("worker", x.worker), field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, shard_lost& x) {
-  return fields(f, x, field("shard", x.shard));
+  return fields(f, x, field("shard", x.shard), field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, feeder_lost& x) {
-  return fields(f, x);
+  return fields(f, x, field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, give_up& x) {

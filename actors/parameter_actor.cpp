@@ -16,6 +16,16 @@ cure_site site_of(const parameter_actor_options& options) {
   return {options.workers, options.weights->dense_size(), options.weights->base_learning_rate()};
 }
 
+std::unique_ptr<cure> cure_of(const parameter_actor_options& options) {
+  try {
+    return make_cure(options.cure, site_of(options));
+  } catch (const std::bad_alloc&) {
+    throw std::runtime_error("cure '" + options.cure + "' keeps state for each of " +
+                             std::to_string(options.weights->dense_size()) + " weights and " +
+                             std::to_string(options.workers) + " workers, for which memory is lacking");
+  }
+}
+
 /// Hogwild has no object; whoever joins then may start.
 std::unique_ptr<policy> policy_of(const std::string& text, std::uint32_t workers) {
   return make_policy(text == hogwild_policy::policy_name ? async_policy::policy_name : text, workers);
@@ -25,7 +35,7 @@ std::unique_ptr<policy> policy_of(const std::string& text, std::uint32_t workers
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy, options_.workers)),
-      treatment_(make_cure(options_.cure, site_of(options_)), options_.weights, options_.workers),
+      treatment_(cure_of(options_), options_.weights, options_.workers),
       participants_(options_.workers),
       updater_(self, options_.weights, std::move(options_.hands), options_.time), turns_(options_.workers),
       log_(self, options_.recorder, options_.weights->index()),
@@ -292,8 +302,17 @@ void parameter_actor::update(double rate) {
     self_->become(caf::keep_behavior, updating());
     return compute_part();
   }
-  updater_.update_alone(rate);
+  try {
+    updater_.update_alone(rate);
+  } catch (const std::exception& e) {
+    fail_update(e.what());
+  }
   note_update();
+}
+
+void parameter_actor::fail_update(const std::string& why) const {
+  throw std::runtime_error("update " + std::to_string(options_.weights->version() + 1) + " by rule '" +
+                           std::string(options_.weights->rule()) + "': " + why);
 }
 
 /// Not if another thread may be busy with a worker, and an answer to it would come late.
@@ -307,12 +326,18 @@ caf::behavior parameter_actor::updating() {
   return {
       on(self_, [this](const go_on&) { compute_part(); }),
       on(self_, [this](const update_helped&) { end_update_with_help(); }),
-      on(self_, [](const update_failed& x) { throw std::runtime_error(x.why); }), // as if it were ours
+      on(self_, [this](const update_failed& x) { fail_update(x.why); }), // as if it were ours
   };
 }
 
 void parameter_actor::compute_part() {
-  if (updater_.compute_part()) end_update_with_help();
+  bool complete = false;
+  try {
+    complete = updater_.compute_part();
+  } catch (const std::exception& e) {
+    fail_update(e.what());
+  }
+  if (complete) end_update_with_help();
 }
 
 void parameter_actor::end_update_with_help() {

@@ -100,6 +100,8 @@ private:
   void apply_batch_if_complete();
   void apply_batch();
   void update(double rate);
+  /// Ends this actor; who watches it learns which update of which rule failed, and why.
+  [[noreturn]] void fail_update(const std::string& why) const;
   bool may_ask_for_help() const;
   void compute_part();
   void end_update_with_help();

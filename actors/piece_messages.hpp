@@ -75,6 +75,7 @@ struct piece_failed {
 /// A piece is gone (sent by watching it).
 struct piece_lost {
   std::size_t piece = 0;
+  std::string why{}; ///< what it said last, if an exception ended it
 };
 
 template <class Inspector>
@@ -83,7 +84,7 @@ auto inspect(Inspector& f, values_used& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, piece_lost& x) {
-  return fields(f, x, field("piece", x.piece));
+  return fields(f, x, field("piece", x.piece), field("why", x.why));
 }
 
 } // namespace mailgrad

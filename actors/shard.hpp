@@ -43,6 +43,8 @@ public:
   std::span<const float> part_of(const gradient& g) const;
   /// A state of the optimiser, for the dense part; empty if it has none of that name.
   std::span<const float> state(std::string_view name) const;
+  /// The name of its update rule.
+  std::string_view rule() const noexcept { return optimizer_->name(); }
   /// Before any schedule.
   double base_learning_rate() const noexcept { return base_learning_rate_; }
   /// Of the next update.

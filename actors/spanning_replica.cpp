@@ -99,7 +99,8 @@ std::string spanning_replica::in_words(const piece_failed& x) const {
 }
 
 std::string spanning_replica::in_words(const piece_lost& x) const {
-  return "its piece on " + to_string(options_.devices[x.piece]) + " is gone";
+  return "its piece on " + to_string(options_.devices[x.piece]) + " is gone" +
+         (x.why.empty() ? "" : ": " + x.why);
 }
 
 std::optional<std::string> spanning_replica::waits_for() const {

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/checked_options.hpp>
 #include <mailgrad/actors/data_request.hpp>
 #include <mailgrad/actors/evaluation.hpp>
+#include <mailgrad/actors/finite_weights.hpp>
 #include <mailgrad/actors/own_parameter_actor.hpp>
 #include <mailgrad/actors/replica.hpp>
 #include <mailgrad/actors/run_actors.hpp>
@@ -45,6 +46,8 @@ private:
   std::uint32_t workers() const { return workers_of(options_); }
   /// From beginning to end: then there are no shards.
   bool hogwild() const { return policies_.size() == 1 && has_hogwild(policies_); }
+  void require_finite_weights(training_report& r);
+  void try_out(training_report& r, const std::function<bool()>& stop_test);
   void test(training_report& r, const std::function<bool()>& stop_test);
   void prepare_record_or_replay();
   run_actors_options actors_options();
@@ -206,11 +209,32 @@ training_report training::implementation::report(const std::function<bool()>& st
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(actors_.feeder(), *outcome_, r);
   if (parameters().empty()) return r;
-  if (outcome_->how == run_outcome::ending::diverged) return r;
-  if (data_->test.size() > 0) test(r, stop_test);
-  if (options_.text.length > 0 && data_->train.is_tokens())
-    r.sample = write_text(model_, request_, *layout_, parameters(), data_->class_names, options_.text);
+  require_finite_weights(r);
+  if (r.ended != "diverged") try_out(r, stop_test);
   return r;
+}
+
+/// Also finds what the last updates did, from which no loss was computed any more.
+void training::implementation::require_finite_weights(training_report& r) {
+  const std::optional<std::string> found = not_finite_in_words(*layout_, parameters());
+  if (!found) return;
+  if (r.ended != "failed") r.ended = "diverged";
+  const std::string rules =
+      "rule '" + r.optimizer + "'" + (options_.local_steps > 0 ? " and '" + r.outer_optimizer + "'" : "");
+  r.why +=
+      (r.why.empty() ? "" : "; ") + *found + " after " + std::to_string(r.updates) + " updates by " + rules;
+}
+
+/// A run whose weights cannot be tested keeps its report, and says why.
+void training::implementation::try_out(training_report& r, const std::function<bool()>& stop_test) {
+  try {
+    if (data_->test.size() > 0) test(r, stop_test);
+    if (options_.text.length > 0 && data_->train.is_tokens())
+      r.sample = write_text(model_, request_, *layout_, parameters(), data_->class_names, options_.text);
+  } catch (const std::exception& e) {
+    r.ended = "failed";
+    r.why += std::string(r.why.empty() ? "" : "; ") + "the test of the trained weights failed: " + e.what();
+  }
 }
 
 void training::implementation::test(training_report& r, const std::function<bool()>& stop_test) {

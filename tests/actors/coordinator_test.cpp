@@ -185,7 +185,7 @@ TEST_F(Coordinator, KeepsTheFirstReasonOfSeveral) {
 
 TEST_F(Coordinator, SaysWhichWorkerFailedAndWhy) {
   join();
-  tell(coordinator_, worker_failed{report_of(0, 4), "out of memory"});
+  tell(coordinator_, worker_failed{report_of(0, 4), 5, "out of memory"});
   finish(1);
   report_shards();
   EXPECT_EQ(outcomes_.at(0).how, run_outcome::ending::failed);
