@@ -35,8 +35,8 @@ std::unique_ptr<policy> policy_of(const std::string& text, std::uint32_t workers
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy, options_.workers)),
-      treatment_(cure_of(options_), options_.weights, options_.workers),
-      participants_(options_.workers),
+      treatment_(cure_of(options_), options_.weights, options_.workers), participants_(options_.workers),
+      pending_(options_.weights, options_.workers),
       updater_(self, options_.weights, std::move(options_.hands), options_.time), turns_(options_.workers),
       log_(self, options_.recorder, options_.weights->index()),
       watch_(self, options_.tracker, options_.time, options_.trace),
@@ -260,14 +260,16 @@ void parameter_actor::begin(const switch_policy& x) {
 
 void parameter_actor::apply(const push_gradient& x) {
   const double rate = observe(x);
-  updater_.add(x, treatment_.applied(x, treatment_.read_by(x.worker)));
+  const contribution what = treatment_.applied(x, treatment_.read_by(x.worker));
+  updater_.add(x, &what);
   of_batch_ = false;
   ++participants_[x.worker.value].account.ledger.applied;
   update(rate);
 }
 
 void parameter_actor::merge(const push_gradient& x) {
-  pending_.push_back({x, treatment_.read_by(x.worker)});
+  pending_.add({x, treatment_.read_by(x.worker)},
+               [this](const waiting_gradient& g, float share) { return counted(g, share); });
   participants_[x.worker.value].merged = true;
   apply_batch_if_complete();
 }
@@ -276,23 +278,27 @@ void parameter_actor::apply_batch_if_complete() {
   if (policy_->batch_complete()) apply_batch();
 }
 
-/// The mean of the batch, or its sum, taken in the order of ranks: the order of arrival must not show in the weights.
+/// The mean of the batch, or its sum.
 void parameter_actor::apply_batch() {
   barrier_opened_ = options_.time->now();
-  std::ranges::sort(pending_, {},
-                    [](const pending_gradient& g) { return std::pair(g.what.worker, g.what.step); });
   const float share =
       treatment_.adds_up() ? 1 : 1.0F / static_cast<float>(std::max<std::size_t>(1, pending_.size()));
-  for (const auto& [x, read] : pending_) {
-    const auto factor = static_cast<float>(observe(x));
-    contribution what = treatment_.applied(x, read);
-    what.scale *= share * factor;
-    updater_.add(x, std::move(what));
-    ++participants_[x.worker.value].account.ledger.merged;
-  }
-  pending_.clear();
+  pending_.hand_over(
+      share, [this](const waiting_gradient& g, float part) { return counted(g, part); },
+      [this](const push_gradient& x, const contribution* what) {
+        updater_.add(x, what);
+        ++participants_[x.worker.value].account.ledger.merged;
+      });
   of_batch_ = true;
   update(1);
+}
+
+/// No version is made while a batch waits, so that it makes no difference when a gradient of it is counted.
+contribution parameter_actor::counted(const waiting_gradient& g, float share) {
+  const auto factor = static_cast<float>(observe(g.what));
+  contribution what = treatment_.applied(g.what, g.read);
+  what.scale *= share * factor;
+  return what;
 }
 
 void parameter_actor::update(double rate) {
@@ -414,10 +420,9 @@ shard_report parameter_actor::report() {
                  options_.weights->snapshot(),
                  watch_.take_trace()};
   for (const participant& worker : participants_) r.workers.push_back(worker.account);
-  for (const pending_gradient& g : pending_)
-    ++r.workers[g.what.worker.value].ledger.lost; // its batch was never complete
   for (std::uint32_t w = 0; w < r.workers.size(); ++w) {
     worker_account& account = r.workers[w];
+    account.ledger.lost += pending_.of({w}); // their batch was never complete
     account.unjudged = turns_.waiting({w});
     account.ledger.produced += account.unjudged;
     account.ledger.lost += account.unjudged;

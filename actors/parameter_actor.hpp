@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/gradient_batch.hpp>
 #include <mailgrad/actors/messages.hpp>
 #include <mailgrad/actors/participant.hpp>
 #include <mailgrad/actors/recorder.hpp>
@@ -65,12 +66,6 @@ public:
   caf::behavior make_behavior() { return serving(); }
 
 private:
-  /// A gradient in the batch of the next update, and the weights it was computed from, if the cure asks for them.
-  struct pending_gradient {
-    push_gradient what;
-    std::shared_ptr<const block> read;
-  };
-
   caf::behavior serving();
   caf::behavior updating();
   void on_join(const join_shard& x);
@@ -99,6 +94,7 @@ private:
   void merge(const push_gradient& x);
   void apply_batch_if_complete();
   void apply_batch();
+  contribution counted(const waiting_gradient& g, float share);
   void update(double rate);
   /// Ends this actor; who watches it learns which update of which rule failed, and why.
   [[noreturn]] void fail_update(const std::string& why) const;
@@ -118,7 +114,7 @@ private:
   std::unique_ptr<policy> policy_;
   treatment treatment_;
   std::vector<participant> participants_; ///< by rank
-  std::vector<pending_gradient> pending_;
+  gradient_batch pending_;
   shard_updater updater_;
   bool of_batch_ = false;      ///< the update at hand is, not of one gradient by itself
   std::optional<rank> taking_; ///< whose gradient is being judged, where nothing but its answer follows

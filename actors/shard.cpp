@@ -19,6 +19,15 @@ std::size_t used_rows(std::span<const std::int32_t> rows) {
   return static_cast<std::size_t>(end - rows.begin());
 }
 
+/// What of `ranges` lies in `within`.
+std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within) {
+  std::vector<shard_range> inside;
+  for (const shard_range& r : ranges)
+    if (r.begin < within.end && r.end > within.begin)
+      inside.push_back({std::max(r.begin, within.begin), std::min(r.end, within.end)});
+  return inside;
+}
+
 /// The list of rows of a table, if there is one list alone and it counts as it is.
 const gradient_rows* only_part(std::span<const contribution> gradients, std::size_t variable) {
   if (gradients.size() != 1 || gradients[0].scale != 1) return nullptr;
@@ -96,6 +105,31 @@ void shard::end_update(const stream& s, divided_update& work) {
   work.contributions_.clear();
   work.owner_.reset();
   ++version_;
+}
+
+void shard::add_to(gradient_sum& sum, const contribution& what) const {
+  const host_stream s{};
+  const gradient& g = *what.values;
+  sum.cover(g.covered);
+  sum.add(s, what.scale, what.dense ? what.dense->as<float>().first(dense_size_) : part_of(g), 0);
+  const shard_range dense{range_.begin, range_.begin + dense_size_};
+  for (const dense_addend& further : g.addends) {
+    if (what.dense) break; // it stands for the addends, too
+    for (const shard_range& r : overlaps(ranges_of(further.covered, dense), dense))
+      sum.add(s, what.scale, further.values.as<float>().subspan(r.begin, r.size()), r.begin - dense.begin);
+  }
+  for (const gradient_rows& part : g.sparse) add_rows_to(sum, part, what.scale);
+}
+
+void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const {
+  const auto t = std::ranges::find(tables_, part.variable, &table::variable);
+  if (t == tables_.end()) return;
+  const std::size_t used = used_rows(part.rows);
+  for (std::size_t j = 0; j < used; ++j) {
+    const std::int32_t row = part.rows[j];
+    if (row < t->row_begin || row >= t->row_end) continue;
+    sum.add_row(part.variable, row, scale, part.values.subspan(j * part.width, part.width));
+  }
 }
 
 std::span<const float> shard::part_of(const gradient& g) const {

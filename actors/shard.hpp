@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/divided_update.hpp>
 #include <mailgrad/actors/gradient.hpp>
+#include <mailgrad/actors/gradient_sum.hpp>
 #include <mailgrad/actors/recycled.hpp>
 #include <mailgrad/actors/row_log.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
@@ -55,6 +56,9 @@ public:
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
   double distance_to(const block& older) const;
 
+  /// Adds what of `what` concerns this shard to `sum`, scaled.
+  void add_to(gradient_sum& sum, const contribution& what) const;
+
   /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times `rate`.
   /// What none of them covers stays as it is, in weights and in state, as rows of tables do that none lists; no gradients
   /// at all are a gradient of zero.
@@ -87,6 +91,7 @@ private:
   std::uint64_t& version_in(const block& b);
   void update_tables(const stream& s, std::span<const contribution> gradients, block& target, double rate);
   void note_rows(const table& t, std::span<const std::int32_t> rows);
+  void add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const;
   sparse_update rows_of(const table& t, std::span<const contribution> gradients);
   void find_cuts(std::span<const contribution> gradients);
   void cut_at(const std::shared_ptr<const coverage>& covered);

@@ -10,9 +10,9 @@ shard_updater::shard_updater(caf::event_based_actor* self, std::shared_ptr<shard
     : self_(self), weights_(std::move(weights)), hands_(std::move(hands)), time_(std::move(time)),
       works_([] { return std::make_shared<divided_update>(); }) {}
 
-void shard_updater::add(const push_gradient& x, contribution what) {
+void shard_updater::add(const push_gradient& x, const contribution* what) {
   gradients_.push_back(x);
-  contributions_.push_back(std::move(what));
+  if (what) contributions_.push_back(*what);
 }
 
 void shard_updater::clear() {

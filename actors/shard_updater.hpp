@@ -26,8 +26,8 @@ public:
   shard_updater(caf::event_based_actor* self, std::shared_ptr<shard> weights, std::vector<caf::actor> hands,
                 std::shared_ptr<const time_source> time);
 
-  /// `x` counts as `what` in the update at hand.
-  void add(const push_gradient& x, contribution what);
+  /// `x` counts as `what` in the update at hand; null: it is part of a sum that was added before.
+  void add(const push_gradient& x, const contribution* what);
   /// Forgets the gradients of an update that is done.
   void clear();
 

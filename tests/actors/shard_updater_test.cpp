@@ -16,9 +16,10 @@ using ::testing::SizeIs;
 
 /// Gradients 1, 3 and 5 of three workers, each counting a quarter.
 void add_three(shard_updater& updater, const parameter_layout& layout) {
-  for (const std::uint32_t k : {0U, 1U, 2U})
-    updater.add({{k}, 1, 0, 0, 0, {}},
-                {testing::constant_gradient(layout, 1 + 2 * static_cast<float>(k)), 0.25F, {}});
+  for (const std::uint32_t k : {0U, 1U, 2U}) {
+    const contribution what{testing::constant_gradient(layout, 1 + 2 * static_cast<float>(k)), 0.25F, {}};
+    updater.add({{k}, 1, 0, 0, 0, {}}, &what);
+  }
 }
 constexpr float moved_by_three = (1 + 3 + 5) / 4.0F;
 
@@ -81,7 +82,10 @@ TEST_F(ShardUpdater, DividesItsTimeAmongItsGradientsUntilTheyAreCleared) {
   EXPECT_EQ(time_->now() - updater.begun(), 6s);
   updater.clear();
   EXPECT_THAT(updater.gradients(), IsEmpty());
-  updater.add({{1}, 2, 0, 0, 0, {}}, {testing::constant_gradient(layout_, 1), 1, {}});
+  const contribution one{testing::constant_gradient(layout_, 1), 1, {}};
+  updater.add({{1}, 2, 0, 0, 0, {}}, &one);
+  updater.add({{1}, 3, 0, 0, 0, {}}, nullptr); // `one` contains it
+  ASSERT_THAT(updater.gradients(), SizeIs(2));
   updater.update_alone(1);
   EXPECT_NEAR(moved(), moved_by_three + 1, 1e-5) << "those of the update before count once";
 }
