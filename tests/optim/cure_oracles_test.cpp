@@ -1,0 +1,129 @@
+#include <mailgrad/tests/optim/cure_oracles.hpp>
+
+#include <mailgrad/optim/cures/cure.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+// Each cure by itself against its oracle, on numbers that no training would make: large and tiny gradients,
+// and weights that have moved far or not at all.
+
+namespace mailgrad {
+namespace {
+
+using testing::oracle::every_cure;
+using testing::oracle::late_gradient;
+using testing::oracle::vec;
+
+constexpr std::uint32_t workers = 3;
+constexpr std::size_t size = 6;
+constexpr double rate = 0.07;
+constexpr std::uint32_t order[] = {0, 1, 0, 2, 2, 0, 1, 0, 2, 0, 0, 2}; ///< worker 1 leaves after its second
+constexpr std::size_t last_of_worker_1 = 6;
+
+/// In (-1, 1), another for each n; exact in float, so both sides see the same.
+double some(std::size_t n) {
+  return static_cast<double>(static_cast<float>(std::sin(1.7 * static_cast<double>(n) + 0.3)));
+}
+
+vec numbers(std::size_t first, const vec& magnitudes) {
+  vec out;
+  for (std::size_t k = 0; k < size; ++k)
+    out.push_back(static_cast<double>(static_cast<float>(magnitudes[k] * some(size * first + k))));
+  return out;
+}
+
+std::vector<float> floats(const vec& x) { return {x.begin(), x.end()}; }
+
+late_gradient arriving(std::size_t step, bool has_velocity) {
+  const vec steps{1e-9, 3e-8, 4e-4, 0.2, 1, 5}; // epsilons show in small ones
+  const vec places{1e-8, 1e-7, 1e-3, 1, 1, 1};
+  late_gradient x{
+      order[step], numbers(step, steps), numbers(100 + step, places), numbers(200 + step, places), {}};
+  x.read[5] = x.now[5]; // has not moved
+  if (has_velocity) x.velocity = step == 0 ? vec(size) : numbers(300 + step, steps);
+  return x;
+}
+
+/// Up to the rounding of sums of numbers as large as `terms`.
+void expect_close(const std::vector<float>& found, const vec& expected, const vec& terms,
+                  const std::string& what) {
+  for (std::size_t k = 0; k < expected.size(); ++k)
+    EXPECT_NEAR(static_cast<double>(found[k]), expected[k],
+                2e-6 * std::abs(expected[k]) + 2e-7 * std::abs(terms[k]))
+        << what << ", weight " << k;
+}
+
+void expect_as_its_paper(const testing::oracle::cure_pair& pair, bool has_velocity) {
+  const auto found = make_cure(pair.text, {workers, size, rate});
+  const auto expected = pair.made(workers, rate);
+  for (std::size_t step = 0; step < std::size(order); ++step) {
+    const std::string where = std::string(pair.text) + ", step " + std::to_string(step + 1);
+    late_gradient x = arriving(step, has_velocity);
+    const double scale = step % 3 == 1 ? 0.375 : 1; // clipped
+    const std::vector<float> g = floats(x.g), now = floats(x.now), read = floats(x.read),
+                             v = floats(x.velocity);
+    for (double& value : x.g) value *= scale;
+    std::vector<float> applied(size);
+    if (found->compensates()) {
+      found->compensate({{order[step]}, step, g, static_cast<float>(scale), now, read, v}, applied);
+      expect_close(applied, expected->applied(x), x.g, where);
+    }
+    if (step == last_of_worker_1) {
+      found->leave({1});
+      expected->leave(1);
+    }
+    if (found->predicts()) {
+      const double eta = rate * (1 + some(step)); // by a schedule
+      std::vector<float> sent(size);
+      found->predict(now, eta, sent);
+      expect_close(sent, expected->sent(x.now, eta), x.now, where + ", sent");
+    }
+  }
+}
+
+TEST(CureOracles, EveryCureAppliesAndSendsWhatItsPaperSays) {
+  for (const auto& pair : every_cure()) expect_as_its_paper(pair, false);
+}
+
+TEST(CureOracles, GapAwareMeasuresInStepsOfTheMomentum) {
+  for (const auto& pair : every_cure())
+    if (std::string(pair.text) == "gap-aware") expect_as_its_paper(pair, true);
+}
+
+TEST(CureOracles, EveryFactorIsThatOfItsPaper) {
+  for (const auto& pair : every_cure()) {
+    const auto found = make_cure(pair.text, {workers, size, rate});
+    const auto expected = pair.made(workers, rate);
+    for (std::uint64_t gap = 0; gap < 20; ++gap)
+      EXPECT_NEAR(found->factor(gap), expected->factor(static_cast<double>(gap)), 1e-12)
+          << pair.text << ' ' << gap;
+  }
+}
+
+TEST(CureOracles, KnowEveryCureThatTreatsGradients) {
+  for (const cure_form& form : cure_forms()) {
+    const std::string name(form.text.substr(0, form.text.find(':')));
+    if (name == "momentum-compensation") continue; // changes the optimiser
+    const auto all = every_cure();
+    EXPECT_TRUE(std::ranges::any_of(all, [&](const auto& pair) { return pair.text == name; })) << name;
+  }
+}
+
+// With M workers asynchrony brings a momentum of 1 - 1 / M, and the learning rate is left as it is.
+TEST(CureOracles, MomentumCompensationLeavesWhatAsynchronyDoesNotBring) {
+  for (const std::uint32_t m : {1U, 2U, 3U, 7U, 40U}) {
+    for (const double asked : {0.9, 0.35, 0.0}) {
+      optimizer_options o = parse_optimizer("momentum:momentum=" + std::to_string(asked));
+      o.learning_rate = rate;
+      const optimizer_options found = adapted_optimizer("momentum-compensation", o, m);
+      EXPECT_NEAR(std::get<momentum_options>(found.rule).momentum, asked - (m - 1.0) / m, 1e-12);
+      EXPECT_EQ(base_learning_rate(found), rate);
+    }
+  }
+}
+
+} // namespace
+} // namespace mailgrad
