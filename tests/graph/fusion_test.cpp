@@ -8,6 +8,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 namespace mailgrad {
 namespace {
 
@@ -111,6 +113,29 @@ TEST(Fusion, OverwritesAnOperandThatNoLaterStepReads) {
   graph apart;
   const value copy = apart.constant(tensor_of({40, 40}, expected));
   EXPECT_EQ(got, run_once(tanh(copy) * copy + copy));
+}
+
+// The chain gives tanh(product) out before its last step reads the product, as its first operand or its second.
+TEST(Fusion, KeepsAnOperandThatAStepBehindAFetchedResultReads) {
+  for (const bool second : {false, true}) {
+    graph g;
+    const value x = g.constant(random_tensor({40, 40}, 1));
+    const value product = matmul(x, x);
+    const value midst = tanh(product);
+    const value last = second ? square(midst) - product : product - square(midst);
+    const std::vector<value> fetches{midst, last};
+    ASSERT_EQ(program(g, fetches).kernel_count(), 2U) << "the product, and one chain of the rest";
+    test::bound_program p(fetches, {});
+    p.run(0);
+    const auto expected = run_once(product), first = p.fetched(0), got = p.fetched(1);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const float t = std::tanh(expected[i]);
+      ASSERT_NEAR(first[i], t, 1e-6) << i;
+      ASSERT_NEAR(got[i], second ? t * t - expected[i] : expected[i] - t * t,
+                  1e-6 * (1 + std::abs(expected[i])))
+          << i;
+    }
+  }
 }
 
 /// The backward pass of a chain is a chain again.
