@@ -75,13 +75,12 @@ public:
     }
     pending_.push_back(push(e.worker));
     const std::size_t wanted = std::string(plan_.policy) == "sync" ? present_ : plan_.batch;
-    if (pending_.size() == wanted) {
-      apply();
-      for (const pushed& x : pending_) send(workers_[x.what.worker]);
-      pending_.clear();
-    } else if (!plan_.waits) {
-      send(workers_[e.worker]);
-    }
+    const bool complete = pending_.size() == wanted;
+    if (complete) apply();
+    if (!plan_.waits) send(workers_[e.worker]);
+    for (const pushed& x : pending_)
+      if (complete && plan_.waits) send(workers_[x.what.worker]);
+    if (complete) pending_.clear();
   }
 
   const std::vector<double>& values() const { return weights_.values; }
