@@ -93,6 +93,17 @@ TEST(CureOracles, GapAwareMeasuresInStepsOfTheMomentum) {
     if (std::string(pair.text) == "gap-aware") expect_as_its_paper(pair, true);
 }
 
+// A learning rate of 0 moves nothing, so there is no gap to measure and no step to measure it in.
+TEST(CureOracles, GapAwareLeavesGradientsAsTheyAreWhereNoStepHasALength) {
+  const auto found = make_cure("gap-aware", {workers, 2, 0});
+  const std::vector<float> g{0.5F, -2}, now{1, 1};
+  std::vector<float> applied(2);
+  for (int step = 0; step < 3; ++step) {
+    found->compensate({{0}, 0, g, 1, now, now, {}}, applied);
+    EXPECT_EQ(applied, g);
+  }
+}
+
 TEST(CureOracles, EveryFactorIsThatOfItsPaper) {
   for (const auto& pair : every_cure()) {
     const auto found = make_cure(pair.text, {workers, size, rate});

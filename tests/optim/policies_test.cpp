@@ -332,6 +332,15 @@ INSTANTIATE_TEST_SUITE_P(
                       refused{"dssp:4", "takes 2 numbers"},
                       refused{"ssp:99999999999999999999", "whole number"}));
 
+TEST(MakePolicy, SaysWhatFitsOneWorkerAlone) {
+  try {
+    make_policy("k-async:2", 1);
+    FAIL() << "taken";
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(), "policy 'k-async:2': with 1 worker the number K of workers can be at most 1");
+  }
+}
+
 TEST(MakePolicy, HasNoObjectForHogwild) {
   EXPECT_NO_THROW(require_policy(hogwild_policy::policy_name, 1));
   EXPECT_THROW(make_policy(hogwild_policy::policy_name, 1), std::invalid_argument);

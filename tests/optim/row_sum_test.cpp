@@ -33,6 +33,14 @@ TEST(RowSum, PicksTheRowsOfItsShardAndCountsThemFromItsBegin) {
   EXPECT_THAT(all.values, ElementsAre(3, 4, 7, 8));
 }
 
+TEST(RowSum, TakesAShardThatHasNoRowOfTheTable) {
+  const gradient_rows g{{5, 6}, {1, 2, 3, 4}};
+  row_sum sum;
+  const sparse_update nothing{.width = 2, .rows = g.rows, .values = g.values, .row_begin = 5, .row_end = 5};
+  EXPECT_THAT(sum.as_they_come(nothing).rows, IsEmpty());
+  EXPECT_THAT(sum.distinct(nothing).rows, IsEmpty());
+}
+
 TEST(RowSum, AddsRowsThatRepeat) {
   const gradient_rows g{{5, 6, 5, 5}, {1, 2, 3, 4, 10, 20, 100, 200}};
   std::vector<float> w;
