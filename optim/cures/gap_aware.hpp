@@ -9,13 +9,14 @@
 
 namespace mailgrad {
 
-/// Each element of a gradient is divided by 1 + |w - r| / C: by how many steps of usual length its weight has moved
-/// since it was read. C = eta (sqrt(r2) + 1e-8) with r2 a mean square in which each sample counts 0.999 of the next.
-/// A sample is the gradient or, with momentum, the velocity after an update. The velocity is zero before the first
-/// update, and that zero is no sample: the first gradient, which is fresh, is applied as it is.
+/// Each element of a gradient is divided by 1 + |w - r| / C: by how many steps of usual length its weight has
+/// moved since it was read. C = eta (sqrt(r2) + 1e-8) with r2 a mean square in which each sample counts 0.999
+/// of the next. A sample is the gradient or, with momentum, the velocity after an update. The velocity is
+/// zero before the first update, and that zero is no sample: the first gradient, which is fresh, is applied
+/// as it is.
 ///
-/// Source  Barkai, Hakimi & Schuster, "Gap-aware mitigation of gradient staleness", ICLR 2020, arXiv:1909.10802.
-///         Differs: a weight decay that the optimiser adds is not divided.
+/// Source  Barkai, Hakimi & Schuster, "Gap-aware mitigation of gradient staleness", ICLR 2020,
+///         arXiv:1909.10802. Differs: a weight decay that the optimiser adds is not divided.
 class gap_aware final : public cure {
 public:
   static constexpr cure_form form{"gap-aware", "each element over 1 + |weight now - read| / usual step",

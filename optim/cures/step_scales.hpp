@@ -38,8 +38,8 @@ public:
 };
 
 /// FedAsync's weight of staleness, s(gap) = (gap + 1)^-a.
-/// Source  Xie, Koyejo & Gupta, 2019, arXiv:1903.03934. Differs: it weighs the step, where the paper mixes the
-///         worker's weights into the server's and so takes back a part of what others did meanwhile.
+/// Source  Xie, Koyejo & Gupta, 2019, arXiv:1903.03934. Differs: it weighs the step, where the paper mixes
+///         the worker's weights into the server's and so takes back a part of what others did meanwhile.
 class polynomial_scale final : public step_scale {
 public:
   static constexpr cure_form form{"polynomial:A", "the step counts (gap + 1)^-A, A = 0.5: FedAsync",

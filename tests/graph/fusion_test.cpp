@@ -115,7 +115,7 @@ TEST(Fusion, OverwritesAnOperandThatNoLaterStepReads) {
   EXPECT_EQ(got, run_once(tanh(copy) * copy + copy));
 }
 
-// The chain gives tanh(product) out before its last step reads the product, as its first operand or its second.
+// The chain gives tanh(product) out before its last step reads the product, as its first operand or second.
 TEST(Fusion, KeepsAnOperandThatAStepBehindAFetchedResultReads) {
   for (const bool second : {false, true}) {
     graph g;
