@@ -63,8 +63,8 @@ void expect_as_its_paper(const testing::oracle::cure_pair& pair, bool has_veloci
     const std::string where = std::string(pair.text) + ", step " + std::to_string(step + 1);
     late_gradient x = arriving(step, has_velocity);
     const double scale = step % 3 == 1 ? 0.375 : 1; // clipped
-    const std::vector<float> g = floats(x.g), now = floats(x.now), read = floats(x.read),
-                             v = floats(x.velocity);
+    const std::vector<float> g = floats(x.g), now = floats(x.now), v = floats(x.velocity);
+    const std::vector<float> read = found->needs_weights_read() ? floats(x.read) : std::vector<float>{};
     for (double& value : x.g) value *= scale;
     std::vector<float> applied(size);
     if (found->compensates()) {
