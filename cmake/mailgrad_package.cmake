@@ -13,6 +13,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/mailgradConfigVersion.cma
   COMPATIBILITY SameMinorVersion)
 
 install(EXPORT mailgradTargets NAMESPACE mailgrad:: DESTINATION ${mailgrad_package_dir})
+install(EXPORT mailgradPluginTargets NAMESPACE mailgrad:: DESTINATION ${mailgrad_package_dir})
 install(FILES
   ${PROJECT_BINARY_DIR}/mailgradConfig.cmake ${PROJECT_BINARY_DIR}/mailgradConfigVersion.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake ${PROJECT_SOURCE_DIR}/cmake/FindONEDNN.cmake

@@ -63,8 +63,11 @@ static void run_rule(const mailgrad_rule_step& step, std::index_sequence<i...>) 
   const float* weights = step.weights;
   const float* gradient = step.gradient;
   float* updated = step.updated;
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC ivdep // `weights` and `updated` are the same memory or apart
+  // `weights` and `updated` are the same memory or apart, so no iteration touches another's.
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#elif defined(__GNUC__)
+#pragma GCC ivdep
 #endif
   for (std::size_t k = 0; k < step.count; ++k) {
     float w = weights[k];
