@@ -18,3 +18,8 @@ install(FILES
   ${PROJECT_BINARY_DIR}/mailgradConfig.cmake ${PROJECT_BINARY_DIR}/mailgradConfigVersion.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake ${PROJECT_SOURCE_DIR}/cmake/FindONEDNN.cmake
   DESTINATION ${mailgrad_package_dir})
+
+set(mailgrad_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/mailgrad)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+  DESTINATION ${mailgrad_doc_dir})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${mailgrad_doc_dir})
