@@ -1,9 +1,11 @@
 #pragma once
 
 #include <mailgrad/optim/plugin.h>
+#include <mailgrad/optim/plugin_fields.hpp>
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -16,13 +18,15 @@
 //       static constexpr double default_learning_rate = 0.01;  // 0.001 if there is none
 //       static constexpr mailgrad_rule_setting settings[] = {{"scale", 1, 0, 10}}; // or none
 //
-//       float learning_rate, scale; // of the step, then the settings in their order
+//       float learning_rate, scale; // of the step, then the settings by their names and in their order
 //       void operator()(float& w, float g) const { w -= learning_rate * scale * g; }
 //     };
 //     MAILGRAD_PLUGIN(scaled_sgd)
 //
-// With states it is `operator()(float& w, float g, float& first, ...)`. A rule that needs more, say the step for a
-// bias correction, has a constructor from `const mailgrad_rule_step&`, called once for each range of weights.
+// With states it is `operator()(float& w, float g, float& first, ...)`. It works element by element: what becomes of a
+// weight follows from that weight, its gradient and its states, never from a neighbour, because a shard may be cut
+// anywhere. A rule that needs more, say the step for a bias correction, has a constructor from
+// `const mailgrad_rule_step&`, called once for each range of weights.
 
 namespace mailgrad {
 
@@ -47,14 +51,73 @@ static constexpr double learning_rate_of() {
     return 1e-3;
 }
 
+template <class Rule>
+static constexpr bool makes_itself = std::is_constructible_v<Rule, const mailgrad_rule_step&>;
+
+/// Whether Rule can be made of so many floats.
+template <class Rule, std::size_t... i>
+static consteval bool takes_floats(std::index_sequence<i...>) {
+  return requires(const float(&x)[sizeof...(i)]) { Rule{x[i]...}; };
+}
+
+/// Whether the fields of Rule are the learning rate and the settings: each has its place and its name.
+template <class Rule>
+static consteval bool fields_fit() {
+  constexpr std::size_t count = rule_settings<Rule>.size() + 1;
+  if constexpr (!std::is_aggregate_v<Rule> || count > most_named_fields ||
+                !takes_floats<Rule>(std::make_index_sequence<count>{}) ||
+                takes_floats<Rule>(std::make_index_sequence<count + 1>{})) {
+    return false;
+  } else if constexpr (knows_field_names) {
+    constexpr auto names = field_names<Rule, count>();
+    for (std::size_t i = 1; i < count; ++i)
+      if (names[i] != rule_settings<Rule>[i - 1].name) return false;
+    return names[0] == "learning_rate";
+  }
+  return true;
+}
+
+template <class Rule>
+static consteval bool settings_fit() {
+  for (const mailgrad_rule_setting& s : rule_settings<Rule>)
+    if (!s.name || !*s.name || !(s.value >= s.least && s.value < s.below)) return false;
+  return true;
+}
+
+template <class Rule>
+static consteval bool names_differ() {
+  for (const mailgrad_rule_setting& s : rule_settings<Rule>)
+    for (const mailgrad_rule_setting& other : rule_settings<Rule>)
+      if (&s != &other && std::string_view(s.name) == other.name) return false;
+  return true;
+}
+
+/// Refuses what would compile and then do something else than it says.
+template <class Rule>
+static consteval void require_fitting() {
+  static_assert(!std::string_view(Rule::name).empty(), "a rule has a name");
+  static_assert(Rule::states <= MAILGRAD_PLUGIN_MOST_STATES, "a rule keeps at most 8 floats for a weight");
+  static_assert(settings_fit<Rule>(), "each setting of a rule has a name, and a value in its own range");
+  static_assert(names_differ<Rule>(), "two settings of a rule have the same name");
+  static_assert(
+      makes_itself<Rule> || fields_fit<Rule>(),
+      "the fields of a rule are learning_rate, then its settings by their names and in their order, "
+      "8 at most; any other rule has a constructor from const mailgrad_rule_step&");
+}
+
 /// The functor of one step.
 template <class Rule, std::size_t... i>
 static Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>) {
-  if constexpr (std::is_constructible_v<Rule, const mailgrad_rule_step&>)
+  if constexpr (makes_itself<Rule>)
     return Rule(step);
   else
     return Rule{static_cast<float>(step.learning_rate), static_cast<float>(step.settings[i])...};
 }
+
+#if defined(__clang__) // which says so where a loop cannot be vectorised; a rule may be what it is
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 
 template <class Rule, std::size_t... i>
 static void run_rule(const mailgrad_rule_step& step, std::index_sequence<i...>) {
@@ -87,11 +150,14 @@ static constexpr mailgrad_rule rule_table{
     .settings = rule_settings<Rule>.data(),
     .update =
         [](const mailgrad_rule_step* step) {
-          static_assert(Rule::states <= MAILGRAD_PLUGIN_MOST_STATES,
-                        "a rule keeps too many floats for a weight");
+          require_fitting<Rule>();
           run_rule<Rule>(*step, std::make_index_sequence<Rule::states>{});
         },
 };
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 
 } // namespace mailgrad
 
