@@ -18,7 +18,8 @@ struct own_rule {
 
 /// The rule of a table with its settings as they come: `options.rule = make_own_rule(rule_table<my_functor>)`.
 ///
-/// Errors  std::invalid_argument in one line, if the table is of another version of the interface or incomplete.
+/// Errors  std::invalid_argument in one line, if the table is of another version of the interface or incomplete, or
+///         the rule does not work element by element (rule_check.hpp).
 own_rule make_own_rule(const mailgrad_rule& table);
 
 /// Whether the word for an optimiser means a file: it has a '/' in it or ends in ".so".
@@ -27,10 +28,11 @@ bool names_a_plugin(std::string_view word);
 /// Loads the rule that a shared library exports. A path without '/' lies in the working folder.
 ///
 /// Errors  std::invalid_argument in one line: no such file, no library, no plug-in, another version of the
-///         interface (both are named), an incomplete table.
+///         interface (both are named), an incomplete table, a rule that does not work element by element.
 own_rule load_plugin(std::string_view path);
 
-/// Errors  std::invalid_argument in one line, for no table, too few settings or one out of its range.
+/// Errors  std::invalid_argument in one line, for no table, too few settings or one out of its range, and as
+///         make_own_rule() has it: a rule is tried again with the settings it is going to have.
 void require_valid(const own_rule& rule);
 
 } // namespace mailgrad

@@ -27,6 +27,9 @@ extern "C" {
 /* Floats that a rule may keep for a weight. */
 #define MAILGRAD_PLUGIN_MOST_STATES 8u
 
+/* Settings that a rule may have. */
+#define MAILGRAD_PLUGIN_MOST_SETTINGS 64u
+
 #if defined(__GNUC__)
 #define MAILGRAD_PLUGIN_EXPORT __attribute__((visibility("default")))
 #else
@@ -52,10 +55,10 @@ typedef struct mailgrad_rule_step {
 
 /* A number that a user may set by its name: --optimizer ./libmine.so:NAME=VALUE */
 typedef struct mailgrad_rule_setting {
-  const char* name;
-  double value; /* unless set */
-  double least; /* at least this, */
-  double below; /* and less than this; HUGE_VAL for any */
+  const char* name; /* of letters, digits, '_' and '-'; no two of a rule are the same */
+  double value;     /* unless set */
+  double least;     /* at least this, */
+  double below;     /* and less than this; HUGE_VAL for any */
 } mailgrad_rule_setting;
 
 /*
@@ -63,14 +66,15 @@ typedef struct mailgrad_rule_setting {
  *
  * `update` is a pure function: updated[i] and states[..][i] follow from weights[i], gradient[i], states[..][i],
  * the step, the rate and the settings alone, never from a neighbour, a clock, a random source or what it
- * remembers. Only so does a run give the same bits again, however its shards are cut.
+ * remembers. Only so does a run give the same bits again, however its shards are cut. Mailgrad tries it on 64
+ * weights before it trains with it, and refuses a rule that does otherwise there.
  */
 typedef struct mailgrad_rule {
   uint32_t interface_version; /* MAILGRAD_PLUGIN_VERSION; comes first in every version */
   uint32_t states;            /* floats kept for each weight, at most MAILGRAD_PLUGIN_MOST_STATES */
   const char* name;           /* as the report has it */
   double learning_rate;       /* unless the user says otherwise */
-  size_t setting_count;
+  size_t setting_count; /* at most MAILGRAD_PLUGIN_MOST_SETTINGS */
   const mailgrad_rule_setting* settings; /* may be null if there are none */
   void (*update)(const mailgrad_rule_step* step);
 } mailgrad_rule;

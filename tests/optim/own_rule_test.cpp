@@ -107,6 +107,7 @@ TEST(OwnRule, SaysWhatIsWrongWithALibrary) {
               EndsWith("is no plug-in: it has no function mailgrad_plugin_rule"));
   EXPECT_THAT(complaint_of(plugin("no_table")), EndsWith("its mailgrad_plugin_rule returns nothing"));
   EXPECT_THAT(complaint_of(plugin("no_update")), EndsWith("has no update function in its table"));
+  EXPECT_THAT(complaint_of(plugin("looks_at_neighbours")), EndsWith("not from a neighbour or the count"));
   EXPECT_THAT(complaint_of(plugin("nine_states")), EndsWith("keeps 9 floats for a weight; 8 are the most"));
   const scratch_folder folder;
   EXPECT_THAT(

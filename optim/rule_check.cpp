@@ -1,0 +1,170 @@
+#include <mailgrad/optim/rule_check.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <stdexcept>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+/// Whether a user can write it: NAME=VALUE, several of them with commas between.
+bool can_be_written(std::string_view name) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  return name.find_first_not_of(letters) == std::string_view::npos;
+}
+
+void require_settings(std::span<const mailgrad_rule_setting> settings, std::string_view who) {
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const mailgrad_rule_setting& s = settings[i];
+    if (!s.name || !*s.name) refuse_rule(who, "has a setting without a name");
+    if (!can_be_written(s.name))
+      refuse_rule(who, "has a name for setting " + std::to_string(i + 1) +
+                           " that is not of letters, digits, '_' and '-'");
+    const auto same = [&](const mailgrad_rule_setting& other) {
+      return std::string_view(other.name) == s.name;
+    };
+    if (std::ranges::any_of(settings.first(i), same))
+      refuse_rule(who, "has two settings '" + std::string(s.name) + "'");
+    if (!in_range(s, s.value))
+      refuse_rule(who, "has a setting '" + std::string(s.name) + "' out of its own range");
+  }
+}
+
+constexpr std::size_t trial_weights = 64;
+constexpr std::uint64_t trial_steps = 3;
+using trial_values = std::array<float, trial_weights>;
+
+/// Numbers of both signs, with zeros among them; neighbours differ.
+trial_values wave(std::uint64_t seed) {
+  trial_values values{};
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>((i * 37 + seed * 11) % 29) / 9 - 14.0F / 9;
+  return values;
+}
+
+/// Trains the same weights again and again, always in the same memory: a rule that remembers them by their
+/// address must not get away with it.
+class trial {
+public:
+  trial(const mailgrad_rule& table, std::span<const double> settings) : table_(table), settings_(settings) {}
+
+  struct form {
+    std::size_t cut; ///< weights of the first of two ranges; all, if there is one range
+    bool in_place;
+    const char* fault; ///< of a rule whose weights differ from those of the first form
+  };
+
+  /// Weights and states after all steps.
+  std::vector<float> run(const form& f) {
+    weights_ = wave(0);
+    for (trial_values& state : states_) state.fill(0);
+    for (std::uint64_t step = 1; step <= trial_steps; ++step) {
+      const trial_values gradient = wave(step);
+      update(f, gradient, step, 0, f.cut);
+      if (f.cut < trial_weights) update(f, gradient, step, f.cut, trial_weights);
+      if (!f.in_place) weights_ = spare_;
+    }
+    std::vector<float> values(weights_.begin(), weights_.end());
+    for (std::size_t i = 0; i < table_.states; ++i)
+      values.insert(values.end(), states_[i].begin(), states_[i].end());
+    return values;
+  }
+
+private:
+  void update(const form& f, const trial_values& gradient, std::uint64_t step, std::size_t first,
+              std::size_t end) {
+    std::array<float*, MAILGRAD_PLUGIN_MOST_STATES> states{};
+    for (std::size_t i = 0; i < table_.states; ++i) states[i] = states_[i].data() + first;
+    const mailgrad_rule_step s{weights_.data() + first,
+                               (f.in_place ? weights_ : spare_).data() + first,
+                               gradient.data() + first,
+                               states.data(),
+                               end - first,
+                               step,
+                               table_.learning_rate,
+                               settings_.data()};
+    table_.update(&s);
+  }
+
+  const mailgrad_rule& table_;
+  std::span<const double> settings_;
+  trial_values weights_{}, spare_{};
+  std::array<trial_values, MAILGRAD_PLUGIN_MOST_STATES> states_{};
+};
+
+bool same(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+/// What is wrong with the rule; null if nothing is.
+const char* fault_of(const mailgrad_rule& table, std::span<const double> settings) {
+  constexpr trial::form forms[] = {
+      {trial_weights, true,
+       "makes other weights when it begins anew: it must not keep anything between calls but its states, nor "
+       "ask a "
+       "clock or a random source"},
+      {23, true,
+       "makes other weights of 64 in one range than in two, of 23 and 41: each weight must follow from its "
+       "own "
+       "gradient and states, not from a neighbour or the count"},
+      {trial_weights, false,
+       "makes other weights in place than in memory apart: it must not read a weight after it has written "
+       "it"},
+  };
+  trial t(table, settings);
+  const std::vector<float> expected = t.run(forms[0]);
+  for (const trial::form& f : forms)
+    if (!std::ranges::equal(t.run(f), expected, same)) return f.fault;
+  return nullptr;
+}
+
+} // namespace
+
+void refuse_rule(std::string_view who, const std::string& why) {
+  throw std::invalid_argument("optimizer '" + std::string(who) + "' " + why);
+}
+
+bool in_range(const mailgrad_rule_setting& s, double value) { return value >= s.least && value < s.below; }
+
+void require_complete(const mailgrad_rule& table, std::string_view who) {
+  // Before the version is known, nothing else of a table may be read.
+  if (table.interface_version != MAILGRAD_PLUGIN_VERSION)
+    refuse_rule(who, "has version " + std::to_string(table.interface_version) +
+                         " of the plug-in interface, this mailgrad has version " +
+                         std::to_string(MAILGRAD_PLUGIN_VERSION) +
+                         ": build it against the headers of this one");
+  if (!table.name || !*table.name) refuse_rule(who, "has no name in its table");
+  if (!table.update) refuse_rule(who, "has no update function in its table");
+  if (table.states > MAILGRAD_PLUGIN_MOST_STATES)
+    refuse_rule(who, "keeps " + std::to_string(table.states) + " floats for a weight; " +
+                         std::to_string(MAILGRAD_PLUGIN_MOST_STATES) + " are the most");
+  if (!(table.learning_rate >= 0 && std::isfinite(table.learning_rate)))
+    refuse_rule(who, "has a learning rate of " + std::to_string(table.learning_rate) + " in its table");
+  if (table.setting_count > MAILGRAD_PLUGIN_MOST_SETTINGS)
+    refuse_rule(who, "has " + std::to_string(table.setting_count) + " settings; " +
+                         std::to_string(MAILGRAD_PLUGIN_MOST_SETTINGS) + " are the most");
+  if (table.setting_count > 0 && !table.settings) refuse_rule(who, "has no list of its settings");
+  require_settings({table.settings, table.setting_count}, who);
+}
+
+void require_element_by_element(const mailgrad_rule& table, std::span<const double> settings,
+                                std::string_view who) {
+  std::string fault;
+  try {
+    const char* const found = fault_of(table, settings);
+    if (!found) return;
+    fault = found;
+  } catch (const std::exception& e) {
+    fault = std::string("throws in an update: ") + e.what();
+  }
+  refuse_rule(who, fault);
+}
+
+} // namespace mailgrad
