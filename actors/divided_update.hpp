@@ -75,7 +75,7 @@ private:
   std::span<const float> from_;
   std::span<float> to_;
   optimizer* rule_ = nullptr;
-  std::uint64_t step_ = 0;
+  update_number step_{};
   double rate_ = 1;
   std::vector<part> parts_;
   std::vector<scaled_gradient> gradients_; ///< of all parts; values from where the part begins

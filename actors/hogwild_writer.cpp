@@ -19,7 +19,8 @@ hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<h
   for (std::size_t v = 0; v < layout.variables().size(); ++v) {
     const placed_variable& variable = layout.variables()[v];
     if (!variable.sparse) continue;
-    tables_.push_back({v, variable.offset, static_cast<std::int32_t>(variable.dims[0]),
+    const std::size_t width = variable.dims.size() / variable.dims[0];
+    tables_.push_back({v, width, variable.offset, static_cast<std::int32_t>(variable.dims[0]),
                        std::vector<float>(variable.dims.size())});
   }
 }
@@ -30,13 +31,26 @@ const float* hogwild_writer::begin_step() noexcept {
 }
 
 std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
+  const update_number step = next_update();
+  write_dense(g, scale, step);
+  for (table& t : tables_) {
+    rows_.begin(t.variable);
+    rows_.add(g, scale);
+    write_rows(t, step);
+  }
   ++updates_;
-  write_dense(g, scale);
-  for (const gradient_rows& part : g.sparse) write_rows(part, scale);
   return store_->advance() - version_read_;
 }
 
-void hogwild_writer::write_dense(const gradient& g, float scale) {
+/// Updates that others have not finished are not counted: two that are made at once may have the same step.
+update_number hogwild_writer::next_update() const noexcept {
+  update_number next;
+  next.of_weights = store_->updates() + 1;
+  next.of_state = updates_ + 1;
+  return next;
+}
+
+void hogwild_writer::write_dense(const gradient& g, float scale, update_number step) {
   std::array<float, tile> values;
   const float* gradients = g.dense.as<float>().data();
   const shard_range all{0, dense_size_};
@@ -45,35 +59,33 @@ void hogwild_writer::write_dense(const gradient& g, float scale) {
       const std::span<float> window = std::span(values).first(std::min(tile, range.end - first));
       store_->load(first, window);
       const scaled_gradient part{gradients + first, scale};
-      optimizer_->update(host_stream{}, {window, window, {&part, 1}, updates_, first});
+      optimizer_->update(host_stream{}, {window, window, {&part, 1}, step, first});
       store_->store(first, window);
     }
   }
 }
 
-/// The rule works on a private copy of the rows it touches; what it changed is then added, coordinate by
-/// coordinate. A row that is listed again finds its copy put back, and adds nothing a second time.
-void hogwild_writer::write_rows(const gradient_rows& part, float scale) {
-  const auto found = std::ranges::find(tables_, part.variable, &table::variable);
-  table& t = *found;
-  const auto end = std::ranges::find_if(part.rows, [](std::int32_t row) { return row < 0; });
-  const std::span rows = part.rows.first(static_cast<std::size_t>(end - part.rows.begin()));
-  before_.resize(rows.size() * part.width);
+/// The rule works on a private copy of the rows it touches; what it moved is then moved in the block, coordinate by
+/// coordinate. A row that is listed again finds its copy put back, and moves nothing a second time.
+void hogwild_writer::write_rows(table& t, update_number step) {
+  const std::span<const std::int32_t> rows = rows_.rows();
+  if (rows.empty()) return;
+  before_.resize(rows.size() * t.width);
   for (std::size_t j = 0; j < rows.size(); ++j) {
-    const std::size_t first = static_cast<std::size_t>(rows[j]) * part.width;
-    const std::span old = std::span(before_).subspan(j * part.width, part.width);
+    const std::size_t first = static_cast<std::size_t>(rows[j]) * t.width;
+    const std::span old = std::span(before_).subspan(j * t.width, t.width);
     store_->load(t.offset + first, old);
     std::ranges::copy(old, t.copy.begin() + static_cast<std::ptrdiff_t>(first));
   }
   optimizer_->update_rows(host_stream{},
-                          {t.copy, part.width, rows, part.values.first(rows.size() * part.width), scale,
-                           updates_, t.offset, 0, t.rows});
+                          {t.copy, t.width, rows, rows_.values(), 1.0F, step, t.offset, 0, t.rows});
   for (std::size_t j = 0; j < rows.size(); ++j) {
-    const std::size_t first = static_cast<std::size_t>(rows[j]) * part.width;
-    for (std::size_t c = 0; c < part.width; ++c) {
+    const std::size_t first = static_cast<std::size_t>(rows[j]) * t.width;
+    for (std::size_t c = 0; c < t.width; ++c) {
       float& changed = t.copy[first + c];
-      store_->add(t.offset + first + c, changed - before_[j * part.width + c]);
-      changed = before_[j * part.width + c];
+      const float before = before_[j * t.width + c];
+      store_->move(t.offset + first + c, before, changed);
+      changed = before;
     }
   }
 }

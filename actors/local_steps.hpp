@@ -75,7 +75,7 @@ private:
   std::shared_ptr<const gradient> held_;
   float held_scale_ = 1;
   std::uint64_t taken_ = 0;
-  std::uint64_t steps_ = 0; ///< of all rounds
+  std::uint64_t steps_ = 0; ///< of all rounds; the schedule goes by these, for nobody else updates `own_`
 };
 
 } // namespace mailgrad

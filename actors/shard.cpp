@@ -14,11 +14,6 @@ namespace {
 /// References to a block that only its pool and its shard hold.
 constexpr long held_by_nobody_else = 2;
 
-std::size_t used_rows(std::span<const std::int32_t> rows) {
-  const auto end = std::ranges::find_if(rows, [](std::int32_t row) { return row < 0; });
-  return static_cast<std::size_t>(end - rows.begin());
-}
-
 /// What of `ranges` lies in `within`.
 std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within) {
   std::vector<shard_range> inside;
@@ -26,15 +21,6 @@ std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const sha
     if (r.begin < within.end && r.end > within.begin)
       inside.push_back({std::max(r.begin, within.begin), std::min(r.end, within.end)});
   return inside;
-}
-
-/// The list of rows of a table, if there is one list alone and it counts as it is.
-const gradient_rows* only_part(std::span<const contribution> gradients, std::size_t variable) {
-  if (gradients.size() != 1 || gradients[0].scale != 1) return nullptr;
-  const std::vector<gradient_rows>& parts = gradients[0].values->sparse;
-  const auto found = std::ranges::find(parts, variable, &gradient_rows::variable);
-  if (found == parts.end()) return nullptr;
-  return std::ranges::count(parts, variable, &gradient_rows::variable) == 1 ? &*found : nullptr;
 }
 
 } // namespace
@@ -86,7 +72,7 @@ void shard::begin_update(divided_update& work, std::span<const contribution> gra
   work.owner_ = std::move(self);
   work.contributions_.assign(gradients.begin(), gradients.end());
   work.rule_ = optimizer_.get();
-  work.step_ = version_ + 1;
+  work.step_ = next_update();
   work.rate_ = rate;
   work.parts_.clear();
   work.gradients_.clear();
@@ -105,6 +91,14 @@ void shard::end_update(const stream& s, divided_update& work) {
   work.contributions_.clear();
   work.owner_.reset();
   ++version_;
+  ++updates_;
+}
+
+update_number shard::next_update() const noexcept {
+  update_number next;
+  next.of_weights = version_ + 1;
+  next.of_state = updates_ + 1;
+  return next;
 }
 
 void shard::add_to(gradient_sum& sum, const contribution& what) const {
@@ -124,8 +118,7 @@ void shard::add_to(gradient_sum& sum, const contribution& what) const {
 void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const {
   const auto t = std::ranges::find(tables_, part.variable, &table::variable);
   if (t == tables_.end()) return;
-  const std::size_t used = used_rows(part.rows);
-  for (std::size_t j = 0; j < used; ++j) {
+  for (std::size_t j = 0; j < part.rows.size() && part.rows[j] >= 0; ++j) {
     const std::int32_t row = part.rows[j];
     if (row < t->row_begin || row >= t->row_end) continue;
     sum.add_row(part.variable, row, scale, part.values.subspan(j * part.width, part.width));
@@ -225,28 +218,10 @@ void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {
       log_.note(t.offset + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
 }
 
-/// Joins the lists of all gradients, because a rule with state must see every repeat of a row at once. A list that comes
-/// alone is used where it lies.
 sparse_update shard::rows_of(const table& t, std::span<const contribution> gradients) {
-  rows_.clear();
-  values_.clear();
-  sparse_update work{{}, t.width, {}, {}, 1.0F, version_ + 1, t.offset, t.row_begin, t.row_end};
-  if (const gradient_rows* part = only_part(gradients, t.variable)) {
-    work.rows = part->rows.first(used_rows(part->rows));
-    work.values = part->values.first(work.rows.size() * t.width);
-    return work;
-  }
-  for (const contribution& c : gradients) {
-    for (const gradient_rows& part : c.values->sparse) {
-      if (part.variable != t.variable) continue;
-      const std::size_t n = used_rows(part.rows);
-      rows_.insert(rows_.end(), part.rows.begin(), part.rows.begin() + static_cast<std::ptrdiff_t>(n));
-      for (const float g : part.values.first(n * t.width)) values_.push_back(c.scale * g);
-    }
-  }
-  work.rows = rows_;
-  work.values = values_;
-  return work;
+  rows_.begin(t.variable);
+  for (const contribution& c : gradients) rows_.add(*c.values, c.scale);
+  return {{}, t.width, rows_.rows(), rows_.values(), 1.0F, next_update(), t.offset, t.row_begin, t.row_end};
 }
 
 } // namespace mailgrad

@@ -4,6 +4,7 @@
 #include <mailgrad/actors/gradient.hpp>
 #include <mailgrad/actors/gradient_sum.hpp>
 #include <mailgrad/actors/recycled.hpp>
+#include <mailgrad/actors/row_join.hpp>
 #include <mailgrad/actors/row_log.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
@@ -35,8 +36,10 @@ public:
         const optimizer_options& options);
 
   std::uint32_t index() const noexcept { return index_; }
-  /// Updates made so far.
+  /// Updates of these weights so far, those included that others made in the shared block of hogwild.
   std::uint64_t version() const noexcept { return version_; }
+  /// Those of them that were made here.
+  std::uint64_t updates() const noexcept { return updates_; }
   std::shared_ptr<const block> snapshot() const noexcept { return current_; }
   /// Floats that get dense gradients; they come first.
   std::size_t dense_size() const noexcept { return dense_size_; }
@@ -87,6 +90,7 @@ private:
     std::int32_t row_end;
   };
 
+  update_number next_update() const noexcept;
   void find_tables(const parameter_layout& layout);
   std::uint64_t& version_in(const block& b);
   void update_tables(const stream& s, std::span<const contribution> gradients, block& target, double rate);
@@ -105,6 +109,7 @@ private:
   recycled<block> blocks_;
   std::shared_ptr<block> current_;
   std::uint64_t version_ = 0;
+  std::uint64_t updates_ = 0;
   std::unique_ptr<optimizer> optimizer_;
   double base_learning_rate_;
   std::unique_ptr<divided_update> alone_; ///< an update by one thread
@@ -112,8 +117,7 @@ private:
   std::vector<std::pair<const block*, std::uint64_t>>
       versions_; ///< that the tables in each block of the pool have
   row_log log_;
-  std::vector<std::int32_t> rows_; ///< the lists of several gradients, one after the other
-  std::vector<float> values_;      ///< their values, scaled
+  row_join rows_; ///< of the table at hand, as all gradients list them
 };
 
 } // namespace mailgrad

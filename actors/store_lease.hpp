@@ -21,6 +21,7 @@ public:
   /// Hands the weights over.
   void begin() {
     weights_->save(*store_);
+    store_->count_elsewhere(weights_->updates());
     version_ = store_->version();
     active_ = true;
   }

@@ -126,10 +126,10 @@ public:
   bool divides() const noexcept override { return !std::is_same_v<Options, own_rule>; }
 
   /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
-  void prepare(std::uint64_t step, double scale) override {
+  void prepare(update_number step, double scale) override {
     if (step == prepared_ && scale == prepared_scale_) return;
-    const double rate = scale * learning_rate(step);
-    rule_ = rule_of(std::get<Options>(options_.rule), rate, step);
+    const double rate = scale * learning_rate(step.of_weights);
+    rule_ = rule_of(std::get<Options>(options_.rule), rate, step.of_state);
     penalty_ = {static_cast<float>(options_.l2), static_cast<float>(rate * base_weight_decay(options_))};
     prepared_ = step;
     prepared_scale_ = scale;
@@ -148,8 +148,9 @@ public:
   }
 
 private:
-  void require_range(std::size_t first, std::size_t count, std::uint64_t step) const {
-    if (step == 0) throw std::invalid_argument("optimizer: steps count from 1");
+  void require_range(std::size_t first, std::size_t count, update_number step) const {
+    if (step.of_weights == 0 || step.of_state == 0)
+      throw std::invalid_argument("optimizer: steps count from 1");
     if (first > size_ || count > size_ - first)
       throw shape_error("optimizer: weights " + std::to_string(first) + " to " +
                         std::to_string(first + count) + " of a shard of " + std::to_string(size_));
@@ -166,8 +167,8 @@ private:
   std::vector<std::string_view> names_;
   std::array<block, most_states> states_;
   row_sum rows_;
-  std::uint64_t prepared_ = 0; ///< the step that the last two are for,
-  double prepared_scale_ = 1;  ///< and what its learning rate counted with
+  update_number prepared_{0}; ///< the step that the last two are for,
+  double prepared_scale_ = 1; ///< and what its learning rate counted with
   decltype(rule_of(std::declval<const Options&>(), 0, 0)) rule_;
   weight_penalty penalty_;
 };

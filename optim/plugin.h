@@ -48,7 +48,7 @@ typedef struct mailgrad_rule_step {
   const float* gradient; /* the sum over the batch, clipping and l2 in it */
   float* const* states;  /* by state; 0 before the first step, then as the last step left it */
   size_t count;
-  uint64_t step;          /* of the shard, counts from 1 */
+  uint64_t step;          /* updates of these states, this one included; the schedule may count further */
   double learning_rate;   /* of this step, schedule and cure of staleness in it */
   const double* settings; /* by setting, in the order of the rule */
 } mailgrad_rule_step;

@@ -64,4 +64,10 @@ void hogwild_store::store(std::size_t first, std::span<const float> values) noex
     std::atomic_ref{values_[first + i]}.store(values[i], std::memory_order_relaxed);
 }
 
+void hogwild_store::count_elsewhere(std::uint64_t updates) noexcept {
+  std::uint64_t most = elsewhere_.load(std::memory_order_relaxed);
+  while (most < updates && !elsewhere_.compare_exchange_weak(most, updates, std::memory_order_relaxed)) {
+  }
+}
+
 } // namespace mailgrad

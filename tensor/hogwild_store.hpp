@@ -34,6 +34,14 @@ public:
     std::atomic_ref value{values_[i]};
     value.store(value.load(std::memory_order_relaxed) + delta, std::memory_order_relaxed);
   }
+  /// Takes a coordinate from `from`, as it was loaded, to `to`, exactly unless others have moved it since; then by the
+  /// difference.
+  void move(std::size_t i, float from, float to) noexcept {
+    if (from == to) return;
+    std::atomic_ref value{values_[i]};
+    const float now = value.load(std::memory_order_relaxed);
+    value.store(now == from ? to : now + (to - from), std::memory_order_relaxed);
+  }
 
   /// Copies `out.size()` coordinates from `first` on, each loaded relaxed.
   void load(std::size_t first, std::span<float> out) const noexcept;
@@ -43,15 +51,21 @@ public:
   /// What a program reads while it is being written.
   const float* racing_view() const noexcept { return values_; }
 
-  /// Updates made so far, by all replicas: the version that staleness is counted in.
+  /// Updates made here so far, by all replicas: the version that staleness is counted in.
   std::uint64_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
   /// Counts one finished update; returns the version before it.
   std::uint64_t advance() noexcept { return version_.fetch_add(1, std::memory_order_relaxed); }
+
+  /// A shard has made so many updates of its part elsewhere. While no replica writes; the largest number counts.
+  void count_elsewhere(std::uint64_t updates) noexcept;
+  /// Of these weights, wherever they were made: what schedules go by.
+  std::uint64_t updates() const noexcept { return elsewhere_.load(std::memory_order_relaxed) + version(); }
 
 private:
   block memory_;
   float* values_ = nullptr;
   std::size_t size_ = 0;
+  std::atomic<std::uint64_t> elsewhere_{0};
   alignas(block::alignment) std::atomic<std::uint64_t> version_{0};
 };
 

@@ -65,6 +65,42 @@ TEST(Training, LosesNothingOnItsWayToHogwildAndBack) {
   }
 }
 
+// A rule without state: nothing but the schedule could tell who made an update.
+TEST(Training, FollowsOneScheduleOnItsWayToHogwildAndBack) {
+  const auto dense = small_data();
+  const auto sparse = testing::sparse_data();
+  for (const char* schedule :
+       {"constant:warmup=8", "step:every=5,factor=0.5", "step:every=8,factor=0", "cosine:total=20"})
+    for (const auto& data : {dense, sparse}) {
+      training_options o = options_for("async", 1, "sgd");
+      o.optimizer.schedule = parse_schedule(schedule);
+      o.optimizer.clip_norm = 0.5;
+      o.optimizer.l2 = 0.01;
+      o.optimizer.weight_decay = 0.02;
+      const std::string expected = trained(o, data).parameters_sha256;
+      for (const char* policy :
+           {"hogwild", "async, hogwild@6", "async, hogwild@6, async@13", "sync, hogwild@3, ssp:1@9"}) {
+        o.policy = policy;
+        o.shards = 2;
+        EXPECT_EQ(trained(o, data).parameters_sha256, expected)
+            << policy << ", " << schedule << ", " << data->name;
+      }
+    }
+}
+
+// The learning rate is 0 from the 21st update on, and two workers in step make the first 20 in every run.
+TEST(Training, LearnsNoLongerThanItsScheduleLastsWithSeveralWorkers) {
+  for (const auto& data : {small_data(400), testing::sparse_data(400)}) {
+    training_options o = options_for("sync", 2);
+    o.optimizer.schedule = parse_schedule("step:every=20,factor=0");
+    const std::string expected = trained(o, data).parameters_sha256;
+    for (const char* policy : {"sync, hogwild@60", "sync, hogwild@60, async@90"}) {
+      o.policy = policy;
+      EXPECT_EQ(trained(o, data).parameters_sha256, expected) << policy << ", " << data->name;
+    }
+  }
+}
+
 TEST(Training, SwitchesARunInProgressWhenItIsAsked) {
   training_options o = options_for("async", 2);
   o.epochs = 1'000'000'000;

@@ -187,6 +187,26 @@ TEST(Optimizer, FollowsItsSchedule) {
   EXPECT_EQ(o->learning_rate(3), 0.5);
 }
 
+// The first update of its state, whose bias correction makes it a step of the learning rate; the third of the weights.
+TEST(Optimizer, TakesTheScheduleFromTheWeightsAndTheBiasCorrectionFromItsState) {
+  const optimizer_options options{
+      .rule = adam_options{}, .learning_rate = 1, .schedule = parse_schedule("step:every=2,factor=0.5")};
+  const std::vector<float> g{3};
+  const scaled_gradient one{g.data()};
+  update_number step;
+  step.of_weights = 3;
+  step.of_state = 1;
+  std::vector<float> w{0};
+  make_optimizer(options, 1)->update(host_stream{}, {w, w, {&one, 1}, step});
+  EXPECT_THAT(w, ElementsAre(FloatEq(-0.5F)));
+  const std::int32_t row = 0;
+  w = {0};
+  make_optimizer(options, 1)
+      ->update_rows(host_stream{},
+                    {.weights = w, .width = 1, .rows = {&row, 1}, .values = g, .step = step, .row_end = 1});
+  EXPECT_THAT(w, ElementsAre(FloatEq(-0.5F)));
+}
+
 TEST(Optimizer, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW(make_optimizer({.learning_rate = -1}, 4), std::invalid_argument);
 }

@@ -34,6 +34,26 @@ TEST(HogwildStore, AddsToOneCoordinate) {
   EXPECT_EQ(store.load(2), 1.0F);
 }
 
+TEST(HogwildStore, MovesACoordinateToItsNewValueUnlessOthersMovedIt) {
+  hogwild_store store(std::array{0.3F, 2.5F, 7.0F});
+  store.move(0, 0.3F, 1e-8F);
+  EXPECT_EQ(store.load(0), 1e-8F) << "exactly, where a difference would round";
+  store.move(1, 2.0F, 3.0F);
+  EXPECT_EQ(store.load(1), 3.5F) << "somebody else has added a half";
+  store.move(2, 6.0F, 6.0F);
+  EXPECT_EQ(store.load(2), 7.0F);
+}
+
+TEST(HogwildStore, CountsTheUpdatesOfTheShardThatMadeTheMost) {
+  hogwild_store store(std::vector<float>(1));
+  store.advance();
+  EXPECT_EQ(store.updates(), 1U);
+  store.count_elsewhere(40);
+  store.count_elsewhere(39);
+  EXPECT_EQ(store.updates(), 41U);
+  EXPECT_EQ(store.version(), 1U) << "staleness is counted in updates of the block";
+}
+
 TEST(HogwildStore, CopiesARangeInAndOut) {
   hogwild_store store(std::vector<float>(5));
   store.store(1, std::array{7.0F, 8.0F, 9.0F});
