@@ -35,6 +35,11 @@ public:
   /// Steps that a worker is ahead of the slowest.
   std::uint64_t lead(rank worker) const { return of(worker) - *slowest(); }
 
+  /// Nobody who is here has finished more steps.
+  bool is_fastest(rank worker) const {
+    return std::ranges::none_of(clocks_, [&](const auto& clock) { return clock && *clock > of(worker); });
+  }
+
   std::size_t size() const noexcept { return clocks_.size(); }
 
 private:

@@ -25,7 +25,8 @@ decision dssp_policy::judge(const gradient_stamp& g) {
   if (r.last != 0) r.interval = g.arrived - r.last;
   r.last = g.arrived;
   const std::uint64_t clock = clocks_.of(g.worker);
-  if (clocks_.lead(g.worker) > lo_ && clock > r.allowed) r.allowed = clock + extra_steps(g.worker);
+  const bool asks = clocks_.lead(g.worker) > lo_ && clocks_.is_fastest(g.worker);
+  if (asks && clock > r.allowed) r.allowed = clock + extra_steps(g.worker);
   return {verdict::apply};
 }
 

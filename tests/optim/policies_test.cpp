@@ -6,8 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <random>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -284,6 +290,112 @@ TEST(DsspPolicy, GrantsTheStepsAfterWhichTheSlowestCatchesUp) {
   EXPECT_FALSE(p->may_start({0})) << "now it waits, half a second";
   for (const std::int64_t tenths : {105, 140, 175}) p->judge(at_time(1, tenths));
   EXPECT_TRUE(p->may_start({0}));
+}
+
+/// The server of Algorithm 1 as a plain loop over workers: clocks, times of the last two gradients, steps still granted.
+class dssp_server {
+public:
+  dssp_server(std::uint32_t workers, std::uint64_t lo, std::uint64_t hi)
+      : lo_(lo), hi_(hi), workers_(workers) {}
+
+  void push(std::uint32_t p, std::int64_t now) {
+    worker& w = workers_[p];
+    ++w.clock;
+    w.before = w.last;
+    w.last = now;
+    if (w.granted > 0) {
+      w.runs = --w.granted > 0;
+      return;
+    }
+    w.runs = false;
+    if (w.clock <= slowest().clock + lo_) return; // it is within the lower bound
+    for (const worker& other : workers_)
+      if (other.clock > w.clock) return; // only the fastest is granted more
+    w.granted = extra(w);
+    w.runs = w.granted > 0;
+  }
+
+  bool may_start(std::uint32_t p) const {
+    return workers_[p].runs || workers_[p].clock <= slowest().clock + lo_;
+  }
+
+private:
+  struct worker {
+    std::uint64_t clock = 0;
+    std::int64_t before = 0, last = 0; ///< when its last two gradients came; 0: not yet
+    std::uint64_t granted = 0;
+    bool runs = false; ///< it has begun, or may begin, a step that was granted
+  };
+
+  const worker& slowest() const { return *std::ranges::min_element(workers_, {}, &worker::clock); }
+
+  /// Algorithm 2: of all coming gradients of both, the pair that is nearest in time.
+  std::uint64_t extra(const worker& fast) const {
+    const worker& slow = slowest();
+    if (fast.before == 0 || slow.before == 0) return 0;
+    std::uint64_t best = 0;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::uint64_t r = 0; r <= hi_ - lo_; ++r)
+      for (std::int64_t k = 1; k <= 1000; ++k) {
+        const std::int64_t of_fast = fast.last + static_cast<std::int64_t>(r) * (fast.last - fast.before);
+        const std::int64_t of_slow = slow.last + k * (slow.last - slow.before);
+        if (std::abs(of_slow - of_fast) >= least) continue;
+        least = std::abs(of_slow - of_fast);
+        best = r;
+      }
+    return best;
+  }
+
+  std::uint64_t lo_, hi_;
+  std::vector<worker> workers_;
+};
+
+TEST(DsspPolicy, GrantsWhatTheServerLoopOfItsPaperGrants) {
+  std::uint64_t granted = 0, waits = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    constexpr std::uint32_t workers = 4;
+    constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+    const auto p = joined("dssp:1,5", workers);
+    dssp_server paper(workers, 1, 5);
+    std::mt19937_64 random(seed);
+    std::array<std::int64_t, workers> due{11, 12, 13, 14};
+    for (int event = 0; event < 300; ++event) {
+      const auto next = static_cast<std::uint32_t>(std::ranges::min_element(due) - due.begin());
+      const std::int64_t now = due[next];
+      p->judge({{next}, 1, 0, 0, now});
+      paper.push(next, now);
+      for (std::uint32_t r = 0; r < workers; ++r) {
+        ASSERT_EQ(p->may_start({r}), paper.may_start(r))
+            << "seed " << seed << ", gradient " << event << ", worker " << r;
+        const bool idle = r == next || due[r] == never;
+        if (!idle) continue;
+        const std::int64_t takes = 10 * (r + 1) + static_cast<std::int64_t>(random() % 7);
+        due[r] = paper.may_start(r) ? now + takes : never;
+        ++(paper.may_start(r) ? granted : waits);
+      }
+    }
+  }
+  EXPECT_GT(granted, 1000U);
+  EXPECT_GT(waits, 1000U);
+}
+
+// Worker 2 comes every 3.5 s. Worker 1 would meet one of its gradients after four steps more, but worker 0 is ahead.
+TEST(DsspPolicy, GrantsNothingToAWorkerThatIsNotTheFastest) {
+  const auto p = joined("dssp:0,4", 3);
+  for (const auto& [worker, tenths] : {std::pair{2U, 35},
+                                       {0U, 40},
+                                       {1U, 45},
+                                       {0U, 50},
+                                       {1U, 55},
+                                       {0U, 60},
+                                       {1U, 65},
+                                       {2U, 70},
+                                       {0U, 72},
+                                       {0U, 80},
+                                       {1U, 81}})
+    p->judge(at_time(worker, tenths));
+  EXPECT_TRUE(p->may_start({0})) << "the fastest has steps left";
+  EXPECT_FALSE(p->may_start({1}));
 }
 
 TEST(DsspPolicy, GrantsNothingWhileItKnowsNoRhythm) {
