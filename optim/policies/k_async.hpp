@@ -4,6 +4,11 @@
 
 namespace mailgrad {
 
+/// How many workers a run has.
+struct world_size {
+  std::uint32_t value = 0;
+};
+
 /// One update from the mean of the first K gradients of K different workers, however stale; those K wait for it,
 /// the others compute on. With K = 1 it is async, with K = N sync.
 ///
@@ -14,10 +19,11 @@ class k_async_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "k-async";
 
-  explicit k_async_policy(std::size_t k) : k_(k) {}
+  k_async_policy(std::size_t k, world_size workers) : k_(k), takes_all_(k >= workers.value) {}
 
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
+  bool always_fresh() const noexcept override { return takes_all_; }
   bool makes_batches() const noexcept override { return true; }
   void join(rank worker) override { workers_.join(worker); }
   void leave(rank worker) override { workers_.leave(worker); }
@@ -34,6 +40,7 @@ public:
 
 private:
   std::size_t k_;
+  bool takes_all_; ///< K = N: nobody computes while an update is made
   attendance workers_;
 };
 

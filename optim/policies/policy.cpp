@@ -24,16 +24,18 @@ namespace mailgrad {
 namespace {
 
 using numbers = std::span<const std::uint64_t>;
-using maker = std::unique_ptr<policy> (*)(numbers);
+using maker = std::unique_ptr<policy> (*)(numbers, world_size);
 
 template <class Policy>
-std::unique_ptr<policy> make([[maybe_unused]] numbers n) {
+std::unique_ptr<policy> make([[maybe_unused]] numbers n, [[maybe_unused]] world_size workers) {
   if constexpr (!std::is_base_of_v<policy, Policy>)
     return nullptr; // its workers ask nobody
   else if constexpr (std::is_default_constructible_v<Policy>)
     return std::make_unique<Policy>();
   else if constexpr (std::is_constructible_v<Policy, std::uint64_t, std::uint64_t>)
     return std::make_unique<Policy>(n[0], n[1]);
+  else if constexpr (std::is_constructible_v<Policy, std::uint64_t, world_size>)
+    return std::make_unique<Policy>(n[0], workers);
   else
     return std::make_unique<Policy>(n[0]);
 }
@@ -76,7 +78,7 @@ constexpr std::array known{
     numbered<ssp_policy>("ssp:S", "ssp:3", {1, "the bound S"},
                          "as async, but a worker may be at most S steps ahead of the slowest"),
     numbered<dssp_policy>("dssp:LO,HI", "dssp:1,4", {2, "each bound"},
-                          "as ssp, with a bound between LO and HI that makes the fast wait least"),
+                          "as ssp, with a bound between LO and HI that makes the fastest wait least"),
     numbered<backup_policy>("backup:B", "backup:1",
                             {1, "the number B of backup workers", 0, limit::workers_but_one},
                             "as sync, without the B slowest, whose gradients are dropped"),
@@ -171,7 +173,7 @@ std::vector<policy_form> policy_forms() {
 void require_policy(std::string_view text, std::uint32_t workers) { checked_numbers(text, workers); }
 
 std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers) {
-  std::unique_ptr<policy> made = find(text).make(checked_numbers(text, workers));
+  std::unique_ptr<policy> made = find(text).make(checked_numbers(text, workers), {workers});
   if (!made) fail(text, "its workers ask no parameter actor");
   return made;
 }

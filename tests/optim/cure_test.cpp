@@ -110,6 +110,7 @@ TEST(Cure, SaysWhatWouldBeRight) {
 TEST(Cure, IsRefusedWhereItCanDoNothing) {
   EXPECT_THAT(refusal("inverse", {{"sync"}, 4}), HasSubstr("nothing to cure"));
   EXPECT_THAT(refusal("inverse", {{"sync", "rennala:4", "backup:1"}, 4}), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("inverse", {{"ringmaster:1", "k-async:4"}, 4}), HasSubstr("nothing to cure"));
   EXPECT_THAT(refusal("inverse", {{"hogwild"}, 4}), HasSubstr("no shard sees a gradient"));
   EXPECT_EQ(refusal("inverse", {{"sync", "async"}, 4}), "taken");
   EXPECT_EQ(refusal("none", {{"sync"}, 4}), "taken");

@@ -51,6 +51,18 @@ TEST(PolicyLaws, MeanStalenessIsThatOfDuttaEtAl) {
     EXPECT_EQ(measured(fresh), 0) << fresh;
 }
 
+TEST(PolicyLaws, PoliciesSayWhetherTheyAreAlwaysFresh) {
+  constexpr std::uint32_t workers = 4;
+  for (const char* text :
+       {"async", "sync", "ssp:0", "dssp:0,2", "backup:1", "k-async:3", "k-async:4", "k-batch-async:4",
+        "k-batch-sync:4", "rennala:4", "ringmaster:1", "ringmaster:2"}) {
+    const auto p = make_policy(text, workers);
+    simulated_workers s(*p, workers, exponential());
+    s.run(5000);
+    EXPECT_EQ(p->always_fresh(), s.gaps_applied == 0) << text;
+  }
+}
+
 // P(gap = k) = (1/M) (1 - 1/M)^k for exponential times: variance M (M - 1).
 TEST(PolicyLaws, StalenessOfMemorylessWorkersIsGeometric) {
   const auto p = make_policy("async", 4);
