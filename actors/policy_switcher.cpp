@@ -101,6 +101,8 @@ void policy_switcher::switch_if_all_paused() {
   if (!current_ || all_paused_) return;
   if (!std::ranges::all_of(workers_, [](const worker& w) { return w.gone || w.paused; })) return;
   all_paused_ = true;
+  trained_ = 0;
+  for (const worker& w : workers_) trained_ += w.batches;
   switch_policy order{epoch_, current_->what.policy, {}, {}};
   for (const worker& w : workers_) {
     order.steps.push_back(w.paused.value_or(0));
@@ -137,12 +139,10 @@ void policy_switcher::on_shard_lost(std::uint32_t shard) {
 
 void policy_switcher::end_if_all_switched() {
   if (!current_ || !all_paused_ || std::ranges::count(switched_, false) > 0) return;
-  std::uint64_t step = 0;
-  for (const worker& w : workers_) step += w.batches;
   const bool for_nobody = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
   if (!for_nobody)
-    done_.push_back({step, std::exchange(policy_, current_->what.policy), policy_, current_->what.why, begun_,
-                     time_->now()});
+    done_.push_back({trained_, std::exchange(policy_, current_->what.policy), policy_, current_->what.why,
+                     begun_, time_->now()});
   current_.reset();
   begin_next();
 }

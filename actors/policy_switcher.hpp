@@ -88,6 +88,7 @@ private:
   instant begun_{0};
   std::uint64_t epoch_ = 0;
   bool all_paused_ = false;
+  std::uint64_t trained_ = 0;  ///< by all workers when the last of them was paused
   std::vector<bool> switched_; ///< by shard
   std::vector<bool> lost_;     ///< by shard
   std::vector<policy_switch> done_;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <limits>
 
@@ -231,6 +232,34 @@ TEST_F(Coordinator, EndsWhenAShardDiesInsteadOfReporting) {
   tell(coordinator_, shard_report{0, 3, {}, nullptr});
   kill(shards_[1].actor());
   EXPECT_THAT(outcomes_, SizeIs(1));
+}
+
+// One shard has switched, both workers are under way again, and one ends before the other shard's answer comes.
+TEST_F(Coordinator, CountsWhatIsTrainedBeforeASwitchAndNotWhatALeaverTrainsAfterIt) {
+  auto devices = std::array{listen<pause_worker>(), listen<pause_worker>()};
+  auto shards = std::array{listen<switch_policy, report_shard, worker_left>(),
+                           listen<switch_policy, report_shard, worker_left>()};
+  auto feeder = listen<go_on_dealing, worker_left>();
+  coordinator_options options;
+  options.workers = 2;
+  options.shards = {shards[0].actor(), shards[1].actor()};
+  options.feeder = feeder.actor();
+  options.on_end = [this](run_outcome outcome) { outcomes_.push_back(std::move(outcome)); };
+  const caf::actor switching = start<coordinator>(std::move(options));
+  for (std::uint32_t r = 0; r < 2; ++r) tell(switching, worker_joined{{r}, devices[r].actor()});
+  tell(switching, request_switch{"sync", "by hand"});
+  tell(switching, worker_paused{{0}, 1, 3, 3});
+  tell(switching, worker_paused{{1}, 1, 4, 4});
+  tell(switching, policy_switched{0, 1});
+  worker_report leaver = report_of(1);
+  leaver.steps = 6;
+  tell(switching, worker_finished{leaver});
+  tell(switching, policy_switched{1, 1});
+  tell(switching, worker_finished{report_of(0)});
+  for (std::uint32_t s = 0; s < 2; ++s) tell(switching, shard_report{s, 10, {}, nullptr});
+  ASSERT_EQ(outcomes_.size(), 1U);
+  ASSERT_EQ(outcomes_[0].switches.size(), 1U);
+  EXPECT_EQ(outcomes_[0].switches[0].step, 7U);
 }
 
 TEST_F(Coordinator, AsksEverybodyWhoMayWaitAndPassesTheAnswersOn) {
