@@ -23,15 +23,13 @@ std::string lost_in_words(const std::string& who, const std::string& why) {
   return who + " is lost" + (why.empty() ? "" : ": " + why);
 }
 
-/// Of each worker: enough to tell a trend from chance.
-constexpr std::uint64_t steps_of_a_window = 100;
-
 } // namespace
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
     : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers),
       switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time,
-                options_.replayed ? &options_.replayed->end.switches : nullptr) {
+                options_.replayed ? &options_.replayed->end.switches : nullptr),
+      rule_(options_.automatic.value_or(auto_options{})) {
   outcome_.workers.resize(options_.workers);
   outcome_.lost.resize(options_.workers);
   outcome_.shards.resize(options_.shards.size());
@@ -43,7 +41,8 @@ caf::behavior coordinator::make_behavior() {
   for (std::uint32_t i = 0; i < options_.shards.size(); ++i) watch(self_, options_.shards[i], shard_lost{i});
   watch(self_, options_.feeder, feeder_lost{});
   switcher_.begin();
-  if (options_.automatic) send(self_, options_.tracker, watch_signals{options_.workers * steps_of_a_window});
+  if (options_.automatic)
+    send(self_, options_.tracker, watch_signals{options_.workers * options_.automatic->window});
   return running();
 }
 

@@ -34,8 +34,8 @@ struct coordinator_options {
   caf::actor feeder;
   bool feeder_traced = false;                           ///< ask it for its timeline
   std::vector<scheduled_policy> policies{{0, "async"}}; ///< the first, and those to switch to
-  bool automatic = false; ///< auto_rule asks for further switches, on what `tracker` sees
-  caf::actor tracker;     ///< of an automatic run
+  std::optional<auto_options> automatic{}; ///< auto_rule asks for further switches, on what `tracker` sees
+  caf::actor tracker;                      ///< of an automatic run
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
   std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
   std::function<void(const wait_named&)> on_wait; ///< called for each wait somebody asked to name

@@ -65,8 +65,9 @@ void hogwild_writer::write_dense(const gradient& g, float scale, update_number s
   }
 }
 
-/// The rule works on a private copy of the rows it touches; what it moved is then moved in the block, coordinate by
-/// coordinate. A row that is listed again finds its copy put back, and moves nothing a second time.
+/// The rule works on a private copy of the rows it touches; what it moved is then moved in the block,
+/// coordinate by coordinate. A row that is listed again finds its copy put back, and moves nothing a second
+/// time.
 void hogwild_writer::write_rows(table& t, update_number step) {
   const std::span<const std::int32_t> rows = rows_.rows();
   if (rows.empty()) return;

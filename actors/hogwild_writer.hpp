@@ -15,9 +15,10 @@ namespace mailgrad {
 /// How a replica takes part in `hogwild`: it reads the shared block where it lies, and writes each of its
 /// updates straight into it.
 ///
-/// Schedules go by all updates of the weights, whoever made them: the shards before, and all replicas. Rules with state
-/// (momentum, Adam) keep the state of each replica apart, and bias corrections go by that replica's updates. A replica
-/// that writes alone makes the weights that a shard would make from the same gradients, bit for bit.
+/// Schedules go by all updates of the weights, whoever made them: the shards before, and all replicas. Rules
+/// with state (momentum, Adam) keep the state of each replica apart, and bias corrections go by that
+/// replica's updates. A replica that writes alone makes the weights that a shard would make from the same
+/// gradients, bit for bit.
 /// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730.
 /// Threads one caller at a time; any number of writers share one store.
 class hogwild_writer {

@@ -8,8 +8,8 @@
 
 namespace mailgrad {
 
-/// The rows of one table, as all gradients of an update list them, in one list: a rule with state must see every repeat
-/// of a row at once. A model that gathers a table twice has two lists of it in one gradient.
+/// The rows of one table, as all gradients of an update list them, in one list: a rule with state must see
+/// every repeat of a row at once. A model that gathers a table twice has two lists of it in one gradient.
 ///
 /// A list that comes alone and counts as it is stays where it lies; others are copied, one after the other.
 /// Shapes  rows int32[n], may repeat, none is negative; values float32[n, width], scaled.

@@ -130,7 +130,7 @@ void run_actors::spawn_coordinator() {
   coordinator_options options;
   options.workers = workers();
   options.policies = options_.policies;
-  options.automatic = is_automatic(run.policy) && !run.replay;
+  if (is_automatic(run.policy) && !run.replay) options.automatic = parse_auto(run.policy);
   options.tracker = tracker_;
   options.time = options_.time;
   options.shards = shards_;

@@ -28,7 +28,9 @@ std::string policies_and_cures() {
     text += '\n';
   }
   text += "  auto             sync; async when workers wait long at the barrier; back when stale gradients "
-          "do harm\n";
+          "do harm;\n"
+          "                   the learning rate stays, so take one that async bears; with settings:\n"
+          "                   auto:window=100,wait=0.1,harm=0.2\n";
   text += "\nCures of staleness, by the gap between the version read and the version updated:\n";
   for (const cure_form& form : cure_forms()) {
     text.append("  ")

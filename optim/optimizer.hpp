@@ -13,8 +13,8 @@
 
 namespace mailgrad {
 
-/// Which update one is, counted from 1. Weights that several optimisers update, as hogwild's workers and the shards do in
-/// turn, have seen more updates than each of these has made.
+/// Which update one is, counted from 1. Weights that several optimisers update, as hogwild's workers and the
+/// shards do in turn, have seen more updates than each of these has made.
 struct update_number {
   std::uint64_t of_weights = 1; ///< whoever made them: a schedule goes by it
   std::uint64_t of_state = 1;   ///< by this optimiser: bias corrections, periods and a user's rule go by it
@@ -59,8 +59,9 @@ struct optimizer_state {
 /// The update rule of one shard and the state it keeps for each weight.
 ///
 /// Sparse updates are lazy, as in torch.optim.SparseAdam: only touched rows decay, in weight and in state,
-/// and the step of a bias correction is that of the whole state, not the row's. Plain SGD adds each row as it comes; a
-/// rule with state, or with a penalty on the weights, sums repeated rows first and updates each once.
+/// and the step of a bias correction is that of the whole state, not the row's. Plain SGD adds each row as it
+/// comes; a rule with state, or with a penalty on the weights, sums repeated rows first and updates each
+/// once.
 /// Errors  shape_error if sizes disagree or the range leaves the shard, std::invalid_argument for step 0;
 ///         nothing has changed then. device_error for the stream of a GPU: the state lies in host memory.
 ///         std::bad_alloc where update_rows() meets a longer list or a taller table than ever before; after

@@ -29,7 +29,8 @@ struct cosine_schedule {
 ///
 /// Source  warm-up: Goyal et al., "Accurate, large minibatch SGD", 2017, section 2.2, arXiv:1706.02677. It is
 ///         linear: step k of W takes k / W of the base learning rate.
-/// Units   steps are updates of the weights, by whichever worker and in every policy; a batch of a barrier is one.
+/// Units   steps are updates of the weights, by whichever worker and in every policy; a batch of a barrier is
+///         one.
 struct learning_rate_schedule {
   std::variant<constant_schedule, step_schedule, cosine_schedule> shape{};
   std::uint64_t warmup = 0; ///< steps

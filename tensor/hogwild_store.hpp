@@ -34,8 +34,8 @@ public:
     std::atomic_ref value{values_[i]};
     value.store(value.load(std::memory_order_relaxed) + delta, std::memory_order_relaxed);
   }
-  /// Takes a coordinate from `from`, as it was loaded, to `to`, exactly unless others have moved it since; then by the
-  /// difference.
+  /// Takes a coordinate from `from`, as it was loaded, to `to`, exactly unless others have moved it since;
+  /// then by the difference.
   void move(std::size_t i, float from, float to) noexcept {
     if (from == to) return;
     std::atomic_ref value{values_[i]};
@@ -56,7 +56,8 @@ public:
   /// Counts one finished update; returns the version before it.
   std::uint64_t advance() noexcept { return version_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// A shard has made so many updates of its part elsewhere. While no replica writes; the largest number counts.
+  /// A shard has made so many updates of its part elsewhere. While no replica writes; the largest number
+  /// counts.
   void count_elsewhere(std::uint64_t updates) noexcept;
   /// Of these weights, wherever they were made: what schedules go by.
   std::uint64_t updates() const noexcept { return elsewhere_.load(std::memory_order_relaxed) + version(); }

@@ -63,7 +63,7 @@ std::uint64_t read_step(std::string_view part, std::string_view word) {
 scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) {
   const std::size_t at = part.find('@');
   const std::string name = without_spaces_at_separators(trimmed(part.substr(0, at)));
-  if (name == auto_rule::policy_name) fail(part, "it switches by a rule of its own; take it alone");
+  if (is_automatic(name)) fail(part, "it switches by a rule of its own; take it alone");
   require_policy(name, workers);
   if (first && at != part.npos)
     fail(part, "the first policy begins with the run and takes no step: '" + name + "'");
@@ -73,10 +73,16 @@ scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) 
 
 } // namespace
 
-bool is_automatic(std::string_view text) { return trimmed(text) == auto_rule::policy_name; }
+bool is_automatic(std::string_view text) {
+  const std::string_view whole = trimmed(text);
+  return whole.substr(0, whole.find(':')) == auto_rule::policy_name;
+}
 
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers) {
-  if (is_automatic(text)) return {{0, std::string(auto_rule::first_policy)}};
+  if (is_automatic(text)) {
+    parse_auto(trimmed(text));
+    return {{0, std::string(auto_rule::first_policy)}};
+  }
   std::vector<scheduled_policy> schedule;
   for (const std::string_view part : split(text)) {
     schedule.push_back(read(part, schedule.empty(), workers));

@@ -224,7 +224,7 @@ private:
     options.feeder = feeder_actor;
     options.feeder_traced = assembly_.trace_events > 0;
     options.policies = policies_;
-    options.automatic = is_automatic(assembly_.policy);
+    if (is_automatic(assembly_.policy)) options.automatic = parse_auto(assembly_.policy);
     options.tracker = tracker_;
     options.time = time_;
     options.replayed = assembly_.replayed;

@@ -234,7 +234,8 @@ TEST_F(Coordinator, EndsWhenAShardDiesInsteadOfReporting) {
   EXPECT_THAT(outcomes_, SizeIs(1));
 }
 
-// One shard has switched, both workers are under way again, and one ends before the other shard's answer comes.
+// One shard has switched, both workers are under way again, and one ends before the other shard's answer
+// comes.
 TEST_F(Coordinator, CountsWhatIsTrainedBeforeASwitchAndNotWhatALeaverTrainsAfterIt) {
   auto devices = std::array{listen<pause_worker>(), listen<pause_worker>()};
   auto shards = std::array{listen<switch_policy, report_shard, worker_left>(),

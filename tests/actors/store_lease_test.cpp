@@ -82,8 +82,8 @@ private:
   bool direct_ = false;
 };
 
-/// The same updates in a loop: two optimisers, each with a state and a count of its own, on the same weights, and a
-/// schedule that counts the updates of both.
+/// The same updates in a loop: two optimisers, each with a state and a count of its own, on the same weights,
+/// and a schedule that counts the updates of both.
 class plain_loop {
 public:
   plain_loop(const parameter_layout& layout, const optimizer_options& o)

@@ -187,7 +187,8 @@ TEST(Optimizer, FollowsItsSchedule) {
   EXPECT_EQ(o->learning_rate(3), 0.5);
 }
 
-// The first update of its state, whose bias correction makes it a step of the learning rate; the third of the weights.
+// The first update of its state, whose bias correction makes it a step of the learning rate; the third of the
+// weights.
 TEST(Optimizer, TakesTheScheduleFromTheWeightsAndTheBiasCorrectionFromItsState) {
   const optimizer_options options{
       .rule = adam_options{}, .learning_rate = 1, .schedule = parse_schedule("step:every=2,factor=0.5")};

@@ -292,7 +292,8 @@ TEST(DsspPolicy, GrantsTheStepsAfterWhichTheSlowestCatchesUp) {
   EXPECT_TRUE(p->may_start({0}));
 }
 
-/// The server of Algorithm 1 as a plain loop over workers: clocks, times of the last two gradients, steps still granted.
+/// The server of Algorithm 1 as a plain loop over workers: clocks, times of the last two gradients, steps
+/// still granted.
 class dssp_server {
 public:
   dssp_server(std::uint32_t workers, std::uint64_t lo, std::uint64_t hi)
@@ -379,7 +380,8 @@ TEST(DsspPolicy, GrantsWhatTheServerLoopOfItsPaperGrants) {
   EXPECT_GT(waits, 1000U);
 }
 
-// Worker 2 comes every 3.5 s. Worker 1 would meet one of its gradients after four steps more, but worker 0 is ahead.
+// Worker 2 comes every 3.5 s. Worker 1 would meet one of its gradients after four steps more, but worker 0 is
+// ahead.
 TEST(DsspPolicy, GrantsNothingToAWorkerThatIsNotTheFastest) {
   const auto p = joined("dssp:0,4", 3);
   for (const auto& [worker, tenths] : {std::pair{2U, 35},

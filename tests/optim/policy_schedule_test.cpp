@@ -39,9 +39,13 @@ TEST(PolicySchedule, RefusesASwitchThatDoesNotLieAfterTheOneBefore) {
 
 TEST(PolicySchedule, OfARuleBeginsInStep) {
   EXPECT_TRUE(is_automatic(" auto"));
+  EXPECT_TRUE(is_automatic("auto:window=50"));
   EXPECT_FALSE(is_automatic("async"));
   EXPECT_THAT(parse_policy_schedule("auto", 4), ElementsAre(scheduled_policy{0, "sync"}));
+  EXPECT_THAT(parse_policy_schedule("auto:window=50,wait=0.2 ", 4), ElementsAre(scheduled_policy{0, "sync"}));
   EXPECT_THAT(refusal("async, auto@5"), HasSubstr("take it alone"));
+  EXPECT_THAT(refusal("async, auto:window=5@5"), HasSubstr("take it alone"));
+  EXPECT_THAT(refusal("auto:wnidow=5"), HasSubstr("window"));
 }
 
 TEST(PolicySchedule, RefusesAMissingOrSenselessStep) {
