@@ -1,6 +1,9 @@
 #include <mailgrad/tensor/hogwild_store.hpp>
 
+#include <mailgrad/tensor/error.hpp>
+
 #include <algorithm>
+#include <string>
 
 #if defined(__AVX__) && !defined(__SANITIZE_THREAD__)
 #include <immintrin.h>
@@ -50,14 +53,22 @@ hogwild_store::hogwild_store(std::span<const float> initial)
   std::ranges::copy(initial, values_);
 }
 
-void hogwild_store::load(std::size_t first, std::span<float> out) const noexcept {
+void hogwild_store::require(std::size_t first, std::size_t count) const {
+  if (first > size_ || count > size_ - first)
+    throw shape_error("hogwild store: " + std::to_string(count) + " weights from " + std::to_string(first) +
+                      " on, where it holds " + std::to_string(size_));
+}
+
+void hogwild_store::load(std::size_t first, std::span<float> out) const {
+  require(first, out.size());
   const std::size_t whole = out.size() / vector_size * vector_size;
   for (std::size_t i = 0; i < whole; i += vector_size) load_vector(values_ + first + i, out.data() + i);
   for (std::size_t i = whole; i < out.size(); ++i)
     out[i] = std::atomic_ref{values_[first + i]}.load(std::memory_order_relaxed);
 }
 
-void hogwild_store::store(std::size_t first, std::span<const float> values) noexcept {
+void hogwild_store::store(std::size_t first, std::span<const float> values) {
+  require(first, values.size());
   const std::size_t whole = values.size() / vector_size * vector_size;
   for (std::size_t i = 0; i < whole; i += vector_size) store_vector(values_ + first + i, values.data() + i);
   for (std::size_t i = whole; i < values.size(); ++i)

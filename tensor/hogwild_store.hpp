@@ -27,6 +27,7 @@ public:
 
   std::size_t size() const noexcept { return size_; }
 
+  /// i < size(), here and in add(): these two stand in the innermost loop, and are not checked.
   float load(std::size_t i) const noexcept {
     return std::atomic_ref{values_[i]}.load(std::memory_order_relaxed);
   }
@@ -44,9 +45,13 @@ public:
   }
 
   /// Copies `out.size()` coordinates from `first` on, each loaded relaxed.
-  void load(std::size_t first, std::span<float> out) const noexcept;
+  ///
+  /// Errors  shape_error if there are not so many behind `first`.
+  void load(std::size_t first, std::span<float> out) const;
   /// Overwrites coordinates from `first` on, each stored relaxed: what others added since the load is lost.
-  void store(std::size_t first, std::span<const float> values) noexcept;
+  ///
+  /// Errors  as load().
+  void store(std::size_t first, std::span<const float> values);
 
   /// What a program reads while it is being written.
   const float* racing_view() const noexcept { return values_; }
@@ -63,6 +68,8 @@ public:
   std::uint64_t updates() const noexcept { return elsewhere_.load(std::memory_order_relaxed) + version(); }
 
 private:
+  void require(std::size_t first, std::size_t count) const;
+
   block memory_;
   float* values_ = nullptr;
   std::size_t size_ = 0;

@@ -3,7 +3,9 @@
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 namespace mailgrad {
@@ -13,10 +15,20 @@ shape::shape(std::span<const std::size_t> extents) : rank_(extents.size()) {
     throw shape_error("a shape has at most " + std::to_string(max_rank) + " extents, got " +
                       std::to_string(extents.size()));
   std::ranges::copy(extents, extents_.begin());
+  require_countable(*this);
 }
 
 std::size_t shape::size() const noexcept {
   return std::accumulate(begin(), end(), std::size_t{1}, std::multiplies<>{});
+}
+
+void require_countable(const shape& s) {
+  constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / sizeof(float);
+  if (std::ranges::find(s, std::size_t{0}) != s.end()) return;
+  std::size_t count = 1;
+  for (const std::size_t extent : s)
+    if (__builtin_mul_overflow(count, extent, &count) || count > most)
+      throw shape_error("a shape of " + to_string(s) + " has more elements than memory can hold");
 }
 
 bool operator==(const shape& a, const shape& b) noexcept {

@@ -10,7 +10,7 @@ namespace mailgrad {
 
 /// The extents of a tensor, outermost first. A scalar has rank 0 and size 1.
 ///
-/// Errors  shape_error if more than `max_rank` extents are given.
+/// Errors  shape_error if more than `max_rank` extents are given, or there would be more elements than can be counted.
 class shape {
 public:
   static constexpr std::size_t max_rank = 8;
@@ -34,6 +34,9 @@ private:
   std::array<std::size_t, max_rank> extents_{};
   std::size_t rank_ = 0;
 };
+
+/// Errors  shape_error if no memory could hold so many elements.
+void require_countable(const shape& s);
 
 /// "64x784"; a scalar is "scalar".
 std::string to_string(const shape& s);

@@ -5,6 +5,7 @@
 #include <mailgrad/tensor/shape.hpp>
 
 #include <span>
+#include <utility>
 
 namespace mailgrad {
 
@@ -19,6 +20,16 @@ public:
   explicit tensor(const shape& dims, dtype type = dtype::float32)
       : dims_(dims), type_(type), memory_(dims.size() * byte_size(type)) {}
 
+  /// What was moved from is nothing.
+  tensor(tensor&& other) noexcept
+      : dims_(std::exchange(other.dims_, shape{0})), type_(other.type_), memory_(std::move(other.memory_)) {}
+  tensor& operator=(tensor&& other) noexcept {
+    dims_ = std::exchange(other.dims_, shape{0});
+    type_ = other.type_;
+    memory_ = std::move(other.memory_);
+    return *this;
+  }
+
   const shape& dims() const noexcept { return dims_; }
   dtype type() const noexcept { return type_; }
   std::size_t size() const noexcept { return dims_.size(); }
@@ -28,10 +39,12 @@ public:
   /// The elements, which must be of `type()`.
   template <class T = float>
   std::span<T> values() noexcept {
+    static_assert(sizeof(T) == 4, "elements take four bytes");
     return memory_.as<T>().first(size());
   }
   template <class T = float>
   std::span<const T> values() const noexcept {
+    static_assert(sizeof(T) == 4, "elements take four bytes");
     return memory_.as<T>().first(size());
   }
 

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+// Wrong shapes, lengths and nulls at every public entry: each is refused by one exception in one line, and the sanitizers
+// see that nothing was read before.
+
+namespace mailgrad::testing {
+
+struct misuse {
+  std::string what;
+  std::function<void()> call;
+  std::string says; ///< part of the line
+};
+
+inline void expect_refused(const misuse& m) {
+  SCOPED_TRACE(m.what);
+  try {
+    m.call();
+    ADD_FAILURE() << "was not refused";
+  } catch (const std::exception& e) {
+    const std::string line = e.what();
+    EXPECT_THAT(line, ::testing::HasSubstr(m.says));
+    EXPECT_EQ(line.find('\n'), std::string::npos) << "more than one line: " << line;
+    EXPECT_FALSE(line.starts_with("vector::") || line.starts_with("bad_"))
+        << "words of the library: " << line;
+  }
+}
+
+inline void expect_refused(const std::vector<misuse>& all) {
+  for (const misuse& m : all) expect_refused(m);
+}
+
+} // namespace mailgrad::testing
