@@ -42,7 +42,8 @@ struct elementwise_chain {
 ///
 /// Shapes  inputs: float32[n], or [1]; outputs: float32[n]. An output may be the memory of an input of n
 ///         elements that no later step reads.
-/// Errors  device_error for a GPU this build lacks.
+/// Errors  shape_error for a chain that refers to inputs, steps or outputs that are not there; device_error for a GPU this
+///         build lacks.
 void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n, void* scratch);
 
@@ -55,6 +56,7 @@ struct broadcast_plan {
 };
 
 /// Shapes  a, b: aligned with `result` at the last axis, each extent equal to it or 1.
+/// Errors  shape_error if one is not.
 broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& result);
 
 /// y = f(a, b) with a and b repeated as planned; a function of one number takes a.

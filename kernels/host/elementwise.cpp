@@ -4,8 +4,10 @@
 #include <mailgrad/kernels/host/elementwise_loop.hpp>
 #include <mailgrad/kernels/host/odometer.hpp>
 #include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace mailgrad {
 
@@ -22,9 +24,19 @@ struct operands {
   std::array<stepping, max_operands> step;
 };
 
+[[noreturn]] void refuse(const elementwise_chain& chain, std::size_t inputs, std::size_t outputs) {
+  throw shape_error("elementwise: a chain of " + std::to_string(chain.input_count) + " inputs and " +
+                    std::to_string(chain.step_count) + " steps refers to others than its " +
+                    std::to_string(inputs) + " inputs, " + std::to_string(outputs) +
+                    " outputs and earlier steps");
+}
+
 /// Inputs and outputs where the caller has them, other results one after the other in scratch memory.
 operands place(const elementwise_chain& chain, std::span<const void* const> inputs,
                std::span<void* const> outputs, void* scratch) {
+  if (chain.input_count > elementwise_chain::max_inputs || chain.step_count > elementwise_chain::max_steps ||
+      inputs.size() < chain.input_count)
+    refuse(chain, inputs.size(), outputs.size());
   operands placed;
   for (std::size_t i = 0; i < chain.input_count; ++i) {
     placed.address[i] = static_cast<float*>(const_cast<void*>(inputs[i])); // inputs are only read
@@ -32,7 +44,11 @@ operands place(const elementwise_chain& chain, std::span<const void* const> inpu
   }
   auto* between = static_cast<float*>(scratch);
   for (std::size_t i = 0; i < chain.step_count; ++i) {
-    const std::int8_t output = chain.steps[i].output;
+    const elementwise_chain::step& step = chain.steps[i];
+    const std::int8_t output = step.output;
+    if (std::max(step.a, step.b) >= chain.input_count + i ||
+        (output >= 0 && static_cast<std::size_t>(output) >= outputs.size()))
+      refuse(chain, inputs.size(), outputs.size());
     placed.address[chain.input_count + i] =
         output < 0 ? between : static_cast<float*>(outputs[static_cast<std::size_t>(output)]);
     placed.step[chain.input_count + i] = stepping::along;
@@ -61,6 +77,15 @@ void run_on_host(const elementwise_chain& chain, const operands& placed, std::si
   }
 }
 
+void require_repeatable(const shape& operand, const shape& result) {
+  bool fits = operand.rank() <= result.rank();
+  for (std::size_t i = 1; fits && i <= operand.rank(); ++i) {
+    const std::size_t extent = operand[operand.rank() - i];
+    fits = extent == 1 || extent == result[result.rank() - i];
+  }
+  if (!fits) throw shape_error("broadcast", operand, result);
+}
+
 } // namespace
 
 std::size_t elementwise_chain::scratch_bytes() const noexcept {
@@ -77,6 +102,7 @@ void elementwise(const stream& s, const elementwise_chain& chain, std::span<cons
 }
 
 broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& result) {
+  for (const shape* operand : {&a, &b}) require_repeatable(*operand, result);
   broadcast_plan p;
   const auto stride_of = [&](const shape& operand, std::size_t axis) -> std::size_t {
     const std::size_t missing = result.rank() - operand.rank();

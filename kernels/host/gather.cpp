@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/gather.hpp>
 
 #include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <stdexcept>
@@ -10,13 +11,19 @@ namespace mailgrad {
 
 namespace {
 
-/// Offset of a row in its table. One comparison finds negative numbers too.
+/// Offset of a row in its table. One comparison finds negative numbers too, and a width beyond the table.
 std::size_t offset_of(std::int32_t row, std::size_t width, std::size_t table_size) {
   const auto offset = static_cast<std::size_t>(static_cast<std::uint32_t>(row)) * width;
-  if (offset + width > table_size)
+  if (offset + width > table_size || width > table_size)
     throw std::out_of_range("row " + std::to_string(row) + " of a table of " +
                             std::to_string(table_size / std::max<std::size_t>(1, width)) + " rows");
   return offset;
+}
+
+/// So that no offset of a row is too large to be counted.
+void require_whole_rows(const char* kernel, std::size_t table_size, std::size_t width) {
+  if (width == 0 ? table_size > 0 : table_size % width != 0)
+    throw shape_error(kernel, shape{table_size}, shape{width});
 }
 
 } // namespace
@@ -24,6 +31,7 @@ std::size_t offset_of(std::int32_t row, std::size_t width, std::size_t table_siz
 void gather(const stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result) {
   require_host(s, "gather");
+  require_whole_rows("gather", table.size(), width);
   for (const std::int32_t row : rows)
     result = std::copy_n(table.data() + offset_of(row, width, table.size()), width, result);
 }
@@ -31,6 +39,7 @@ void gather(const stream& s, std::span<const float> table, std::size_t width,
 void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
                   std::span<float> table) {
   require_host(s, "scatter_rows");
+  require_whole_rows("scatter_rows", table.size(), width);
   std::ranges::fill(table, 0.0F);
   for (const std::int32_t row : rows) {
     if (row < 0) return;

@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/gather_tables.hpp>
 
 #include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <stdexcept>
@@ -29,12 +30,17 @@ const float* address(const row_table& table, std::int32_t row, std::size_t width
                           " rows");
 }
 
+void require_whole_samples(const char* kernel, std::size_t rows, std::size_t tables) {
+  if (tables == 0 ? rows > 0 : rows % tables != 0) throw shape_error(kernel, shape{rows}, shape{tables});
+}
+
 } // namespace
 
 void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
                    std::span<const std::int32_t> rows, float* result) {
   require_host(s, "gather_tables");
   const std::size_t step = tables.size();
+  require_whole_samples("gather_tables", rows.size(), step);
   for (std::size_t i = 0; i < rows.size(); i += step)
     for (std::size_t j = 0; j < step; ++j) {
       if (const std::size_t later = i + ahead * step + j;
@@ -47,6 +53,7 @@ void gather_tables(const stream& s, std::span<const row_table> tables, std::size
 void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
                             std::size_t width, std::span<const table_gradient> parts) {
   require_host(s, "gather_tables_gradient");
+  require_whole_samples("gather_tables_gradient", rows.size(), parts.size());
   const std::size_t samples = rows.size() / std::max<std::size_t>(1, parts.size());
   for (std::size_t i = 0; i < samples; ++i)
     for (std::size_t j = 0; j < parts.size(); ++j, gradient += width) {

@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/sparse_product.hpp>
 
 #include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <array>
@@ -28,7 +29,7 @@ entries entries_of(const compressed_rows& x, std::size_t row) {
 /// One comparison finds negative columns too.
 const float* row_of(std::span<const float> table, std::size_t width, std::int32_t column) {
   const std::size_t offset = static_cast<std::size_t>(static_cast<std::uint32_t>(column)) * width;
-  if (offset + width > table.size())
+  if (offset + width > table.size() || width > table.size())
     throw std::out_of_range("column " + std::to_string(column) + " of rows of " +
                             std::to_string(table.size() / width) + " columns");
   return table.data() + offset;
@@ -61,11 +62,17 @@ void wide_product(const compressed_rows& x, std::span<const float> table, std::s
   }
 }
 
+void require_offsets(const char* kernel, const compressed_rows& x) {
+  if (x.offsets.empty())
+    throw shape_error(std::string(kernel) + ": there are no offsets, not even of no rows");
+}
+
 } // namespace
 
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y) {
   require_host(s, "sparse_product");
+  require_offsets("sparse_product", x);
   switch (width) {
   case 1:
     return narrow_product<1>(x, table, y);
@@ -83,6 +90,7 @@ void sparse_product(const stream& s, const compressed_rows& x, std::span<const f
 void sparse_product_gradient(const stream& s, const compressed_rows& x, const float* dy, std::size_t width,
                              float* rows) {
   require_host(s, "sparse_product_gradient");
+  require_offsets("sparse_product_gradient", x);
   for (std::size_t i = 0; i < x.rows(); ++i, dy += width) {
     const entries row = entries_of(x, i);
     for (std::size_t j = row.begin; j < row.end; ++j) {

@@ -141,7 +141,8 @@ void require_states(const update_rule& rule, std::span<float* const> state) {
 } // namespace
 
 void require_fitting(const row_update& work) {
-  if (work.values.size() != work.rows.size() * work.width)
+  const std::size_t count = work.width == 0 ? work.rows.size() : work.values.size() / work.width;
+  if (count != work.rows.size() || work.values.size() != count * work.width)
     throw shape_error("update_rows: " + std::to_string(work.values.size()) + " values for " +
                       std::to_string(work.rows.size()) + " rows of " + std::to_string(work.width));
   const std::size_t height = work.width == 0 ? 0 : work.weights.size() / work.width;
