@@ -45,7 +45,7 @@ void slice_entries(const batch& whole, std::size_t first, std::size_t count, bat
 } // namespace
 
 void slice_batch(const batch& whole, std::size_t first, std::size_t count, batch& out) {
-  if (first + count > whole.size)
+  if (first > whole.size || count > whole.size - first)
     throw std::out_of_range("batch: samples " + std::to_string(first) + " to " +
                             std::to_string(first + count) + " of a batch of " + std::to_string(whole.size));
   for (tensor batch::*const part : by_sample)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -14,15 +15,43 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(std::string("dataset: ") + what);
 }
 
+/// Counted without a branch for each value, since a set may have many millions.
+void require_finite(std::span<const float> values, std::size_t width, const char* what) {
+  constexpr std::size_t together = 4096;
+  for (std::size_t first = 0; first < values.size(); first += together) {
+    const auto part = values.subspan(first, std::min(together, values.size() - first));
+    int infinite = 0;
+#pragma omp simd reduction(+ : infinite)
+    for (std::size_t i = 0; i < part.size(); ++i)
+      infinite += std::abs(part[i]) <= std::numeric_limits<float>::max() ? 0 : 1;
+    if (infinite == 0) continue;
+    const auto found = std::ranges::find_if_not(part, [](float x) { return std::isfinite(x); });
+    const std::size_t at = first + static_cast<std::size_t>(found - part.begin());
+    const std::string sample = width > 0 ? " of sample " + std::to_string(at / width) : "";
+    throw std::invalid_argument(std::string("dataset: ") + what + ' ' +
+                                std::to_string(width > 0 ? at % width : at) + sample + " is " +
+                                std::to_string(*found) + "; features must be finite");
+  }
+}
+
 std::size_t rows(const shape& dims, std::size_t values) {
+  require(dims.rank() < shape::max_rank, "a sample has as many extents as a batch may have");
   require(dims.size() > 0, "a sample has no features");
   require(values % dims.size() == 0, "the values do not fill whole samples");
   return values / dims.size();
 }
 
-std::size_t rows(const byte_features& f) { return rows(f.dims, f.values.size()); }
+std::size_t rows(const byte_features& f) {
+  require(std::isfinite(f.scale * std::numeric_limits<std::uint8_t>::max()),
+          "the scale of the bytes leads to numbers that are not finite");
+  return rows(f.dims, f.values.size());
+}
 
-std::size_t rows(const float_features& f) { return rows(f.dims, f.values.size()); }
+std::size_t rows(const float_features& f) {
+  const std::size_t count = rows(f.dims, f.values.size());
+  require_finite(f.values, f.dims.size(), "number");
+  return count;
+}
 
 std::size_t rows(const sparse_features& f) {
   require(!f.offsets.empty() && f.offsets.front() == 0 && f.offsets.back() == f.columns.size() &&
@@ -31,6 +60,7 @@ std::size_t rows(const sparse_features& f) {
   require(std::ranges::all_of(
               f.columns, [&](std::int32_t c) { return c >= 0 && static_cast<std::size_t>(c) < f.width; }),
           "a column lies outside the width");
+  require_finite(f.values, 0, "entry");
   return f.offsets.size() - 1;
 }
 
@@ -44,7 +74,10 @@ std::size_t rows(const categorical_features& f) {
   require(k > 0, "a sample has no categories");
   require(f.categories.size() % k == 0, "the categories do not fill whole samples");
   const std::size_t count = f.categories.size() / k;
-  require(f.values.size() == count * f.width, "there are not as many numbers as the samples need");
+  require(f.width == 0 ? f.values.empty()
+                       : f.values.size() % f.width == 0 && f.values.size() / f.width == count,
+          "there are not as many numbers as the samples need");
+  require_finite(f.values, f.width, "number");
   for (std::size_t i = 0; i < f.categories.size(); ++i)
     require(f.categories[i] >= 0 && static_cast<std::size_t>(f.categories[i]) < f.counts[i % k],
             "a category lies outside its count");

@@ -60,8 +60,8 @@ using feature_store =
 /// Samples and their labels in memory, kept as compactly as their kind allows.
 ///
 /// Shapes  labels: int32[size()], each in [0, classes()); empty for tokens, whose labels are tokens too. Or
-///         targets: float32[size()], finite; there are no classes then.
-/// Errors  std::invalid_argument if the parts do not fit together.
+///         targets: float32[size()]; there are no classes then. Features and targets are finite.
+/// Errors  std::invalid_argument if the parts do not fit together, or a number is infinite or none.
 /// Threads a value like any other: const access from many threads, otherwise one at a time.
 class dataset {
 public:

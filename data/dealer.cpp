@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 #include <stdexcept>
+#include <string>
 
 namespace mailgrad {
 
@@ -90,8 +91,19 @@ std::optional<deal> dealer::batch(std::uint64_t number) {
   return deal{number, epoch, order_of(epoch).subspan(first, count)};
 }
 
+void dealer::require_rank(std::uint32_t rank) const {
+  if (rank >= dealt_.size())
+    throw std::out_of_range("dealer: rank " + std::to_string(rank) + " of " + std::to_string(dealt_.size()));
+}
+
+deal_count dealer::dealt(std::uint32_t rank) const {
+  require_rank(rank);
+  return dealt_[rank];
+}
+
 std::optional<deal> dealer::next(std::uint32_t rank) {
-  if (left_.at(rank)) return std::nullopt;
+  require_rank(rank);
+  if (left_[rank]) return std::nullopt;
   std::uint64_t& number = next_number(rank);
   const std::optional<deal> dealt = batch(number);
   if (!dealt) return dealt;
@@ -102,7 +114,8 @@ std::optional<deal> dealer::next(std::uint32_t rank) {
 }
 
 void dealer::leave(std::uint32_t rank) {
-  left_.at(rank) = true;
+  require_rank(rank);
+  left_[rank] = true;
   any_left_ = true;
 }
 

@@ -65,7 +65,7 @@ public:
   /// From now on deals in this mode what is left.
   void deal_by(deal_mode mode) noexcept;
 
-  deal_count dealt(std::uint32_t rank) const { return dealt_.at(rank); }
+  deal_count dealt(std::uint32_t rank) const;
   std::uint64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
   /// Over all epochs and ranks.
   std::uint64_t batches() const noexcept { return batches_; }
@@ -77,6 +77,7 @@ private:
     std::vector<std::uint32_t> samples;
   };
 
+  void require_rank(std::uint32_t rank) const;
   std::uint64_t& next_number(std::uint32_t rank);
   std::span<const std::uint32_t> order_of(std::uint64_t epoch);
 
