@@ -1,5 +1,7 @@
 #include <mailgrad/optim/distance.hpp>
 
+#include <mailgrad/tensor/error.hpp>
+
 #include <array>
 #include <cstddef>
 
@@ -24,14 +26,20 @@ double summed(std::size_t n, Term term) {
   return sums[0];
 }
 
+void require_equal(const char* what, std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) throw shape_error(what, shape{a.size()}, shape{b.size()});
+}
+
 } // namespace
 
 double inner_product(std::span<const float> a, std::span<const float> b) {
+  require_equal("inner product", a, b);
   return summed(a.size(),
                 [&](std::size_t i) { return static_cast<double>(a[i]) * static_cast<double>(b[i]); });
 }
 
 double squared_distance(std::span<const float> a, std::span<const float> b) {
+  require_equal("squared distance", a, b);
   return summed(a.size(), [&](std::size_t i) {
     const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
     return d * d;

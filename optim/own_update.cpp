@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
+#include <string>
 
 namespace mailgrad {
 
@@ -17,6 +19,7 @@ constexpr std::size_t tile = 256;
 using state_list = std::array<float*, MAILGRAD_PLUGIN_MOST_STATES>;
 
 void require_states(const own_update& rule, std::span<float* const> state) {
+  if (rule.table == nullptr) throw std::invalid_argument("update: the rule has no table");
   if (state.size() != rule.table->states)
     throw shape_error("update: " + std::to_string(state.size()) + " states for a rule of " +
                       std::to_string(rule.table->states));
