@@ -48,6 +48,7 @@ struct step {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
   next_use output_use = next_use::soon;
+  std::string words; ///< "models.cpp:12: gather", for errors; of a fused run, its last node
 };
 
 } // namespace
@@ -57,18 +58,25 @@ public:
   implementation(const graph& model, std::span<const value> fetches, std::span<const value> given);
 
   void bind(const value& source, const void* memory) {
+    if (!source.is_of(model_)) throw graph_error("bind: the value belongs to another graph");
     if (const std::size_t s = storage_of(source); s != none && storages_[s].where == storage::place::source)
       move(storages_[s], memory);
   }
   void bind_fetch(std::size_t index, void* memory, next_use use);
-  const void* fetched(std::size_t index) const { return storages_[fetch_storage_.at(index)].address; }
-  bool needs(const value& source) const { return storage_of(source) != none; }
+  const void* fetched(std::size_t index) const { return storages_[storage_of_fetch(index)].address; }
+  bool needs(const value& source) const { return source.is_of(model_) && storage_of(source) != none; }
   void run(const stream& s, std::uint64_t number, const completion& done);
   std::size_t arena_bytes() const noexcept { return arena_.bytes(); }
   std::size_t kernel_count() const noexcept { return steps_.size(); }
 
 private:
-  std::size_t storage_of(const value& v) const { return storage_of_[v.node()][v.output()]; }
+  /// None of a value that the program does not need, nor of one that was added after it was compiled.
+  std::size_t storage_of(const value& v) const {
+    return v.node() < storage_of_.size() && v.output() < storage_of_[v.node()].size()
+               ? storage_of_[v.node()][v.output()]
+               : none;
+  }
+  std::size_t storage_of_fetch(std::size_t index) const;
   void place_given(std::span<const value> given);
   void place_nodes(std::span<const value> fetches);
   void place_node(std::uint32_t id);
@@ -76,6 +84,7 @@ private:
   void place_run(const fused_run& run);
   void place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
                   std::span<const value> outputs, std::optional<std::size_t> overwrites);
+  std::string in_words(std::uint32_t node) const;
   void place_fetches(std::span<const value> fetches);
   void share_memory();
   bool may_overwrite(const step& s, std::size_t position, std::size_t input) const;
@@ -101,7 +110,9 @@ program::implementation::implementation(const graph& model, std::span<const valu
                                         std::span<const value> given)
     : model_(model) {
   for (const value& v : fetches)
-    if (&v.owner() != &model) throw graph_error("compile: a fetched value belongs to another graph");
+    if (!model.has(v)) throw graph_error("compile: a fetched value belongs to another graph");
+  for (const value& v : given)
+    if (!model.has(v)) throw graph_error("compile: a given value belongs to another graph");
   for (const node& n : model.nodes()) storage_of_.emplace_back(n.outputs.size(), none);
   place_given(given);
   needed_ = needed_for(model, fetches, given);
@@ -157,6 +168,8 @@ void program::implementation::place_node(std::uint32_t id) {
 void program::implementation::place_operation(std::uint32_t id, const operation& op) {
   const node& n = model_.nodes()[id];
   if (op.is_view()) {
+    if (n.inputs.empty() || bytes_of(n.inputs[0].type()) != bytes_of(n.outputs[0]))
+      throw graph_error(in_words(id) + " is a view of memory that is not as long as its result");
     storage_of_[id][0] = storage_of(n.inputs[0]);
     return;
   }
@@ -165,7 +178,9 @@ void program::implementation::place_operation(std::uint32_t id, const operation&
   std::vector<value> outputs;
   for (std::uint32_t i = 0; i < n.outputs.size(); ++i)
     outputs.emplace_back(const_cast<graph&>(model_), id, i); // a handle, not access
-  place_step(op.prepare(types, n.outputs), n.inputs, outputs, op.overwrites());
+  auto work = op.prepare(types, n.outputs);
+  if (!work) throw graph_error(in_words(id) + " has nothing to run");
+  place_step(std::move(work), n.inputs, outputs, op.overwrites());
 }
 
 void program::implementation::place_run(const fused_run& run) {
@@ -178,6 +193,7 @@ void program::implementation::place_step(std::unique_ptr<executable> work, std::
                                          std::optional<std::size_t> overwrites) {
   step made;
   made.work = std::move(work);
+  made.words = in_words(outputs.front().node());
   for (const value& v : inputs) {
     made.input_storage.push_back(storage_of(v));
     storages_[storage_of(v)].last = steps_.size();
@@ -221,7 +237,9 @@ void program::implementation::share_memory() {
   for (std::size_t s = 0; s < storages_.size(); ++s) merged_into_.push_back(s);
   for (std::size_t position = 0; position < steps_.size(); ++position) {
     const auto input = overwrites_[position];
-    if (!input || !may_overwrite(steps_[position], position, *input)) continue;
+    if (!input || *input >= steps_[position].input_storage.size() ||
+        !may_overwrite(steps_[position], position, *input))
+      continue;
     const std::size_t output = steps_[position].output_storage[0];
     std::size_t target = steps_[position].input_storage[*input];
     resolve(target);
@@ -294,8 +312,24 @@ void program::implementation::link() {
   for (storage& s : storages_) move(s, s.address);
 }
 
+std::size_t program::implementation::storage_of_fetch(std::size_t index) const {
+  if (index < fetch_storage_.size()) return fetch_storage_[index];
+  throw std::invalid_argument("program: there is no fetch " + std::to_string(index) + "; it has " +
+                              std::to_string(fetch_storage_.size()));
+}
+
+/// "models.cpp:12: gather"
+std::string program::implementation::in_words(std::uint32_t node) const {
+  const auto& n = model_.nodes()[node];
+  const auto* op = std::get_if<operation_node>(&n.what);
+  return line_of(n.where) + ": " + (op ? std::string((*op)->name()) : n.name);
+}
+
 void program::implementation::bind_fetch(std::size_t index, void* memory, next_use use) {
-  storage& s = storages_[fetch_storage_.at(index)];
+  storage& s = storages_[storage_of_fetch(index)];
+  if (memory == nullptr && s.bytes != 0)
+    throw std::invalid_argument("program: fetch " + std::to_string(index) + " of " + std::to_string(s.bytes) +
+                                " bytes is bound to no memory");
   move(s, memory);
   if (s.only_step != none) steps_[s.only_step].output_use = use;
 }
@@ -309,8 +343,16 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
   for (const storage& s : storages_)
     if (s.where == storage::place::source && s.bytes != 0 && s.address == nullptr)
       throw std::logic_error("program: nothing is bound to '" + s.name + "'");
-  for (step& s : steps_) s.work->run(where, {s.inputs, s.outputs, scratch_, number, s.output_use});
-  done();
+  const step* running = nullptr;
+  try {
+    for (step& s : steps_) {
+      running = &s;
+      s.work->run(where, {s.inputs, s.outputs, scratch_, number, s.output_use});
+    }
+  } catch (const std::out_of_range& e) {
+    throw std::out_of_range(running->words + ": " + e.what());
+  }
+  if (done) done();
 }
 
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given)

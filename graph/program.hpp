@@ -20,10 +20,12 @@ using completion = std::function<void()>;
 /// A graph compiled for fixed shapes: a list of kernels over memory planned once.
 ///
 /// Inputs and variables are read where the caller's memory lies, fetched values are written where the caller
-/// wants them; everything between lies in one arena, in which values that are never alive together share
-/// bytes. Errors  compile: graph_error if a fetched value comes from another graph. run: device_error;
-/// std::logic_error
-///         if an input or a variable the fetched values need is not bound.
+/// wants them; everything between lies in one arena, in which values that are never alive together share bytes. An address
+/// has no length: a caller answers for the memory it binds, as bound_model (actors/) does by comparing shapes.
+/// Errors  compile: graph_error if a fetched or given value comes from another graph, or an operation cannot be run. bind:
+///         graph_error for a value of another graph; std::invalid_argument for a fetch that is not there or no memory.
+///         run: device_error; std::out_of_range, naming the user's line, if an operation meets a row or a label that is not
+///         there; std::logic_error if an input or a variable the fetched values need is not bound.
 /// Threads one caller at a time. run() allocates nothing.
 class program {
 public:
@@ -45,7 +47,7 @@ public:
   /// Whether the fetched values depend on this input or variable.
   bool needs(const value& source) const;
 
-  /// Runs every kernel once; `step` seeds random operations.
+  /// Runs every kernel once; `step` seeds random operations. `done` may be empty.
   void run(const stream& s, std::uint64_t step, const completion& done);
 
   std::size_t arena_bytes() const noexcept;

@@ -75,7 +75,9 @@ public:
 } // namespace
 
 value cross_entropy(const value& logits, const value& labels, std::source_location where) {
-  return logits.owner().apply(std::make_shared<cross_entropy_operation>(), {logits, labels}, where).front();
+  return logits.owner(where)
+      .apply(std::make_shared<cross_entropy_operation>(), {logits, labels}, where)
+      .front();
 }
 
 } // namespace mailgrad

@@ -3,11 +3,17 @@
 #include <mailgrad/kernels/host/softmax_row.hpp>
 #include <mailgrad/kernels/no_cuda.hpp>
 
-#include <limits>
+#include <stdexcept>
+#include <string>
 
 namespace mailgrad {
 
 namespace {
+
+[[noreturn]] void refuse(std::int32_t label, std::size_t columns) {
+  throw std::out_of_range("label " + std::to_string(label) + ", but the logits have " +
+                          std::to_string(columns) + " classes");
+}
 
 /// The sum of the losses of a few rows.
 double loss_of_rows(const float* logits, const std::int32_t* labels, float* probabilities, std::size_t rows,
@@ -17,7 +23,8 @@ double loss_of_rows(const float* logits, const std::int32_t* labels, float* prob
     float* const shifted = probabilities + row * columns;
     shift_row(logits + row * columns, shifted, columns);
     const auto label = static_cast<std::size_t>(labels[row]); // a negative one becomes too large
-    total -= label < columns ? static_cast<double>(shifted[label]) : std::numeric_limits<double>::quiet_NaN();
+    if (label >= columns) refuse(labels[row], columns);
+    total -= static_cast<double>(shifted[label]);
   }
   exponentiate(probabilities, rows * columns);
   for (std::size_t row = 0; row < rows; ++row)

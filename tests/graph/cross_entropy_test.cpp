@@ -44,9 +44,13 @@ TEST(CrossEntropy, StaysFiniteForLargeLogits) {
   EXPECT_FLOAT_EQ(loss_of({1, 2}, {1000, -1000}, {0}), 0);
 }
 
-TEST(CrossEntropy, IsNaNForALabelThatIsNoClass) {
-  EXPECT_TRUE(std::isnan(loss_of({1, 2}, {1, 2}, {2})));
-  EXPECT_TRUE(std::isnan(loss_of({1, 2}, {1, 2}, {-1})));
+TEST(CrossEntropy, RefusesALabelThatIsNoClass) {
+  EXPECT_THAT(
+      [] {
+        loss_of({1, 2}, {1, 2}, {2});
+      },
+      ThrowsMessage<std::out_of_range>(HasSubstr("label 2, but the logits have 2 classes")));
+  EXPECT_THROW(loss_of({1, 2}, {1, 2}, {-1}), std::out_of_range);
 }
 
 TEST(CrossEntropy, IsNaNIfALogitIs) {
