@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/little_endian.hpp>
 #include <mailgrad/data/replaced_file.hpp>
+#include <mailgrad/graph/models/json_depth.hpp>
 
 #include <nlohmann/json.hpp>
 #include <zlib.h>
@@ -91,7 +92,7 @@ public:
     take(first_word.size() + 4);
     r_.name = name_;
     try {
-      r_.header = header_from(json::parse(take(take_number())));
+      r_.header = header_from(parsed(take(take_number())));
       size_lists();
       while (take_part()) {
       }
@@ -111,6 +112,10 @@ private:
     rest_.remove_prefix(bytes);
     return taken;
   }
+  json parsed(std::string_view text) const {
+    if (is_too_deep(text)) refuse(name_, "holds a text that is nested too deep");
+    return json::parse(text);
+  }
   std::uint32_t take_number() { return static_cast<std::uint32_t>(number_in<4>(take(4))); }
 
   void size_lists() {
@@ -126,7 +131,7 @@ private:
     const std::uint32_t source = take_number();
     const std::size_t count = take_number();
     if (source == end_source) {
-      r_.end = end_from(json::parse(take(count)));
+      r_.end = end_from(parsed(take(count)));
       return false;
     }
     if (source == feeder_source)

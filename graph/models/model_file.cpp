@@ -1,5 +1,6 @@
 #include <mailgrad/graph/models/model_file.hpp>
 
+#include <mailgrad/graph/models/json_depth.hpp>
 #include <mailgrad/tensor/nearest_name.hpp>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -146,8 +148,12 @@ layer read_layer(const std::string& where, const json& entry) {
 json parse(const std::filesystem::path& file, const std::string& name) {
   std::ifstream stream(file);
   if (!stream) throw std::invalid_argument(name + " cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (is_too_deep(text))
+    throw std::invalid_argument(name + ": lists and objects stand within each other more than " +
+                                std::to_string(most_json_depth) + " deep; a model needs four");
   try {
-    return json::parse(stream);
+    return json::parse(text);
   } catch (const json::exception& e) {
     const std::string_view what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, ..."
     throw std::invalid_argument(name + ": " + std::string(what.substr(what.find("] ") + 2)));

@@ -124,6 +124,18 @@ TEST_F(ModelFile, CutsALongValueShort) {
                         testing::SizeIs(testing::Lt(300U)));
 }
 
+TEST_F(ModelFile, RefusesListsThatStandTooDeepWithinEachOther) {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const std::string too_deep = "stand within each other more than 32 deep";
+  expect_refused(nested(100'000), HasSubstr(too_deep));
+  expect_refused(std::string(100'000, '['), HasSubstr(too_deep));
+  expect_refused(std::string(100'000, '{'), HasSubstr(too_deep));
+  expect_layers_refused("{\"dense\": {\"units\": " + nested(100'000) + "}}", HasSubstr(too_deep));
+  expect_layers_refused("{\"dense\": {\"units\": " + nested(20) + "}}", HasSubstr("'units' must be"));
+  expect_layers_refused("{\"dense\": {\"units\": \"" + std::string(500, '[') + "\\\"[\"}}",
+                        HasSubstr("'units' must be"));
+}
+
 TEST(ReadModelFile, SaysThatThereIsNoFile) {
   EXPECT_THAT([] { read_model_file("nowhere.json"); },
               ThrowsMessage<std::invalid_argument>("model file 'nowhere.json' cannot be read"));
