@@ -138,6 +138,10 @@ fused_run describe(const graph& model, const node_set& nodes, const run_finder& 
 
 std::vector<fused_run> find_fused_runs(const graph& model, std::span<const char> needed,
                                        std::span<const value> fetches) {
+  if (needed.size() != model.nodes().size())
+    throw graph_error("fusion: it is said of " + std::to_string(needed.size()) +
+                      " nodes whether they are needed, where the graph has " +
+                      std::to_string(model.nodes().size()));
   const run_finder finder(model, needed);
   std::vector<fused_run> runs;
   for (const node_set& nodes : finder.runs())

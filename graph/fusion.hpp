@@ -23,6 +23,7 @@ struct fused_run {
 /// node whose result somebody outside reads before the run ends, the run takes no more than that node.
 ///
 /// `needed` tells for each node whether it is to be computed at all.
+/// Errors  graph_error if it does not tell it for each.
 std::vector<fused_run> find_fused_runs(const graph& model, std::span<const char> needed,
                                        std::span<const value> fetches);
 

@@ -49,9 +49,34 @@ private:
     const node n = model_.nodes()[id]; // a copy: adding nodes moves them
     std::vector<value> outputs;
     for (std::uint32_t i = 0; i < n.outputs.size(); ++i) outputs.emplace_back(model_, id, i);
-    const auto parts = std::get<operation_node>(n.what)->gradient(n.inputs, outputs, dy);
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      if (depends_[n.inputs[i].node()]) accumulate(n.inputs[i], parts[i], n.where);
+    const operation& op = *std::get<operation_node>(n.what);
+    const auto parts = op.gradient(n.inputs, outputs, dy);
+    if (parts.size() != n.inputs.size())
+      throw graph_error(line_of(n.where) + ": " + std::string(op.name()) + " has " +
+                        std::to_string(parts.size()) + " gradients for " + std::to_string(n.inputs.size()) +
+                        " operands; one for each is needed");
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (!depends_[n.inputs[i].node()]) continue;
+      require_fitting(n.inputs[i], parts[i], n);
+      accumulate(n.inputs[i], parts[i], n.where);
+    }
+  }
+
+  /// A gradient is written where the operand's weights have theirs, so its shape must be the operand's.
+  void require_fitting(const value& operand, const adjoint& part, const node& n) const {
+    const auto require = [&](const value& v, const value_type& expected) {
+      if (v.type(n.where) != expected)
+        throw graph_error(line_of(n.where) + ": the gradient of " +
+                          std::string(std::get<operation_node>(n.what)->name()) + " is " +
+                          to_string(v.type()) + ", where its operand needs " + to_string(expected));
+    };
+    if (part.dense) require(*part.dense, operand.type());
+    for (const sparse_rows& list : part.sparse) {
+      const std::size_t count = list.rows.dims(n.where).size();
+      require(list.rows, {{count}, dtype::int32});
+      const std::size_t height = operand.dims().rank() == 0 ? 0 : operand.dims()[0];
+      require(list.values, {{count, height == 0 ? 0 : operand.dims().size() / height}, dtype::float32});
+    }
   }
 
   void accumulate(const value& v, const adjoint& part, const std::source_location& where) {
@@ -81,9 +106,16 @@ private:
 
 } // namespace
 
-std::vector<adjoint> gradients(const value& loss, std::span<const value> with_respect_to) {
+std::vector<adjoint> gradients(const value& loss, std::span<const value> with_respect_to,
+                               std::source_location where) {
+  const node& made = loss.owner(where).of(loss);
   if (loss.dims().rank() != 0)
-    throw graph_error("gradients: the loss must be a scalar, not " + to_string(loss.dims()));
+    throw graph_error(line_of(made.where) + ": gradients: the loss must be a scalar, not " +
+                      to_string(loss.dims()));
+  for (const value& v : with_respect_to)
+    if (!loss.owner().has(v))
+      throw graph_error(line_of(made.where) +
+                        ": gradients: asked for with respect to a value of another graph than the loss");
   reverse_sweep sweep(loss);
   sweep.run(with_respect_to);
   std::vector<adjoint> found;

@@ -22,15 +22,24 @@ std::string line_of(const std::source_location& where) {
   return std::filesystem::path(where.file_name()).filename().string() + ':' + std::to_string(where.line());
 }
 
-const value_type& value::type() const { return owner_->of(*this).outputs[output_]; }
+graph& value::owner(std::source_location where) const {
+  if (owner_ != nullptr) return *owner_;
+  throw graph_error(line_of(where) + ": a value is used that no graph has made; values come from inputs, " +
+                    "variables, constants and operations");
+}
+
+const value_type& value::type(std::source_location where) const {
+  return owner(where).of(*this).outputs[output_];
+}
 
 std::string to_string(const value_type& t) {
   return std::string(to_string(t.type)) + ' ' + to_string(t.dims);
 }
 
-std::vector<adjoint> operation::gradient(std::span<const value>, std::span<const value>,
+std::vector<adjoint> operation::gradient(std::span<const value>, std::span<const value> outputs,
                                          std::span<const std::optional<value>>) const {
-  throw graph_error(std::string(name()) + " has no gradient");
+  const std::string line = outputs.empty() ? "" : line_of(outputs[0].owner().of(outputs[0]).where) + ": ";
+  throw graph_error(line + std::string(name()) + " has no gradient");
 }
 
 double operation::work(std::span<const value_type>, std::span<const value_type> outputs) const {
@@ -67,6 +76,9 @@ value graph::variable(std::string name, const shape& dims, initialiser first_val
   name.insert(0, scope_.prefix);
   if (const auto known = named(name)) return shared_variable(*known, dims, where);
   require_new_allowed(name, where);
+  if (dims.size() == 0)
+    throw graph_error(line_of(where) + ": variable '" + name + "' of shape " + to_string(dims) +
+                      " holds no weights; every extent must be at least 1");
   return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where, {}});
 }
 
@@ -110,19 +122,39 @@ value graph::constant(float scalar, std::source_location where) {
   return constant(std::move(t), where);
 }
 
-std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, std::source_location where) {
+void graph::place_node(std::uint32_t id, device where) {
+  if (id >= nodes_.size())
+    throw graph_error("place: there is no node " + std::to_string(id) + "; the graph has " +
+                      std::to_string(nodes_.size()));
+  nodes_[id].place = where;
+}
+
+const node& graph::of(const value& v) const {
+  if (!has(v)) throw graph_error("a value was made by another graph than the one that is asked for it");
+  return nodes_[v.node()];
+}
+
+void graph::require_operands(const operation_node& op, std::span<const value> inputs,
+                             std::source_location where) const {
+  if (!op) throw graph_error(line_of(where) + ": there is no operation to apply");
   for (const value& v : inputs)
-    if (&v.owner() != this)
+    if (&v.owner(where) != this)
       throw graph_error(line_of(where) + ": " + std::string(op->name()) + " mixes values of two graphs");
+}
+
+std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, std::source_location where) {
+  require_operands(op, inputs, where);
   const auto types = types_of(inputs);
   std::vector<value_type> outputs;
   try {
     outputs = op->infer(types);
+    for (const value_type& t : outputs) require_countable(t.dims);
   } catch (const shape_error& e) {
     std::string shapes;
     for (const value_type& t : types) shapes += (shapes.empty() ? "" : ", ") + to_string(t);
     throw graph_error(line_of(where) + ": " + std::string(op->name()) + "(" + shapes + "): " + e.what());
   }
+  if (outputs.empty()) throw graph_error(line_of(where) + ": " + std::string(op->name()) + " gives no value");
   const auto id = static_cast<std::uint32_t>(nodes_.size());
   const auto count = static_cast<std::uint32_t>(outputs.size());
   nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where, place_});

@@ -80,7 +80,7 @@ public:
   value constant(tensor values, std::source_location where = std::source_location::current());
   value constant(float scalar, std::source_location where = std::source_location::current());
 
-  /// Adds a node for `op`; returns its outputs.
+  /// Adds a node for `op`; returns its outputs, of which there is one at least.
   std::vector<value> apply(operation_node op, std::vector<value> inputs, std::source_location where);
   /// For operations with one output.
   value apply_one(operation_node op, std::vector<value> inputs, std::source_location where) {
@@ -97,10 +97,15 @@ public:
   void set_place(const node_place& place) { place_ = place; }
   const node_place& place() const noexcept { return place_; }
   /// Of an operation that is there already.
-  void place_node(std::uint32_t id, device where) { nodes_[id].place = where; }
+  void place_node(std::uint32_t id, device where);
 
   const std::vector<node>& nodes() const noexcept { return nodes_; }
-  const node& of(const value& v) const noexcept { return nodes_[v.node()]; }
+  /// Whether this graph made that value.
+  bool has(const value& v) const noexcept {
+    return v.is_of(*this) && v.node() < nodes_.size() && v.output() < nodes_[v.node()].outputs.size();
+  }
+  /// Errors  graph_error unless has(v).
+  const node& of(const value& v) const;
   /// In the order in which they were made.
   std::vector<value> inputs() const;
   std::vector<value> variables() const;
@@ -116,6 +121,8 @@ private:
   };
 
   value add_source(node n);
+  void require_operands(const operation_node& op, std::span<const value> inputs,
+                        std::source_location where) const;
   std::optional<value> named(std::string_view name) const;
   value shared_variable(const value& known, const shape& dims, std::source_location where) const;
   void require_new_allowed(const std::string& name, std::source_location where) const;

@@ -11,7 +11,6 @@
 #include <mailgrad/graph/operations/sparse.hpp>
 
 #include <cmath>
-#include <filesystem>
 
 namespace mailgrad {
 
@@ -35,9 +34,8 @@ value finish(const value& x, const value& b, activation how, std::source_locatio
 
 [[noreturn]] void fail(std::string_view layer, const char* wants, const value& x,
                        std::source_location where) {
-  const auto file = std::filesystem::path(where.file_name()).filename().string();
-  throw graph_error(file + ':' + std::to_string(where.line()) + ": " + std::string(layer) + " takes " +
-                    wants + ", not " + to_string(x.type()));
+  throw graph_error(line_of(where) + ": " + std::string(layer) + " takes " + wants + ", not " +
+                    to_string(x.type()));
 }
 
 } // namespace
@@ -60,7 +58,7 @@ value activate(const value& x, activation how, std::source_location where) {
 
 value dense(const value& x, std::size_t units, const std::string& name, activation how,
             std::source_location where) {
-  if (x.dims().rank() < 2) fail(name, "rows of numbers", x, where);
+  if (x.dims(where).rank() < 2) fail(name, "rows of numbers", x, where);
   graph& g = x.owner();
   const std::size_t in = x.dims().back();
   const value weights = g.variable(name + "/weights", {in, units}, first_weights(in, units, how), where);
@@ -70,7 +68,7 @@ value dense(const value& x, std::size_t units, const std::string& name, activati
 
 value sparse_dense(const value& columns, const value& values, const value& offsets, std::size_t in,
                    std::size_t units, const std::string& name, activation how, std::source_location where) {
-  graph& g = columns.owner();
+  graph& g = columns.owner(where);
   const value weights = g.variable(name + "/weights", {in, units}, first_weights(in, units, how), where);
   const value y = sparse_matmul(columns, values, offsets, weights, where);
   return finish(y, bias(g, units, name, where), how, where);
@@ -78,7 +76,7 @@ value sparse_dense(const value& columns, const value& values, const value& offse
 
 value conv(const value& x, std::size_t filters, const std::string& name, const conv_options& options,
            std::source_location where) {
-  if (x.dims().rank() != 4) fail(name, "images of height x width x channels", x, where);
+  if (x.dims(where).rank() != 4) fail(name, "images of height x width x channels", x, where);
   graph& g = x.owner();
   const std::size_t in = x.dims()[3];
   const std::size_t pixels = options.window[0] * options.window[1];
@@ -92,12 +90,12 @@ value embedding(const value& indices, std::size_t size, std::size_t width, const
                 std::source_location where) {
   const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
   const value table =
-      indices.owner().variable(name + "/table", {size, width}, initialiser::normal(0, deviation), where);
+      indices.owner(where).variable(name + "/table", {size, width}, initialiser::normal(0, deviation), where);
   return gather(table, indices, where);
 }
 
 value layer_norm(const value& x, const std::string& name, std::source_location where) {
-  if (x.dims().rank() == 0) fail(name, "rows of numbers", x, where);
+  if (x.dims(where).rank() == 0) fail(name, "rows of numbers", x, where);
   graph& g = x.owner();
   const shape row{x.dims().back()};
   const value gamma = g.variable(name + "/gamma", row, initialiser::constant(1), where);
@@ -106,7 +104,7 @@ value layer_norm(const value& x, const std::string& name, std::source_location w
 }
 
 value flatten(const value& x, std::source_location where) {
-  if (x.dims().size() == 0 || x.dims().rank() == 0) fail("flatten", "samples of numbers", x, where);
+  if (x.dims(where).size() == 0 || x.dims().rank() == 0) fail("flatten", "samples of numbers", x, where);
   const std::size_t batch = x.dims()[0];
   return reshape(x, {batch, x.dims().size() / batch}, where);
 }

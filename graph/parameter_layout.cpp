@@ -54,8 +54,12 @@ private:
 };
 
 std::vector<placed_variable> variables_of(const graph& model, const std::vector<bool>& sparse) {
+  const std::vector<value> variables = model.variables();
+  if (sparse.size() != variables.size())
+    throw std::invalid_argument("layout: " + std::to_string(sparse.size()) + " words on the gradients of " +
+                                std::to_string(variables.size()) + " variables; one for each is needed");
   std::vector<placed_variable> found;
-  for (const value& v : model.variables()) {
+  for (const value& v : variables) {
     const node& n = model.of(v);
     found.push_back(
         {n.name, v.dims(), std::get<variable_node>(n.what).first_values, 0, sparse[found.size()]});
@@ -82,6 +86,8 @@ void parameter_layout::place(const std::vector<placed_variable>& all, bool table
     if (v.dims.size() == 0)
       throw std::invalid_argument("variable '" + v.name + "' of shape " + to_string(v.dims) +
                                   " holds no weights");
+    if (v.sparse && v.dims.rank() == 0)
+      throw std::invalid_argument("variable '" + v.name + "' is a scalar, whose gradient has no rows");
     variables_.push_back(v);
     variables_.back().offset = size_;
     size_ += round_up(v.dims.size());
@@ -111,8 +117,16 @@ void parameter_layout::cut(std::size_t shards) {
   }
 }
 
+shard_range parameter_layout::shard(std::size_t index) const {
+  if (index < shards_.size()) return shards_[index];
+  throw std::out_of_range("layout: shard " + std::to_string(index) + " of " + std::to_string(shards_.size()));
+}
+
 std::vector<variable_piece> parameter_layout::pieces(std::size_t variable) const {
-  const placed_variable& v = variables_.at(variable);
+  if (variable >= variables_.size())
+    throw std::out_of_range("layout: variable " + std::to_string(variable) + " of " +
+                            std::to_string(variables_.size()));
+  const placed_variable& v = variables_[variable];
   std::vector<variable_piece> found;
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
     const std::size_t begin = std::max(v.offset, shards_[s].begin);
@@ -124,6 +138,11 @@ std::vector<variable_piece> parameter_layout::pieces(std::size_t variable) const
 
 void parameter_layout::initialise_shard(std::size_t index, std::uint64_t seed,
                                         std::span<float> values) const {
+  if (index >= shards_.size() || values.size() < shards_[index].size())
+    throw std::invalid_argument(
+        "layout: room for " + std::to_string(values.size()) + " weights cannot take shard " +
+        std::to_string(index) + " of " + std::to_string(shards_.size()) +
+        (index < shards_.size() ? ", which has " + std::to_string(shards_[index].size()) : std::string()));
   std::ranges::fill(values, 0.0F);
   for (std::size_t v = 0; v < variables_.size(); ++v) {
     for (const variable_piece& piece : pieces(v)) {

@@ -44,11 +44,11 @@ struct variable_piece {
 /// tables between rows too. So every variable begins on a cache line of its shard, and so does every piece of
 /// one. The offsets do not depend on the number of shards.
 ///
-/// Errors  std::invalid_argument if there are no variables, one holds no weights, or there are more shards
-///         than places to cut.
+/// Errors  std::invalid_argument if there are no variables, one holds no weights, a scalar is said to be sparse, or there
+///         are more shards than places to cut.
 class parameter_layout {
 public:
-  /// `sparse` says for each of model.variables() whether its gradient comes in rows.
+  /// `sparse` says for each of model.variables() whether its gradient comes in rows, and must be as long.
   parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards);
   /// In the order given; where each lies is found here.
   parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards);
@@ -59,12 +59,15 @@ public:
   std::size_t weight_count() const noexcept;                      ///< floats that belong to a variable
 
   std::size_t shard_count() const noexcept { return shards_.size(); }
-  shard_range shard(std::size_t index) const { return shards_.at(index); }
+  /// Errors  std::out_of_range for this and pieces(), where there is no such shard or variable.
+  shard_range shard(std::size_t index) const;
   std::size_t weight_count(std::size_t shard) const;
   /// In the order of the shards.
   std::vector<variable_piece> pieces(std::size_t variable) const;
 
   /// Fills the weights of one shard with the first values of its variables; gaps become 0.
+  ///
+  /// Errors  std::invalid_argument if there is no such shard, or `values` is shorter than it.
   void initialise_shard(std::size_t index, std::uint64_t seed, std::span<float> values) const;
 
   /// "535818 weights in 2 shards: 267904 (50.0 %), 267914 (50.0 %)"

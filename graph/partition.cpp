@@ -28,7 +28,7 @@ public:
   cutting(const graph& g, const placement& places, std::span<const wanted_value> wanted)
       : graph_(g), places_(places), wanted_(wanted), keys_(g.nodes().size()) {
     for (const wanted_value& w : wanted)
-      if (&w.what.owner() != &g) throw graph_error("partition: a wanted value belongs to another graph");
+      if (!g.has(w.what)) throw graph_error("partition: a wanted value belongs to another graph");
   }
 
   std::vector<segment> run() {

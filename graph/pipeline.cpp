@@ -1,5 +1,7 @@
 #include <mailgrad/graph/pipeline.hpp>
 
+#include <mailgrad/graph/needed.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,15 +22,6 @@ struct forward_pass {
   std::vector<double> bytes_after; ///< that later operations read from it or from earlier ones
 };
 
-std::vector<char> needed_by(const graph& g, const value& loss) {
-  std::vector<char> needed(g.nodes().size(), 0);
-  needed[loss.node()] = 1;
-  for (std::size_t id = needed.size(); id-- > 0;)
-    if (needed[id])
-      for (const value& v : g.nodes()[id].inputs) needed[v.node()] = 1;
-  return needed;
-}
-
 double work_of(const graph& g, const node& n) {
   std::vector<value_type> inputs;
   for (const value& v : n.inputs) inputs.push_back(g.of(v).outputs[v.output()]);
@@ -36,7 +29,7 @@ double work_of(const graph& g, const node& n) {
 }
 
 forward_pass walk(const graph& g, const value& loss) {
-  const std::vector<char> needed = needed_by(g, loss);
+  const std::vector<char> needed = needed_for(g, {&loss, 1});
   std::vector<std::uint32_t> last_reader(g.nodes().size(), 0);
   forward_pass f;
   double work = 0;
@@ -101,6 +94,13 @@ std::vector<std::optional<std::uint32_t>> stages_of(const graph& g, const value&
 
 void place_in_stages(graph& g, std::span<const std::optional<std::uint32_t>> stages,
                      std::span<const device> devices) {
+  if (stages.size() > g.nodes().size())
+    throw graph_error("pipeline: stages of " + std::to_string(stages.size()) + " nodes for a graph of " +
+                      std::to_string(g.nodes().size()));
+  for (const auto& stage : stages)
+    if (stage && *stage >= devices.size())
+      throw graph_error("pipeline: stage " + std::to_string(*stage) + " is placed on one of " +
+                        std::to_string(devices.size()) + " devices; name one for each stage");
   for (std::uint32_t id = 0; id < stages.size(); ++id)
     if (stages[id] && !std::holds_alternative<device>(g.nodes()[id].place))
       g.place_node(id, devices[*stages[id]]);

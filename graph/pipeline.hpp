@@ -25,6 +25,8 @@ stages_of(const graph& g, const value& loss, std::size_t count,
           std::source_location where = std::source_location::current());
 
 /// Places operations on the device of their stage; those that have a scope keep it.
+///
+/// Errors  graph_error for stages of nodes that the graph lacks, or more stages than devices; nothing has changed then.
 void place_in_stages(graph& g, std::span<const std::optional<std::uint32_t>> stages,
                      std::span<const device> devices);
 

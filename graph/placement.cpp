@@ -106,6 +106,13 @@ placement::placement(const graph& g, device first) {
   if (devices_.empty()) devices_.push_back(first);
 }
 
+device placement::of(std::uint32_t node) const {
+  if (node >= places_.size())
+    throw graph_error("placement: there is no node " + std::to_string(node) + " among the " +
+                      std::to_string(places_.size()) + " that were placed");
+  return devices_[places_[node]];
+}
+
 void require_devices(const graph& g, const placement& places, std::span<const device> devices) {
   for (std::uint32_t id = 0; id < g.nodes().size(); ++id) {
     if (!computes(g, id) || std::ranges::find(devices, places.of(id)) != devices.end()) continue;

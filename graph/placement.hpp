@@ -22,7 +22,9 @@ public:
   placement(const graph& g, device first);
 
   /// Of an operation. Sources have no place.
-  device of(std::uint32_t node) const { return devices_[places_[node]]; }
+  ///
+  /// Errors  graph_error for a node that the graph did not have.
+  device of(std::uint32_t node) const;
   /// Those that compute something, in the order in which operations first need them.
   const std::vector<device>& devices() const noexcept { return devices_; }
 

@@ -18,7 +18,7 @@ std::size_t common_batch(const named_values& inputs, const std::source_location&
   if (inputs.all().empty()) fail(where, "there are no inputs to split");
   const named_value& first = inputs.all().front();
   for (const named_value& input : inputs.all()) {
-    const shape& dims = input.what.dims();
+    const shape& dims = input.what.dims(where);
     if (dims.rank() == 0) fail(where, "input '" + input.name + "' is a scalar, which has no batch to split");
     if (dims[0] != first.what.dims()[0])
       fail(where, "input '" + input.name + "' has a batch of " + std::to_string(dims[0]) + ", where '" +
@@ -50,6 +50,7 @@ value named_values::at(std::string_view name, std::source_location where) const 
 
 value replicate(const batched_function& fn, std::span<const device> devices, const named_values& inputs,
                 std::source_location where) {
+  if (!fn) fail(where, "there is no function to build the parts with");
   if (devices.empty()) fail(where, "there are no devices");
   const std::size_t batch = common_batch(inputs, where);
   graph& g = inputs.all().front().what.owner();
@@ -59,7 +60,7 @@ value replicate(const batched_function& fn, std::span<const device> devices, con
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const device_scope here(g, devices[i], where);
     results.push_back(fn(part_of(inputs, begin, begin + sizes[i], where)));
-    const shape& dims = results.back().dims();
+    const shape& dims = results.back().dims(where);
     if (dims.rank() == 0 || dims[0] != sizes[i])
       fail(where, "the function gives " + to_string(dims) + " for a part of " + std::to_string(sizes[i]) +
                       " samples; its first extent must count them");

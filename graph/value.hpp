@@ -25,18 +25,24 @@ std::string to_string(const value_type& t);
 /// "models.cpp:12", as errors name a line of the user's program.
 std::string line_of(const std::source_location& where);
 
-/// One output of one node of a graph: a handle, valid as long as its graph.
+/// One output of one node of a graph: a handle, valid as long as its graph. One made without a graph is no value, which
+/// every operation refuses.
 class value {
 public:
   value() = default;
   value(graph& owner, std::uint32_t node, std::uint32_t output)
       : owner_(&owner), node_(node), output_(output) {}
 
-  graph& owner() const noexcept { return *owner_; }
+  /// Errors  graph_error, naming the caller's line, from these three if no graph made this value.
+  graph& owner(std::source_location where = std::source_location::current()) const;
+  const value_type& type(std::source_location where = std::source_location::current()) const;
+  const shape& dims(std::source_location where = std::source_location::current()) const {
+    return type(where).dims;
+  }
+
+  bool is_of(const graph& g) const noexcept { return owner_ == &g; }
   std::uint32_t node() const noexcept { return node_; }
   std::uint32_t output() const noexcept { return output_; }
-  const value_type& type() const;
-  const shape& dims() const { return type().dims; }
 
   friend bool operator==(const value&, const value&) = default;
 

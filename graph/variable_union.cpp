@@ -51,6 +51,10 @@ void variable_union::require_alike(const entry& known, const entry& found) {
 
 void variable_union::add(const graph& model, std::span<const adjoint> adjoints, std::uint32_t worker) {
   const std::vector<value> variables = model.variables();
+  if (adjoints.size() != variables.size())
+    throw graph_error(std::to_string(adjoints.size()) + " gradients for the " +
+                      std::to_string(variables.size()) + " variables of the graph of worker " +
+                      std::to_string(worker) + "; one for each is needed");
   std::vector<entry> found;
   for (std::size_t v = 0; v < variables.size(); ++v) {
     found.push_back(entry_of(model.of(variables[v]), adjoints[v], worker));

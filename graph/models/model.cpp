@@ -17,7 +17,40 @@ model_function read_model(const std::filesystem::path& file) {
   };
 }
 
+void require_made(const graph& g, const value& v, const char* name) {
+  if (!g.has(v))
+    throw graph_error(std::string("the model gives no ") + name + " of its graph; return {logits, loss}");
+}
+
+value_type type_of_logits(const model_request& r) {
+  std::vector<std::size_t> extents{r.batch};
+  if (r.features == feature_kind::tokens)
+    extents.insert(extents.end(), r.sample_dims.begin(), r.sample_dims.end());
+  extents.push_back(r.outputs());
+  return {shape(extents), dtype::float32};
+}
+
+void require_type(const graph& g, const value& v, const value_type& expected, const std::string& what) {
+  if (v.type() != expected)
+    throw graph_error(line_of(g.of(v).where) + ": " + what + " " + to_string(expected) + ", not " +
+                      to_string(v.type()));
+}
+
 } // namespace
+
+model_outputs build_model(const model_function& build, graph& g, const model_request& request) {
+  if (!build) throw std::invalid_argument("model: there is no function that builds one");
+  const model_outputs made = build(g, request);
+  require_made(g, made.loss, "loss");
+  require_made(g, made.logits, "logits");
+  require_type(g, made.loss, {}, "the loss must be a scalar,");
+  const std::string answers = request.wanted == answer::a_number
+                                  ? "a number for each sample"
+                                  : std::to_string(request.classes) + " classes";
+  require_type(g, made.logits, type_of_logits(request),
+               answers + " in a batch of " + std::to_string(request.batch) + " need logits of");
+  return made;
+}
 
 model_function find_model(std::string_view name_or_file) {
   if (auto model = built_in_model(name_or_file)) return *std::move(model);

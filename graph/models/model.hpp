@@ -60,6 +60,12 @@ struct model_outputs {
 /// Errors  graph_error if the model does not fit what is asked for.
 using model_function = std::function<model_outputs(graph&, const model_request&)>;
 
+/// Builds a model, and refuses one that does not answer what it was asked for.
+///
+/// Errors  std::invalid_argument if there is no function. graph_error, naming the user's line and both shapes, if the loss
+///         or the logits are missing or have another shape or type than model_outputs says; whatever the function throws.
+model_outputs build_model(const model_function& build, graph& g, const model_request& request);
+
 /// The built-in model of that name, "mlp" or "mlp:hidden=512x256" (built_in.hpp), or the model that a JSON
 /// file lists the layers of (model_file.hpp).
 ///

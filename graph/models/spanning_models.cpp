@@ -65,12 +65,16 @@ constexpr std::size_t usual_batch = 64;
 std::vector<std::optional<std::uint32_t>> usual_stages(const model_function& model, model_request request) {
   graph sketch;
   request.batch = usual_batch;
-  return stages_of(sketch, model(sketch, request).loss, request.devices.size());
+  return stages_of(sketch, build_model(model, sketch, request).loss, request.devices.size());
 }
 
 /// What one part of a seed is for: the parts draw differently.
 std::uint64_t seed_of_part(std::uint64_t seed, std::size_t part) {
   return seed ^ (std::uint64_t{part} << 48);
+}
+
+void require_spanned(const model_request& request) {
+  if (request.devices.empty()) throw graph_error("the request names no device to build for");
 }
 
 model_outputs build_replicas(const model_function& model, graph& g, const model_request& request) {
@@ -89,7 +93,7 @@ model_outputs build_replicas(const model_function& model, graph& g, const model_
     part.batch = sizes[i];
     part.devices = {request.devices[i]};
     part.seed = seed_of_part(request.seed, i);
-    const model_outputs made = model(g, part);
+    const model_outputs made = build_model(model, g, part);
     logits.push_back(made.logits);
     const value share = made.loss * (static_cast<float>(sizes[i]) / static_cast<float>(request.batch));
     loss = loss ? *loss + share : share;
@@ -103,13 +107,15 @@ model_outputs build_replicas(const model_function& model, graph& g, const model_
 
 model_function replicated(model_function model) {
   return [model = std::move(model)](graph& g, const model_request& request) {
-    return request.devices.size() == 1 ? model(g, request) : build_replicas(model, g, request);
+    require_spanned(request);
+    return request.devices.size() == 1 ? build_model(model, g, request) : build_replicas(model, g, request);
   };
 }
 
 model_function pipelined(model_function model) {
   return [model = std::move(model)](graph& g, const model_request& request) {
-    const model_outputs made = model(g, request);
+    require_spanned(request);
+    const model_outputs made = build_model(model, g, request);
     if (request.devices.size() == 1) return made;
     const auto stages = usual_stages(model, request);
     if (stages.size() != g.nodes().size())

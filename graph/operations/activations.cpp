@@ -12,7 +12,7 @@ using inputs_of = std::span<const value>;
 
 value unary(std::string_view name, elementwise_function f, elementwise_operation::gradient_rule rule,
             const value& x, const std::source_location& where) {
-  return x.owner().apply_one(std::make_shared<elementwise_operation>(name, f, rule), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<elementwise_operation>(name, f, rule), {x}, where);
 }
 
 } // namespace

@@ -19,19 +19,19 @@ adjoint part(const value& d, const value& operand, const located& y) {
 
 value binary(std::string_view name, elementwise_function f, elementwise_operation::gradient_rule rule,
              const located& a, const located& b) {
-  return a.what.owner().apply_one(std::make_shared<elementwise_operation>(name, f, rule), {a.what, b.what},
-                                  a.where);
+  return a.what.owner(a.where).apply_one(std::make_shared<elementwise_operation>(name, f, rule),
+                                         {a.what, b.what}, a.where);
 }
 
 located constant(float scalar, const located& beside) {
-  return {beside.what.owner().constant(scalar, beside.where), beside.where};
+  return {beside.what.owner(beside.where).constant(scalar, beside.where), beside.where};
 }
 
 value negate(const located& x) {
   const auto rule = [](inputs_of, const located&, const located& dy) -> std::vector<adjoint> {
     return {-dy};
   };
-  return x.what.owner().apply_one(
+  return x.what.owner(x.where).apply_one(
       std::make_shared<elementwise_operation>("negate", elementwise_function::negate, rule), {x.what},
       x.where);
 }
@@ -126,7 +126,7 @@ value operator/(float a, const located& b) { return divide(constant(a, b), b); }
 value operator-(const located& a) { return negate(a); }
 
 value add_bias(const value& x, const value& b, std::source_location where) {
-  return x.owner().apply_one(
+  return x.owner(where).apply_one(
       std::make_shared<bias_operation>("add_bias", elementwise_function::add, add_rule), {x, b}, where);
 }
 
@@ -136,7 +136,7 @@ value bias_relu(const value& x, const value& b, std::source_location where) {
         y.what.owner().apply(std::make_shared<bias_relu_gradient_operation>(), {y.what, dy.what}, y.where);
     return {parts[0], parts[1]};
   };
-  return x.owner().apply_one(
+  return x.owner(where).apply_one(
       std::make_shared<bias_operation>("bias_relu", elementwise_function::relu_of_sum, rule), {x, b}, where);
 }
 

@@ -98,7 +98,7 @@ private:
 } // namespace
 
 value causal_attention(const value& qkv, std::size_t heads, std::source_location where) {
-  return qkv.owner().apply(std::make_shared<attention_operation>(heads), {qkv}, where).front();
+  return qkv.owner(where).apply(std::make_shared<attention_operation>(heads), {qkv}, where).front();
 }
 
 } // namespace mailgrad

@@ -84,7 +84,7 @@ public:
 } // namespace
 
 value bias_gelu(const value& x, const value& b, std::source_location where) {
-  return x.owner().apply(std::make_shared<bias_gelu_operation>(), {x, b}, where).front();
+  return x.owner(where).apply(std::make_shared<bias_gelu_operation>(), {x, b}, where).front();
 }
 
 } // namespace mailgrad

@@ -118,7 +118,7 @@ private:
 } // namespace
 
 value conv2d(const value& x, const value& w, const convolution_options& options, std::source_location where) {
-  return x.owner().apply_one(std::make_shared<convolution_operation>(options), {x, w}, where);
+  return x.owner(where).apply_one(std::make_shared<convolution_operation>(options), {x, w}, where);
 }
 
 } // namespace mailgrad

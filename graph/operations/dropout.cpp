@@ -65,7 +65,7 @@ private:
 } // namespace
 
 value dropout(const value& x, float rate, std::uint64_t seed, std::source_location where) {
-  return x.owner().apply_one(std::make_shared<dropout_operation>(rate, seed), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<dropout_operation>(rate, seed), {x}, where);
 }
 
 } // namespace mailgrad

@@ -67,6 +67,7 @@ shape broadcast_shapes(const shape& a, const shape& b) {
 }
 
 std::vector<value_type> elementwise_operation::infer(std::span<const value_type> inputs) const {
+  if (inputs.empty() || inputs.size() > 2) throw shape_error("takes one operand or two");
   shape dims = inputs[0].dims;
   for (const value_type& t : inputs) {
     if (t.type != dtype::float32) throw shape_error("expected float32");
@@ -103,8 +104,8 @@ std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std:
 }
 
 value apply_function(std::string_view name, elementwise_function f, const located& a, const located& b) {
-  return a.what.owner().apply_one(std::make_shared<elementwise_operation>(name, f, nullptr), {a.what, b.what},
-                                  a.where);
+  return a.what.owner(a.where).apply_one(std::make_shared<elementwise_operation>(name, f, nullptr),
+                                         {a.what, b.what}, a.where);
 }
 
 } // namespace mailgrad

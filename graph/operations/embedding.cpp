@@ -91,11 +91,11 @@ private:
 } // namespace
 
 value gather(const value& table, const value& indices, std::source_location where) {
-  return table.owner().apply_one(std::make_shared<gather_operation>(), {table, indices}, where);
+  return table.owner(where).apply_one(std::make_shared<gather_operation>(), {table, indices}, where);
 }
 
 value scatter_rows(const value& rows, const value& values, const shape& dims, std::source_location where) {
-  return rows.owner().apply_one(std::make_shared<scatter_operation>(dims), {rows, values}, where);
+  return rows.owner(where).apply_one(std::make_shared<scatter_operation>(dims), {rows, values}, where);
 }
 
 } // namespace mailgrad

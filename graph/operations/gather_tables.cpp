@@ -96,7 +96,7 @@ public:
 value gather_tables(std::span<const value> tables, const value& indices, std::source_location where) {
   std::vector<value> inputs(tables.begin(), tables.end());
   inputs.push_back(indices);
-  return indices.owner().apply_one(std::make_shared<tables_operation>(), std::move(inputs), where);
+  return indices.owner(where).apply_one(std::make_shared<tables_operation>(), std::move(inputs), where);
 }
 
 } // namespace mailgrad

@@ -100,7 +100,9 @@ private:
 
 value layer_norm(const value& x, const value& gamma, const value& beta, float epsilon,
                  std::source_location where) {
-  return x.owner().apply(std::make_shared<layer_norm_operation>(epsilon), {x, gamma, beta}, where).front();
+  return x.owner(where)
+      .apply(std::make_shared<layer_norm_operation>(epsilon), {x, gamma, beta}, where)
+      .front();
 }
 
 } // namespace mailgrad

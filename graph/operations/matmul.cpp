@@ -144,9 +144,9 @@ std::string matmul_operation::describe() const {
 value matmul(const value& a, const value& b, std::source_location where) { return matmul(a, b, {}, where); }
 
 value matmul(const value& a, const value& b, const matmul_options& options, std::source_location where) {
-  const bool one_b = b.dims().rank() == 2 && options.a == as_is;
+  const bool one_b = b.dims(where).rank() == 2 && options.a == as_is;
   const auto op = std::make_shared<matmul_operation>(options, one_b ? leading::more_rows : leading::batch);
-  return a.owner().apply_one(op, {a, b}, where);
+  return a.owner(where).apply_one(op, {a, b}, where);
 }
 
 } // namespace mailgrad

@@ -116,21 +116,21 @@ private:
 } // namespace
 
 value reshape(const value& x, const shape& dims, std::source_location where) {
-  return x.owner().apply_one(std::make_shared<reshape_operation>(dims), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<reshape_operation>(dims), {x}, where);
 }
 
 value squeeze(const value& x, std::size_t axis, std::source_location where) {
-  return x.owner().apply_one(std::make_shared<squeeze_operation>(axis), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<squeeze_operation>(axis), {x}, where);
 }
 
 value transpose(const value& x, std::source_location where) {
-  std::vector<std::size_t> order(x.dims().rank());
+  std::vector<std::size_t> order(x.dims(where).rank());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   return transpose(x, order, where);
 }
 
 value transpose(const value& x, const std::vector<std::size_t>& order, std::source_location where) {
-  return x.owner().apply_one(std::make_shared<transpose_operation>(order), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<transpose_operation>(order), {x}, where);
 }
 
 } // namespace mailgrad

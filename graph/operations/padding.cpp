@@ -59,6 +59,11 @@ window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& 
   if (image[1] == 0 || image[2] == 0) throw shape_error("an image has no pixels");
   if (window[0] == 0 || window[1] == 0) throw shape_error("a window of " + in_words(window[0], window[1]));
   if (stride[0] == 0 || stride[1] == 0) throw shape_error("a stride of " + in_words(stride[0], stride[1]));
+  constexpr std::size_t most = std::size_t{1} << 31;
+  if (std::max({window[0], window[1], stride[0], stride[1]}) > most)
+    throw shape_error("windows of " + in_words(window[0], window[1]) + " every " +
+                      in_words(stride[0], stride[1]) + " pixels; at most " + std::to_string(most) +
+                      " are possible");
   const axis down = place_along(image[1], window[0], stride[0], pad, 0);
   const axis across = place_along(image[2], window[1], stride[1], pad, 1);
   return {.batch = image[0],

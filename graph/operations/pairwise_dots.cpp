@@ -66,7 +66,7 @@ public:
 } // namespace
 
 value pairwise_dots(const value& x, std::source_location where) {
-  return x.owner().apply_one(std::make_shared<dots_operation>(), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<dots_operation>(), {x}, where);
 }
 
 } // namespace mailgrad

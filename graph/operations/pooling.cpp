@@ -108,7 +108,7 @@ private:
 };
 
 value pool(pooling kind, const value& x, const pooling_options& options, const std::source_location& where) {
-  return x.owner().apply(std::make_shared<pooling_operation>(kind, options), {x}, where).front();
+  return x.owner(where).apply(std::make_shared<pooling_operation>(kind, options), {x}, where).front();
 }
 
 } // namespace

@@ -235,7 +235,8 @@ public:
 
 value reduce(averaging what, const value& x, std::optional<std::vector<std::size_t>> axes, summed_axes keep,
              const std::source_location& where) {
-  return x.owner().apply_one(std::make_shared<reduce_operation>(what, std::move(axes), keep), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<reduce_operation>(what, std::move(axes), keep), {x},
+                                  where);
 }
 
 } // namespace
@@ -259,17 +260,17 @@ value reduce_mean(const value& x, const std::vector<std::size_t>& axes, summed_a
 }
 
 value broadcast_to(const value& x, const shape& dims, std::source_location where) {
-  if (x.dims() == dims) return x;
-  return x.owner().apply_one(std::make_shared<broadcast_operation>(x.dims(), dims), {x}, where);
+  if (x.dims(where) == dims) return x;
+  return x.owner(where).apply_one(std::make_shared<broadcast_operation>(x.dims(), dims), {x}, where);
 }
 
 value sum_to(const value& x, const shape& dims, std::source_location where) {
-  if (x.dims() == dims) return x;
-  return x.owner().apply_one(std::make_shared<sum_to_operation>(dims, dims), {x}, where);
+  if (x.dims(where) == dims) return x;
+  return x.owner(where).apply_one(std::make_shared<sum_to_operation>(dims, dims), {x}, where);
 }
 
 value mean_squared_error(const value& a, const value& b, std::source_location where) {
-  return a.owner().apply_one(std::make_shared<mean_squared_error_operation>(), {a, b}, where);
+  return a.owner(where).apply_one(std::make_shared<mean_squared_error_operation>(), {a, b}, where);
 }
 
 } // namespace mailgrad

@@ -247,24 +247,25 @@ private:
 
 value slice(const value& x, std::size_t axis, std::size_t begin, std::size_t end,
             std::source_location where) {
-  return x.owner().apply_one(std::make_shared<slice_operation>(axis, begin, end), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<slice_operation>(axis, begin, end), {x}, where);
 }
 
 std::vector<value> split(const value& x, std::size_t axis, const std::vector<std::size_t>& lengths,
                          std::source_location where) {
-  return x.owner().apply(std::make_shared<split_operation>(axis, lengths), {x}, where);
+  return x.owner(where).apply(std::make_shared<split_operation>(axis, lengths), {x}, where);
 }
 
 value concat(std::span<const value> parts, std::size_t axis, std::source_location where) {
-  if (parts.empty()) throw graph_error("concat: there is nothing to put together");
-  return parts[0].owner().apply_one(std::make_shared<concat_operation>(axis), {parts.begin(), parts.end()},
-                                    where);
+  if (parts.empty()) throw graph_error(line_of(where) + ": concat: there is nothing to put together");
+  return parts[0].owner(where).apply_one(std::make_shared<concat_operation>(axis),
+                                         {parts.begin(), parts.end()}, where);
 }
 
 value stack(std::span<const value> parts, std::size_t axis, std::source_location where) {
   std::vector<value> made;
   for (const value& v : parts) {
-    std::vector<std::size_t> extents(v.dims().begin(), v.dims().end());
+    const shape& dims = v.dims(where);
+    std::vector<std::size_t> extents(dims.begin(), dims.end());
     extents.insert(extents.begin() + static_cast<std::ptrdiff_t>(std::min(axis, extents.size())), 1);
     made.push_back(reshape(v, shape(extents), where));
   }

@@ -72,7 +72,7 @@ public:
 } // namespace
 
 value softmax(const value& x, std::source_location where) {
-  return x.owner().apply_one(std::make_shared<softmax_operation>(), {x}, where);
+  return x.owner(where).apply_one(std::make_shared<softmax_operation>(), {x}, where);
 }
 
 } // namespace mailgrad

@@ -95,8 +95,8 @@ public:
 
 value sparse_matmul(const value& columns, const value& values, const value& offsets, const value& table,
                     std::source_location where) {
-  return columns.owner().apply_one(std::make_shared<product_operation>(), {columns, values, offsets, table},
-                                   where);
+  return columns.owner(where).apply_one(std::make_shared<product_operation>(),
+                                        {columns, values, offsets, table}, where);
 }
 
 } // namespace mailgrad

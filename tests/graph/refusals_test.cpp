@@ -1,0 +1,472 @@
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <mailgrad/graph/fusion.hpp>
+#include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/graphviz.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/graph/models/layer_stack.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/graph/needed.hpp>
+#include <mailgrad/graph/operations/activations.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/attention.hpp>
+#include <mailgrad/graph/operations/bias_gelu.hpp>
+#include <mailgrad/graph/operations/convolution.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations/dropout.hpp>
+#include <mailgrad/graph/operations/elementwise.hpp>
+#include <mailgrad/graph/operations/embedding.hpp>
+#include <mailgrad/graph/operations/gather_tables.hpp>
+#include <mailgrad/graph/operations/layer_norm.hpp>
+#include <mailgrad/graph/operations/matmul.hpp>
+#include <mailgrad/graph/operations/movement.hpp>
+#include <mailgrad/graph/operations/pairwise_dots.hpp>
+#include <mailgrad/graph/operations/pooling.hpp>
+#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations/softmax.hpp>
+#include <mailgrad/graph/operations/sparse.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/graph/partition.hpp>
+#include <mailgrad/graph/pipeline.hpp>
+#include <mailgrad/graph/placement.hpp>
+#include <mailgrad/graph/program.hpp>
+#include <mailgrad/graph/replicate.hpp>
+#include <mailgrad/graph/variable_union.hpp>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using testing::expect_refused;
+using testing::misuse;
+
+constexpr const char* here = "refusals_test.cpp:";
+constexpr std::size_t huge = std::size_t{1} << 40;
+
+/// What adds something of `x` to a graph.
+struct entry {
+  std::string name;
+  std::function<void(const value& x)> use;
+};
+
+std::vector<entry> entries() {
+  return {
+      {"add", [](const value& x) { x + x; }},
+      {"add a number", [](const value& x) { x + 1; }},
+      {"subtract", [](const value& x) { x - x; }},
+      {"multiply by a number", [](const value& x) { 2 * x; }},
+      {"divide", [](const value& x) { x / x; }},
+      {"negate", [](const value& x) { -x; }},
+      {"add_bias", [](const value& x) { add_bias(x, x); }},
+      {"bias_relu", [](const value& x) { bias_relu(x, x); }},
+      {"bias_gelu", [](const value& x) { bias_gelu(x, x); }},
+      {"relu", [](const value& x) { relu(x); }},
+      {"gelu", [](const value& x) { gelu(x); }},
+      {"tanh", [](const value& x) { tanh(x); }},
+      {"sigmoid", [](const value& x) { sigmoid(x); }},
+      {"exp", [](const value& x) { exp(x); }},
+      {"log", [](const value& x) { log(x); }},
+      {"square", [](const value& x) { square(x); }},
+      {"sqrt", [](const value& x) { sqrt(x); }},
+      {"activate", [](const value& x) { activate(x, activation::relu); }},
+      {"causal_attention", [](const value& x) { causal_attention(x, 1); }},
+      {"conv2d", [](const value& x) { conv2d(x, x); }},
+      {"cross_entropy", [](const value& x) { cross_entropy(x, x); }},
+      {"dropout", [](const value& x) { dropout(x, 0.5F, 1); }},
+      {"gather", [](const value& x) { gather(x, x); }},
+      {"scatter_rows",
+       [](const value& x) {
+         scatter_rows(x, x, {2, 2});
+       }},
+      {"gather_tables", [](const value& x) { gather_tables(std::array{x}, x); }},
+      {"layer_norm", [](const value& x) { layer_norm(x, x, x); }},
+      {"matmul", [](const value& x) { matmul(x, x); }},
+      {"reshape", [](const value& x) { reshape(x, {1}); }},
+      {"squeeze", [](const value& x) { squeeze(x, 0); }},
+      {"transpose", [](const value& x) { transpose(x); }},
+      {"transpose axes", [](const value& x) { transpose(x, {0}); }},
+      {"pairwise_dots", [](const value& x) { pairwise_dots(x); }},
+      {"max_pool", [](const value& x) { max_pool(x); }},
+      {"average_pool", [](const value& x) { average_pool(x); }},
+      {"reduce_sum", [](const value& x) { reduce_sum(x); }},
+      {"reduce_mean", [](const value& x) { reduce_mean(x, {0}); }},
+      {"broadcast_to", [](const value& x) { broadcast_to(x, {2}); }},
+      {"sum_to", [](const value& x) { sum_to(x, {2}); }},
+      {"mean_squared_error", [](const value& x) { mean_squared_error(x, x); }},
+      {"slice", [](const value& x) { slice(x, 0, 0, 1); }},
+      {"split", [](const value& x) { split(x, 0, {1}); }},
+      {"concat",
+       [](const value& x) {
+         concat(std::array{x, x}, 0);
+       }},
+      {"stack",
+       [](const value& x) {
+         stack(std::array{x, x}, 0);
+       }},
+      {"softmax", [](const value& x) { softmax(x); }},
+      {"sparse_matmul", [](const value& x) { sparse_matmul(x, x, x, x); }},
+      {"dense", [](const value& x) { dense(x, 2, "d"); }},
+      {"sparse_dense", [](const value& x) { sparse_dense(x, x, x, 2, 2, "s"); }},
+      {"conv", [](const value& x) { conv(x, 2, "c"); }},
+      {"embedding", [](const value& x) { embedding(x, 2, 2, "e"); }},
+      {"layer layer_norm", [](const value& x) { layer_norm(x, "n"); }},
+      {"flatten", [](const value& x) { flatten(x); }},
+      {"gradients", [](const value& x) { gradients(x, std::array{x}); }},
+      {"replicate",
+       [](const value& x) {
+         replicate([](const named_values& v) { return v.at("x"); }, std::array{device{}}, {{"x", x}});
+       }},
+  };
+}
+
+TEST(Refusals, OfAValueThatNoGraphMadeNameTheLine) {
+  for (const entry& e : entries()) expect_refused({e.name, [&] { e.use(value()); }, here});
+}
+
+TEST(Refusals, OfValuesOfTwoGraphsNameTheLine) {
+  graph g;
+  graph other;
+  const value a = g.input("a", {2, 2});
+  const value b = other.input("b", {2, 2});
+  const value nothing;
+  expect_refused({
+      {"add", [&] { a + b; }, here},
+      {"add nothing", [&] { a + nothing; }, here},
+      {"matmul", [&] { matmul(a, b); }, here},
+      {"matmul nothing", [&] { matmul(a, nothing); }, here},
+      {"concat",
+       [&] {
+         concat(std::array{a, b}, 0);
+       },
+       here},
+      {"concat nothing",
+       [&] {
+         concat(std::array{a, nothing}, 0);
+       },
+       here},
+      {"gather_tables nothing", [&] { gather_tables(std::array{nothing}, a); }, here},
+      {"gradients", [&] { gradients(reduce_sum(a), std::array{b}); }, here},
+      {"gradients of a matrix", [&] { gradients(a, std::array{a}); }, here},
+  });
+}
+
+/// A graph in which a handle of another one, or of a node that is not there, would be read.
+TEST(Refusals, OfHandlesThatPointNowhere) {
+  graph g;
+  graph other;
+  const value a = g.input("a", {2});
+  for (int i = 0; i < 3; ++i) other.constant(1.0F);
+  const value nowhere(g, 99, 0);
+  const value no_output(g, 0, 7);
+  const value foreign(other, 2, 0);
+  for (const value& bad : {nowhere, no_output, foreign, value()}) {
+    const std::vector<value> one{bad};
+    expect_refused({
+        {"type", [&] { g.of(bad); }, "value"},
+        {"program", [&] { program(g, one); }, "compile"},
+        {"given", [&] { program(g, std::array{a}, one); }, "compile"},
+        {"needed", [&] { needed_for(g, one); }, "value"},
+        {"partition", [&] { cut_into_segments(g, placement(g, {}), std::array{wanted_value{bad}}); },
+         "value"},
+        {"stages", [&] { stages_of(g, bad, 1); }, "value"},
+        {"graphviz",
+         [&] {
+           graphviz(g, {{}, nullptr, one});
+         },
+         "value"},
+    });
+    program p(g, std::array{a});
+    if (!bad.is_of(g)) expect_refused({"bind", [&] { p.bind(bad, nullptr); }, "another graph"});
+    EXPECT_FALSE(p.needs(bad));
+  }
+  expect_refused({
+      {"place a node", [&] { g.place_node(99, {}); }, "no node 99"},
+      {"place of a node", [&] { static_cast<void>(placement(g, {}).of(99)); }, "no node 99"},
+      {"stages of other nodes",
+       [&] { place_in_stages(g, std::vector<std::optional<std::uint32_t>>(9), std::array{device{}}); },
+       "9 nodes"},
+      {"more stages than devices",
+       [&] { place_in_stages(g, std::vector<std::optional<std::uint32_t>>(1, 3), std::array{device{}}); },
+       "stage 3"},
+      {"fused runs", [&] { find_fused_runs(g, {}, {}); }, "0 nodes"},
+  });
+}
+
+TEST(Refusals, OfExtentsThatHoldNothingOrTooMuch) {
+  graph g;
+  const value x = g.input("x", {4, 3});
+  const value tokens = g.input("tokens", {4}, dtype::int32);
+  const value image = g.input("image", {1, 4, 4, 1});
+  const value tall = g.input("tall", {huge, 1});
+  const value wide = g.input("wide", {1, huge});
+  expect_refused({
+      {"dense of no units", [&] { dense(x, 0, "none"); }, here},
+      {"conv of no filters", [&] { conv(image, 0, "none"); }, here},
+      {"conv of no window",
+       [&] {
+         conv(image, 1, "none", {.window = {0, 3}});
+       },
+       here},
+      {"conv of no stride",
+       [&] {
+         conv(image, 1, "strideless", {.stride = {0, 0}});
+       },
+       here},
+      {"conv of a stride beyond counting",
+       [&] {
+         conv(image, 1, "leaping", {.stride = {~std::size_t{0}, ~std::size_t{0}}});
+       },
+       here},
+      {"pool of a window beyond counting",
+       [&] {
+         max_pool(image, {.window = {~std::size_t{0}, 1}, .stride = {1, 1}, .pad = padding::same()});
+       },
+       here},
+      {"embedding of no rows", [&] { embedding(tokens, 0, 4, "none"); }, here},
+      {"embedding of no width", [&] { embedding(tokens, 4, 0, "none"); }, here},
+      {"variable",
+       [&] {
+         g.variable("none", {3, 0}, {});
+       },
+       here},
+      {"sum too large to be counted", [&] { tall + wide; }, here},
+      {"product too large to be counted", [&] { matmul(tall, wide); }, here},
+      {"shape",
+       [&] {
+         shape{huge, huge};
+       },
+       "more elements than memory can hold"},
+      {"a constant that was moved away",
+       [&] {
+         tensor t({3});
+         const tensor taken = std::move(t);
+         const value c = g.constant(std::move(t)); // NOLINT(bugprone-use-after-move): shape 0, by contract
+         c + x;
+       },
+       here},
+      {"concat of nothing", [&] { concat(std::vector<value>{}, 0); }, here},
+      {"stack of nothing", [&] { stack(std::vector<value>{}, 0); }, here},
+      {"gather_tables of no tables", [&] { gather_tables({}, tokens); }, here},
+      {"sparse_dense of no features",
+       [&] {
+         sparse_dense(g.input("c", {2}, dtype::int32), g.input("v", {2}), g.input("o", {3}, dtype::int32), 0,
+                      2, "none");
+       },
+       here},
+      {"replicate without devices",
+       [&] {
+         replicate([](const named_values& v) { return v.at("x"); }, {}, {{"x", x}});
+       },
+       here},
+      {"replicate without a function",
+       [&] {
+         replicate({}, std::array{device{}}, {{"x", x}});
+       },
+       here},
+      {"replicate of nothing",
+       [&] { replicate([&](const named_values&) { return x; }, std::array{device{}}, {}); }, here},
+  });
+}
+
+/// An operation that somebody else wrote, with one thing wrong.
+class own_operation : public operation {
+public:
+  std::vector<value_type> makes{{{2}, dtype::float32}};
+  std::vector<shape> gradients_of{{2}};
+  bool view = false;
+
+  std::string_view name() const noexcept override { return "own"; }
+  std::vector<value_type> infer(std::span<const value_type>) const override { return makes; }
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value>,
+                                std::span<const std::optional<value>>) const override {
+    std::vector<adjoint> parts;
+    for (const shape& dims : gradients_of) parts.emplace_back(inputs[0].owner().constant(tensor(dims)));
+    return parts;
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type>,
+                                      std::span<const value_type>) const override {
+    return nullptr;
+  }
+  bool is_view() const noexcept override { return view; }
+};
+
+value own(const value& x, const std::function<void(own_operation&)>& change) {
+  const auto op = std::make_shared<own_operation>();
+  change(*op);
+  return x.owner().apply_one(op, {x}, std::source_location::current());
+}
+
+TEST(Refusals, OfOperationsThatDoNotKeepTheirPromises) {
+  graph g;
+  const value x = g.variable("x", {2}, {});
+  const auto gradient_of = [&](const value& y) { gradients(reduce_sum(y), std::array{x}); };
+  const auto compiled = [&](const value& y) { program(g, std::array{y}); };
+  expect_refused({
+      {"none", [&] { g.apply(nullptr, {x}, std::source_location::current()); }, here},
+      {"no result", [&] { own(x, [](own_operation& o) { o.makes.clear(); }); }, here},
+      {"too few gradients", [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of.clear(); })); },
+       here},
+      {"too many gradients",
+       [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of.push_back({2}); })); }, here},
+      {"gradient of another shape",
+       [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of = {{3}}; })); }, here},
+      {"nothing to run", [&] { compiled(own(x, [](own_operation&) {})); }, here},
+      {"view of another size",
+       [&] {
+         compiled(own(x, [](own_operation& o) {
+           o.view = true;
+           o.makes = {{{9}, dtype::float32}};
+         }));
+       },
+       here},
+      {"elementwise of no operand",
+       [&] {
+         g.apply(std::make_shared<elementwise_operation>("f", elementwise_function::add, nullptr), {},
+                 std::source_location::current());
+       },
+       here},
+      {"elementwise of three operands",
+       [&] {
+         g.apply(std::make_shared<elementwise_operation>("f", elementwise_function::add, nullptr), {x, x, x},
+                 std::source_location::current());
+       },
+       here},
+  });
+}
+
+TEST(Refusals, OfProgramsBoundToNothing) {
+  graph g;
+  const value x = g.input("x", {2});
+  program p(g, std::array{x + 1});
+  std::array<float, 2> memory{};
+  expect_refused({
+      {"nothing bound", [&] { p.run(host_stream{}, 0, [] {}); }, "nothing is bound to 'x'"},
+      {"bound to null",
+       [&] {
+         p.bind(x, nullptr);
+         p.run(host_stream{}, 0, [] {});
+       },
+       "nothing is bound to 'x'"},
+      {"no such fetch", [&] { p.bind_fetch(1, memory.data()); }, "no fetch 1"},
+      {"no such result", [&] { static_cast<void>(p.fetched(1)); }, "no fetch 1"},
+      {"fetch into null", [&] { p.bind_fetch(0, nullptr); }, "no memory"},
+  });
+  p.bind(x, memory.data());
+  p.bind(g.input("later", {2}), memory.data()); // was not there when the program was compiled
+  p.run(host_stream{}, 0, {});
+}
+
+TEST(Refusals, InARunNameTheLineOfTheOperation) {
+  graph g;
+  const value table = g.constant(tensor({2, 3}));
+  const value rows = g.input("rows", {1}, dtype::int32);
+  const value logits = g.constant(tensor({1, 3}));
+  const std::string gathered = here + std::to_string(__LINE__ + 1);
+  const value y = gather(table, rows);
+  const std::string judged = here + std::to_string(__LINE__ + 1);
+  const value loss = cross_entropy(logits, rows);
+  for (const std::int32_t row : {-1, 3, 2147483647}) {
+    const auto run = [&](const value& v) {
+      program p(g, std::array{v});
+      p.bind(rows, &row);
+      p.run(host_stream{}, 0, [] {});
+    };
+    expect_refused(
+        {{"gather", [&] { run(y); }, gathered + ": gather: row " + std::to_string(row)},
+         {"cross_entropy", [&] { run(loss); },
+          judged + ": cross_entropy: label " + std::to_string(row) + ", but the logits have 3 classes"}});
+  }
+}
+
+TEST(Refusals, OfLayoutsThatDoNotFit) {
+  graph g;
+  g.variable("w", {4, 4}, {});
+  const parameter_layout layout(g, {false}, 1);
+  std::vector<float> room(layout.size());
+  const std::vector<placed_variable> scalar_table{{"s", {}, {}, 0, true}};
+  variable_union all;
+  expect_refused({
+      {"no shards", [&] { parameter_layout(g, {false}, 0); }, "0 shards"},
+      {"too many shards", [&] { parameter_layout(g, {false}, 99); }, "99 shards"},
+      {"no words on gradients", [&] { parameter_layout(g, {}, 1); }, "0 words"},
+      {"no variables", [&] { parameter_layout(std::vector<placed_variable>{}, 1); }, "no variables"},
+      {"a scalar in rows", [&] { parameter_layout(scalar_table, 1); }, "is a scalar"},
+      {"initialise no shard", [&] { layout.initialise_shard(1, 0, room); }, "shard 1 of 1"},
+      {"initialise in too little room", [&] { layout.initialise_shard(0, 0, std::span(room).first(3)); },
+       "room for 3"},
+      {"no such shard", [&] { static_cast<void>(layout.shard(1)); }, "shard 1 of 1"},
+      {"no such variable", [&] { static_cast<void>(layout.pieces(1)); }, "variable 1 of 1"},
+      {"union without gradients", [&] { all.add(g, {}, 0); }, "0 gradients"},
+  });
+}
+
+model_request small_request() {
+  model_request r;
+  r.sample_dims = {4};
+  r.batch = 2;
+  r.classes = 3;
+  return r;
+}
+
+/// Logits of `width` and their loss.
+model_outputs answers(graph& g, const model_request& r, std::size_t width) {
+  const value y = dense(g.input("features", {r.batch, 4}), width, "d");
+  return {y, cross_entropy(y, g.input("labels", {r.batch}, dtype::int32))};
+}
+
+TEST(Refusals, OfModelsThatDoNotAnswer) {
+  const auto built = [](const model_function& model) {
+    graph g;
+    build_model(model, g, small_request());
+  };
+  const model_function no_loss = [](graph& g, const model_request& r) {
+    return model_outputs{answers(g, r, 3).logits, {}};
+  };
+  const model_function no_logits = [](graph& g, const model_request& r) {
+    return model_outputs{{}, answers(g, r, 3).loss};
+  };
+  const model_function five = [](graph& g, const model_request& r) { return answers(g, r, 5); };
+  const model_function not_scalar = [](graph& g, const model_request& r) {
+    const value y = answers(g, r, 3).logits;
+    return model_outputs{y, y};
+  };
+  const model_function integer_loss = [](graph& g, const model_request& r) {
+    return model_outputs{answers(g, r, 3).logits, reshape(g.input("one", {1}, dtype::int32), {})};
+  };
+  graph other;
+  const value elsewhere = other.constant(1.0F);
+  const model_function foreign_loss = [&](graph& g, const model_request& r) {
+    return model_outputs{answers(g, r, 3).logits, elsewhere};
+  };
+  expect_refused({
+      {"no function", [&] { built({}); }, "no function"},
+      {"no loss", [&] { built(no_loss); }, "no loss"},
+      {"no logits", [&] { built(no_logits); }, "no logits"},
+      {"five logits", [&] { built(five); },
+       "3 classes in a batch of 2 need logits of float32 2x3, not float32 2x5"},
+      {"five logits", [&] { built(five); }, here},
+      {"a loss that is no scalar", [&] { built(not_scalar); }, here},
+      {"a loss of integers", [&] { built(integer_loss); }, here},
+      {"a loss of another graph", [&] { built(foreign_loss); }, "no loss of its graph"},
+      {"replicated nothing", [&] { built(replicated({})); }, "no function"},
+      {"pipelined nothing", [&] { built(pipelined({})); }, "no function"},
+  });
+  for (const auto& span : {replicated, pipelined}) {
+    graph g;
+    model_request r = small_request();
+    expect_refused({"spanning no loss", [&] { span(no_loss)(g, r); }, "no loss"});
+    r.devices.clear();
+    expect_refused({"spanning no devices", [&] { span(five)(g, r); }, "no device"});
+  }
+}
+
+} // namespace
+} // namespace mailgrad
