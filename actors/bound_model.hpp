@@ -16,19 +16,21 @@ namespace mailgrad {
 /// The inputs and variables that a program reads, found by name: which part of a batch feeds an input, and where the
 /// layout has a variable.
 ///
-/// Errors  graph_error if the program needs an input that no batch has, or the graph has a variable that the layout lacks
-///         or has with another shape.
+/// Errors  graph_error, naming the user's line, if the program needs an input that the batches of the request lack or have
+///         with another shape or type, or the graph has a variable that the layout lacks or has with another shape.
 class bound_sources {
 public:
   bound_sources(const graph& g, const program& code, const parameter_layout& layout,
                 const model_request& request);
 
+  /// Errors  graph_error if the batch has other shapes than the request said.
   void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
 
 private:
   struct input_binding {
     value what;
     const tensor batch::*part;
+    shape dims; ///< that a batch must have there
   };
   struct variable_binding {
     value what;
@@ -39,11 +41,16 @@ private:
   std::vector<variable_binding> variables_;
 };
 
+/// Builds a model, and refuses one that does not fit the batches it is asked for.
+///
+/// Errors  as build_model; graph_error, naming the user's line and both shapes, for an input that these batches lack, or have
+///         with another shape or type.
+model_outputs build_fitting(const model_function& build, graph& g, const model_request& request);
+
 /// A model built for one batch size and compiled for what is wanted of it, with its inputs and variables
 /// found by name: what training and evaluation have in common.
 ///
-/// Errors  graph_error if the model has a variable that the layout lacks or places otherwise, or an input of another
-///         type than the data set's.
+/// Errors  as build_fitting; graph_error if the model has a variable that the layout lacks or places otherwise.
 /// Threads one caller at a time.
 class bound_model {
 public:

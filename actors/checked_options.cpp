@@ -1,6 +1,7 @@
 #include <mailgrad/actors/checked_options.hpp>
 
 #include <mailgrad/actors/own_parameter_actor.hpp>
+#include <mailgrad/actors/text_sample.hpp>
 #include <mailgrad/actors/worker_devices.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
@@ -53,6 +54,9 @@ void require_fitting(const own_parameter_actor& own, const std::vector<scheduled
 
 void require_own_parameter_actor(const training_options& o, const std::vector<scheduled_policy>& policies) {
   if (!o.parameter_actor) return;
+  if (!o.parameter_actor->spawn)
+    throw std::invalid_argument("parameter actor '" + o.parameter_actor->name +
+                                "': there is no function that spawns it");
   require_fitting(*o.parameter_actor, policies, is_automatic(o.policy));
   if (const auto cure = make_cure(o.cure, {workers_of(o)}); cure && cure->pull())
     throw std::invalid_argument("cure '" + o.cure + "': workers would be drawn to what parameter actor '" +
@@ -72,6 +76,11 @@ void require_amounts(const training_options& o, const data_split& data) {
   if (o.batch > data.train.size())
     throw std::invalid_argument("batch: " + std::to_string(o.batch) + " samples; the training set has " +
                                 std::to_string(data.train.size()));
+}
+
+void require_text(const training_options& o, const data_split& data) {
+  if (o.text.length > 0 && data.train.is_tokens())
+    require_writable(o.text, data.class_names, data.train.classes());
 }
 
 void require_time_for(const training_options& o, const data_split& data,
@@ -97,6 +106,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_optimizers(o, policies);
   require_own_parameter_actor(o, policies);
   require_amounts(o, data);
+  require_text(o, data);
   require_time_for(o, data, policies);
   return policies;
 }

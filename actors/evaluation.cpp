@@ -1,8 +1,12 @@
 #include <mailgrad/actors/evaluation.hpp>
 
+#include <mailgrad/actors/data_request.hpp>
+#include <mailgrad/tensor/error.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -81,6 +85,10 @@ private:
 evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
                     std::span<const float> parameters, const dataset& samples,
                     const std::function<bool()>& stop) {
+  if (parameters.size() != layout.size())
+    throw shape_error("evaluate: " + std::to_string(parameters.size()) + " weights, where the layout has " +
+                      std::to_string(layout.size()));
+  require_readable(request, samples);
   weight_addresses weights(layout);
   for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
     weights.use(s, parameters.data() + layout.shard(s).begin);

@@ -45,6 +45,8 @@ struct gradient {
 };
 
 /// The dense part of `g`, with what further devices add.
+///
+/// Errors  shape_error for an addend that is shorter than what it covers.
 std::vector<float> whole_dense(const gradient& g);
 
 /// A gradient with room for all variables that have no sparse one.

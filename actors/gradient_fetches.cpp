@@ -38,7 +38,9 @@ gradient_fetches loss_and_gradients(graph& g, const model_outputs& outputs, cons
     const std::string& name = g.of(variables[v]).name;
     const auto& placed = layout.variables();
     const auto found = std::ranges::find(placed, name, &placed_variable::name);
-    if (found == placed.end()) throw graph_error("variable '" + name + "' is not in the layout of this run");
+    if (found == placed.end())
+      throw graph_error(line_of(g.of(variables[v]).where) + ": variable '" + name +
+                        "' is not in the layout of this run");
     const auto variable = static_cast<std::size_t>(found - placed.begin());
     if (adjoints[v].dense)
       list.dense.push_back({add(list, *adjoints[v].dense), variable, found->offset, found->dims.size()});

@@ -104,7 +104,7 @@ struct piece_program::compiled_part {
 piece_program::piece_program(const model_function& build, const model_request& request,
                              const parameter_layout& layout, device where, bool sums_apart)
     : graph_(std::make_unique<graph>()) {
-  const model_outputs outputs = build(*graph_, request);
+  const model_outputs outputs = build_fitting(build, *graph_, request);
   wanted_ = loss_and_gradients(*graph_, outputs, layout);
   covered_ = coverage_of(layout, wanted_.dense_variables());
   const placement places(*graph_, request.devices.front());

@@ -98,7 +98,7 @@ parameter_layout lay_out(const model_function& build, model_request request, std
   request.batch = 1;
   for (request.worker = 0; request.worker < request.workers; ++request.worker) {
     graph g;
-    const model_outputs outputs = build(g, request);
+    const model_outputs outputs = build_fitting(build, g, request);
     const std::vector<value> variables = g.variables();
     all.add(g, gradients(outputs.loss, variables), request.worker);
   }

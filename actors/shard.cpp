@@ -1,10 +1,12 @@
 #include <mailgrad/actors/shard.hpp>
 
 #include <mailgrad/optim/distance.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace mailgrad {
@@ -62,8 +64,31 @@ void shard::update(const stream& s, std::span<const contribution> gradients, dou
   end_update(s, *alone_);
 }
 
+/// `values` begin at float `first` of what they are part of.
+void shard::require_dense(const block& values, std::size_t first) const {
+  const std::size_t needed = dense_size_ == 0 ? 0 : first + dense_size_;
+  if (values.bytes() < needed * sizeof(float))
+    throw shape_error("shard: a gradient of " + std::to_string(values.bytes() / sizeof(float)) +
+                      " dense weights, where " + std::to_string(needed) + " are needed");
+}
+
+/// Sizes alone, once for each gradient: what is in it is the worker's to answer for.
+void shard::require_fitting(const contribution& c) const {
+  if (!c.values) throw shape_error("shard: a contribution has no gradient");
+  for (const table& t : tables_)
+    for (const gradient_rows& part : c.values->sparse)
+      if (part.variable == t.variable && part.values.size() / t.width < part.rows.size())
+        throw shape_error("shard: a gradient of " + std::to_string(part.values.size()) + " values for " +
+                          std::to_string(part.rows.size()) + " rows of " + std::to_string(t.width));
+  if (c.dense) return require_dense(*c.dense, 0);
+  require_dense(c.values->dense, range_.begin);
+  for (const dense_addend& further : c.values->addends)
+    if (!further.covered || !further.covered->empty()) require_dense(further.values, range_.begin);
+}
+
 void shard::begin_update(divided_update& work, std::span<const contribution> gradients, double rate,
                          std::size_t threads, std::shared_ptr<const void> self) {
+  for (const contribution& c : gradients) require_fitting(c);
   work.target_.reset(); // of an update that failed
   const bool in_place = current_.use_count() == held_by_nobody_else;
   work.target_ = in_place ? current_ : blocks_.take();
@@ -126,6 +151,8 @@ void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scal
 }
 
 std::span<const float> shard::part_of(const gradient& g) const {
+  require_dense(g.dense, range_.begin);
+  if (dense_size_ == 0) return {};
   return g.dense.as<float>().subspan(range_.begin, dense_size_);
 }
 

@@ -91,6 +91,8 @@ private:
   };
 
   update_number next_update() const noexcept;
+  void require_dense(const block& values, std::size_t first) const;
+  void require_fitting(const contribution& c) const;
   void find_tables(const parameter_layout& layout);
   std::uint64_t& version_in(const block& b);
   void update_tables(const stream& s, std::span<const contribution> gradients, block& target, double rate);

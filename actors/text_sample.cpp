@@ -1,5 +1,7 @@
 #include <mailgrad/actors/text_sample.hpp>
 
+#include <mailgrad/tensor/error.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -68,15 +70,27 @@ std::int32_t draw(std::span<const float> logits, double temperature, double chan
 
 } // namespace
 
-std::string write_text(const model_function& build, model_request request, const parameter_layout& layout,
-                       std::span<const float> parameters, std::span<const std::string> symbols,
-                       const text_sample_options& options) {
+void require_writable(const text_sample_options& options, std::span<const std::string> symbols,
+                      std::size_t classes) {
   if (!(options.temperature >= 0) || std::isinf(options.temperature))
     throw std::invalid_argument("temperature: " + std::to_string(options.temperature) +
                                 "; a number from 0 on is needed");
-  if (symbols.size() != request.classes)
-    throw std::invalid_argument("a text needs a symbol for each of " + std::to_string(request.classes) +
+  if (symbols.empty() || symbols.size() != classes)
+    throw std::invalid_argument("a text needs a symbol for each of " + std::to_string(classes) +
                                 " classes, not " + std::to_string(symbols.size()));
+}
+
+std::string write_text(const model_function& build, model_request request, const parameter_layout& layout,
+                       std::span<const float> parameters, std::span<const std::string> symbols,
+                       const text_sample_options& options) {
+  require_writable(options, symbols, request.classes);
+  if (parameters.size() != layout.size())
+    throw shape_error("write_text: " + std::to_string(parameters.size()) + " weights, where the layout has " +
+                      std::to_string(layout.size()));
+  if (request.features != feature_kind::tokens || request.sample_dims.rank() != 1 ||
+      request.sample_dims[0] == 0)
+    throw std::invalid_argument("write_text: a model of windows of tokens is needed, not one of samples of " +
+                                to_string(request.sample_dims));
   const auto line_break = std::ranges::find(symbols, "\n");
   writer w(build, std::move(request), layout, parameters);
   w.append(line_break == symbols.end() ? 0 : static_cast<std::int32_t>(line_break - symbols.begin()));

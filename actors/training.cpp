@@ -24,6 +24,16 @@
 
 namespace mailgrad {
 
+namespace {
+
+template <class T>
+std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
+  if (!given) throw std::invalid_argument(std::string("training: there is no ") + what);
+  return given;
+}
+
+} // namespace
+
 class training::implementation {
 public:
   implementation(model_function model, std::shared_ptr<const data_split> data, training_options options,
@@ -77,12 +87,14 @@ private:
 
 training::implementation::implementation(model_function model, std::shared_ptr<const data_split> data,
                                          training_options options, std::shared_ptr<const time_source> time)
-    : model_(std::move(model)), data_(std::move(data)), options_(std::move(options)),
-      policies_(checked_policies(options_, *data_)), time_(std::move(time)), actors_(options_.devices) {
+    : model_(std::move(model)), data_(required(std::move(data), "data set")), options_(std::move(options)),
+      policies_(checked_policies(options_, *data_)), time_(required(std::move(time), "time source")),
+      actors_(options_.devices) {
   cure_ = make_cure(options_.cure, {workers()});
   request_ = request_for(*data_, options_.batch);
   request_.seed = options_.seed;
   request_.workers = workers();
+  if (data_->test.size() > 0) require_readable(request_, data_->test);
   for (std::uint32_t r = 0; r < workers(); ++r)
     require_placed(model_, request_of(r, request_, options_), options_.micro_batches, policies_);
   request_.devices = devices_of(options_, 0);

@@ -1,6 +1,8 @@
 #include <mailgrad/actors/weight_addresses.hpp>
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 namespace mailgrad {
 
@@ -19,6 +21,9 @@ weight_addresses::weight_addresses(const parameter_layout& layout)
 }
 
 void weight_addresses::use(std::uint32_t shard, const float* values) {
+  if (shard >= places_.size() || values == nullptr)
+    throw std::invalid_argument("weights: " + std::string(values ? "values" : "no values") + " for shard " +
+                                std::to_string(shard) + " of " + std::to_string(places_.size()));
   for (const place& p : places_[shard]) {
     const float* from = values + p.piece.offset_in_shard;
     if (p.whole)

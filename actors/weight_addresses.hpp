@@ -19,6 +19,8 @@ public:
   explicit weight_addresses(const parameter_layout& layout);
 
   /// `values` are the weights of `shard`; they stay valid until the next call for that shard.
+  ///
+  /// Errors  std::invalid_argument if there is no such shard, or there are no values.
   void use(std::uint32_t shard, const float* values);
 
   const float* of(std::size_t variable) const noexcept { return addresses_[variable]; }

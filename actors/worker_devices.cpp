@@ -1,5 +1,6 @@
 #include <mailgrad/actors/worker_devices.hpp>
 
+#include <mailgrad/actors/bound_model.hpp>
 #include <mailgrad/graph/placement.hpp>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ void require_worker_devices(const training_options& o) {
 void require_placed(const model_function& model, const model_request& request, std::size_t micro_batches,
                     const std::vector<scheduled_policy>& policies) {
   graph g;
-  const model_outputs outputs = model(g, request);
+  const model_outputs outputs = build_fitting(model, g, request);
   const placement places(g, request.devices.front());
   require_devices(g, places, request.devices);
   if (micro_batches > 1) require_one_way(g, places, outputs.loss);

@@ -1,10 +1,15 @@
 #include <mailgrad/tests/actors/small_training.hpp>
 
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 
 // What is refused before a run begins.
@@ -37,6 +42,21 @@ TEST(Training, RefusesADeviceThatIsNotThere) {
   training_options o = options_for("async", 1);
   o.devices = {{device_kind::cuda, 77}};
   EXPECT_THROW(training(small_model(), small_data(), o), std::system_error);
+}
+
+/// What no check beforehand can know, since a label is data.
+TEST(Training, SaysInItsReportWhichLabelTheLogitsDoNotHave) {
+  const auto line = std::to_string(__LINE__ + 4);
+  const model_function model = [](graph& g, const model_request& r) {
+    const value x = g.input("features", {r.batch, r.sample_dims[0]});
+    const value labels = g.input("labels", {r.batch}, dtype::int32);
+    const value loss = cross_entropy(dense(x, 2, "two"), labels);
+    return model_outputs{dense(x, r.classes, "answers"), loss};
+  };
+  const training_report r = train(model, small_data(), options_for("async", 1));
+  EXPECT_EQ(r.ended, "failed");
+  EXPECT_THAT(r.why, ::testing::HasSubstr("training_refusal_test.cpp:" + line +
+                                          ": cross_entropy: label 2, but the logits have 2 classes"));
 }
 
 /// Whichever time it is built: for a check, for the layout, or for a worker when others already live.
