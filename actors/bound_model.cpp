@@ -51,24 +51,47 @@ std::optional<value_type> type_of_part(std::string_view input, const model_reque
 }
 
 /// A batch is bound by address, and what a program reads from there has the shape of its input.
-void require_fitting(const graph& g, const value& v, const model_request& request) {
-  const node& n = g.of(v);
-  const std::string input = line_of(n.where) + ": input '" + n.name + "' of the model ";
-  if (find_part(n.name) == nullptr) throw graph_error(input + no_part);
-  const auto expected = type_of_part(n.name, request);
+void require_fitting(const std::string& name, const value_type& found, const std::source_location& where,
+                     const model_request& request) {
+  const std::string input = line_of(where) + ": input '" + name + "' of the model ";
+  if (find_part(name) == nullptr) throw graph_error(input + no_part);
+  const auto expected = type_of_part(name, request);
   if (!expected) throw graph_error(input + "reads what this data set has none of");
-  const value_type& found = v.type();
   if (found.type != expected->type)
     throw graph_error(
         input + "is " + std::string(to_string(found.type)) + ", where the data set has " +
         std::string(to_string(expected->type)) +
-        (n.name == batch_input::labels && expected->type == dtype::float32 ? ", numbers to predict" : ""));
+        (name == batch_input::labels && expected->type == dtype::float32 ? ", numbers to predict" : ""));
   if (found.dims != expected->dims)
     throw graph_error(input + "has shape " + to_string(found.dims) + ", where a batch of " +
                       std::to_string(request.batch) + (request.batch == 1 ? " sample" : " samples") +
                       " has " + to_string(expected->dims) +
                       "; take the extents from the model_request, and reshape behind the input");
 }
+
+/// While it lives, an input is compared with the batch when it is asked for, before an operation can stumble over it.
+class compared_inputs {
+public:
+  compared_inputs(graph& g, const model_request& request) : graph_(g), request_(request) {
+    graph_.exchange_input_source([this](const std::string& name, const value_type& type,
+                                        std::source_location where) { return add(name, type, where); });
+  }
+  ~compared_inputs() { graph_.exchange_input_source({}); }
+  compared_inputs(const compared_inputs&) = delete;
+  compared_inputs& operator=(const compared_inputs&) = delete;
+
+private:
+  value add(const std::string& name, const value_type& type, std::source_location where) {
+    require_fitting(name, type, where, request_);
+    const input_source here = graph_.exchange_input_source({});
+    const value added = graph_.input(name, type.dims, type.type, where);
+    graph_.exchange_input_source(here);
+    return added;
+  }
+
+  graph& graph_;
+  const model_request& request_;
+};
 
 } // namespace
 
@@ -78,9 +101,8 @@ const tensor batch::*batch_part(std::string_view input) {
 }
 
 model_outputs build_fitting(const model_function& build, graph& g, const model_request& request) {
-  const model_outputs outputs = build_model(build, g, request);
-  for (const value& v : g.inputs()) require_fitting(g, v, request);
-  return outputs;
+  const compared_inputs compared(g, request);
+  return build_model(build, g, request);
 }
 
 bound_model::bound_model(const model_function& build, const model_request& request,
@@ -97,7 +119,7 @@ bound_sources::bound_sources(const graph& g, const program& code, const paramete
   for (const value& v : g.inputs()) {
     if (!code.needs(v)) continue;
     const std::string& name = g.of(v).name;
-    require_fitting(g, v, request);
+    require_fitting(name, v.type(), g.of(v).where, request);
     inputs_.push_back({v, batch_part(name), v.dims()});
   }
   for (const value& v : g.variables()) {

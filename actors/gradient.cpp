@@ -9,8 +9,9 @@ namespace mailgrad {
 std::vector<float> whole_dense(const gradient& g) {
   const std::span<const float> first = g.dense.as<float>();
   std::vector<float> whole(first.begin(), first.end());
+  const shard_range all{0, whole.size()}; // it must outlive the loop, which may point to it
   for (const dense_addend& further : g.addends)
-    for (const shard_range& r : ranges_of(further.covered, {0, whole.size()})) {
+    for (const shard_range& r : ranges_of(further.covered, all)) {
       if (r.end > whole.size() || r.end > further.values.bytes() / sizeof(float))
         throw shape_error("gradient: an addend of " + std::to_string(further.values.bytes() / sizeof(float)) +
                           " weights covers " + std::to_string(r.end) + " of " + std::to_string(whole.size()));

@@ -5,6 +5,7 @@
 #include <mailgrad/graph/variable_union.hpp>
 #include <mailgrad/kernels/next_use.hpp>
 
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
@@ -80,6 +81,7 @@ replica::training_program& replica::program_for(const batch& inputs) {
 
 void replica::run(const stream& s, std::shared_ptr<const batch> inputs, gradient& out,
                   const completion& done) {
+  if (!inputs || inputs->size == 0) throw std::invalid_argument("replica: there is no batch to compute on");
   training_program& p = program_for(*inputs);
   p.bind(*inputs, weights_, out);
   const std::uint64_t step = inputs->number;

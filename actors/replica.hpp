@@ -31,6 +31,8 @@ public:
   }
 
   /// Computes loss and gradient of `inputs` into `out`; calls `done` when both are there.
+  ///
+  /// Errors  std::invalid_argument without a sample; as bound_model and program::run.
   void run(const stream& s, std::shared_ptr<const batch> inputs, gradient& out, const completion& done);
   void compute(const stream& s, std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out,
                const completion& done) override {

@@ -124,7 +124,7 @@ TEST(Refusals, OfInputsByOtherNames) {
                sparse_data()),
        "none of"},
       {"too few columns", trained(sparse_model({2}, {9}), sparse_data()),
-       "input 'columns' of the model has shape 2"},
+       "of the model has shape 2, where a batch of 8 samples has 24"},
       {"too many offsets", trained(sparse_model({24}, {10}), sparse_data()),
        "input 'offsets' of the model has shape 10"},
   });
@@ -296,7 +296,8 @@ TEST(Refusals, OfBatchesThatAProgramWasNotBuiltFor) {
        "the batch has 2x4 for an input of shape 4x4"},
       {"nothing", [&] { model.bind(batch(), addresses); }, "the batch has 0 for an input of shape 4x4"},
       {"two samples that say four", [&] { computed(lying(4)); }, "the batch has 2x4"},
-      {"nothing to compute on", [&] { computed(batch()); }, "the batch has 0"},
+      {"nothing to compute on", [&] { computed(batch()); }, "no batch"},
+      {"no batch at all", [&] { worker.run(host_stream{}, nullptr, *gradient, [] {}); }, "no batch"},
       {"no shard", [&] { addresses.use(1, weights.data()); }, "shard 1 of 1"},
       {"no weights", [&] { addresses.use(0, nullptr); }, "no values"},
       {"no model", [&] { lay_out({}, request, 1); }, "no function"},
