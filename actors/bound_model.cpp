@@ -134,12 +134,19 @@ bound_sources::bound_sources(const graph& g, const program& code, const paramete
   }
 }
 
+namespace {
+
+[[noreturn, gnu::cold, gnu::noinline]] void refuse(const shape& found, const shape& expected) {
+  throw graph_error("the batch has " + to_string(found) + " for an input of shape " + to_string(expected) +
+                    "; the model was built for other samples than these");
+}
+
+} // namespace
+
 void bound_sources::bind(program& code, const batch& inputs, const weight_addresses& weights) const {
   for (const input_binding& b : inputs_) {
     const tensor& part = inputs.*b.part;
-    if (part.dims() != b.dims && b.dims.size() > 0)
-      throw graph_error("the batch has " + to_string(part.dims()) + " for an input of shape " +
-                        to_string(b.dims) + "; the model was built for other samples than these");
+    if (part.dims() != b.dims && b.dims.size() > 0) refuse(part.dims(), b.dims);
     code.bind(b.what, part.data());
   }
   for (const variable_binding& b : variables_) code.bind(b.what, weights.of(b.index));

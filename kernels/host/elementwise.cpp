@@ -24,7 +24,8 @@ struct operands {
   std::array<stepping, max_operands> step;
 };
 
-[[noreturn]] void refuse(const elementwise_chain& chain, std::size_t inputs, std::size_t outputs) {
+[[noreturn, gnu::cold, gnu::noinline]] void refuse(const elementwise_chain& chain, std::size_t inputs,
+                                                   std::size_t outputs) {
   throw shape_error("elementwise: a chain of " + std::to_string(chain.input_count) + " inputs and " +
                     std::to_string(chain.step_count) + " steps refers to others than its " +
                     std::to_string(inputs) + " inputs, " + std::to_string(outputs) +
