@@ -2,9 +2,10 @@
 
 #include <mailgrad/data/replaced_file.hpp>
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -13,7 +14,13 @@ namespace mailgrad {
 
 namespace {
 
-std::string partial(const std::string& path) { return path + ".partial"; }
+/// Whether a file can be made there, or written over. Makes none: another run may be about to.
+bool is_writable(const std::string& path) {
+  if (access(path.c_str(), W_OK) == 0) return true;
+  if (errno != ENOENT) return false;
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
+}
 
 [[noreturn]] void cannot_write(const std::string& what, const std::string& path) {
   throw std::system_error(errno, std::generic_category(), what + " '" + path + "' cannot be written");
@@ -27,11 +34,7 @@ output_file::output_file(std::string what, const std::string& path)
   errno = EISDIR;
   if (std::filesystem::is_directory(path_)) cannot_write(what_, path_);
   if (!replaced_file::can_replace(path_)) return; // to open a pipe is to wait for its reader
-  errno = 0;
-  const bool writable = std::ofstream(partial(path_), std::ios::app).is_open();
-  if (!writable) cannot_write(what_, path_);
-  std::error_code ignored;
-  std::filesystem::remove(partial(path_), ignored); // whatever ends the run now leaves nothing behind
+  if (!is_writable(replaced_file::partial(path_))) cannot_write(what_, path_);
 }
 
 bool output_file::same_file(const output_file& other) const {

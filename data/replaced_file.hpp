@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <fstream>
 #include <string>
 
@@ -9,10 +10,15 @@ namespace mailgrad {
 /// no reader ever sees half of one, and a crash leaves the older one as it was. A link is followed; what is no file, a
 /// pipe or a device, is written into.
 ///
-/// Errors  none thrown: as of a file stream, and errno says why.
+/// Two who write files of one name do not mix their bytes: FILE.partial is locked as long as it is written, and the
+/// lock ends with the process. Of two who wait for each other, the last one's file stays.
+/// Errors  none thrown: as of a file stream, and errno says why; EWOULDBLOCK: somebody else is writing it.
 class replaced_file final : public std::ofstream {
 public:
-  explicit replaced_file(const std::string& path);
+  /// What to do while somebody else writes a file of that name.
+  enum class if_taken : std::uint8_t { wait, fail };
+
+  explicit replaced_file(const std::string& path, if_taken what = if_taken::wait);
   /// Leaves nothing behind that was not kept.
   ~replaced_file() override;
   replaced_file(const replaced_file&) = delete;
@@ -25,10 +31,15 @@ public:
   static std::string without_links(const std::string& path);
   /// Whether `path` is free, or names a file; false for a pipe or a device.
   static bool can_replace(const std::string& path);
+  /// Under which name a file is written until it takes the place of `path`.
+  static std::string partial(const std::string& path) { return path + ".partial"; }
+  /// Whether somebody is writing the file `partial` at this moment.
+  static bool is_being_written(const std::string& partial);
 
 private:
   std::string path_;
   std::string written_; ///< to this name; empty once that is done with
+  int lock_ = -1;       ///< a file descriptor of `written_`; -1: none
 };
 
 } // namespace mailgrad

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -61,6 +63,47 @@ TEST_F(ReplacedFile, WritesIntoADeviceAndSaysWhyItCannot) {
   replaced_file nowhere((folder_.path() / "none" / "x").string());
   EXPECT_FALSE(nowhere.is_open());
   EXPECT_EQ(errno, ENOENT);
+}
+
+TEST_F(ReplacedFile, IsRefusedWhileAnotherWritesIt) {
+  replaced_file first(file_, replaced_file::if_taken::fail);
+  first << "the first";
+  first.flush();
+  EXPECT_TRUE(replaced_file::is_being_written(replaced_file::partial(file_)));
+  {
+    replaced_file second(file_, replaced_file::if_taken::fail);
+    EXPECT_FALSE(second.is_open());
+    EXPECT_EQ(errno, EWOULDBLOCK);
+  }
+  EXPECT_EQ(text_of(file_ + ".partial"), "the first") << "the second has touched nothing";
+  EXPECT_EQ(first.keep(), 0);
+  EXPECT_EQ(text_of(file_), "the first");
+  EXPECT_EQ(replaced_file(file_, replaced_file::if_taken::fail).keep(), 0) << "the lock has ended";
+}
+
+TEST_F(ReplacedFile, TakesWhatADeadProcessLeft) {
+  const std::filesystem::path left = folder_.write("old.partial", "of a process that was killed");
+  EXPECT_FALSE(replaced_file::is_being_written(left.string()));
+  replaced_file f(file_, replaced_file::if_taken::fail);
+  f << "after";
+  EXPECT_EQ(f.keep(), 0);
+  EXPECT_EQ(text_of(file_), "after");
+}
+
+TEST_F(ReplacedFile, StaysWholeThoughManyWriteIt) {
+  std::vector<std::thread> writers;
+  for (char c = 'a'; c < 'i'; ++c)
+    writers.emplace_back([this, c] {
+      for (int round = 0; round < 20; ++round) {
+        replaced_file f(file_);
+        for (int i = 0; i < 50; ++i) f << std::string(1000, c) << std::flush;
+        EXPECT_EQ(f.keep(), 0);
+      }
+    });
+  for (std::thread& writer : writers) writer.join();
+  const std::string text = text_of(file_);
+  EXPECT_EQ(text, std::string(50'000, text.at(0)));
+  EXPECT_TRUE(nothing_beside());
 }
 
 } // namespace
