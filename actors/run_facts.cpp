@@ -45,12 +45,28 @@ std::string hash_of(const dataset& d) {
                  to_string(d.sample_dims()) + std::to_string(d.classes()));
 }
 
+std::string exactly(double number) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", number);
+  return text;
+}
+
 /// A device as its worker numbers it: a replay may take others.
 std::string place_of(device d, const model_request& request) {
   return std::to_string(std::ranges::find(request.devices, d) - request.devices.begin());
 }
 
-/// Every node with its shape and its inputs, but not the line that made it.
+std::string in_words(const initialiser& i) {
+  return std::to_string(static_cast<int>(i.distribution)) + ' ' + exactly(static_cast<double>(i.a)) + ' ' +
+         exactly(static_cast<double>(i.b));
+}
+
+std::string in_words(const tensor& fixed) {
+  return to_string(fixed.dims()) + ' ' +
+         sha256(std::span(fixed.data(), fixed.size() * byte_size(fixed.type())));
+}
+
+/// Every node with its attributes, its shape and its inputs, but not the line that made it.
 std::string hash_of(const model_function& model, const model_request& request) {
   graph g;
   model(g, request);
@@ -59,7 +75,8 @@ std::string hash_of(const model_function& model, const model_request& request) {
     text += n.name + ';';
     if (const auto* op = std::get_if<operation_node>(&n.what))
       text.append((*op)->name()).append(1, ';').append((*op)->describe());
-    if (const auto* fixed = std::get_if<constant_node>(&n.what)) text += to_string(fixed->values->dims());
+    if (const auto* variable = std::get_if<variable_node>(&n.what)) text += in_words(variable->first_values);
+    if (const auto* fixed = std::get_if<constant_node>(&n.what)) text += in_words(*fixed->values);
     if (const auto* place = std::get_if<device>(&n.place)) text += ";on " + place_of(*place, request);
     for (const value_type& v : n.outputs) text += ';' + to_string(v);
     for (const value& v : n.inputs) text += ';' + std::to_string(v.node()) + '.' + std::to_string(v.output());
@@ -80,12 +97,6 @@ std::string hash_of_all(const model_function& model, model_request request, cons
     joined += hash;
   }
   return same ? first : hash_of(joined);
-}
-
-std::string exactly(double number) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", number);
-  return text;
 }
 
 std::string settings_of(const sgd_options&) { return {}; }

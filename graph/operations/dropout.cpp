@@ -3,8 +3,7 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/kernels/dropout.hpp>
 #include <mailgrad/tensor/error.hpp>
-
-#include <cstdio>
+#include <mailgrad/tensor/exact_text.hpp>
 
 namespace mailgrad {
 
@@ -52,9 +51,7 @@ public:
   std::optional<std::size_t> overwrites() const noexcept override { return 0; }
 
   std::string describe() const override {
-    char text[32];
-    std::snprintf(text, sizeof text, "rate %g", static_cast<double>(rate_));
-    return text;
+    return "rate " + exact_text(rate_) + ", seed " + std::to_string(seed_);
   }
 
 private:

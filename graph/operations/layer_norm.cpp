@@ -3,8 +3,7 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/tensor/error.hpp>
-
-#include <cstdio>
+#include <mailgrad/tensor/exact_text.hpp>
 
 namespace mailgrad {
 
@@ -86,11 +85,7 @@ public:
     return std::make_unique<layer_norm_executable>(rows_of(inputs[0].dims, epsilon_));
   }
 
-  std::string describe() const override {
-    char text[32];
-    std::snprintf(text, sizeof text, "epsilon %g", static_cast<double>(epsilon_));
-    return text;
-  }
+  std::string describe() const override { return "epsilon " + exact_text(epsilon_); }
 
 private:
   float epsilon_;
