@@ -28,7 +28,7 @@ std::string lost_in_words(const std::string& who, const std::string& why) {
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
     : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers),
       switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time,
-                options_.replayed ? &options_.replayed->end.switches : nullptr),
+                options_.replayed ? &options_.replayed->end.switches : nullptr, options_.recorder),
       rule_(options_.automatic.value_or(auto_options{})) {
   outcome_.workers.resize(options_.workers);
   outcome_.lost.resize(options_.workers);
@@ -211,7 +211,6 @@ void coordinator::end_if_all_reported() {
   if (!collecting_ || std::ranges::count(reported_, false) > 0) return;
   if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
   outcome_.switches = switcher_.done();
-  outcome_.record = switcher_.record();
   options_.on_end(std::move(outcome_));
   self_->quit();
 }

@@ -23,7 +23,6 @@ struct run_outcome {
   std::vector<bool> lost;             ///< by rank: the actor died without a report
   std::vector<shard_report> shards;   ///< by shard, of a lost one without workers; none in hogwild
   std::vector<policy_switch> switches;
-  std::vector<recorded_switch> record;               ///< where those found the workers
   std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
   bool feeder_lost = false;
 };
@@ -40,6 +39,7 @@ struct coordinator_options {
   std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
   std::function<void(const wait_named&)> on_wait; ///< called for each wait somebody asked to name
   std::shared_ptr<const recording> replayed{};    ///< the run to repeat: it switches where that did
+  caf::actor recorder{};                          ///< gets the switches, if anybody does
 };
 
 /// Brings a run to its end: whatever becomes of the workers, every one is accounted for, then the shards are

@@ -73,6 +73,13 @@ caf::behavior device_actor::training() {
          [this](const piece_lost& x) {
            if (!finished_) fail(report_.steps + 1, options_.pieces->in_words(x));
          }),
+      on(self_,
+         [this](const turn_missing& x) {
+           if (!finished_)
+             end_with(worker_failed{report_, "shard " + std::to_string(x.shard) +
+                                                 " of the recording has no turn for its gradient of step " +
+                                                 std::to_string(x.step)});
+         }),
       on(self_, [this](const give_up&) { finish(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };

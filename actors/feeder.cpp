@@ -66,7 +66,7 @@ void feeder::on_next(rank worker, const caf::actor& device) {
   trace_wait(trace_kind::asker);
   const auto deal = deal_to(worker);
   if (!deal) return send(self_, device, data_exhausted{});
-  log_.note({worker, deal->number});
+  log_.note({worker, deal->number}, options_.recorder ? options_.time->now() : instant{0});
   const std::shared_ptr<batch> filled = batches_.take();
   fill_batch(*options_.samples, deal->samples, *filled);
   filled->number = deal->number;

@@ -21,7 +21,7 @@ struct feeder_options {
   std::deque<std::uint64_t> hold_at{}; ///< ascending: after so many batches deal no more until told to go on
   caf::actor recorder{};               ///< gets what is dealt to whom, if anybody does
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: deals and holds are as they were in it
-  std::shared_ptr<const time_source> time{};   ///< of the timeline, if there is one
+  std::shared_ptr<const time_source> time{};   ///< of the timeline and the recording, if there is one
   std::shared_ptr<trace_track> trace{};        ///< to record into; nobody else holds it once the actor lives
 };
 

@@ -23,7 +23,8 @@
 
 namespace mailgrad {
 
-struct recording_end; // recording.hpp
+struct recorded_switch; // recording.hpp
+struct recording_end;
 
 // -- device actor <-> parameter actor ----------------------------------------------------------------------
 
@@ -66,6 +67,12 @@ struct shard_weights {
   weights_met met{};      ///< by the worker's last such gradient, unless an answer before this has told
 };
 
+/// Shard to device, in a replay: the recording has no turn for its gradient of `step`, which is never taken.
+struct turn_missing {
+  std::uint32_t shard = 0;
+  std::uint64_t step = 0;
+};
+
 /// Device or coordinator to each shard and the feeder: `worker` takes no further part; nobody waits for it.
 /// No answer.
 struct worker_left {
@@ -84,12 +91,17 @@ struct go_on {};
 
 // -- recording the order -----------------------------------------------------------------------------------
 
-/// Shard or feeder to recorder, every thousand or so and at the end: what it judged or dealt since the last notice. No
-/// answer.
+/// Shard or feeder to recorder, every thousand or so, each second and at the end: what it judged or dealt since the last
+/// notice. No answer.
 struct order_noted {
   std::uint32_t shard = 0; ///< of `turns`
   std::vector<shard_turn> turns;
   std::vector<recorded_deal> deals;
+};
+
+/// Coordinator to recorder, before the shards hear of it: a switch begins. No answer.
+struct switch_noted {
+  std::shared_ptr<const recorded_switch> what;
 };
 
 /// The owner of a run to the recorder, when the run has ended: nothing follows but what the feeder has not told. Passed
@@ -221,6 +233,10 @@ auto inspect(Inspector& f, worker_left& x) {
   return fields(f, x, field("worker", x.worker));
 }
 template <class Inspector>
+auto inspect(Inspector& f, turn_missing& x) {
+  return fields(f, x, field("shard", x.shard), field("step", x.step));
+}
+template <class Inspector>
 auto inspect(Inspector& f, join_shard& x) {
   return fields(f, x, field("worker", x.worker), field("device", x.device));
 }
@@ -303,6 +319,8 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_turn))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_turn::kind))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::order_noted))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::end_recording))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::switch_noted))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::turn_missing))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::request_switch))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::pause_worker))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_paused))
@@ -351,6 +369,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::push_gradient)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_weights)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::order_noted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::end_recording)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::switch_noted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::dealt_batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::staleness_observed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::signals_observed)

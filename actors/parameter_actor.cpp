@@ -94,6 +94,8 @@ void parameter_actor::on_push(const push_gradient& x) {
   worker.waiting_step = x.step;
   worker.account.times.arrive(x.times, worker.arrived);
   if (x.epoch != epoch_) return drop_stray(x);
+  if (options_.replayed && x.step > turns_.last_step(x.worker))
+    return send(self_, worker.device, turn_missing{options_.weights->index(), x.step});
   if (follows()) {
     turns_.arrive(x);
     take_turns();

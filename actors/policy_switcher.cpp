@@ -12,10 +12,10 @@ namespace mailgrad {
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
                                  std::uint32_t workers, std::vector<caf::actor> shards, caf::actor feeder,
                                  std::shared_ptr<const time_source> time,
-                                 const std::vector<recorded_switch>* replayed)
+                                 const std::vector<recorded_switch>* replayed, caf::actor recorder)
     : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy),
       workers_(workers), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
-      lost_(shards_.size()) {
+      lost_(shards_.size()), recorder_(std::move(recorder)) {
   if (!replayed) return;
   replayed_ = *replayed;
   planned_.clear();
@@ -115,13 +115,16 @@ void policy_switcher::switch_if_all_paused() {
   end_if_all_switched();
 }
 
+/// But for one that comes when all have ended.
 void policy_switcher::note_switch() {
+  if (!recorder_) return;
   recorded_switch noted{current_->what.policy, current_->what.why, {}, {}};
   for (const worker& w : workers_) {
     noted.batches.push_back(w.gone ? 0 : w.batches);
     noted.present.push_back(w.gone ? 0 : 1);
   }
-  if (std::ranges::count(noted.present, 0) < std::ssize(noted.present)) record_.push_back(std::move(noted));
+  if (std::ranges::count(noted.present, 0) < std::ssize(noted.present))
+    send(self_, recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
 }
 
 void policy_switcher::on_switched(const policy_switched& x) {

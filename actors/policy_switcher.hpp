@@ -26,7 +26,7 @@ class policy_switcher {
 public:
   policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule, std::uint32_t workers,
                   std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time,
-                  const std::vector<recorded_switch>* replayed = nullptr);
+                  const std::vector<recorded_switch>* replayed = nullptr, caf::actor recorder = {});
 
   /// Asks the feeder to say when it holds for a switch that is planned: what it deals after that is trained after it.
   void begin();
@@ -50,8 +50,6 @@ public:
 
   /// Those that are done.
   const std::vector<policy_switch>& done() const noexcept { return done_; }
-  /// Where each found the workers, but for one that came when all had ended.
-  const std::vector<recorded_switch>& record() const noexcept { return record_; }
   /// Whom a switch waits for, in words; nothing if there is none.
   std::optional<wait_named> name_wait() const;
 
@@ -92,8 +90,8 @@ private:
   std::vector<bool> switched_; ///< by shard
   std::vector<bool> lost_;     ///< by shard
   std::vector<policy_switch> done_;
-  std::vector<recorded_switch> record_;
   std::vector<recorded_switch> replayed_; ///< none: this is no replay, or one without switches
+  caf::actor recorder_;                   ///< gets where each switch found the workers, if anybody does
   bool stopped_ = false;
 };
 

@@ -11,6 +11,7 @@ caf::behavior recorder::make_behavior() {
            options_.file->add_turns(x.shard, x.turns);
            options_.file->add_deals(x.deals);
          }),
+      on(self_, [this](const switch_noted& x) { options_.file->add_switch(*x.what); }),
       on(self_, [this](const end_recording& x) { on_end(x); }),
       on(self_,
          [this](const feeder_lost&) {
@@ -39,6 +40,13 @@ void recorder::end(const recording_end& e) {
 void recorder::end_with(const std::string& why) {
   options_.on_end(why);
   self_->quit();
+}
+
+/// The first of a run is told at once: its time is a second after nothing.
+void order_log::flush_each_second(instant now) {
+  if (now - told_at_ < std::chrono::seconds{1}) return;
+  told_at_ = now;
+  flush();
 }
 
 void order_log::flush() {

@@ -40,6 +40,7 @@ private:
 };
 
 /// What an actor has to tell the recorder, told so much at a time: a message an update would cost more than the update.
+/// And each second, so that of slow steps a run that is killed leaves as much behind.
 ///
 /// Threads those of its actor.
 class order_log {
@@ -50,8 +51,14 @@ public:
   }
 
   /// Does nothing where nobody records.
-  void note(const shard_turn& turn) { add(notes_.turns, turn); }
-  void note(const recorded_deal& deal) { add(notes_.deals, deal); }
+  void note(const shard_turn& turn) {
+    add(notes_.turns, turn);
+    flush_each_second(instant{turn.arrived});
+  }
+  void note(const recorded_deal& deal, instant now) {
+    add(notes_.deals, deal);
+    flush_each_second(now);
+  }
   /// Tells what is noted so far.
   void flush();
 
@@ -65,9 +72,12 @@ private:
     if (to.size() >= entries_per_message) flush();
   }
 
+  void flush_each_second(instant now);
+
   caf::event_based_actor* self_;
   caf::actor recorder_;
   order_noted notes_;
+  instant told_at_{0};
 };
 
 } // namespace mailgrad

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
@@ -20,12 +22,15 @@ using json = nlohmann::ordered_json;
 
 constexpr std::string_view first_word = "mgradrec";
 constexpr std::string_view last_word = "recorded";
-constexpr std::uint32_t known_format = 1;
+constexpr std::uint32_t known_format = 2;
 constexpr std::uint32_t feeder_source = 0xffffffff;
 constexpr std::uint32_t end_source = 0xfffffffe;
+constexpr std::uint32_t switch_source = 0xfffffffd;
+constexpr std::size_t checksum_bytes = 4;
 constexpr std::size_t turn_bytes = 16;
 constexpr std::size_t deal_bytes = 8;
 constexpr std::size_t most_workers = 0x10000;
+const std::string partial_suffix = replaced_file::partial("");
 
 std::string part(std::uint32_t source, std::size_t count) {
   std::string bytes;
@@ -58,16 +63,18 @@ recording_header header_from(const json& j) {
   return h;
 }
 
+json to_json(const recorded_switch& s) {
+  return {{"policy", s.policy}, {"why", s.why}, {"batches", s.batches}, {"present", s.present}};
+}
+
+recorded_switch switch_from(const json& j) {
+  return {j.at("policy").get<std::string>(), j.at("why").get<std::string>(),
+          j.at("batches").get<std::vector<std::uint64_t>>(),
+          j.at("present").get<std::vector<std::uint8_t>>()};
+}
+
 json to_json(const recording_end& e) {
-  json switches = json::array();
-  for (const recorded_switch& s : e.switches)
-    switches.push_back(
-        {{"policy", s.policy}, {"why", s.why}, {"batches", s.batches}, {"present", s.present}});
-  return {{"ended", e.ended},
-          {"why", e.why},
-          {"lost", e.lost},
-          {"switches", switches},
-          {"parameters_sha256", e.parameters_sha256}};
+  return {{"ended", e.ended}, {"why", e.why}, {"lost", e.lost}, {"parameters_sha256", e.parameters_sha256}};
 }
 
 recording_end end_from(const json& j) {
@@ -75,35 +82,76 @@ recording_end end_from(const json& j) {
   e.ended = j.at("ended").get<std::string>();
   e.why = j.at("why").get<std::string>();
   e.lost = j.at("lost").get<std::vector<std::uint32_t>>();
-  for (const json& s : j.at("switches"))
-    e.switches.push_back({s.at("policy").get<std::string>(), s.at("why").get<std::string>(),
-                          s.at("batches").get<std::vector<std::uint64_t>>(),
-                          s.at("present").get<std::vector<std::uint8_t>>()});
   e.parameters_sha256 = j.at("parameters_sha256").get<std::string>();
   return e;
 }
 
-/// Takes a recording apart whose checksum is right. Its lengths are checked all the same.
+/// Takes a recording apart whose last checksum is right, or one of a run that was killed, as far as its parts have
+/// theirs. Lengths are checked all the same.
 class parser {
 public:
-  parser(std::string_view body, const std::string& name) : rest_(body), name_(name) {}
+  parser(std::string_view bytes, const std::string& name) : all_(bytes), rest_(bytes), name_(name) {}
 
   recording parse() {
-    take(first_word.size() + 4);
-    r_.name = name_;
-    try {
-      r_.header = header_from(parsed(take(take_number())));
-      size_lists();
+    return guarded([this] {
+      take_header();
       while (take_part()) {
       }
-    } catch (const json::exception& e) {
-      refuse(name_, "holds a text that cannot be read: " + std::string(e.what()));
-    }
-    if (!rest_.empty()) refuse(name_, "goes on after its end, by " + std::to_string(rest_.size()) + " bytes");
-    return std::move(r_);
+      if (!rest_.empty())
+        refuse(name_, "goes on after its end, by " + std::to_string(rest_.size()) + " bytes");
+    });
+  }
+
+  recording parse_killed() {
+    return guarded([this] {
+      r_.killed = true;
+      const std::size_t head = first_word.size() + 8;
+      if (rest_.size() < head || !is_whole(head + number_in<4>(rest_.substr(head - 4))))
+        refuse(name_, "has no whole header: its run was killed before it had written one");
+      take_header();
+      while (part_is_whole()) take_part();
+    });
   }
 
 private:
+  template <class Steps>
+  recording guarded(Steps steps) {
+    r_.name = name_;
+    try {
+      steps();
+    } catch (const json::exception& e) {
+      refuse(name_, "holds a text that cannot be read: " + std::string(e.what()));
+    }
+    return std::move(r_);
+  }
+
+  void take_header() {
+    take(first_word.size() + 4);
+    r_.header = header_from(parsed(take(take_number())));
+    take(checksum_bytes);
+    size_lists();
+  }
+
+  /// Whether so many bytes come next, and then the checksum of all before.
+  bool is_whole(std::size_t bytes) {
+    if (rest_.size() < bytes + checksum_bytes) return false;
+    const std::size_t end = all_.size() - rest_.size() + bytes;
+    checksum_ = crc(checksum_, all_.substr(summed_, end - summed_));
+    summed_ = end;
+    return number_in<4>(all_.substr(end)) == checksum_;
+  }
+  /// The end is no part of a recording whose run was killed.
+  bool part_is_whole() {
+    if (rest_.size() < 8) return false;
+    const auto source = static_cast<std::uint32_t>(number_in<4>(rest_));
+    const std::size_t count = number_in<4>(rest_.substr(4));
+    return source != end_source && is_whole(8 + count * bytes_of_entry(source));
+  }
+  static std::size_t bytes_of_entry(std::uint32_t source) {
+    if (source == switch_source || source == end_source) return 1;
+    return source == feeder_source ? deal_bytes : turn_bytes;
+  }
+
   std::string_view take(std::size_t bytes) {
     if (rest_.size() < bytes)
       refuse(name_, "is damaged: expected " + std::to_string(bytes) + " bytes more, found " +
@@ -130,15 +178,22 @@ private:
   bool take_part() {
     const std::uint32_t source = take_number();
     const std::size_t count = take_number();
-    if (source == end_source) {
-      r_.end = end_from(parsed(take(count)));
-      return false;
-    }
-    if (source == feeder_source)
+    if (source == end_source)
+      take_end(count);
+    else if (source == switch_source)
+      r_.end.switches.push_back(switch_from(parsed(take(count))));
+    else if (source == feeder_source)
       take_deals(count);
     else
       take_turns(source, count);
-    return true;
+    take(checksum_bytes);
+    return source != end_source;
+  }
+
+  void take_end(std::size_t bytes) {
+    std::vector<recorded_switch> switches = std::move(r_.end.switches);
+    r_.end = end_from(parsed(take(bytes)));
+    r_.end.switches = std::move(switches);
   }
 
   rank known(std::uint64_t worker) const {
@@ -165,8 +220,11 @@ private:
     }
   }
 
+  std::string_view all_;
   std::string_view rest_;
   const std::string& name_;
+  unsigned long checksum_ = 0; ///< of the first `summed_` bytes
+  std::size_t summed_ = 0;
   recording r_;
 };
 
@@ -180,7 +238,22 @@ void require_known(std::string_view bytes, const std::string& name) {
                      std::to_string(known_format));
 }
 
+std::string hint_at_partial(const std::string& path) {
+  const std::string partial = replaced_file::partial(path);
+  return std::filesystem::exists(partial)
+             ? " (a run that was killed, or has not ended, left '" + partial + "')"
+             : "";
+}
+
+std::string in_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  return text;
+}
+
 } // namespace
+
+recording_error::recording_error(const std::string& what) : std::invalid_argument(in_one_line(what)) {}
 
 recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::string name,
                                    const recording_header& header, std::function<int()> keep)
@@ -192,11 +265,16 @@ recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::strin
   write(bytes + text);
 }
 
-void recording_writer::write(std::string_view bytes) {
+void recording_writer::write(std::string bytes, std::string_view last) {
   if (failure_ != 0) return;
   checksum_ = crc(checksum_, bytes);
+  const std::size_t summed = bytes.size();
+  append_number<checksum_bytes>(bytes, checksum_);
+  checksum_ = crc(checksum_, std::string_view(bytes).substr(summed));
+  bytes += last;
   errno = 0;
-  if (!out_->write(bytes.data(), static_cast<std::streamsize>(bytes.size()))) failure_ = errno ? errno : EIO;
+  out_->write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (!out_->flush()) failure_ = errno ? errno : EIO;
 }
 
 void recording_writer::add_turns(std::uint32_t shard, std::span<const shard_turn> turns) {
@@ -209,7 +287,7 @@ void recording_writer::add_turns(std::uint32_t shard, std::span<const shard_turn
     append_number<5>(bytes, t.step);
     append_number<8>(bytes, static_cast<std::uint64_t>(t.arrived));
   }
-  write(bytes);
+  write(std::move(bytes));
 }
 
 void recording_writer::add_deals(std::span<const recorded_deal> deals) {
@@ -220,17 +298,17 @@ void recording_writer::add_deals(std::span<const recorded_deal> deals) {
     append_number<2>(bytes, d.worker.value);
     append_number<6>(bytes, d.number);
   }
-  write(bytes);
+  write(std::move(bytes));
+}
+
+void recording_writer::add_switch(const recorded_switch& s) {
+  const std::string text = to_json(s).dump(-1, ' ', false, json::error_handler_t::replace);
+  write(part(switch_source, text.size()) + text);
 }
 
 void recording_writer::end(const recording_end& e) {
   const std::string text = to_json(e).dump(-1, ' ', false, json::error_handler_t::replace);
-  write(part(end_source, text.size()) + text);
-  std::string bytes;
-  append_number<4>(bytes, checksum_);
-  write(bytes.append(last_word));
-  errno = 0;
-  if (failure_ == 0 && !out_->flush()) failure_ = errno ? errno : EIO;
+  write(part(end_source, text.size()) + text, last_word);
   if (failure_ == 0 && keep_) failure_ = keep_();
   if (failure_ != 0)
     throw std::runtime_error("recording '" + name_ +
@@ -241,7 +319,10 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
   if (header.workers > most_workers || header.shards > most_workers)
     refuse(path, "can number 65536 workers and shards, not " +
                      std::to_string(std::max(header.workers, header.shards)));
-  auto file = std::make_unique<replaced_file>(path);
+  auto file = std::make_unique<replaced_file>(path, replaced_file::if_taken::fail);
+  if (!file->is_open() && errno == EWOULDBLOCK)
+    refuse(path,
+           "cannot be written: another run is recording into it; name another file, or wait for its end");
   if (!file->is_open())
     throw std::system_error(errno, std::generic_category(), "recording '" + path + "' cannot be written");
   replaced_file* const kept = file.get(); // the writer has it as long as it lives
@@ -249,7 +330,7 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
 }
 
 recording parse_recording(std::string_view bytes, const std::string& name) {
-  constexpr std::size_t tail = 4 + last_word.size();
+  constexpr std::size_t tail = checksum_bytes + last_word.size();
   require_known(bytes, name);
   if (bytes.size() < first_word.size() + 8 + tail || !bytes.ends_with(last_word))
     refuse(name, "is cut short: expected 'recorded' as its last word");
@@ -259,7 +340,12 @@ recording parse_recording(std::string_view bytes, const std::string& name) {
   if (expected != found)
     refuse(name,
            "is damaged: expected checksum " + std::to_string(expected) + ", found " + std::to_string(found));
-  return parser(body, name).parse();
+  return parser(bytes.substr(0, bytes.size() - last_word.size()), name).parse();
+}
+
+recording parse_killed_recording(std::string_view bytes, const std::string& name) {
+  require_known(bytes, name);
+  return parser(bytes, name).parse_killed();
 }
 
 recording read_recording(const std::string& path) {
@@ -272,7 +358,11 @@ recording read_recording(const std::string& path) {
   if (file.good()) bytes.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   if (!file.is_open() || file.bad())
     throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
-                            "recording '" + path + "' cannot be read");
+                            "recording '" + path + "' cannot be read" + hint_at_partial(path));
+  if (path.ends_with(partial_suffix) && !bytes.ends_with(last_word)) {
+    if (replaced_file::is_being_written(path)) refuse(path, "is being written by a run; wait for its end");
+    return parse_killed_recording(bytes, path);
+  }
   return parse_recording(bytes, path);
 }
 

@@ -3,6 +3,9 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
 
 namespace mailgrad {
 
@@ -12,9 +15,7 @@ namespace {
   throw recording_error("recording '" + r.name + "' " + why);
 }
 
-std::string worker_on_shard(std::size_t worker, std::size_t shard) {
-  return "worker " + std::to_string(worker) + " on shard " + std::to_string(shard);
-}
+std::string number(std::uint64_t n) { return std::to_string(n); }
 
 /// Follows the turns of one shard, as the shard will.
 class shard_check {
@@ -24,11 +25,16 @@ public:
   /// By rank, the last step taken.
   std::vector<std::uint64_t> last_steps() {
     for (const shard_turn& t : r_.turns[shard_]) check(t);
-    if (switches_ != r_.end.switches.size())
-      refuse(r_, "has " + std::to_string(r_.end.switches.size()) + " switches; shard " +
-                     std::to_string(shard_) + " made " + std::to_string(switches_));
+    if (r_.killed ? switches_ > r_.end.switches.size() : switches_ != r_.end.switches.size())
+      refuse(r_, "has " + number(r_.end.switches.size()) + " switches; shard " + number(shard_) + " made " +
+                     number(switches_));
     std::vector<std::uint64_t> steps;
-    for (const worker& w : workers_) steps.push_back(w.step);
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      if (!r_.killed && (!workers_[w].joined || !workers_[w].left))
+        refuse(r_, "lacks a turn: worker " + number(w) + " never " +
+                       (workers_[w].joined ? "leaves" : "joins") + " shard " + number(shard_));
+      steps.push_back(workers_[w].step);
+    }
     return steps;
   }
 
@@ -37,33 +43,52 @@ private:
     bool joined = false;
     bool left = false;
     std::uint64_t step = 0;
-    std::uint64_t gradients = 0;
   };
 
   void check(const shard_turn& t) {
+    ++turn_;
     if (t.what == shard_turn::kind::switched) {
       ++switches_;
       return;
     }
     worker& w = workers_[t.worker.value];
-    const bool in_order = t.what == shard_turn::kind::joined ? !w.joined && !w.left
-                          : t.what == shard_turn::kind::left ? !w.left
-                                                             : w.joined && !w.left && t.step > w.step;
-    if (!in_order) refuse(r_, "has turns of " + worker_on_shard(t.worker.value, shard_) + " out of order");
-    if (t.what == shard_turn::kind::joined) w.joined = true;
-    if (t.what == shard_turn::kind::left) w.left = true;
-    if (t.what != shard_turn::kind::gradient) return;
-    w.step = t.step;
-    if (++w.gradients > r_.batches[t.worker.value].size())
-      refuse(r_, "has more gradients of " + worker_on_shard(t.worker.value, shard_) + " than the " +
-                     std::to_string(r_.batches[t.worker.value].size()) + " batches it was dealt");
+    if (t.what == shard_turn::kind::joined) {
+      if (w.joined) refuse_turn(t, "joins again");
+      w.joined = true;
+    } else if (!w.joined || w.left) {
+      refuse_turn(t, w.left ? "comes after it has left" : "comes before it joins");
+    } else if (t.what == shard_turn::kind::left) {
+      w.left = true;
+    } else if (t.step != w.step + 1) {
+      refuse_turn(t, "has step " + number(t.step) + "; expected step " + number(w.step + 1));
+    } else {
+      w.step = t.step;
+    }
+  }
+
+  [[noreturn]] void refuse_turn(const shard_turn& t, const std::string& why) const {
+    refuse(r_, "has turns of worker " + number(t.worker.value) + " out of order: turn " + number(turn_) +
+                   " of shard " + number(shard_) + ' ' + why);
   }
 
   const recording& r_;
   std::size_t shard_;
   std::vector<worker> workers_;
   std::size_t switches_ = 0;
+  std::size_t turn_ = 0; ///< counted from 1
 };
+
+/// By number, then worker: two neighbours of one number tell who were dealt it.
+void require_each_batch_once(const recording& r) {
+  std::vector<std::pair<std::uint64_t, std::size_t>> deals;
+  for (std::size_t w = 0; w < r.batches.size(); ++w)
+    for (const std::uint64_t number : r.batches[w]) deals.emplace_back(number, w);
+  std::ranges::sort(deals);
+  const auto twice = std::ranges::adjacent_find(deals, {}, &std::pair<std::uint64_t, std::size_t>::first);
+  if (twice != deals.end())
+    refuse(r, "deals batch " + number(twice->first) + " twice: to worker " + number(twice->second) +
+                  " and to worker " + number(std::next(twice)->second));
+}
 
 void require_nobody_lost(const recording& r) {
   if (!r.end.lost.empty())
@@ -91,10 +116,11 @@ void require_right_switches(const recording& r) {
       refuse(r, "has a switch to '" + s.policy + "' without its workers");
     for (std::size_t w = 0; w < before.size(); ++w) {
       if (s.present[w] == 0) continue;
-      if (s.batches[w] < before[w] || s.batches[w] > r.batches[w].size())
-        refuse(r, "switches worker " + std::to_string(w) + " after batch " + std::to_string(s.batches[w]) +
-                      "; expected " + std::to_string(before[w]) + " to " +
-                      std::to_string(r.batches[w].size()));
+      const std::uint64_t most =
+          r.killed ? std::numeric_limits<std::uint64_t>::max() : r.batches[w].size(); // deals may be missing
+      if (s.batches[w] < before[w] || s.batches[w] > most)
+        refuse(r, "switches worker " + number(w) + " after batch " + number(s.batches[w]) + "; expected " +
+                      number(before[w]) + " to " + number(most));
       before[w] = s.batches[w];
     }
   }
@@ -105,10 +131,16 @@ void require_right_switches(const recording& r) {
 void require_repeatable(const recording& r) {
   require_nobody_lost(r);
   require_right_switches(r);
+  require_each_batch_once(r);
   const std::vector<std::uint64_t> first = shard_check(r, 0).last_steps();
-  for (std::size_t s = 1; s < r.turns.size(); ++s)
-    if (shard_check(r, s).last_steps() != first)
-      refuse(r, "has other gradients on shard " + std::to_string(s) + " than on shard 0");
+  for (std::size_t s = 1; s < r.turns.size(); ++s) {
+    const std::vector<std::uint64_t> steps = shard_check(r, s).last_steps();
+    const auto [here, there] = std::ranges::mismatch(steps, first);
+    if (!r.killed && there != first.end())
+      refuse(r, "has other gradients on shard " + number(s) + " than on shard 0: of worker " +
+                    number(static_cast<std::size_t>(there - first.begin())) + " up to step " + number(*here) +
+                    ", there up to " + number(*there));
+  }
 }
 
 } // namespace mailgrad

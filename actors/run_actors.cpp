@@ -137,6 +137,7 @@ void run_actors::spawn_coordinator() {
   options.feeder = feeder_;
   options.feeder_traced = run.trace_events > 0;
   options.replayed = run.replay;
+  options.recorder = options_.recorder;
   options.on_end = options_.on_end;
   options.on_wait = options_.on_wait;
   // On a thread of its own: it answers whoever asks from outside while every other thread computes a step.

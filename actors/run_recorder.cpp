@@ -28,7 +28,7 @@ void run_recorder::finish(const caf::actor& feeder, const run_outcome& outcome,
 }
 
 recording_end end_of(const run_outcome& outcome, const training_report& report) {
-  recording_end e{report.ended, report.why, {}, outcome.record, report.parameters_sha256};
+  recording_end e{report.ended, report.why, {}, {}, report.parameters_sha256};
   for (std::uint32_t r = 0; r < outcome.lost.size(); ++r)
     if (outcome.lost[r]) e.lost.push_back(r);
   return e;

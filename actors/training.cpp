@@ -5,6 +5,7 @@
 #include <mailgrad/actors/evaluation.hpp>
 #include <mailgrad/actors/finite_weights.hpp>
 #include <mailgrad/actors/own_parameter_actor.hpp>
+#include <mailgrad/actors/rehearsal.hpp>
 #include <mailgrad/actors/replica.hpp>
 #include <mailgrad/actors/run_actors.hpp>
 #include <mailgrad/actors/run_books.hpp>
@@ -60,6 +61,7 @@ private:
   void try_out(training_report& r, const std::function<bool()>& stop_test);
   void test(training_report& r, const std::function<bool()>& stop_test);
   void prepare_record_or_replay();
+  void rehearse_replay();
   run_actors_options actors_options();
   void wait();
 
@@ -70,6 +72,7 @@ private:
   std::shared_ptr<const time_source> time_;
   const instant created_ = time_->now(); ///< where timelines begin
   std::unique_ptr<const cure> cure_;
+  std::uint64_t planned_steps_ = 0; ///< of the recorded run, in a replay
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
   std::vector<float> parameters_;
@@ -118,10 +121,23 @@ void training::implementation::prepare_record_or_replay() {
     require_same_run(*options_.replay, options_, facts);
     for (const recorded_switch& s : options_.replay->end.switches)
       require_switch(options_, policies_, s.policy); // the cure may exclude what the recording names
+    rehearse_replay();
   }
   if (options_.record.empty()) return;
   recorder_.emplace(actors_.system(), options_.record,
                     recording_header{workers(), options_.shards, facts, options_.words});
+}
+
+/// Of a run that was killed, what can be repeated takes the place of the recording.
+void training::implementation::rehearse_replay() {
+  const std::shared_ptr<const recording> what = options_.replay;
+  const std::string& first_policy = policies_.front().policy;
+  planned_steps_ = dealer(deal_of(options_, *data_, first_policy)).batches();
+  const replay_terms terms{first_policy, options_.local_steps, cure_ && cure_->pull(), planned_steps_};
+  if (what->killed)
+    options_.replay = std::make_shared<const recording>(repeatable_part(*what, terms));
+  else
+    require_replay_ends(*what, terms);
 }
 
 run_actors_options training::implementation::actors_options() {
@@ -218,6 +234,9 @@ training_report training::implementation::report(const std::function<bool()>& st
   r.weights = layout_->size();
   r.wall_seconds = in_seconds(ended_ - actors_.started());
   r.seed = options_.seed;
+  if (options_.replay && options_.replay->killed && r.ended == "completed")
+    r.why = "the recording ends after " + std::to_string(r.steps) + " of " + std::to_string(planned_steps_) +
+            " steps, since its run was killed";
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(actors_.feeder(), *outcome_, r);
   if (parameters().empty()) return r;

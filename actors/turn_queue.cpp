@@ -4,6 +4,11 @@
 
 namespace mailgrad {
 
+void turn_queue::expect(const shard_turn& turn) {
+  turns_.push_back(turn);
+  if (turn.what == shard_turn::kind::gradient) last_steps_[turn.worker.value] = turn.step;
+}
+
 bool turn_queue::is_ready(const shard_turn& turn) const {
   const std::uint32_t r = turn.worker.value;
   switch (turn.what) {

@@ -14,10 +14,13 @@ namespace mailgrad {
 /// A worker has one gradient under way at most. Threads one caller at a time.
 class turn_queue {
 public:
-  explicit turn_queue(std::uint32_t workers) : joined_(workers), gone_(workers), arrived_(workers) {}
+  explicit turn_queue(std::uint32_t workers)
+      : joined_(workers), gone_(workers), arrived_(workers), last_steps_(workers) {}
 
   /// What comes next in the order.
-  void expect(const shard_turn& turn) { turns_.push_back(turn); }
+  void expect(const shard_turn& turn);
+  /// The last step of the worker that has a turn, as far as the order is known; 0: none has.
+  std::uint64_t last_step(rank worker) const { return last_steps_[worker.value]; }
   void join(rank worker) { joined_[worker.value] = true; }
   void arrive(const push_gradient& x) { arrived_[x.worker.value] = x; }
   /// Nothing more arrives from this worker: a turn of its that has no gradient is not waited for.
@@ -44,6 +47,7 @@ private:
   std::vector<bool> joined_;                          ///< by rank
   std::vector<bool> gone_;                            ///< by rank
   std::vector<std::optional<push_gradient>> arrived_; ///< by rank
+  std::vector<std::uint64_t> last_steps_;             ///< by rank
 };
 
 } // namespace mailgrad

@@ -10,6 +10,7 @@ struct exit_code {
   static constexpr int failed = 1;        ///< a run that started did not reach its end
   static constexpr int bad_input = 2;     ///< options or files that cannot be used; nothing was trained
   static constexpr int differs = 3;       ///< a replay reached its end, with other parameters than recorded
+  static constexpr int cut_short = 4;     ///< a replay went as far as the recording of a killed run goes
   static constexpr int interrupted = 130; ///< Ctrl-C, as shells have it: 128 + SIGINT
 };
 

@@ -32,7 +32,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("'mailgrad COMMAND --help' tells more about each.\n"
              "Exit codes: 0 done, 1 the run failed, 2 wrong options or damaged input, 3 a replay differs,\n"
-             "130 stopped by Ctrl-C.");
+             "4 a replay of a killed run went as far as its recording, 130 stopped by Ctrl-C.");
   const command commands[] = {make_train_command(app), make_replay_command(app), make_devices_command(app),
                               make_graph_command(app)};
   try {

@@ -68,13 +68,22 @@ int compare(const recording& r, const training_report& again) {
   return exit_code::differs;
 }
 
+/// A run that was killed left no weights to compare with.
+int end_of_killed(const training_report& again) {
+  if (again.ended != "completed") return exit_code::failed;
+  std::cout
+      << "replay        as far as the recording goes; its run was killed, so there are no parameters to "
+         "compare with\n";
+  return exit_code::cut_short;
+}
+
 int replay_with(const replay_words& w) {
   const auto what = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*what);
   const training_report again = train_again(words_for_train(w, *what), what);
   if (again.ended == "stopped") return exit_code::interrupted;
   if (again.ended == "failed") return exit_code::failed;
-  return compare(*what, again);
+  return what->killed ? end_of_killed(again) : compare(*what, again);
 }
 
 } // namespace
@@ -82,7 +91,10 @@ int replay_with(const replay_words& w) {
 command make_replay_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("replay", "Repeat a recorded run, and compare its parameters");
   auto words = std::make_shared<replay_words>();
-  parser->add_option("recording", words->recording, "File that 'mailgrad train --record' wrote")->required();
+  parser
+      ->add_option("recording", words->recording,
+                   "File that 'mailgrad train --record' wrote; FILE.partial after a run that was killed")
+      ->required();
   parser->add_option("--data", words->data, "Where the same data lies here, if it has moved");
   parser->add_option("--devices", words->devices,
                      "Other devices, as many as recorded: cpu:0,cpu:1; by default those recorded");
@@ -93,8 +105,12 @@ command make_replay_command(CLI::App& app) {
       "so the run ends with the same parameters, bit for bit. A recording of other data, of another\n"
       "version or of other instructions of the processor is refused, and so is one of a run that lost\n"
       "a worker.\n"
-      "\nExit codes: 0 the parameters are the same, 3 they differ, 1 the run failed, 2 wrong options or a\n"
-      "recording that cannot be used, 130 stopped by Ctrl-C.\n"
+      "\nA run that was killed leaves FILE.partial behind. A replay of that goes as far as it is whole, "
+      "ends\n"
+      "as if the run had been stopped there, and says after how many steps. It has nothing to compare with.\n"
+      "\nExit codes: 0 the parameters are the same, 3 they differ, 4 the recording of a killed run is\n"
+      "repeated as far as it goes, 1 the run failed, 2 wrong options or a recording that cannot be used,\n"
+      "130 stopped by Ctrl-C.\n"
       "\nExample:\n"
       "  mailgrad train --devices cpu:0,cpu:1 --policy ssp:2 --record run.rec\n"
       "  mailgrad replay run.rec");

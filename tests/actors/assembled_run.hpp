@@ -228,6 +228,7 @@ private:
     options.tracker = tracker_;
     options.time = time_;
     options.replayed = assembly_.replayed;
+    options.recorder = assembly_.recorder;
     options.on_end = [this](run_outcome outcome) {
       std::lock_guard guard(mutex_);
       outcomes_.push_back(std::move(outcome));

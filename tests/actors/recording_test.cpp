@@ -56,6 +56,8 @@ std::string written(const recording_header& header, const std::vector<std::vecto
                     const std::optional<recording_end>& end) {
   std::stringbuf bytes;
   recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", header);
+  if (end)
+    for (const recorded_switch& s : end->switches) writer.add_switch(s);
   for (std::uint32_t s = 0; s < turns.size(); ++s) writer.add_turns(s, turns[s]);
   writer.add_deals(small_deals);
   if (end) writer.end(*end);
@@ -142,8 +144,8 @@ TEST(Recording, SaysWhatWasExpectedAndFound) {
   EXPECT_THAT(refusal("{\"policy\": \"async\"}"), HasSubstr("does not begin with 'mgradrec'"));
   EXPECT_THAT(refusal(""), HasSubstr("does not begin with 'mgradrec'"));
   std::string newer = small_recording();
-  newer[8] = 2;
-  EXPECT_THAT(refusal(newer), HasSubstr("has format 2; this version reads format 1"));
+  newer[8] = 3;
+  EXPECT_THAT(refusal(newer), HasSubstr("has format 3; this version reads format 2"));
   EXPECT_THAT(refusal(written(small_header(), small_turns(), std::nullopt)), HasSubstr("is cut short"));
 }
 
@@ -157,7 +159,7 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
   EXPECT_THAT(with_turns([](auto& t) { t[1].erase(t[1].begin() + 5); }),
               HasSubstr("other gradients on shard 1"));
   EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin()); }),
-              HasSubstr("worker 0 on shard 0 out of order"));
+              HasSubstr("worker 0 out of order: turn 3 of shard 0 comes before it joins"));
   EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin() + 4); }),
               HasSubstr("has 1 switches; shard 0 made 0"));
   EXPECT_THAT(with_turns([](auto& t) {
@@ -167,7 +169,7 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
   EXPECT_THAT(with_turns([](auto& t) {
                 t[0].insert(t[0].begin() + 4, {kind::gradient, {0}, 2});
               }),
-              HasSubstr("than the 1 batches it was dealt"));
+              HasSubstr("of worker 0 up to step 1, there up to 2"));
   EXPECT_THAT(with_turns([](auto& t) { t[0][0].worker = {2}; }), HasSubstr("names worker 2 of 2"));
   EXPECT_THAT(with_turns([](auto& t) { t.push_back({{kind::left, {0}}}); }), HasSubstr("names shard 2 of 2"));
   EXPECT_THAT(with_turns([](auto& t) { t[0][0].what = static_cast<kind>(9); }), HasSubstr("turn of kind 9"));
@@ -190,11 +192,86 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
               HasSubstr("after batch 2; expected 0 to 1"));
 }
 
+TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {
+  const auto with_steps = [](std::uint64_t first, std::uint64_t second) {
+    auto turns = small_turns();
+    for (auto& of_shard : turns)
+      for (shard_turn& t : of_shard)
+        if (t.what == kind::gradient && t.worker == rank{1}) t.step = t.step == 1 ? first : second;
+    return refusal(written(small_header(), turns, small_end()));
+  };
+  EXPECT_EQ(with_steps(1, 2), "");
+  EXPECT_THAT(with_steps(1, 3),
+              HasSubstr("worker 1 out of order: turn 6 of shard 0 has step 3; expected step 2"));
+  EXPECT_THAT(with_steps(1, 1), HasSubstr("turn 6 of shard 0 has step 1; expected step 2"));
+  EXPECT_THAT(with_steps(2, 3), HasSubstr("turn 3 of shard 0 has step 2; expected step 1"));
+  EXPECT_THAT(with_steps(0, 1), HasSubstr("turn 3 of shard 0 has step 0; expected step 1"));
+
+  const auto without = [](kind what) {
+    auto turns = small_turns();
+    for (auto& of_shard : turns)
+      std::erase_if(of_shard, [&](const shard_turn& t) { return t.what == what && t.worker == rank{0}; });
+    for (auto& of_shard : turns)
+      std::erase_if(of_shard, [&](const shard_turn& t) {
+        return t.what == kind::gradient && t.worker == rank{0} && what == kind::joined;
+      });
+    return refusal(written(small_header(), turns, small_end()));
+  };
+  EXPECT_THAT(without(kind::joined),
+              HasSubstr("worker 0 out of order: turn 5 of shard 0 comes before it joins"));
+  EXPECT_THAT(without(kind::left), HasSubstr("worker 0 never leaves shard 0"));
+}
+
+TEST(Recording, IsRefusedIfABatchWasDealtTwice) {
+  recording r = parse_recording(small_recording(), "x.rec");
+  require_repeatable(r);
+  r.batches[1].back() = 0;
+  try {
+    require_repeatable(r);
+    FAIL() << "nobody noticed";
+  } catch (const recording_error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("deals batch 0 twice: to worker 0 and to worker 1"));
+  }
+}
+
+TEST(Recording, OfAKilledRunHoldsThePartsThatAreWhole) {
+  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  const std::size_t header = 20 + number_in<4>(std::string_view(bytes).substr(12));
+  std::size_t entries_before = 0;
+  for (std::size_t length = 0; length <= bytes.size(); ++length) {
+    const std::string left = bytes.substr(0, length);
+    if (length < header) {
+      EXPECT_THROW(parse_killed_recording(left, "x.rec"), recording_error) << length;
+      continue;
+    }
+    const recording r = parse_killed_recording(left, "x.rec");
+    EXPECT_TRUE(r.killed);
+    const std::size_t entries =
+        r.turns[0].size() + r.turns[1].size() + r.batches[0].size() + r.batches[1].size();
+    EXPECT_GE(entries, entries_before);
+    entries_before = entries;
+  }
+  EXPECT_EQ(entries_before, 8U + 8U + 3U);
+}
+
+TEST(Recording, OfAKilledRunEndsBeforeAPartThatIsDamaged) {
+  const std::string whole = written(small_header(), small_turns(), std::nullopt);
+  const std::size_t header = 20 + number_in<4>(std::string_view(whole).substr(12));
+  const std::size_t first_part = 8 + 8 * 16 + 4;
+  for (std::size_t i = header; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] ^= 1;
+    const recording r = parse_killed_recording(damaged, "x.rec");
+    EXPECT_EQ(r.turns[0].size(), i < header + first_part ? 0U : 8U) << i;
+    EXPECT_TRUE(r.batches[1].empty() || i >= whole.size() - 4 - 24 - 8) << i;
+  }
+}
+
 TEST(Recording, IsRefusedIfALengthPromisesMoreThanThereIs) {
   std::string bytes = small_recording();
   const std::string tail = bytes.substr(bytes.size() - 8);
   bytes.resize(bytes.size() - 12);
-  const std::size_t first_part = 16 + number_in<4>(std::string_view(bytes).substr(12));
+  const std::size_t first_part = 20 + number_in<4>(std::string_view(bytes).substr(12));
   for (const std::size_t at : {std::size_t{12}, first_part + 4}) {
     std::string longer = bytes;
     longer.replace(at, 4, "\xff\xff\xff\xff");
@@ -223,10 +300,43 @@ TEST(Recording, GoesThroughAFile) {
   const scratch_folder folder;
   const std::string path = (folder.path() / "run.rec").string();
   const auto writer = create_recording(path, small_header());
+  writer->add_switch(small_end().switches[0]);
   for (std::uint32_t s = 0; s < 2; ++s) writer->add_turns(s, small_turns()[s]);
   writer->add_deals(small_deals);
   writer->end(small_end());
   EXPECT_EQ(read_recording(path).end.parameters_sha256, small_end().parameters_sha256);
+}
+
+TEST(Recording, IsWrittenByOneRunAtATime) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const auto first = create_recording(path, small_header());
+  try {
+    create_recording(path, small_header());
+    FAIL() << "both write into one file";
+  } catch (const recording_error& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("another run is recording into it")));
+  }
+  EXPECT_THROW(read_recording(path + ".partial"), recording_error) << "it is being written";
+  first->add_turns(0, small_turns()[0]);
+  first->end({"completed", "", {}, {}, ""});
+  EXPECT_EQ(read_recording(path).turns[0].size(), 8U);
+}
+
+TEST(Recording, OfAKilledRunIsReadByItsName) {
+  const scratch_folder folder;
+  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
+  const std::string path = (folder.path() / "run.rec").string();
+  EXPECT_EQ(read_recording(path + ".partial").turns[0].size(), 8U);
+  try {
+    read_recording(path);
+    FAIL() << "it is not there";
+  } catch (const std::system_error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("run.rec.partial'")) << "what else there is";
+  }
+  folder.write("run.rec.partial", small_recording());
+  EXPECT_FALSE(read_recording(path + ".partial").killed) << "killed after its last word";
 }
 
 TEST(Recording, IsRefusedByItsFirstWordsHoweverMuchFollows) {

@@ -1,20 +1,14 @@
+#include <mailgrad/tests/actors/recorded_runs.hpp>
 #include <mailgrad/tests/actors/treated_runs.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
-
-#include <mailgrad/actors/recorder.hpp>
-#include <mailgrad/actors/run_books.hpp>
-#include <mailgrad/actors/run_recorder.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <random>
-#include <sstream>
 
 // Whole runs, recorded in one order of delivery and repeated in others, under every policy: a replay must come to the
 // same weights, ledgers and histograms, and record the same again.
@@ -24,6 +18,8 @@ namespace {
 
 using testing::assembled_run;
 using testing::assembly;
+using testing::finished_run;
+using testing::RecordedRun;
 
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t recorded_schedules = 5; // on one thread there is little to find
@@ -32,106 +28,6 @@ constexpr std::uint64_t recorded_schedules = 150;
 #endif
 /// So many that something rare happens in some of them.
 constexpr bool many_schedules = recorded_schedules > 100;
-constexpr std::uint64_t replays_of_each = 3;
-
-/// What a run left behind.
-struct finished_run {
-  recording order;
-  run_outcome outcome;
-  training_report report;
-  std::vector<float> weights;
-};
-
-class RecordedRun : public ::testing::Test {
-protected:
-  void deliver(std::mt19937_64& random, std::size_t most = 100'000) {
-    for (std::size_t n = 0; n < most && system_.step_any(random); ++n)
-      time_->advance(instant{static_cast<instant::rep>(random() % 1000)});
-  }
-
-  /// Runs `a` in the order of delivery that `seed` draws, recorded; `disturb` may step in at any time.
-  template <class Disturb>
-  std::optional<finished_run> finish(assembly a, std::uint64_t seed, Disturb disturb) {
-    std::mt19937_64 random(seed);
-    std::stringbuf bytes;
-    a.recorder = spawn<recorder>(
-        system_.actors(),
-        recorder_options{std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes), "memory",
-                                                            recording_header{a.workers, a.shards, {}, {}}),
-                         [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
-    const assembled_run run(system_.actors(), a, data_, time_);
-    disturb(run, random);
-    deliver(random);
-    EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
-    if (run.times_ended() != 1) {
-      kill(a.recorder);
-      deliver(random);
-      return std::nullopt;
-    }
-    finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
-    send_anonymously(run.feeder_actor,
-                     end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
-    deliver(random);
-    f.order = parse_recording(bytes.view(), "memory");
-    return f;
-  }
-  std::optional<finished_run> finish(const assembly& a, std::uint64_t seed) {
-    return finish(a, seed, [](const assembled_run&, std::mt19937_64&) {});
-  }
-
-  static void expect_same(const finished_run& was, const finished_run& is) {
-    ASSERT_EQ(was.weights.size(), is.weights.size());
-    EXPECT_EQ(0, std::memcmp(was.weights.data(), is.weights.data(), was.weights.size() * sizeof(float)));
-    EXPECT_EQ(was.report.ledger, is.report.ledger);
-    EXPECT_EQ(was.report.samples, is.report.samples);
-    for (std::size_t s = 0; s < was.outcome.shards.size(); ++s) {
-      EXPECT_EQ(was.outcome.shards[s].version, is.outcome.shards[s].version);
-      for (std::size_t r = 0; r < was.outcome.workers.size(); ++r) {
-        const worker_account& before = was.outcome.shards[s].workers[r];
-        const worker_account& now = is.outcome.shards[s].workers[r];
-        EXPECT_EQ(before.ledger, now.ledger);
-        EXPECT_EQ(before.gaps.buckets(), now.gaps.buckets());
-        EXPECT_EQ(before.last_step, now.last_step);
-      }
-    }
-    ASSERT_EQ(was.outcome.switches.size(), is.outcome.switches.size());
-    for (std::size_t i = 0; i < was.outcome.switches.size(); ++i) {
-      EXPECT_EQ(was.outcome.switches[i].step, is.outcome.switches[i].step);
-      EXPECT_EQ(was.outcome.switches[i].to, is.outcome.switches[i].to);
-      EXPECT_EQ(was.outcome.switches[i].why, is.outcome.switches[i].why);
-    }
-    expect_same_order(was.order, is.order);
-  }
-
-  static void expect_same_order(const recording& was, const recording& is) {
-    EXPECT_EQ(was.batches, is.batches);
-    EXPECT_EQ(was.end.switches, is.end.switches);
-    for (std::size_t s = 0; s < was.turns.size(); ++s) {
-      ASSERT_EQ(was.turns[s].size(), is.turns[s].size());
-      for (std::size_t i = 0; i < was.turns[s].size(); ++i) {
-        EXPECT_EQ(was.turns[s][i].what, is.turns[s][i].what);
-        EXPECT_EQ(was.turns[s][i].worker, is.turns[s][i].worker);
-        EXPECT_EQ(was.turns[s][i].step, is.turns[s][i].step);
-        EXPECT_EQ(was.turns[s][i].arrived, is.turns[s][i].arrived);
-      }
-    }
-  }
-
-  /// Repeats a run in other orders of delivery.
-  void expect_repeatable(assembly a, const finished_run& was, std::uint64_t seed) {
-    ASSERT_NO_THROW(require_repeatable(was.order));
-    a.replayed = std::make_shared<const recording>(was.order);
-    for (std::uint64_t i = 1; i <= replays_of_each; ++i) {
-      const auto again = finish(a, seed * 1000 + i);
-      ASSERT_TRUE(again);
-      expect_same(was, *again);
-    }
-  }
-
-  testing::deterministic_system system_;
-  std::shared_ptr<const data_split> data_ = testing::small_data();
-  const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
-};
 
 class Replay : public RecordedRun, public ::testing::WithParamInterface<const char*> {
 protected:

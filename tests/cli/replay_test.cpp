@@ -178,7 +178,7 @@ TEST_F(ReplayCommand, RefusesInOneLineWhatItCannotRepeat) {
   folder_.write("run.rec", "{}");
   expect_refusal("is no recording");
   folder_.write("run.rec", whole.substr(0, 8) + '\7' + whole.substr(9));
-  expect_refusal("has format 7; this version reads format 1");
+  expect_refusal("has format 7; this version reads format 2");
   std::string damaged = whole;
   damaged[damaged.size() / 2] ^= 1;
   folder_.write("run.rec", damaged);

@@ -1,0 +1,122 @@
+#include <mailgrad/tests/actors/recorded_runs.hpp>
+#include <mailgrad/tests/actors/treated_runs.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+// What a run leaves behind that is killed: of each shard, and of the feeder, some of what it had done, each at its own
+// pace. It is repeated as far as it goes.
+
+namespace mailgrad {
+namespace {
+
+using testing::assembly;
+using testing::finished_run;
+using testing::RecordedRun;
+using testing::terms_of;
+using kind = shard_turn::kind;
+
+/// A recording as it is when its shards and feeder have told so much, in parts of a whole.
+recording killed(const recording& whole, std::mt19937_64& random, std::size_t out_of = 8) {
+  recording r = whole;
+  r.killed = true;
+  r.end = {"", "", {}, whole.end.switches, ""};
+  const auto part_of = [&](std::size_t all) {
+    return all * std::min(out_of, random() % (2 * out_of)) / out_of;
+  };
+  for (auto& turns : r.turns) turns.resize(part_of(turns.size()));
+  for (auto& batches : r.batches) batches.resize(part_of(batches.size()));
+  return r;
+}
+
+std::size_t gradients_in(const recording& r) {
+  return static_cast<std::size_t>(std::ranges::count(r.turns[0], kind::gradient, &shard_turn::what));
+}
+
+class KilledRecording : public RecordedRun, public ::testing::WithParamInterface<testing::treated_run> {
+protected:
+  /// Each shard begins with what it had told, and whatever follows is as if somebody had stopped the run.
+  static void expect_begins_like(const recording& cut, const recording& was) {
+    for (std::size_t s = 0; s < cut.turns.size(); ++s) {
+      std::size_t same = 0;
+      while (same < cut.turns[s].size() && same < was.turns[s].size() &&
+             cut.turns[s][same].what == was.turns[s][same].what &&
+             cut.turns[s][same].worker == was.turns[s][same].worker &&
+             cut.turns[s][same].step == was.turns[s][same].step)
+        ++same;
+      const auto added = std::ranges::count(cut.turns[s].begin() + static_cast<std::ptrdiff_t>(same),
+                                            cut.turns[s].end(), kind::gradient, &shard_turn::what);
+      EXPECT_LE(added, std::ssize(cut.batches)) << "at most one of each worker was under way";
+    }
+  }
+};
+
+TEST_P(KilledRecording, IsRepeatedAsFarAsItGoes) {
+  const assembly a = testing::treated(GetParam());
+  std::size_t repeated = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("schedule " + std::to_string(seed));
+    const auto was = finish(a, seed);
+    ASSERT_TRUE(was);
+    std::mt19937_64 random(seed);
+    const recording left = killed(was->order, random);
+    recording cut = repeatable_part(left, terms_of(a));
+    EXPECT_TRUE(cut.killed);
+    expect_begins_like(cut, was->order);
+    repeated += gradients_in(cut);
+
+    assembly again = a;
+    again.replayed = std::make_shared<const recording>(cut);
+    const auto first = finish(again, seed + 100);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->report.ended, "completed");
+    EXPECT_TRUE(first->report.ledger.balances()) << to_string(first->report.ledger);
+    const auto second = finish(again, seed + 200);
+    ASSERT_TRUE(second);
+    expect_same(*first, *second);
+    expect_same_order(cut, first->order);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(repeated, 10U);
+}
+
+TEST_P(KilledRecording, IsRepeatedToTheEndIfAllOfItIsThere) {
+  const assembly a = testing::treated(GetParam());
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto was = finish(a, seed);
+    ASSERT_TRUE(was);
+    recording left = was->order;
+    left.killed = true;
+    left.end = {"", "", {}, was->order.end.switches, ""};
+    assembly again = a;
+    again.replayed = std::make_shared<const recording>(repeatable_part(left, terms_of(a)));
+    const auto is = finish(again, seed + 100);
+    ASSERT_TRUE(is);
+    if (a.local_steps == 0) {
+      EXPECT_EQ(was->weights, is->weights) << "schedule " << seed;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTreatment, KilledRecording, ::testing::ValuesIn(testing::treated_runs),
+                         testing::name_of_treated);
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryPolicy, KilledRecording,
+    ::testing::Values(testing::treated_run{"none"}, testing::treated_run{"none", "sgd", 0, "sync"},
+                      testing::treated_run{"none", "sgd", 0, "ssp:1"},
+                      testing::treated_run{"none", "sgd", 0, "dssp:0,2"},
+                      testing::treated_run{"none", "sgd", 0, "backup:1"},
+                      testing::treated_run{"none", "sgd", 0, "k-async:2"},
+                      testing::treated_run{"none", "sgd", 0, "k-batch-async:2"},
+                      testing::treated_run{"none", "sgd", 0, "k-batch-sync:2"},
+                      testing::treated_run{"none", "sgd", 0, "rennala:3"},
+                      testing::treated_run{"none", "sgd", 0, "ringmaster:2"},
+                      testing::treated_run{"none", "sgd", 0, "async, sync@4, ssp:1@8"},
+                      testing::treated_run{"none", "sgd", 0, "sync, backup:1@3, k-async:2@7, async@10"}),
+    testing::name_of_treated);
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,158 @@
+#include <mailgrad/actors/rehearsal.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using kind = shard_turn::kind;
+
+/// Two workers make two steps each on two shards, by turns.
+recording two_by_two() {
+  recording r;
+  r.name = "x.rec";
+  r.header.workers = 2;
+  r.batches = {{0, 2}, {1, 3}};
+  r.turns = std::vector(2, std::vector<shard_turn>{{kind::joined, {0}},
+                                                   {kind::joined, {1}},
+                                                   {kind::gradient, {0}, 1},
+                                                   {kind::gradient, {1}, 1},
+                                                   {kind::gradient, {0}, 2},
+                                                   {kind::gradient, {1}, 2},
+                                                   {kind::left, {0}},
+                                                   {kind::left, {1}}});
+  r.end.ended = "completed";
+  return r;
+}
+
+/// Why it is refused under `terms`, after `change`; empty if it is not.
+std::string refusal(const replay_terms& terms, const std::function<void(recording&)>& change = {}) {
+  recording r = two_by_two();
+  if (change) change(r);
+  try {
+    require_replay_ends(r, terms);
+  } catch (const recording_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+void swap_turns(recording& r, std::size_t shard, std::size_t a, std::size_t b) {
+  std::swap(r.turns[shard][a], r.turns[shard][b]);
+}
+
+TEST(Rehearsal, ComesToTheEndOfAnOrderThatCanBe) {
+  for (const char* policy : {"async", "sync", "ssp:0", "ssp:1", "dssp:0,1", "backup:0", "k-async:2",
+                             "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2"})
+    EXPECT_EQ(refusal({policy}), "") << policy;
+  EXPECT_EQ(refusal({"async"}, [](recording& r) { swap_turns(r, 1, 2, 3); }), "") << "shards need not agree";
+}
+
+TEST(Rehearsal, NamesTheGradientThatAShardWaitsFor) {
+  EXPECT_THAT(
+      refusal({"async"}, [](recording& r) { r.batches[1].pop_back(); }),
+      HasSubstr("'x.rec' cannot be repeated to its end: shard 0 waits at its turn 6 of 8 for the gradient "
+                "of worker 1, step 2: worker 1 has ended after its step 1"));
+  EXPECT_THAT(
+      refusal({"async"},
+              [](recording& r) {
+                for (auto& turns : r.turns) std::swap(turns[3], turns[5]);
+              }),
+      HasSubstr("shard 0 waits at its turn 4 of 8 for the gradient of worker 1, step 2: worker 1 waits for "
+                "the weights of shard 0 after its step 1"));
+}
+
+/// Each shard waits for a gradient that the other one holds up.
+TEST(Rehearsal, NamesAnOrderInWhichTwoShardsWaitForEachOther) {
+  const auto crossed = [](recording& r) {
+    swap_turns(r, 0, 3, 4); // worker 0 twice, then worker 1
+    swap_turns(r, 1, 2, 3);
+    swap_turns(r, 1, 3, 5); // worker 1 twice, then worker 0
+  };
+  EXPECT_THAT(
+      refusal({"async"}, crossed),
+      HasSubstr("shard 0 waits at its turn 4 of 8 for the gradient of worker 0, step 2: worker 0 waits for "
+                "the weights of shard 1 after its step 1"));
+}
+
+TEST(Rehearsal, KnowsWhomAPolicyHolds) {
+  const auto ahead = [](recording& r) {
+    for (std::size_t s = 0; s < 2; ++s)
+      swap_turns(r, s, 3, 4); // worker 0 makes two steps before worker 1 has one
+  };
+  EXPECT_EQ(refusal({"async"}, ahead), "");
+  EXPECT_EQ(refusal({"ssp:1"}, ahead), "");
+  for (const char* policy : {"ssp:0", "sync", "k-async:2"})
+    EXPECT_THAT(refusal({policy}, ahead),
+                HasSubstr("worker 0 waits for the weights of shard 0 after its step 1"))
+        << policy;
+}
+
+TEST(Rehearsal, NamesAWorkerThatGetsNoWeights) {
+  EXPECT_THAT(
+      refusal({"async"},
+              [](recording& r) {
+                for (auto& turns : r.turns)
+                  std::erase_if(turns, [](const shard_turn& t) { return t.worker == rank{1}; });
+              }),
+      HasSubstr("worker 1 waits for the weights of shard 0 before its first step, which it has not joined"));
+}
+
+TEST(Rehearsal, NamesAGradientWithoutATurn) {
+  EXPECT_THAT(
+      refusal({"async"}, [](recording& r) { r.batches[0].push_back(4); }),
+      HasSubstr("shard 0 waits at its turn 7 of 8 for the end of worker 0: worker 0 waits for the weights of "
+                "shard 0 after its step 3"));
+}
+
+TEST(Rehearsal, RefusesABatchThatTheDataDoNotHave) {
+  EXPECT_THAT(refusal({"async", 0, false, 3}), HasSubstr("deals batch 3 to worker 1; the run has 3"));
+  EXPECT_EQ(refusal({"async", 0, false, 4}), "");
+}
+
+TEST(Rehearsal, CountsLocalSteps) {
+  const auto of_five = [](recording& r) { r.batches = {{0, 2, 4, 6, 8}, {1, 3, 5, 7, 9}}; };
+  EXPECT_EQ(refusal({"async", 3}, of_five), "");
+  EXPECT_EQ(refusal({"async", 4}, of_five), "");
+  EXPECT_THAT(
+      refusal({"async", 2}, of_five),
+      HasSubstr("for the end of worker 0: worker 0 waits for the weights of shard 0 after its step 3"));
+  EXPECT_THAT(refusal({"async", 5}, of_five), HasSubstr("the gradient of worker 0, step 2"));
+  EXPECT_EQ(refusal({"async", 4, true}, of_five), "");
+}
+
+TEST(Rehearsal, LetsAWorkerDivergeAfterItsLastGradient) {
+  const auto diverged = [](recording& r) {
+    r.batches[1].push_back(4);
+    r.end.ended = "diverged";
+  };
+  EXPECT_EQ(refusal({"async"}, diverged), "");
+}
+
+TEST(Rehearsal, TakesSwitchesWhereTheyWere) {
+  const auto switched = [](recording& r) {
+    r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
+    for (auto& turns : r.turns) turns.insert(turns.begin() + 4, {kind::switched, {}});
+  };
+  EXPECT_EQ(refusal({"async"}, switched), "");
+  EXPECT_THAT(refusal({"async"},
+                      [&](recording& r) {
+                        switched(r);
+                        r.end.switches[0].batches = {2, 1};
+                      }),
+              HasSubstr("shard 0 lets worker 0 go twice, at turn 7"));
+  EXPECT_THAT(refusal({"async"},
+                      [&](recording& r) {
+                        switched(r);
+                        r.end.switches[0].present = {0, 1};
+                      }),
+              HasSubstr("for the switch to sync: worker 0 waits for the weights"));
+}
+
+} // namespace
+} // namespace mailgrad
