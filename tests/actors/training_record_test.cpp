@@ -2,10 +2,15 @@
 #include <mailgrad/tests/data/scratch_files.hpp>
 
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations/dropout.hpp>
+#include <mailgrad/graph/operations/matmul.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <sstream>
 
@@ -144,6 +149,99 @@ TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
     return build_classifier(g, {dense_layer{9, activation::tanh}, dense_layer{}}, r);
   };
   EXPECT_THAT(refusal([](auto&) {}, small_data(), wider), HasSubstr("the SHA-256 of the model was"));
+}
+
+/// A layer with a dropout, some numbers of which stand in no shape.
+struct numbers {
+  float first_weight = 0.25F;
+  float added = 1;
+  float rate = 0.1F;
+  std::uint64_t seed = 7;
+};
+
+model_function model_of(const numbers& n) {
+  return [n](graph& g, const model_request& r) {
+    const value x = g.input("features", {r.batch, testing::small_features});
+    const value labels = g.input("labels", {r.batch}, dtype::int32);
+    const value w =
+        g.variable("w", {testing::small_features, r.classes}, initialiser::constant(n.first_weight));
+    const value logits = matmul(dropout(add(x, g.constant(n.added)), n.rate, n.seed), w);
+    return model_outputs{logits, cross_entropy(logits, labels)};
+  };
+}
+
+TEST_F(TrainingRecord, IsRefusedForAModelWithAnotherNumber) {
+  train(model_of({}), small_data(), recorded());
+  const auto refused = [this](const numbers& n) {
+    return refusal([](training_options&) {}, small_data(), model_of(n))
+               .find("the SHA-256 of the model was") != std::string::npos;
+  };
+  EXPECT_EQ(refusal([](training_options&) {}, small_data(), model_of({})), "");
+  EXPECT_TRUE(refused({.first_weight = 0.5F}));
+  EXPECT_TRUE(refused({.added = 2}));
+  EXPECT_TRUE(refused({.rate = 0.1F + 1e-8F})) << "the next float";
+  EXPECT_TRUE(refused({.seed = 8}));
+}
+
+TEST_F(TrainingRecord, OfAKilledRunIsRepeatedAsFarAsItGoes) {
+  for (const char* policy : {"async", "sync", "async, ssp:1@40"}) {
+    SCOPED_TRACE(policy);
+    training_options o = recorded();
+    o.policy = policy;
+    o.epochs = 100;
+    const training_report was = train(small_model(), small_data(), o);
+    std::ostringstream bytes;
+    bytes << std::ifstream(path_, std::ios::binary).rdbuf();
+    o.record.clear();
+    std::uint64_t steps = 0;
+    for (const std::size_t out_of_ten : {0U, 5U, 9U, 10U}) {
+      const std::size_t length = std::max<std::size_t>(4096, bytes.str().size() * out_of_ten / 10);
+      o.replay =
+          std::make_shared<const recording>(parse_killed_recording(bytes.str().substr(0, length), path_));
+      const training_report is = train(small_model(), small_data(), o);
+      EXPECT_EQ(is.ended, "completed");
+      EXPECT_EQ(is.why, "the recording ends after " + std::to_string(is.steps) +
+                            " of 600 steps, since its run was killed");
+      EXPECT_TRUE(is.ledger.balances());
+      EXPECT_GE(is.steps, steps);
+      steps = is.steps;
+    }
+    EXPECT_EQ(steps, 600U);
+  }
+}
+
+/// The rehearsal believes that the worker diverged; its loss is what it is.
+TEST_F(TrainingRecord, EndsIfAGradientHasNoTurn) {
+  train(small_model(), small_data(), recorded());
+  recording r = *read();
+  for (auto& turns : r.turns) {
+    const auto last = std::find_if(turns.rbegin(), turns.rend(), [](const shard_turn& t) {
+      return t.what == shard_turn::kind::gradient && t.worker == rank{2};
+    });
+    turns.erase(std::next(last).base());
+  }
+  training_options o = four_workers();
+  o.replay = std::make_shared<const recording>(r);
+  EXPECT_THROW(training(small_model(), small_data(), o), recording_error);
+  r.end.ended = "diverged";
+  o.replay = std::make_shared<const recording>(r);
+  const training_report is = train(small_model(), small_data(), o);
+  EXPECT_EQ(is.ended, "failed");
+  EXPECT_THAT(is.why, AllOf(HasSubstr("worker 2"), HasSubstr("has no turn for its gradient of step")));
+}
+
+TEST_F(TrainingRecord, IsRefusedIfItsReplayWouldHang) {
+  train(small_model(), small_data(), recorded());
+  recording r = *read();
+  for (auto& turns : r.turns) std::erase_if(turns, [](const shard_turn& t) { return t.worker == rank{3}; });
+  training_options o = four_workers();
+  o.replay = std::make_shared<const recording>(r);
+  try {
+    const training run(small_model(), small_data(), o);
+    FAIL() << "worker 3 would wait for ever";
+  } catch (const recording_error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("worker 3 never joins shard 0"));
+  }
 }
 
 TEST_F(TrainingRecord, IsRefusedWhereMachineOrVersionRoundOtherwise) {

@@ -146,6 +146,44 @@ TEST_F(ReplayCommand, RepeatsARunThatCtrlCEnded) {
   EXPECT_EQ(report()["ledger"], was["ledger"]);
 }
 
+TEST_F(ReplayCommand, RepeatsAKilledRunAsFarAsItGoes) {
+  std::vector<std::string> words =
+      record({"--devices", "cpu:0,cpu:0", "--epochs", "1000000000", "--shards", "2"});
+  std::erase(words, "--quiet");
+  tool killed(words);
+  ASSERT_TRUE(killed.says("step ")) << killed.err();
+  tool too_early({"replay", recording_ + ".partial"});
+  EXPECT_EQ(too_early.code(), 2);
+  EXPECT_THAT(too_early.err(), HasSubstr("is being written by a run"));
+  killed.signal(SIGKILL);
+  killed.code();
+  tool other({"replay", recording_});
+  EXPECT_EQ(other.code(), 2);
+  EXPECT_THAT(other.err(), HasSubstr("run.rec.partial'")) << "where to look";
+  tool replayed({"replay", recording_ + ".partial", "--report", report_, "--quiet"});
+  EXPECT_EQ(replayed.code(), 4) << replayed.err();
+  EXPECT_THAT(replayed.out(), HasSubstr("as far as the recording goes"));
+  EXPECT_THAT(replayed.err(),
+              AllOf(HasSubstr("the recording ends after " + report()["steps"].dump() + " of "),
+                    HasSubstr("since its run was killed")));
+  EXPECT_EQ(report()["ended"], "completed");
+  EXPECT_GT(report()["steps"], 0);
+}
+
+TEST_F(ReplayCommand, LeavesARunThatRecordsAlone) {
+  std::vector<std::string> words = record({"--epochs", "1000000000"});
+  std::erase(words, "--quiet");
+  tool first(words);
+  ASSERT_TRUE(first.says("step ")) << first.err();
+  tool second(record({"--steps", "12"}));
+  EXPECT_EQ(second.code(), 2);
+  EXPECT_THAT(second.err(), AllOf(HasSubstr("another run is recording into it"), HasSubstr("run.rec")));
+  EXPECT_EQ(std::ranges::count(second.err(), '\n'), 1) << second.err();
+  first.signal(SIGINT);
+  EXPECT_EQ(first.code(), 130);
+  EXPECT_EQ(tool({"replay", recording_, "--quiet"}).code(), 0);
+}
+
 TEST_F(ReplayCommand, SaysSoIfTheParametersDiffer) {
   ASSERT_EQ(tool(record({"--steps", "20"})).code(), 0);
   const std::string sha = report()["parameters_sha256"];
