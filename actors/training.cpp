@@ -4,8 +4,8 @@
 #include <mailgrad/actors/data_request.hpp>
 #include <mailgrad/actors/evaluation.hpp>
 #include <mailgrad/actors/finite_weights.hpp>
+#include <mailgrad/actors/killed_recording.hpp>
 #include <mailgrad/actors/own_parameter_actor.hpp>
-#include <mailgrad/actors/rehearsal.hpp>
 #include <mailgrad/actors/replica.hpp>
 #include <mailgrad/actors/run_actors.hpp>
 #include <mailgrad/actors/run_books.hpp>

@@ -3,8 +3,8 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
+#include <mailgrad/actors/killed_recording.hpp>
 #include <mailgrad/actors/recorder.hpp>
-#include <mailgrad/actors/rehearsal.hpp>
 #include <mailgrad/actors/run_books.hpp>
 #include <mailgrad/actors/run_recorder.hpp>
 
