@@ -2,11 +2,16 @@
 
 #include <mailgrad/data/batch.hpp>
 
+#include <algorithm>
 #include <span>
 #include <stdexcept>
 #include <string>
 
 namespace mailgrad {
+
+std::size_t room_for_entries(const dataset& samples, std::size_t batch) {
+  return samples.is_sparse() ? std::max<std::size_t>(1, max_nonzeros(samples, batch)) : 0;
+}
 
 model_request request_for(const data_split& data, std::size_t batch) {
   model_request request;
@@ -17,7 +22,7 @@ model_request request_for(const data_split& data, std::size_t batch) {
   request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
   request.classes = data.train.classes();
   request.batch = batch;
-  request.nonzeros = data.train.is_sparse() ? max_nonzeros(data.train, batch) : 0;
+  request.nonzeros = room_for_entries(data.train, batch);
   return request;
 }
 

@@ -33,7 +33,7 @@ public:
                const dataset& samples, std::size_t size)
       : outputs_(request.outputs()) {
     request.batch = size;
-    shape_batch(samples, size, samples.is_sparse() ? max_nonzeros(samples, size) : 0, inputs_);
+    shape_batch(samples, size, room_for_entries(samples, size), inputs_);
     request.nonzeros = inputs_.columns.size();
     request.purpose = phase::evaluation;
     model_.emplace(build, request, layout, [](graph&, const model_outputs& outputs) {
