@@ -143,6 +143,8 @@ byte_source::~byte_source() = default;
 byte_source::byte_source(byte_source&&) noexcept = default;
 byte_source& byte_source::operator=(byte_source&&) noexcept = default;
 
+bool byte_source::is_packed() const noexcept { return implementation_->packed != nullptr; }
+
 std::uint64_t byte_source::most_left() const noexcept { return implementation_->most_left(); }
 
 std::size_t byte_source::read(std::span<std::uint8_t> out) {
@@ -150,7 +152,8 @@ std::size_t byte_source::read(std::span<std::uint8_t> out) {
   offset_ += count;
   if (offset_ > most_bytes)
     throw_malformed(file_, file_offset{offset_},
-                    "expected at most " + std::to_string(most_bytes) + " bytes, found more");
+                    "expected at most " + std::to_string(most_bytes) +
+                        " bytes, found more; take a part of the file");
   return count;
 }
 

@@ -25,6 +25,8 @@ public:
 
   const std::filesystem::path& file() const noexcept { return file_; }
   std::uint64_t offset() const noexcept { return offset_; }
+  /// Whether the file is a gzip file.
+  bool is_packed() const noexcept;
   /// Upper bound on the bytes still to come: exact for a plain file, from the best ratio of gzip otherwise.
   std::uint64_t most_left() const noexcept;
 

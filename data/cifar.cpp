@@ -16,27 +16,31 @@ void interweave(std::span<const std::uint8_t> planes, std::size_t channels, std:
     for (std::size_t i = 0; i < n; ++i) pixels[i * channels + channel] = planes[channel * n + i];
 }
 
+void require_whole_records(const std::filesystem::path& file, std::uint64_t bytes, std::size_t record) {
+  const std::uint64_t rest = bytes % record;
+  if (bytes > 0 && rest == 0) return;
+  throw_malformed(file, file_offset{bytes - rest},
+                  "expected a record of " + std::to_string(record) + " bytes, found " +
+                      (bytes == 0 ? "an empty file" : std::to_string(rest)));
+}
+
 } // namespace
 
-cifar_records read_cifar(const std::filesystem::path& file, const shape& dims) {
+cifar_records read_cifar(const std::filesystem::path& file, const shape& dims, std::size_t classes) {
   if (dims.rank() != 3 || dims.size() == 0)
     throw std::invalid_argument("cifar: a picture is height x width x channels, not " + to_string(dims));
   byte_source source{file};
   cifar_records records{{dims, {}}, {{}, file, 0, 1 + dims.size()}};
   std::vector<std::uint8_t>& pixels = records.images.values;
   std::vector<std::uint8_t> record(1 + dims.size());
-  std::uint64_t begin = 0;
+  if (!source.is_packed()) require_whole_records(file, source.most_left(), record.size());
   while (source.read(record) == record.size()) {
-    begin = source.offset();
     records.labels.values.push_back(record.front());
+    if (classes > 0 && record.front() >= classes) require_below(classes, records.labels);
     pixels.resize(pixels.size() + dims.size());
     interweave(std::span(record).subspan(1), dims[2], pixels.data() + pixels.size() - dims.size());
   }
-  const std::uint64_t rest = source.offset() - begin;
-  if (rest > 0 || begin == 0)
-    throw_malformed(file, file_offset{begin},
-                    "expected a record of " + std::to_string(record.size()) + " bytes, found " +
-                        (source.offset() == 0 ? "an empty file" : std::to_string(rest)));
+  require_whole_records(file, source.offset(), record.size());
   pixels.shrink_to_fit();
   return records;
 }

@@ -123,6 +123,8 @@ void csv_parser::add(std::string_view line) {
   add_label(fields_[label_column], label_column);
   for (std::size_t column = 0; column < columns; ++column)
     if (column != label_column) rows_.features.values.push_back(finite(fields_[column], column));
+  rows_.layout.limit.require(lines_.file(), sizeof(float) * (rows_.features.values.size() +
+                                                             rows_.labels.size() + rows_.targets.size()));
 }
 
 float csv_parser::finite(std::string_view field, std::size_t column) const {

@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/label_map.hpp>
+#include <mailgrad/data/parsed_limit.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,7 @@ struct csv_options {
   char delimiter = 0;      ///< 0: the comma, semicolon or tab that is most frequent in the first line
   std::size_t columns = 0; ///< with the label; 0: as many as the first line has
   label_kind holds = label_kind::classes; ///< the column of labels
+  parsed_limit limit{};                   ///< of the rows together
 };
 
 /// One row a line, a label and numbers.
@@ -37,8 +39,8 @@ struct csv_rows {
 ///
 /// A training file finds `labels` open and settles them; a test file finds them settled. Targets need none.
 /// Shapes  {columns - 1}.
-/// Errors  data_error: no rows; another number of columns; a field that is no finite number; a label that
-///         `labels` refuses, or a target that is no finite number.
+/// Errors  data_error: no rows; more of them than the limit has room for; another number of columns; a field
+///         that is no finite number; a label that `labels` refuses, or a target that is no finite number.
 csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels);
 
 } // namespace mailgrad

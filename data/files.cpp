@@ -201,6 +201,13 @@ fs::path find_path(std::string_view name_or_path, const file_options& options) {
 
 } // namespace
 
+std::vector<fs::path> data_files::all() const {
+  std::vector<fs::path> files = train;
+  for (const fs::path& file : {train_labels, test, test_labels, class_names, items})
+    if (!file.empty()) files.push_back(file);
+  return files;
+}
+
 data_files find_files(std::string_view name_or_path, const file_options& options) {
   const fs::path path = find_path(name_or_path, options);
   data_files files = is_folder(path) ? in_folder(path) : of_file(path, options);

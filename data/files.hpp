@@ -28,6 +28,9 @@ struct data_files {
   std::filesystem::path test_labels;  ///< IDX
   std::filesystem::path class_names;  ///< one a line; empty if there is none
   std::filesystem::path items;        ///< what is rated; empty if there is none
+
+  /// Every file that is read.
+  std::vector<std::filesystem::path> all() const;
 };
 
 /// Finds the files of a data set, in a folder that holds exactly one of these, each plain or with .gz:

@@ -24,8 +24,8 @@ std::string_view next_word(std::string_view& line) {
 
 class libsvm_parser {
 public:
-  libsvm_parser(line_reader& lines, std::size_t features, label_map& labels)
-      : lines_(lines), labels_(labels), given_(features) {}
+  libsvm_parser(line_reader& lines, std::size_t features, label_map& labels, const parsed_limit& limit)
+      : lines_(lines), labels_(labels), given_(features), limit_(limit) {}
 
   libsvm_rows parse() {
     while (const auto line = lines_.next()) add(line->substr(0, line->find('#')));
@@ -48,6 +48,7 @@ private:
   line_reader& lines_;
   label_map& labels_;
   std::size_t given_;
+  parsed_limit limit_;
   libsvm_rows rows_;
 };
 
@@ -60,6 +61,10 @@ void libsvm_parser::add(std::string_view line) {
   for (auto entry = next_word(line); !entry.empty(); entry = next_word(line)) add_entry(entry, previous);
   rows_.labels.push_back(*label);
   rows_.features.offsets.push_back(rows_.features.columns.size());
+  constexpr std::size_t bytes_of_entry = sizeof(std::int32_t) + sizeof(float);
+  constexpr std::size_t bytes_of_row = sizeof(std::size_t) + sizeof(std::int32_t);
+  limit_.require(lines_.file(),
+                 bytes_of_entry * rows_.features.columns.size() + bytes_of_row * rows_.labels.size());
 }
 
 std::size_t libsvm_parser::parse_index(std::string_view text, std::string_view word) const {
@@ -91,10 +96,11 @@ void libsvm_parser::add_entry(std::string_view word, std::size_t& previous) {
 
 } // namespace
 
-libsvm_rows read_libsvm(const std::filesystem::path& file, std::size_t features, label_map& labels) {
+libsvm_rows read_libsvm(const std::filesystem::path& file, std::size_t features, label_map& labels,
+                        const parsed_limit& limit) {
   if (features > widest) throw std::invalid_argument("libsvm: columns are numbered in 31 bits");
   line_reader lines{file};
-  libsvm_rows rows = libsvm_parser{lines, features, labels}.parse();
+  libsvm_rows rows = libsvm_parser{lines, features, labels, limit}.parse();
   if (labels.is_open()) labels.settle(rows.labels);
   return rows;
 }

@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/label_map.hpp>
+#include <mailgrad/data/parsed_limit.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,8 @@ inline constexpr std::size_t most_libsvm_features = std::size_t{1} << 24;
 ///         training file, since not every file uses every index.
 /// Errors  data_error: no rows; a label that `labels` refuses; an index that is 0, not above the one before
 /// or
-///         beyond the features; a value that is no finite number.
-libsvm_rows read_libsvm(const std::filesystem::path& file, std::size_t features, label_map& labels);
+///         beyond the features; a value that is no finite number; more rows than `limit` has room for.
+libsvm_rows read_libsvm(const std::filesystem::path& file, std::size_t features, label_map& labels,
+                        const parsed_limit& limit = {});
 
 } // namespace mailgrad

@@ -6,9 +6,11 @@
 #include <mailgrad/data/libsvm.hpp>
 #include <mailgrad/data/line_reader.hpp>
 #include <mailgrad/data/text.hpp>
+#include <mailgrad/tensor/byte_count.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -68,29 +70,29 @@ std::vector<std::string> read_names(const fs::path& file) {
 }
 
 /// One set of several files. Labels are checked file by file, so that a message names the right one.
-dataset join_files(const std::vector<fs::path>& files, const shape& dims, std::size_t classes) {
+dataset join_files(const std::vector<fs::path>& files, const open_options& options, std::size_t classes) {
+  const shape& dims = options.record_dims;
   cifar_records all{{dims, {}}, {{}, files.front(), 0, 1 + dims.size()}};
   std::size_t shown = 0;
   for (const fs::path& file : files) {
-    const cifar_records part = read_cifar(file, dims);
-    if (classes > 0) require_below(classes, part.labels);
+    const cifar_records part = read_cifar(file, dims, classes);
     shown = std::max(shown, classes > 0 ? classes : count_classes(part.labels));
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(all.images.values, part.images.values);
     append(all.labels.values, part.labels.values);
+    options.limit.require(file, all.images.values.size());
   }
   return join_cifar(std::move(all), shown);
 }
 
 data_split open_cifar(const data_files& files, const open_options& options) {
   std::vector<std::string> names = read_names(files.class_names);
-  dataset train =
-      join_files(files.train, options.record_dims, options.classes > 0 ? options.classes : names.size());
+  dataset train = join_files(files.train, options, options.classes > 0 ? options.classes : names.size());
   data_split split;
   if (files.test.empty()) {
     split = cut(files.train.front(), train, options);
   } else {
-    split.test = join_cifar(read_cifar(files.test, options.record_dims), train.classes());
+    split.test = join_cifar(read_cifar(files.test, options.record_dims, train.classes()), train.classes());
     split.train = std::move(train);
   }
   split.class_names = std::move(names);
@@ -124,6 +126,7 @@ data_split open_csv(const data_files& files, const open_options& options) {
   label_map labels{options.classes};
   csv_options layout = options.csv;
   layout.holds = options.task.value_or(layout.holds);
+  layout.limit = options.limit;
   csv_rows train = read_csv(file, layout, labels);
   const bool whole = files.test.empty();
   csv_rows test = whole ? csv_rows{} : read_csv(files.test, train.layout, labels);
@@ -147,14 +150,14 @@ data_split open_csv(const data_files& files, const open_options& options) {
 data_split open_libsvm(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   label_map labels{options.classes};
-  libsvm_rows train = read_libsvm(file, options.features, labels);
+  libsvm_rows train = read_libsvm(file, options.features, labels, options.limit);
   const std::size_t width = train.features.width;
   dataset first{std::move(train.features), std::move(train.labels), labels.classes()};
   data_split split;
   if (files.test.empty()) {
     split = cut(file, first, options);
   } else {
-    libsvm_rows test = read_libsvm(files.test, width, labels);
+    libsvm_rows test = read_libsvm(files.test, width, labels, options.limit);
     split = {std::move(first), {std::move(test.features), std::move(test.labels), labels.classes()}, {}, {}};
   }
   split.class_names = labels.names();
@@ -163,7 +166,7 @@ data_split open_libsvm(const data_files& files, const open_options& options) {
 
 data_split open_text(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
-  text_corpus corpus = read_text(file);
+  text_corpus corpus = read_text(file, options.limit);
   const std::size_t window = options.window;
   const std::size_t stride = options.stride > 0 ? options.stride : window;
   const std::size_t count = corpus.tokens.size();
@@ -174,14 +177,17 @@ data_split open_text(const data_files& files, const open_options& options) {
                               std::to_string(part) + " and " + std::to_string(count - part));
   const auto middle = corpus.tokens.begin() + static_cast<std::ptrdiff_t>(part);
   token_windows test{{middle, corpus.tokens.end()}, window, stride};
-  token_windows train{{corpus.tokens.begin(), middle}, window, stride};
+  corpus.tokens.resize(part); // not copied: it is most of what there is
+  token_windows train{std::move(corpus.tokens), window, stride};
   const std::size_t symbols = corpus.symbols.size();
   return {{std::move(train), {}, symbols}, {std::move(test), {}, symbols}, {}, std::move(corpus.symbols)};
 }
 
 data_split open_ratings(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
-  return cut(file, read_ratings(file, files.items, options.ratings), options);
+  rating_options ratings = options.ratings;
+  ratings.limit = options.limit;
+  return cut(file, read_ratings(file, files.items, ratings), options);
 }
 
 void require_task(const data_files& files, const open_options& options) {
@@ -216,6 +222,23 @@ data_split open_files(const data_files& files, const open_options& options) {
                   "of them in its first lines; name the format");
 }
 
+std::uint64_t bytes_on_disk(const data_files& files) {
+  std::uint64_t sum = 0;
+  std::error_code gone;
+  for (const fs::path& file : files.all())
+    if (const std::uint64_t size = fs::file_size(file, gone); !gone) sum += size;
+  return sum;
+}
+
+[[noreturn]] void throw_too_large(const data_files& files) {
+  throw data_error(
+      std::make_error_code(std::errc::not_enough_memory),
+      in_quotes(files.name) + ": out of memory after reading some of its " +
+          byte_count(bytes_on_disk(files)).text() +
+          "; a character of text takes 4 bytes, an entry of libsvm 8, a number of CSV 4, and a test set "
+          "that is cut off as much again; take a part of it");
+}
+
 void require_sensible(const open_options& options) {
   const double fraction = options.files.train_fraction.value_or(usual_fraction);
   if (!(fraction > 0 && fraction < 1))
@@ -228,9 +251,13 @@ void require_sensible(const open_options& options) {
 data_split open_data(std::string_view name_or_path, const open_options& options) {
   require_sensible(options);
   const data_files files = find_files(name_or_path, options.files);
-  data_split split = open_files(files, options);
-  split.name = files.name;
-  return split;
+  try {
+    data_split split = open_files(files, options);
+    split.name = files.name;
+    return split;
+  } catch (const std::bad_alloc&) {
+    throw_too_large(files);
+  }
 }
 
 } // namespace mailgrad

@@ -3,6 +3,7 @@
 #include <mailgrad/data/csv.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
+#include <mailgrad/data/parsed_limit.hpp>
 #include <mailgrad/data/ratings.hpp>
 
 #include <cstddef>
@@ -30,6 +31,7 @@ struct open_options {
   std::size_t window = 64;  ///< tokens of a text that a sample reads
   std::size_t stride = 0;   ///< from one window to the next; 0: the window, so that each token is read once
   rating_options ratings{}; ///< before they are cut
+  parsed_limit limit{};     ///< of each file's samples, whatever their format
 };
 
 /// Opens a data set by its name ("fashion-mnist"), its folder or its file; find_files() says what is known.
@@ -37,7 +39,8 @@ struct open_options {
 ///
 /// A file that brings no test set is cut: its first train_fraction (0.8, of a text 0.9) is for training.
 /// Errors  data_error, one line: nothing of that name; a folder of unknown layout; a damaged file; files of a format
-///         that does not hold what `task` asks for.
+///         that does not hold what `task` asks for; samples that take more memory than the limit or the
+///         machine has.
 data_split open_data(std::string_view name_or_path, const open_options& options = {});
 
 } // namespace mailgrad

@@ -193,14 +193,19 @@ dataset read_ratings(const std::filesystem::path& ratings, const std::filesystem
   numbering users;
   numbering rated;
   std::vector<rating> all;
-  while (const auto line = lines.next()) all.push_back(parse_rating(lines, *line, users, rated));
+  while (const auto line = lines.next()) {
+    all.push_back(parse_rating(lines, *line, users, rated));
+    options.limit.require(ratings, sizeof(rating) * all.size());
+  }
   if (all.empty()) throw_malformed(ratings, "expected user::item::rating::time lines, found an empty file");
   if (options.order == rating_order::by_time)
     std::ranges::stable_sort(all, {}, &rating::time);
   else
     shuffle(all, options.seed);
-  return to_dataset(all, items.empty() ? item_table{} : item_parser(items).parse(), users.size(),
-                    rated.size());
+  const item_table table = items.empty() ? item_table{} : item_parser(items).parse();
+  constexpr std::size_t categories_and_target = 6;
+  options.limit.require(ratings, sizeof(float) * (categories_and_target + table.genres) * all.size());
+  return to_dataset(all, table, users.size(), rated.size());
 }
 
 } // namespace mailgrad

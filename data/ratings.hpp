@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/data/parsed_limit.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@ enum class rating_order : std::uint8_t {
 struct rating_options {
   rating_order order = rating_order::random;
   std::uint64_t seed = 1; ///< of the shuffle
+  parsed_limit limit{};   ///< of the samples together
 };
 
 /// Reads `user::item::rating::time` lines, as MovieLens and MovieTweetings have them, and where `items` is named, too,
@@ -33,7 +35,7 @@ struct rating_options {
 /// Shapes  k = 5 categories; d = genres of `items`, 0 without that file.
 /// Units   times are seconds since 1970.
 /// Errors  data_error with the line: another number of fields; a user, an item, a rating or a time that is none; an item
-///         that is described twice; more than 64 genres.
+///         that is described twice; more than 64 genres; more ratings than the limit has room for.
 dataset read_ratings(const std::filesystem::path& ratings, const std::filesystem::path& items,
                      const rating_options& options);
 

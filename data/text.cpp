@@ -2,39 +2,20 @@
 
 #include <mailgrad/data/byte_source.hpp>
 #include <mailgrad/data/error.hpp>
+#include <mailgrad/data/utf8.hpp>
 
+#include <algorithm>
 #include <map>
-#include <optional>
 #include <span>
 #include <unordered_map>
 
 namespace mailgrad {
 
+namespace fs = std::filesystem;
+
 namespace {
 
-/// Bytes of the character that begins with `lead`; 0 if none does.
-std::size_t length_of(std::uint8_t lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead < 0xe0) return 2;
-  if (lead >= 0xe0 && lead < 0xf0) return 3;
-  return lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
-}
-
-/// The code point that `bytes` spell; nothing if they are no character of UTF-8.
-///
-/// Source  RFC 3629: no overlong forms, no surrogates, nothing beyond 0x10ffff.
-std::optional<std::int32_t> decode(std::span<const std::uint8_t> bytes) {
-  if (bytes.size() == 1) return bytes[0];
-  std::uint32_t code = bytes[0] & (0xffU >> (bytes.size() + 1));
-  for (std::uint8_t byte : bytes.subspan(1)) {
-    if ((byte & 0xc0) != 0x80) return std::nullopt;
-    code = code << 6 | (byte & 0x3fU);
-  }
-  const bool overlong = (bytes.size() == 3 && code < 0x800) || (bytes.size() == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xd800 && code < 0xe000;
-  if (overlong || surrogate || code > 0x10ffff) return std::nullopt;
-  return static_cast<std::int32_t>(code);
-}
+constexpr std::size_t chunk = std::size_t{1} << 16;
 
 /// Replaces code points by their place among those that occur.
 void number_by_order(const std::map<std::int32_t, std::string>& symbols, text_corpus& corpus) {
@@ -48,23 +29,33 @@ void number_by_order(const std::map<std::int32_t, std::string>& symbols, text_co
 
 } // namespace
 
-text_corpus read_text(const std::filesystem::path& file) {
+text_corpus read_text(const std::filesystem::path& file, const parsed_limit& limit) {
   byte_source source{file};
-  const std::vector<std::uint8_t> bytes = read_up_to(source, byte_source::most_bytes + 1);
-  if (bytes.empty()) throw_malformed(file, "expected text, found an empty file");
   text_corpus corpus;
-  corpus.tokens.reserve(bytes.size());
+  corpus.tokens.reserve(std::min(
+      source.most_left(), std::min<std::uint64_t>(fs::file_size(file), limit.bytes / sizeof(std::int32_t))));
   std::map<std::int32_t, std::string> symbols; // by code point
-  for (std::span rest{bytes}; !rest.empty();) {
-    const std::size_t length = length_of(rest.front());
-    const auto code = length == 0 || length > rest.size() ? std::nullopt : decode(rest.first(length));
-    if (!code)
-      throw_malformed(file, file_offset{bytes.size() - rest.size()},
-                      "expected a character of UTF-8, found the byte " + std::to_string(rest.front()));
-    corpus.tokens.push_back(*code);
-    symbols.try_emplace(*code, rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(length));
-    rest = rest.subspan(length);
+  std::vector<std::uint8_t> buffer(chunk);
+  std::size_t held = 0; // bytes of a character that the end of the buffer cut
+  for (bool more = true; more;) {
+    const std::size_t filled = held + source.read(std::span(buffer).subspan(held));
+    more = filled == buffer.size();
+    std::span rest = std::span(buffer).first(filled);
+    while (!rest.empty()) {
+      const auto c = first_character(rest);
+      if (!c && more && rest.size() < longest_utf8_character) break;
+      if (!c)
+        throw_malformed(file, file_offset{source.offset() - rest.size()},
+                        "expected a character of UTF-8, found the byte " + std::to_string(rest.front()));
+      corpus.tokens.push_back(c->code);
+      symbols.try_emplace(c->code, rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(c->length));
+      rest = rest.subspan(c->length);
+    }
+    limit.require(file, corpus.tokens.size() * sizeof(std::int32_t));
+    held = rest.size();
+    std::ranges::copy(rest, buffer.begin());
   }
+  if (corpus.tokens.empty()) throw_malformed(file, "expected text, found an empty file");
   number_by_order(symbols, corpus);
   return corpus;
 }

@@ -1,5 +1,7 @@
 #include <mailgrad/tensor/block.hpp>
 
+#include <mailgrad/tensor/byte_count.hpp>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,8 +19,7 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 class out_of_memory : public std::bad_alloc {
 public:
   explicit out_of_memory(std::size_t bytes) {
-    std::snprintf(text_, sizeof text_, "out of memory: %.1f GiB asked for",
-                  static_cast<double>(bytes) / static_cast<double>(std::size_t{1} << 30));
+    std::snprintf(text_, sizeof text_, "out of memory: %s asked for", byte_count(bytes).text());
   }
   const char* what() const noexcept override { return text_; }
 

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -49,6 +51,30 @@ TEST(Cifar, SaysWhichRecordHasALabelOutOfRange) {
 }
 
 TEST(Cifar, RefusesDimsThatAreNoPicture) { EXPECT_THROW(read_cifar("x", {3072}), std::invalid_argument); }
+
+/// A file of so many zeros that takes no room on a disk.
+std::filesystem::path zeros(const scratch_folder& folder, std::uint64_t count) {
+  const auto file = folder.write("x.bin", "");
+  std::filesystem::resize_file(file, count);
+  return file;
+}
+
+TEST(Cifar, RefusesASizeOfNoWholeRecordsBeforeItReads) {
+  const scratch_folder folder;
+  const auto file = zeros(folder, std::uint64_t{3073} * 2'000'000 + 1); // more than would be read
+  EXPECT_EQ(complaint([&] { read_cifar(file); }),
+            "x.bin: offset 6146000000: expected a record of 3073 bytes, found 1");
+}
+
+TEST(Cifar, RefusesTheFirstLabelThatIsNoClassBeforeItReadsOn) {
+  const scratch_folder folder;
+  const auto file = zeros(folder, std::uint64_t{3073} * 2'000'000);
+  std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).put('\7');
+  EXPECT_EQ(complaint([&] {
+              read_cifar(file, {32, 32, 3}, 7);
+            }),
+            "x.bin: offset 0: expected a label from 0 to 6, found 7");
+}
 
 } // namespace
 } // namespace mailgrad

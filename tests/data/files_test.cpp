@@ -138,5 +138,12 @@ TEST(Files, SayThatThereAreSeveralSets) {
   EXPECT_THAT(complaint([&] { find(folder); }), HasSubstr("found 'a.csv' and 'b.csv'; name the file"));
 }
 
+TEST(Files, AreAllThatIsRead) {
+  const scratch_folder folder;
+  const auto ratings = folder.write("ratings.dat", "1::1::3::100\n2::1::4::200\n");
+  const auto items = folder.write("movies.dat", "1::A Film (1999)::Drama\n");
+  EXPECT_THAT(find_files(folder.path().string(), {}).all(), testing::ElementsAre(ratings, items));
+}
+
 } // namespace
 } // namespace mailgrad

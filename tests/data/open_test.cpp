@@ -168,5 +168,30 @@ TEST_F(OpenData, RefusesSenselessOptions) {
   EXPECT_THROW(open("x", {.window = 0}), std::invalid_argument);
 }
 
+/// What a reader says of a file whose samples take `bytes`, with room for one byte less.
+void expect_limit(const std::filesystem::path& file, std::uint64_t bytes, open_options options = {}) {
+  options.limit.bytes = bytes;
+  EXPECT_NO_THROW(open_data(file.string(), options)) << file;
+  options.limit.bytes = bytes - 1;
+  EXPECT_THAT(complaint([&] { open_data(file.string(), options); }),
+              HasSubstr("of memory, found more; take a part of the file, or raise --data-limit"));
+}
+
+TEST_F(OpenData, LimitsTheMemoryOfSamplesWhateverTheirFormat) {
+  std::string sparse, table, ratings, pictures;
+  for (int i = 0; i < 100; ++i) {
+    const std::string label = std::to_string(i % 2);
+    sparse += label + " 1:1\n";
+    table += "1,2," + label + "\n";
+    ratings += label + "::1::3::100\n";
+    pictures += static_cast<char>(i % 2) + std::string(3072, 'p');
+  }
+  expect_limit(folder.write("x.libsvm", gzipped(sparse)), 100 * (8 + 12)); // an entry and a row
+  expect_limit(folder.write("x.csv", gzipped(table)), 100 * (2 + 1) * 4);
+  expect_limit(folder.write("ratings.dat", gzipped(ratings)), 100 * 32);
+  expect_limit(folder.write("x.txt", gzipped(std::string(1000, 'a'))), 4000, {.window = 8});
+  expect_limit(folder.write("x.bin", gzipped(pictures)), 100 * 3072);
+}
+
 } // namespace
 } // namespace mailgrad

@@ -42,5 +42,32 @@ TEST(Text, RefusesAnEmptyFile) {
   EXPECT_EQ(complaint([] { read(""); }), "x.txt: expected text, found an empty file");
 }
 
+TEST(Text, KnowsACharacterThatTheEndOfABufferCuts) {
+  constexpr std::size_t buffer = 65536;
+  for (std::size_t before = buffer - 4; before <= buffer; ++before)
+    for (const char* character : {"\u00e9", "\u20ac", "\U0001F600"}) {
+      const text_corpus corpus = read(std::string(before, 'a') + character + "b");
+      ASSERT_EQ(corpus.tokens.size(), before + 2);
+      EXPECT_THAT(corpus.symbols, ElementsAre("a", "b", character));
+      EXPECT_EQ(corpus.tokens[before], 2);
+    }
+  std::string cut(buffer + 1, 'a');
+  cut.replace(buffer - 1, 2, "\xe2\x82");
+  EXPECT_EQ(complaint([&] { read(cut); }),
+            "x.txt: offset 65535: expected a character of UTF-8, found the byte 226");
+}
+
+TEST(Text, RefusesMoreThanItsLimitWhichAnyCharacterCountsFourTimes) {
+  const scratch_folder folder;
+  for (const std::string& text : {std::string(1000, 'a'), gzipped(std::string(1000, 'a'))}) {
+    const auto file = folder.write("x.txt", text);
+    EXPECT_EQ(read_text(file, {4000}).tokens.size(), 1000U);
+    EXPECT_EQ(complaint([&] { read_text(file, {3999}); }),
+              "x.txt: expected samples that take at most 3.9 KiB of memory, found more; take a part of the "
+              "file, or "
+              "raise --data-limit (open_options::limit)");
+  }
+}
+
 } // namespace
 } // namespace mailgrad

@@ -1,5 +1,7 @@
 #include <mailgrad/tensor/block.hpp>
 
+#include <mailgrad/tensor/byte_count.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,6 +66,19 @@ TEST(Block, RoundsUpToWholeCacheLines) {
   EXPECT_EQ(aligned(1), 64U);
   EXPECT_EQ(aligned(64), 64U);
   EXPECT_EQ(aligned(65), 128U);
+}
+
+TEST(Block, SaysInAFittingUnitHowMuchWasAskedFor) {
+  EXPECT_STREQ(byte_count(0).text(), "0 bytes");
+  EXPECT_STREQ(byte_count(1023).text(), "1023 bytes");
+  EXPECT_STREQ(byte_count(1536).text(), "1.5 KiB");
+  EXPECT_STREQ(byte_count(std::uint64_t{5} << 29).text(), "2.5 GiB");
+  try {
+    const block b(std::numeric_limits<std::size_t>::max() - 1);
+    FAIL() << "there is no such memory";
+  } catch (const std::bad_alloc& e) {
+    EXPECT_STREQ(e.what(), "out of memory: 16777216.0 TiB asked for");
+  }
 }
 
 } // namespace
