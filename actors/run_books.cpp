@@ -94,9 +94,12 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.final_loss = mean_loss(outcome.workers);
   for (const worker_report& w : outcome.workers) {
     r.samples += w.samples;
-    r.waits.barrier += in_seconds(instant{w.barrier_wait});
-    r.waits.bound += in_seconds(instant{w.bound_wait});
-    r.waits.feeder += in_seconds(instant{w.feeder_wait});
+    const wait_seconds waits{in_seconds(instant{w.barrier_wait}), in_seconds(instant{w.bound_wait}),
+                             in_seconds(instant{w.feeder_wait})};
+    r.waits.barrier += waits.barrier;
+    r.waits.bound += waits.bound;
+    r.waits.feeder += waits.feeder;
+    r.worker_waits.push_back(waits);
     r.staleness.merge(w.gaps);
     r.gradient_cosine.merge(w.gradient_cosine);
     for (const piece_report& p : w.pieces)
@@ -111,6 +114,22 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
   r.times = times_of(r.exchanges, outcome.workers.size());
   return r;
+}
+
+training_progress final_progress(const run_outcome& outcome, instant elapsed) {
+  training_progress p;
+  staleness_histogram gaps;
+  for (const worker_report& w : outcome.workers) {
+    p.steps += w.steps;
+    p.samples += w.samples;
+    gaps.merge(w.gaps);
+  }
+  for (const shard_report& s : outcome.shards)
+    for (const worker_account& account : s.workers) gaps.merge(account.gaps);
+  p.loss = mean_loss(outcome.workers).value_or(0);
+  p.staleness_mean = gaps.mean();
+  p.elapsed = elapsed;
+  return p;
 }
 
 run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {

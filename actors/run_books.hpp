@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/coordinator.hpp>
 #include <mailgrad/actors/run_trace.hpp>
+#include <mailgrad/actors/training_progress.hpp>
 #include <mailgrad/actors/training_report.hpp>
 
 #include <mailgrad/graph/parameter_layout.hpp>
@@ -21,6 +22,9 @@ namespace mailgrad {
 ///
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block.
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});
+
+/// Where a run stood at its end; what was told of its progress before may be some steps old.
+training_progress final_progress(const run_outcome& outcome, instant elapsed);
 
 /// The timeline of a run, as far as its actors recorded one.
 run_trace trace_of(const run_outcome& outcome, instant started, instant ended);

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/finite_weights.hpp>
 #include <mailgrad/actors/killed_recording.hpp>
 #include <mailgrad/actors/own_parameter_actor.hpp>
+#include <mailgrad/actors/provenance.hpp>
 #include <mailgrad/actors/replica.hpp>
 #include <mailgrad/actors/run_actors.hpp>
 #include <mailgrad/actors/run_books.hpp>
@@ -59,6 +60,9 @@ private:
   bool hogwild() const { return policies_.size() == 1 && has_hogwild(policies_); }
   void require_finite_weights(training_report& r);
   void try_out(training_report& r, const std::function<bool()>& stop_test);
+  std::uint64_t batches_per_epoch() const {
+    return (data_->train.size() + options_.batch - 1) / options_.batch;
+  }
   void test(training_report& r, const std::function<bool()>& stop_test);
   void prepare_record_or_replay();
   void rehearse_replay();
@@ -186,7 +190,7 @@ void training::implementation::wait() {
 
 training_progress training::implementation::progress() const {
   std::lock_guard guard(mutex_);
-  return progress_;
+  return outcome_ ? final_progress(*outcome_, ended_ - actors_.started()) : progress_;
 }
 
 std::vector<std::string> training::implementation::name_waits(std::chrono::milliseconds span) {
@@ -231,7 +235,9 @@ training_report training::implementation::report(const std::function<bool()>& st
   for (const device d : options_.devices) r.devices.push_back(to_string(d));
   r.workers = workers();
   r.micro_batches = options_.micro_batches;
-  r.weights = layout_->size();
+  r.origin = this_program();
+  r.epochs = static_cast<double>(r.steps) / static_cast<double>(batches_per_epoch());
+  r.weights = layout_->weight_count();
   r.wall_seconds = in_seconds(ended_ - actors_.started());
   r.seed = options_.seed;
   if (options_.replay && options_.replay->killed && r.ended == "completed")

@@ -10,6 +10,8 @@ using json = nlohmann::ordered_json;
 
 json known(const std::optional<double>& figure) { return figure ? json(*figure) : json(nullptr); }
 
+json known(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
+
 json to_object(const gradient_ledger& l) {
   json discarded = json::object();
   for (const auto& [reason, count] : l.discarded) discarded[reason] = count;
@@ -78,6 +80,22 @@ json staleness_of_run(const training_report& r) {
   return figures;
 }
 
+json to_object(const wait_seconds& w) {
+  return {{"barrier", w.barrier}, {"bound", w.bound}, {"feeder", w.feeder}};
+}
+
+json waits_of_run(const training_report& r) {
+  json waits = to_object(r.waits);
+  json each = json::array();
+  for (std::size_t worker = 0; worker < r.worker_waits.size(); ++worker) {
+    json one = {{"worker", worker}};
+    one.update(to_object(r.worker_waits[worker]));
+    each.push_back(std::move(one));
+  }
+  waits["per_worker"] = std::move(each);
+  return waits;
+}
+
 json to_array(const std::vector<policy_switch>& switches) {
   json list = json::array();
   for (const policy_switch& s : switches)
@@ -107,6 +125,12 @@ json to_object_of_local_steps(const training_report& r) {
 
 std::string to_json(const training_report& r) {
   const json object = {
+      {"version", r.origin.version},
+      {"commit", known(r.origin.commit)},
+      {"compiler", r.origin.compiler},
+      {"date", known(r.origin.date)},
+      {"host", known(r.origin.host)},
+      {"processor", known(r.origin.processor)},
       {"command", r.command},
       {"model", r.model},
       {"span", r.span},
@@ -125,6 +149,7 @@ std::string to_json(const training_report& r) {
       {"why", r.why},
       {"steps", r.steps},
       {"samples", r.samples},
+      {"epochs", r.epochs},
       {"updates", r.updates},
       {"wall_seconds", r.wall_seconds},
       {"steps_per_second", r.steps_per_second()},
@@ -138,7 +163,7 @@ std::string to_json(const training_report& r) {
       {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},
       {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},
       {"gradient_cosine", to_object(r.gradient_cosine)},
-      {"wait_seconds", {{"barrier", r.waits.barrier}, {"bound", r.waits.bound}, {"feeder", r.waits.feeder}}},
+      {"wait_seconds", waits_of_run(r)},
       {"switches", to_array(r.switches)},
       {"local_steps", to_object_of_local_steps(r)},
       {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},

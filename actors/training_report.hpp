@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/figure_tally.hpp>
 #include <mailgrad/actors/gradient_ledger.hpp>
+#include <mailgrad/actors/provenance.hpp>
 #include <mailgrad/actors/staleness_histogram.hpp>
 #include <mailgrad/actors/time_split.hpp>
 
@@ -47,11 +48,12 @@ struct piece_figures {
 
 /// What a run leaves behind. Unknown figures are absent, never 0.
 struct training_report {
+  provenance origin;
   std::vector<std::string>
       command;       ///< the words of the command line that decide what is computed, if there was one
   std::string model; ///< as the command line named it, if there was one
   std::string span;  ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
-  std::size_t weights = 0; ///< of the model
+  std::size_t weights = 0; ///< of the model, without gaps between its variables
   std::string policy;
   std::vector<std::string> devices;
   std::uint32_t workers = 1;
@@ -61,6 +63,7 @@ struct training_report {
   std::string why;                   ///< one line, if it was not completed, or not tested to the end
   std::uint64_t steps = 0;           ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;
+  double epochs = 0;         ///< passes over the training set that these steps are
   std::uint64_t updates = 0; ///< versions that the weights went through; of the shard that made most
   std::string data;
   std::string optimizer;
@@ -82,6 +85,7 @@ struct training_report {
   figure_tally weight_gap;
   figure_tally gradient_cosine;
   wait_seconds waits;
+  std::vector<wait_seconds> worker_waits; ///< of each worker, by rank
   std::vector<policy_switch> switches;
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: none
   std::string outer_optimizer;   ///< of the shards, with local steps

@@ -131,17 +131,15 @@ TEST(Evaluation, CountsEachTokenOfAWindow) {
   EXPECT_DOUBLE_EQ(e.accuracy.value(), 8.0 / 9);
 }
 
-
 TEST(Evaluation, TestsRowsWithoutASingleEntry) {
-  const dataset samples(sparse_features{.width = 2, .offsets = {0, 0, 0, 0}}, {0, 1, 1}, 2);
+  const dataset samples(sparse_features{2, {0, 0, 0, 0}, {}, {}}, {0, 1, 1}, 2);
   model_request request = request_for(samples);
   request.nonzeros = 4; // as the training set has it
   const model_function model = [](graph& g, const model_request& r) {
     return build_classifier(g, {dense_layer{}}, r);
   };
   const parameter_layout layout = lay_out(model, request, 1);
-  const evaluation e =
-      evaluate(model, request, layout, values_where(layout, "dense1/bias", {0, 1}), samples);
+  const evaluation e = evaluate(model, request, layout, values_where(layout, "dense1/bias", {0, 1}), samples);
   EXPECT_DOUBLE_EQ(e.accuracy.value(), 2.0 / 3);
 }
 

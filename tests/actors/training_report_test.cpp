@@ -54,9 +54,10 @@ training_report finished_run() {
 TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   const json o = json::parse(to_json(finished_run()));
   EXPECT_THAT(field_names(o),
-              ElementsAre("command", "model", "span", "weights", "policy", "devices", "workers",
-                          "micro_batches", "pieces", "data", "optimizer", "learning_rate", "batch", "shards",
-                          "ended", "why", "steps", "samples", "updates", "wall_seconds", "steps_per_second",
+              ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
+                          "span", "weights", "policy", "devices", "workers", "micro_batches", "pieces",
+                          "data", "optimizer", "learning_rate", "batch", "shards", "ended", "why", "steps",
+                          "samples", "epochs", "updates", "wall_seconds", "steps_per_second",
                           "samples_per_second", "final_loss", "test_accuracy", "test_rmse", "sample",
                           "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
                           "wait_seconds", "switches", "local_steps", "cure", "parameters_sha256", "seed"));
@@ -68,8 +69,22 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   EXPECT_THAT(field_names(o["time_split"]),
               ElementsAre("read", "compute", "wire", "mailbox", "apply", "per_shard"));
   EXPECT_THAT(field_names(o["time_split"]["compute"]), ElementsAre("seconds", "mean", "max", "count"));
-  EXPECT_THAT(field_names(o["wait_seconds"]), ElementsAre("barrier", "bound", "feeder"));
+  EXPECT_THAT(field_names(o["wait_seconds"]), ElementsAre("barrier", "bound", "feeder", "per_worker"));
   EXPECT_THAT(field_names(o["switches"][0]), ElementsAre("step", "from", "to", "why"));
+}
+
+TEST(TrainingReport, SaysWhereItComesFromAsFarAsThatIsKnown) {
+  training_report r = finished_run();
+  r.origin = this_program();
+  r.worker_waits = {{1, 0, 0.25}, {0.5, 0, 0}};
+  json o = json::parse(to_json(r));
+  EXPECT_EQ(o["version"], r.origin.version);
+  EXPECT_THAT(r.origin.version, testing::MatchesRegex("[0-9]+.[0-9]+.[0-9]+"));
+  EXPECT_THAT(r.origin.compiler, testing::MatchesRegex("[A-Za-z]+ [0-9.]+"));
+  EXPECT_FALSE(r.origin.host.empty() || r.origin.processor.empty());
+  EXPECT_TRUE(o["commit"].is_null() && o["date"].is_null()) << "the program has not told them";
+  EXPECT_EQ(o["wait_seconds"]["per_worker"][1],
+            json::parse(R"({"worker": 1, "barrier": 0.5, "bound": 0.0, "feeder": 0.0})"));
 }
 
 TEST(TrainingReport, WritesEachFigureUnderItsName) {
@@ -93,7 +108,7 @@ TEST(TrainingReport, WritesEachFigureUnderItsName) {
   EXPECT_EQ(o["staleness"]["p99"], 5);
   EXPECT_EQ(o["staleness"]["max"], 5);
   EXPECT_DOUBLE_EQ(o["staleness"]["mean"].get<double>(), 90.0 / 98);
-  EXPECT_EQ(o["wait_seconds"], json::parse(R"({"barrier":1.5,"bound":0.0,"feeder":0.25})"));
+  EXPECT_EQ(o["wait_seconds"], json::parse(R"({"barrier":1.5,"bound":0.0,"feeder":0.25,"per_worker":[]})"));
   EXPECT_EQ(o["switches"][0]["why"], "barrier wait 61 %");
   EXPECT_EQ(o["parameters_sha256"], "ab12");
   EXPECT_EQ(o["seed"], 7);
