@@ -1,7 +1,7 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
-#include <mailgrad/cli/whole_number.hpp>
 
 #include <mailgrad/actors/data_request.hpp>
 #include <mailgrad/data/open.hpp>

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace mailgrad {
 
@@ -25,10 +26,24 @@ int checked_output(int code) {
   throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
 }
 
+/// In the words of help texts that users know, in place of the parser's.
+void name_values(CLI::App& app) {
+  const std::pair<const char*, const char*> labels[] = {{"UINT", "N"},
+                                                        {"FLOAT", "X"},
+                                                        {"TEXT", "WORD"},
+                                                        {"[UINT]", "N"},
+                                                        {"Needs", "only with"},
+                                                        {"Excludes", "not with"},
+                                                        {"SUBCOMMAND", "COMMAND"},
+                                                        {"Subcommands", "Commands"}};
+  for (const auto& [parsers, ours] : labels) app.get_formatter()->label(parsers, ours);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
   app.set_version_flag("--version", MAILGRAD_VERSION);
+  name_values(app);
   app.require_subcommand(1);
   app.footer("'mailgrad COMMAND --help' tells more about each.\n"
              "Exit codes: 0 done, 1 the run failed, 2 wrong options or damaged input, 3 a replay differs,\n"

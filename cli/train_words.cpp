@@ -1,10 +1,11 @@
 #include <mailgrad/cli/train_words.hpp>
 
-#include <mailgrad/cli/whole_number.hpp>
+#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace mailgrad {
 
@@ -12,6 +13,11 @@ namespace {
 
 /// Of an actor: 16 MB, and about an hour of LeNet.
 constexpr std::size_t traced_events = 250'000;
+
+constexpr std::uint64_t most_actors =
+    std::numeric_limits<std::uint32_t>::max(); // ranks and shards have 32 bits
+
+constexpr std::uint64_t most_gibibytes = std::uint64_t{1} << 20;
 
 std::string joined(const auto& names) {
   std::string text;
@@ -34,7 +40,7 @@ void add_what(CLI::App& parser, train_words& w) {
       .add_option("--task", w.task,
                   "classification or regression: what to learn from the labels; automatic: what such files "
                   "usually hold")
-      ->check(CLI::IsMember({"automatic", "classification", "regression"}))
+      ->check(one_of({"automatic", "classification", "regression"}))
       ->capture_default_str()
       ->group("What to train");
   parser
@@ -43,8 +49,17 @@ void add_what(CLI::App& parser, train_words& w) {
       ->check(whole_number(1))
       ->capture_default_str()
       ->group("What to train");
-  parser.add_option("--split", w.split, "Ratings to test on: a fifth at random, or the latest fifth by time")
-      ->check(CLI::IsMember({"random", "time"}))
+  parser
+      .add_option("--split", w.split,
+                  "Ratings to test on: random, a fifth of them, or time, the latest fifth")
+      ->check(one_of({"random", "time"}))
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--data-limit", w.data_limit,
+                  "GiB of memory that the samples of a file may take; a packed or sparse file takes many "
+                  "times its size")
+      ->check(whole_number(1, most_gibibytes))
       ->capture_default_str()
       ->group("What to train");
   parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
@@ -80,7 +95,7 @@ void add_how(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("How to run it");
   parser.add_option("--shards", w.shards, "Parameter actors, each with an equal part of the weights")
-      ->check(whole_number(1))
+      ->check(whole_number(1, most_actors))
       ->capture_default_str()
       ->group("How to run it");
   parser.add_option("--seed", w.seed, "Of first weights, order of samples and dropout")
@@ -95,7 +110,7 @@ void add_spanning(CLI::App& parser, train_words& w) {
   parser
       .add_option("--workers", w.workers,
                   "Replicas of such a model, among which the devices are shared out; 1 by default")
-      ->check(whole_number(1))
+      ->check(whole_number(1, most_actors))
       ->group(group);
   parser
       .add_option(
@@ -114,6 +129,7 @@ void add_optimizer(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("Optimiser");
   parser.add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser, listed below")
+      ->check(number())
       ->group("Optimiser");
   parser
       .add_option("--schedule", w.schedule,
@@ -121,9 +137,13 @@ void add_optimizer(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("Optimiser");
   parser.add_option("--weight-decay", w.weight_decay, "Decoupled: weights shrink by lr * this in each step")
+      ->check(number())
       ->group("Optimiser");
-  parser.add_option("--l2", w.l2, "In the loss: the gradient grows by this * weights")->group("Optimiser");
+  parser.add_option("--l2", w.l2, "In the loss: the gradient grows by this * weights")
+      ->check(number())
+      ->group("Optimiser");
   parser.add_option("--clip-norm", w.clip_norm, "Largest global norm of a worker's gradient; 0: any")
+      ->check(number())
       ->group("Optimiser");
 }
 
@@ -144,33 +164,33 @@ void add_local_steps(CLI::App& parser, train_words& w) {
   parser
       .add_option("--outer-lr", w.outer_learning_rate,
                   "Its learning rate; with sgd 1 by default, which averages models")
+      ->check(number())
       ->needs(steps)
       ->group("Local steps");
 }
 
-/// An empty name comes from a script whose variable is not set.
-CLI::Validator file_name() {
-  return {[](const std::string& name) {
-            return name.empty() ? std::string("a file name is missing") : std::string();
-          },
-          "FILE"};
-}
-
 void add_outputs(CLI::App& parser, train_words& w) {
   output_paths& paths = w.outputs;
-  parser.add_option("--report", paths.report, "Write what the run did to this file, as one JSON object")
+  parser
+      .add_option("--report", paths.report,
+                  "Write what the run did to this file, as one JSON object; -: to standard output, and the "
+                  "summary to "
+                  "standard error; so with the next two")
       ->check(file_name())
+      ->type_name("FILE")
       ->group("Output");
   parser
       .add_option("--staleness-csv", paths.staleness_csv,
                   "Write how often each gap occurred, a line for each shard, worker and gap")
       ->check(file_name())
+      ->type_name("FILE")
       ->group("Output");
   parser
       .add_option("--trace", paths.trace,
                   "Write what each actor did and waited for, as a timeline for ui.perfetto.dev; the first " +
                       std::to_string(traced_events) + " events of each")
       ->check(file_name())
+      ->type_name("FILE")
       ->group("Output");
   parser
       .add_option("--sample-gap", w.sample_gap,
@@ -183,6 +203,7 @@ void add_outputs(CLI::App& parser, train_words& w) {
       .add_option("--record", paths.record,
                   "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
       ->check(file_name())
+      ->type_name("FILE")
       ->group("Output");
   parser
       .add_option("--sample-length", w.sample_length,
@@ -193,7 +214,7 @@ void add_outputs(CLI::App& parser, train_words& w) {
   parser
       .add_option("--temperature", w.temperature,
                   "Of what it writes: 1 draws symbols as it expects them, 0 takes the likeliest")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(number(0, 1000))
       ->capture_default_str()
       ->group("Output");
   parser.add_flag("--quiet", w.quiet, "No progress, only the summary")
@@ -248,6 +269,7 @@ open_options opened_as(const train_words& w) {
   if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
   if (w.split == "time") o.ratings.order = rating_order::by_time;
   o.window = w.window;
+  o.limit.bytes = w.data_limit << 30;
   return o;
 }
 

@@ -42,6 +42,7 @@ struct train_words {
   std::uint64_t seed = 1;
   output_paths outputs;
   std::uint64_t sample_gap = 0;
+  std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::size_t window = 64;
   std::size_t sample_length = 300;
   double temperature = 0.8;

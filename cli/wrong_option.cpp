@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -17,45 +18,129 @@ const CLI::App& parsed_command(const CLI::App& app) {
   return chosen.empty() ? app : *chosen.front();
 }
 
-/// Options of the command, or the commands themselves, whichever the word looks like.
-std::vector<std::string> possible_words(const CLI::App& app, std::string_view word) {
-  std::vector<std::string> words;
-  if (!word.starts_with('-')) {
-    for (const CLI::App* sub : app.get_subcommands({})) words.push_back(sub->get_name());
-    return words;
-  }
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
-  return words;
+/// "mailgrad train"
+std::string name_of(const CLI::App& command) {
+  return command.get_parent() ? "mailgrad " + command.get_name() : "mailgrad";
 }
 
-/// As CLI11 has it, but for what nobody would say so.
-std::string in_words(const CLI::ParseError& e) {
-  constexpr std::string_view flag_with_value = " was given a disallowed flag override";
-  const std::string_view why = e.what();
-  if (!why.ends_with(flag_with_value)) return std::string(why);
-  return "--" + std::string(why.substr(0, why.size() - flag_with_value.size())) + " takes no value";
+std::string where_to_look(const CLI::App& command) {
+  return "; '" + name_of(command) + " --help' lists what it takes";
+}
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+/// Without dashes.
+std::vector<std::string> options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  return names;
+}
+
+std::string suggested(std::string_view word, const std::vector<std::string>& names) {
+  return suggestion(word, std::vector<std::string_view>(names.begin(), names.end()));
+}
+
+bool is_option(std::string_view word) { return word.starts_with("--") && word.size() > 2; }
+
+/// The option or argument that the parser's message begins with, "--batch: ..." for one.
+const CLI::Option* option_in(std::string_view message, const CLI::App& command) {
+  constexpr std::string_view conversion = "Could not convert: ";
+  if (message.starts_with(conversion)) message.remove_prefix(conversion.size());
+  std::string_view name = message.substr(0, message.find_first_of(": "));
+  name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
+  for (const CLI::Option* option : command.get_options())
+    if (std::ranges::find(option->get_lnames(), name) != option->get_lnames().end() ||
+        option->get_name() == name)
+      return option;
+  return nullptr;
+}
+
+/// "--a excludes --b" as {"--a", "--b"}
+std::pair<std::string, std::string> both_ends(std::string_view message) {
+  return {std::string(message.substr(0, message.find(' '))),
+          std::string(message.substr(message.rfind(' ') + 1))};
+}
+
+/// An option that took another one for its value, since its own was forgotten.
+std::string forgotten_value(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (is_option(value)) return option->get_name() + " needs a value before '" + value + "'";
+  return {};
+}
+
+/// The parser's own words are for whoever writes options, not for whoever types them.
+std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
+  const std::string why = e.what();
+  if (dynamic_cast<const CLI::ExcludesError*>(&e) != nullptr) {
+    const auto [one, other] = both_ends(why);
+    return one + " and " + other + " exclude each other: give one of them";
+  }
+  if (dynamic_cast<const CLI::RequiresError*>(&e) != nullptr) {
+    const auto [one, other] = both_ends(why);
+    return one + " makes sense only with " + other + ": add it";
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !command.get_parent())
+    return "a command is missing; " + suggested("", commands_of(command));
+  const CLI::Option* option = option_in(why, command);
+  if (option == nullptr || dynamic_cast<const CLI::ValidationError*>(&e) != nullptr) return why;
+  const std::string name = option->get_name();
+  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr)
+    return "the argument '" + name + "' is missing: " + option->get_description();
+  if (option->get_expected_max() == 0) return name + " takes no value";
+  const auto values = option->results();
+  if (dynamic_cast<const CLI::ConversionError*>(&e) != nullptr && !values.empty())
+    return name + " cannot be '" + values.front() + "'";
+  if (values.size() > 1) return name + " is given " + std::to_string(values.size()) + " times: give it once";
+  return name + " needs a value";
+}
+
+std::string unknown_argument(const CLI::App& command, const std::string& word) {
+  const std::string text = name_of(command) + " has no argument '" + word + "'";
+  if (!command.get_parent()) return text + "; " + suggested(word, commands_of(command));
+  return text + where_to_look(command);
+}
+
+std::string unknown_option(const CLI::App& command, const std::string& word) {
+  const std::string text = name_of(command) + " has no option '" + word + "'";
+  const std::string letters = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  if (command.get_option_no_throw("--lr") != nullptr && letters.starts_with("learning"))
+    return text + "; did you mean '--lr'?";
+  const std::vector<std::string> names = options_of(command);
+  const std::string_view meant =
+      meant_name(letters, std::vector<std::string_view>(names.begin(), names.end()));
+  return meant.empty() ? text + where_to_look(command)
+                       : text + "; did you mean '--" + std::string(meant) + "'?";
+}
+
+/// An option of a command that stands before it.
+std::string too_early(const CLI::App& command, const std::string& word) {
+  return "'" + word + "' stands before the command: write '" + name_of(command) + ' ' + word + " ...'";
 }
 
 } // namespace
 
 std::string explain(const CLI::App& app, const CLI::ParseError& e) {
   const CLI::App& command = parsed_command(app);
-  const std::string name = command.get_parent() ? "mailgrad " + command.get_name() : "mailgrad";
+  const auto key = [](const std::string& word) { return word.substr(0, word.find('=')); };
   const std::vector<std::string> extras = app.remaining(true);
-  if (extras.empty()) return in_words(e) + "; '" + name + " --help' lists what it takes";
-
-  const std::string word = extras.front().substr(0, extras.front().find('='));
-  const std::vector<std::string> possible = possible_words(command, word);
-  const std::vector<std::string_view> views(possible.begin(), possible.end());
-  const std::string what = word.starts_with('-') ? "option" : "argument";
-  std::string text = name + " has no " + what + " '" + word + "'";
-  if (!word.starts_with('-') && !views.empty()) return text + "; " + suggestion(word, views);
-  const std::string_view nearest = nearest_name(word, views);
-  const std::string_view letters = std::string_view(word).substr(std::min<std::size_t>(2, word.size()));
-  if (!nearest.empty() && is_near(letters, edit_distance(word, nearest)))
-    return text + "; did you mean '" + std::string(nearest) + "'?";
-  return text + "; '" + name + " --help' lists what it takes";
+  const bool about_extras = dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr ||
+                            dynamic_cast<const CLI::RequiredError*>(&e) != nullptr;
+  if (extras.empty() || !about_extras) {
+    const std::string text = in_words(e, command);
+    return text.find("; ") == std::string::npos ? text + where_to_look(command) : text;
+  }
+  if (const std::string text = forgotten_value(command); !text.empty()) return text + where_to_look(command);
+  const std::string word = key(extras.front());
+  if (!word.starts_with('-')) return unknown_argument(command, extras.front());
+  const bool before = !app.remaining(false).empty() && &command != &app;
+  if (before && command.get_option_no_throw(word) != nullptr) return too_early(command, word);
+  return unknown_option(command, word);
 }
 
 } // namespace mailgrad

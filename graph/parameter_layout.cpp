@@ -164,16 +164,23 @@ std::size_t parameter_layout::weight_count(std::size_t shard) const {
 }
 
 std::string parameter_layout::balance_in_words() const {
+  constexpr std::size_t most_listed = 8;
   const std::size_t all = weight_count();
-  std::string text = std::to_string(all) + " weights in " + std::to_string(shards_.size()) +
-                     (shards_.size() == 1 ? " shard" : " shards");
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const std::size_t part = weight_count(i);
+  std::vector<std::size_t> parts;
+  for (std::size_t i = 0; i < shards_.size(); ++i) parts.push_back(weight_count(i));
+  const auto in_words = [all](std::size_t part) {
     char share[64];
-    std::snprintf(share, sizeof share, "%s%zu (%.1f %%)", i == 0 ? ": " : ", ", part,
+    std::snprintf(share, sizeof share, "%zu (%.1f %%)", part,
                   100.0 * static_cast<double>(part) / static_cast<double>(all));
-    text += share;
+    return std::string(share);
+  };
+  std::string text = std::to_string(all) + " weights in " + std::to_string(parts.size()) +
+                     (parts.size() == 1 ? " shard" : " shards");
+  if (parts.size() > most_listed) {
+    const auto [least, most] = std::ranges::minmax(parts);
+    return text + " of " + in_words(least) + " to " + in_words(most);
   }
+  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? ": " : ", ") + in_words(parts[i]);
   return text;
 }
 

@@ -157,6 +157,8 @@ optimizer_options parse_optimizer(std::string_view text) {
     throw std::invalid_argument("optimizer '" + std::string(words.name()) + "' is unknown; " +
                                 suggestion(words.name(), names));
   std::visit([&](auto& rule) { read(words, rule); }, options.rule);
+  for (const std::string_view key : {"lr", "learning_rate"})
+    words.refuse(key, "give the learning rate by --lr, of an outer optimizer by --outer-lr");
   words.require_nothing_left();
   return options;
 }

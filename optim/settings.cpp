@@ -36,6 +36,7 @@ settings::settings(std::string_view what, std::string_view text)
     : what_(what), name_(text.substr(0, text.find(':'))) {
   if (name_.size() == text.size()) return;
   std::string_view rest = text.substr(name_.size() + 1);
+  if (rest.ends_with(',')) fail("a setting is missing behind the last comma; write key=value");
   while (!rest.empty()) {
     const std::string_view part = rest.substr(0, rest.find(','));
     const std::size_t equals = part.find('=');
@@ -72,6 +73,11 @@ void settings::take(std::string_view key, std::uint64_t& value) {
   const setting* s = find(key);
   if (s && !read(s->value, value))
     fail(std::string(key) + " must be a whole number, not " + quoted(s->value));
+}
+
+void settings::refuse(std::string_view key, std::string_view why) const {
+  for (const setting& s : all_)
+    if (!s.taken && s.key == key) fail("there is no setting " + quoted(key) + "; " + std::string(why));
 }
 
 void settings::require_nothing_left() const {

@@ -22,6 +22,9 @@ public:
   void take(std::string_view key, double& value, double low, double high);
   void take(std::string_view key, std::uint64_t& value);
 
+  /// Says what to write in the place of a key that many expect here, unless it was taken.
+  void refuse(std::string_view key, std::string_view why) const;
+
   /// After all are taken.
   void require_nothing_left() const;
 

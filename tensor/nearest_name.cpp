@@ -36,10 +36,19 @@ bool is_near(std::string_view word, std::size_t edits) noexcept {
   return edits <= std::max(least, word.size() / 3);
 }
 
-std::string suggestion(std::string_view word, std::span<const std::string_view> names) {
+std::string_view meant_name(std::string_view word, std::span<const std::string_view> names) {
   const std::string_view nearest = nearest_name(word, names);
-  if (!nearest.empty() && is_near(word, edit_distance(word, nearest)))
-    return "did you mean '" + std::string(nearest) + "'?";
+  if (!nearest.empty() && is_near(word, edit_distance(word, nearest))) return nearest;
+  const auto one_begins_the_other = [word](std::string_view name) {
+    return (name.size() >= 2 && word.starts_with(name)) || (word.size() >= 3 && name.starts_with(word));
+  };
+  const auto found = std::ranges::find_if(names, one_begins_the_other);
+  return found == names.end() ? std::string_view{} : *found;
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string_view> names) {
+  const std::string_view meant = meant_name(word, names);
+  if (!meant.empty()) return "did you mean '" + std::string(meant) + "'?";
   std::string text;
   for (const std::string_view name : names) text.append(text.empty() ? "known are: " : ", ").append(name);
   return text;

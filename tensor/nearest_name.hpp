@@ -17,8 +17,12 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
 /// one of fewer.
 bool is_near(std::string_view word, std::size_t edits) noexcept;
 
-/// What would be right in the place of `word`: "did you mean 'adam'?" where a name is near, else "known are: sgd,
-/// adam"; empty if there are no names.
+/// The name that `word` may stand for: the nearest where that is near, else one that begins it, as "batch"
+/// does "batchsize", or that it begins. An empty view if there is none.
+std::string_view meant_name(std::string_view word, std::span<const std::string_view> names);
+
+/// What would be right in the place of `word`: "did you mean 'adam'?" where meant_name() has one, else "known
+/// are: sgd, adam"; empty if there are no names.
 std::string suggestion(std::string_view word, std::span<const std::string_view> names);
 
 /// Edits between two words.

@@ -34,6 +34,7 @@ std::optional<Number> read_number(std::string_view text) {
 } // namespace
 
 model_settings::model_settings(std::string_view text) : text_(text), name_(next_word(text, ':')) {
+  if (text.ends_with(',')) fail("a setting is missing behind the last comma; write key=value");
   while (!text.empty()) {
     const std::string_view part = next_word(text, ',');
     const std::size_t equals = part.find('=');
@@ -101,6 +102,7 @@ std::vector<std::size_t> model_settings::take_widths(std::string_view key, std::
   const setting* s = find(key);
   if (!s) return otherwise;
   std::vector<std::size_t> widths;
+  if (s->value.ends_with('x')) refuse(*s, "widths such as 512x256");
   for (std::string_view rest = s->value; !rest.empty();) {
     const std::string_view word = next_word(rest, 'x');
     const auto width = read_number<std::size_t>(word);

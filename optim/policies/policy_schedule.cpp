@@ -3,6 +3,7 @@
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/tensor/nearest_name.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -60,10 +61,20 @@ std::uint64_t read_step(std::string_view part, std::string_view word) {
   return step;
 }
 
+/// As require_policy() has it, but that a run may be `auto`, too.
+void require_known(std::string_view name) {
+  const std::string_view word = name.substr(0, name.find(':'));
+  std::vector<std::string_view> names(policy_names());
+  if (std::ranges::find(names, word) != names.end()) return;
+  names.push_back(auto_rule::policy_name);
+  throw std::invalid_argument("policy '" + std::string(word) + "' is unknown; " + suggestion(word, names));
+}
+
 scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) {
   const std::size_t at = part.find('@');
   const std::string name = without_spaces_at_separators(trimmed(part.substr(0, at)));
   if (is_automatic(name)) fail(part, "it switches by a rule of its own; take it alone");
+  require_known(name);
   require_policy(name, workers);
   if (first && at != part.npos)
     fail(part, "the first policy begins with the run and takes no step: '" + name + "'");

@@ -88,7 +88,7 @@ TEST_F(SpanningTool, RefusesWhatDoesNotFitTogether) {
   refused({"--devices", "cpu:0,cpu:1", "--workers", "1"}, "say --replicate or --pipeline");
   refused({"--devices", "cpu:0,cpu:1,cpu:0", "--workers", "2", "--pipeline"},
           "3 devices cannot be shared out to 2 workers");
-  refused({"--devices", "cpu:0,cpu:1", "--replicate", "--pipeline"}, "excludes");
+  refused({"--devices", "cpu:0,cpu:1", "--replicate", "--pipeline"}, "exclude each other");
   refused({"--devices", "cpu:0,cpu:1", "--micro-batches", "4"}, "each worker has one device");
   refused({"--devices", "cpu:0,cpu:1", "--replicate", "--policy", "hogwild"}, "under hogwild");
   refused({"--devices", "cpu:0", "--pipeline"}, "--pipeline: each worker has one device");

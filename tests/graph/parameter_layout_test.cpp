@@ -64,6 +64,11 @@ TEST(ParameterLayout, SaysTheBalanceInWords) {
   EXPECT_EQ(layout_of({{"a", {3}}}, 1).balance_in_words(), "3 weights in 1 shard: 3 (100.0 %)");
 }
 
+TEST(ParameterLayout, SaysOfManyShardsTheLeastAndTheLargest) {
+  EXPECT_EQ(layout_of({{"a", {16 * 490}}, {"b", {3}}}, 491).balance_in_words(),
+            "7843 weights in 491 shards of 3 (0.0 %) to 16 (0.2 %)");
+}
+
 TEST(ParameterLayout, CutsATableBetweenRowsOnly) {
   for (const std::size_t width : {1U, 2U, 3U, 10U, 16U, 20U}) {
     const parameter_layout l = layout_of({{"bias", {7}}, {"table", {1000, width}, true}}, 3);

@@ -58,5 +58,15 @@ TEST(NearestName, IsNearByAThirdOfTheWord) {
 
 TEST(NearestName, IsEmptyWhereThereAreNoNames) { EXPECT_EQ(nearest_name("adam", {}), ""); }
 
+TEST(NearestName, IsMeantByAWordThatBeginsItOrThatItBegins) {
+  constexpr std::array<std::string_view, 4> names{"batch", "lr", "optimizer", "outer-optimizer"};
+  EXPECT_EQ(meant_name("batchsize", names), "batch");
+  EXPECT_EQ(meant_name("lrate", names), "lr");
+  EXPECT_EQ(meant_name("opt", names), "optimizer");
+  EXPECT_EQ(meant_name("op", names), "") << "two letters say too little";
+  EXPECT_EQ(meant_name("quantum", names), "");
+  EXPECT_EQ(meant_name("batch", {}), "");
+}
+
 } // namespace
 } // namespace mailgrad
