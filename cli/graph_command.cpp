@@ -1,6 +1,8 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output_file.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/actors/data_request.hpp>
@@ -12,12 +14,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
-#include <fstream>
-#include <iostream>
 #include <memory>
-#include <stdexcept>
-#include <system_error>
+#include <ostream>
 
 namespace mailgrad {
 
@@ -32,7 +30,7 @@ struct graph_words {
   std::string devices;
   spanning_words span;
   bool with_gradients = false;
-  std::string output;
+  std::string output{output_file::standard_output};
 };
 
 model_request request_of(const graph_words& w) {
@@ -80,16 +78,10 @@ std::string picture_of(const graph_words& w) {
 }
 
 int draw(const graph_words& w) {
+  require_no_input("--output", w.output, files_of({w.model, w.data, {}}));
+  const output_file output("picture", w.output);
   const std::string picture = picture_of(w);
-  if (w.output.empty()) {
-    std::cout << picture;
-    return exit_code::done;
-  }
-  std::ofstream file(w.output);
-  file << picture;
-  file.close();
-  if (!file)
-    throw std::system_error(errno, std::generic_category(), "picture '" + w.output + "' cannot be written");
+  output.write([&](std::ostream& out) { out << picture; });
   return exit_code::done;
 }
 
@@ -125,7 +117,10 @@ command make_graph_command(CLI::App& app) {
       ->add_flag("--gradients", words->with_gradients,
                  "Draw the backward pass too, and nothing that no step of training computes")
       ->disable_flag_override();
-  parser->add_option("--output", words->output, "File to write to; standard output by default");
+  parser->add_option("--output", words->output, "File to write to; -: standard output")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->capture_default_str();
   parser->footer(
       "Examples:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg\n"
       "  mailgrad graph --model mlp --devices cpu:0,cpu:1 --pipeline --gradients | dot -Tsvg > pipeline.svg");

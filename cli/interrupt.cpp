@@ -1,31 +1,62 @@
 #include <mailgrad/cli/interrupt.hpp>
 
-#include <csignal>
+#include <string_view>
+
+#include <unistd.h>
 
 namespace mailgrad {
 
 namespace {
 
 volatile std::sig_atomic_t signalled = 0;
+volatile std::sig_atomic_t on_terminal = 0; ///< where a progress bar may stand in the last line
 
+/// Nothing but what POSIX allows a signal handler.
 extern "C" void on_signal(int number) {
-  signalled = 1;
+  if (signalled == 0) {
+    signalled = number;
+    return;
+  }
+  std::string_view loss =
+      "\nmailgrad: a second signal ends the run at once: its weights, report and other outputs are lost\n";
+  if (on_terminal == 0) loss.remove_prefix(1);
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, loss.data(), loss.size());
   std::signal(number, SIG_DFL);
+  std::raise(number); // arrives when this handler returns
 }
 
 } // namespace
 
 interrupt::interrupt() {
   signalled = 0;
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  on_terminal = isatty(STDERR_FILENO);
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int number : caught_) sigaddset(&action.sa_mask, number);
+  for (std::size_t i = 0; i < caught_.size(); ++i) {
+    sigaction(caught_[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) sigaction(caught_[i], &action, nullptr);
+  }
 }
 
 interrupt::~interrupt() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (std::size_t i = 0; i < caught_.size(); ++i) sigaction(caught_[i], &before_[i], nullptr);
 }
 
-bool interrupt::requested() const noexcept { return signalled != 0; }
+int interrupt::signal() const noexcept { return signalled; }
+
+std::string signal_name(int number) {
+  switch (number) {
+  case SIGINT:
+    return "SIGINT";
+  case SIGTERM:
+    return "SIGTERM";
+  case SIGHUP:
+    return "SIGHUP";
+  default:
+    return "signal " + std::to_string(number);
+  }
+}
 
 } // namespace mailgrad

@@ -1,10 +1,12 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -17,37 +19,33 @@ namespace mailgrad {
 
 namespace {
 
-/// What was printed may not have arrived, on a full disk for one.
+/// What was printed may not have arrived, on a full disk for one. Whoever closed the terminal of a run knows
+/// that.
 int checked_output(int code) {
   errno = 0;
   std::cout.flush();
-  if (std::cout) return code;
+  if (std::cout || code == exit_code::of_signal(SIGHUP)) return code;
   const int why = errno != 0 ? errno : EIO;
   throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
 }
 
 /// In the words of help texts that users know, in place of the parser's.
 void name_values(CLI::App& app) {
-  const std::pair<const char*, const char*> labels[] = {{"UINT", "N"},
-                                                        {"FLOAT", "X"},
-                                                        {"TEXT", "WORD"},
-                                                        {"[UINT]", "N"},
-                                                        {"Needs", "only with"},
-                                                        {"Excludes", "not with"},
-                                                        {"SUBCOMMAND", "COMMAND"},
-                                                        {"Subcommands", "Commands"}};
+  const std::pair<const char*, const char*> labels[] = {
+      {"UINT", "N"}, {"FLOAT", "X"}, {"TEXT", "WORD"}, {"Needs", "only with"}, {"Excludes", "not with"}};
   for (const auto& [parsers, ours] : labels) app.get_formatter()->label(parsers, ours);
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
-  app.set_version_flag("--version", MAILGRAD_VERSION);
+  app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");
   name_values(app);
   app.require_subcommand(1);
   app.footer("'mailgrad COMMAND --help' tells more about each.\n"
              "Exit codes: 0 done, 1 the run failed, 2 wrong options or damaged input, 3 a replay differs,\n"
-             "4 a replay of a killed run went as far as its recording, 130 stopped by Ctrl-C.");
+             "4 a replay of a killed run went as far as its recording, 130, 143 and 129 stopped by Ctrl-C,\n"
+             "SIGTERM and SIGHUP.");
   const command commands[] = {make_train_command(app), make_replay_command(app), make_devices_command(app),
                               make_graph_command(app)};
   try {

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -29,8 +31,9 @@ bool is_writable(const std::string& path) {
 } // namespace
 
 output_file::output_file(std::string what, const std::string& path)
-    : what_(std::move(what)), path_(path.empty() ? path : replaced_file::without_links(path)) {
-  if (path_.empty()) return;
+    : what_(std::move(what)),
+      path_(path.empty() || path == standard_output ? path : replaced_file::without_links(path)) {
+  if (path_.empty() || is_standard_output()) return;
   errno = EISDIR;
   if (std::filesystem::is_directory(path_)) cannot_write(what_, path_);
   if (!replaced_file::can_replace(path_)) return; // to open a pipe is to wait for its reader
@@ -38,11 +41,14 @@ output_file::output_file(std::string what, const std::string& path)
 }
 
 bool output_file::same_file(const output_file& other) const {
+  if (is_standard_output()) return other.is_standard_output();
   return !path_.empty() && path_ == other.path_ && replaced_file::can_replace(path_);
 }
 
 void output_file::write(const std::function<void(std::ostream&)>& content) const {
   if (path_.empty()) return;
+  if (is_standard_output())
+    return content(std::cout); // whoever ends the process finds out whether it arrived
   replaced_file file(path_);
   content(file);
   if (const int why = file.keep(); why != 0)

@@ -1,8 +1,12 @@
 #include <mailgrad/cli/progress_display.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace mailgrad {
@@ -10,7 +14,9 @@ namespace mailgrad {
 namespace {
 
 constexpr instant line_interval = std::chrono::seconds{2};
-constexpr std::size_t bar_width = 24;
+constexpr std::size_t widest_bar = 24;
+constexpr std::size_t narrowest_bar = 8;
+constexpr std::size_t bar_frame = 3; // "[] "
 
 std::string samples_per_second(const training_progress& p) {
   const double elapsed = in_seconds(p.elapsed);
@@ -25,17 +31,84 @@ double share_done(const training_progress& p, std::uint64_t total) {
   return total == 0 ? 0 : std::min(1.0, static_cast<double>(p.steps) / static_cast<double>(total));
 }
 
+/// "12 s left", "3 min 05 s left", "2 h 40 min left", "5 days left"; at the pace so far.
+std::string time_left(const training_progress& p, std::uint64_t total) {
+  const double share = share_done(p, total);
+  const double seconds = in_seconds(p.elapsed) * (1 - share) / share;
+  char text[64];
+  if (seconds < 60)
+    std::snprintf(text, sizeof text, "%.0f s left", seconds);
+  else if (seconds < 3600)
+    std::snprintf(text, sizeof text, "%d min %02d s left", static_cast<int>(seconds) / 60,
+                  static_cast<int>(seconds) % 60);
+  else if (seconds < 48 * 3600)
+    std::snprintf(text, sizeof text, "%d h %02d min left", static_cast<int>(seconds) / 3600,
+                  static_cast<int>(seconds) / 60 % 60);
+  else
+    std::snprintf(text, sizeof text, "%.0f days left", seconds / (24 * 3600));
+  return text;
+}
+
+/// What stands in a line, in its order; what is left out is empty.
+struct line_fields {
+  std::string step;
+  std::string rate;
+  std::string loss;
+  std::string staleness;
+  std::string left;
+
+  std::string joined() const { return step + rate + loss + staleness + left; }
+};
+
+line_fields fields_of(const training_progress& p, std::uint64_t total) {
+  char loss[48];
+  char staleness[48];
+  std::snprintf(loss, sizeof loss, ", loss %.4f", p.loss);
+  std::snprintf(staleness, sizeof staleness, ", mean staleness %.2f", p.staleness_mean);
+  return {"step " + std::to_string(p.steps) + " of " + std::to_string(total), ", " + samples_per_second(p),
+          loss, staleness, p.steps < total ? ", " + time_left(p, total) : ""};
+}
+
+std::string bar(double share, std::size_t width) {
+  const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
+  return '[' + std::string(filled, '#') + std::string(width - filled, ' ') + "] ";
+}
+
+/// At most `width` characters.
+std::string fitted_line(const training_progress& p, std::uint64_t total, std::size_t width) {
+  line_fields fields = fields_of(p, total);
+  const auto room = [&] { return width - std::min(width, fields.joined().size()); };
+  for (std::string* field : {&fields.staleness, &fields.rate})
+    if (room() < narrowest_bar + bar_frame) field->clear();
+  if (const std::size_t left = room(); left >= narrowest_bar + bar_frame)
+    return bar(share_done(p, total), std::min(left - bar_frame, widest_bar)) + fields.joined();
+  for (std::string* field : {&fields.loss, &fields.left})
+    if (fields.joined().size() > width) field->clear();
+  return fields.joined().substr(0, width);
+}
+
+/// Of the terminal on standard error, as it is now: users resize it.
+std::size_t terminal_columns() {
+  constexpr std::size_t usual = 80;
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* variable = std::getenv("COLUMNS");
+  const std::string_view text = variable == nullptr ? "" : variable;
+  std::size_t columns = 0;
+  std::from_chars(text.data(), text.data() + text.size(), columns);
+  return columns > 0 ? columns : usual;
+}
+
 } // namespace
 
 std::string in_words(const training_progress& p, std::uint64_t total_steps) {
-  char figures[96];
-  std::snprintf(figures, sizeof figures, ", loss %.4f, mean staleness %.2f", p.loss, p.staleness_mean);
-  return "step " + std::to_string(p.steps) + " of " + std::to_string(total_steps) + ", " +
-         samples_per_second(p) + figures;
+  return fields_of(p, total_steps).joined();
 }
 
 progress_display::style progress_display::suitable_style() {
-  return isatty(STDERR_FILENO) != 0 ? style::bar : style::lines;
+  const char* terminal = std::getenv("TERM");
+  const bool moves_cursor = terminal == nullptr || std::string_view(terminal) != "dumb";
+  return isatty(STDERR_FILENO) != 0 && moves_cursor ? style::bar : style::lines;
 }
 
 void progress_display::show(const training_progress& p) {
@@ -44,9 +117,8 @@ void progress_display::show(const training_progress& p) {
 }
 
 void progress_display::show_bar(const training_progress& p) {
-  const auto filled = static_cast<std::size_t>(share_done(p, total_steps_) * bar_width);
-  out_ << "\r\033[K[" << std::string(filled, '#') << std::string(bar_width - filled, ' ') << "] "
-       << in_words(p, total_steps_) << std::flush;
+  // Behind a letter in the last column some terminals begin a new line.
+  out_ << "\r\033[K" << fitted_line(p, total_steps_, terminal_columns() - 1) << std::flush;
   drawn_ = true;
 }
 

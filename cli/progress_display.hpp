@@ -10,6 +10,9 @@
 namespace mailgrad {
 
 /// Shows how far a run is: a bar that redraws itself on a terminal, a line every few seconds elsewhere.
+///
+/// A bar and its figures fit into one line of the terminal, however narrow. As it narrows, the bar shrinks;
+/// then are left out, in this order: the mean staleness, the rate, the bar, the loss and the time left.
 class progress_display {
 public:
   enum class style : std::uint8_t { bar, lines, none };
@@ -21,7 +24,7 @@ public:
   /// Ends the bar, so that the next output starts on a line of its own.
   void finish();
 
-  /// `bar` if standard error is a terminal, else `lines`.
+  /// `bar` if standard error is a terminal that moves its cursor, else `lines`.
   static style suitable_style();
 
 private:
@@ -35,7 +38,7 @@ private:
   bool drawn_ = false;
 };
 
-/// "step 938 of 1876, 41.2 k samples/s, loss 0.4312, mean staleness 0.98"
+/// "step 938 of 1876, 41.2 k samples/s, loss 0.4312, mean staleness 0.98, 12 s left"
 std::string in_words(const training_progress& p, std::uint64_t total_steps);
 
 } // namespace mailgrad

@@ -1,5 +1,7 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output_file.hpp>
 #include <mailgrad/cli/recorded_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
@@ -56,23 +58,22 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
 }
 
 /// Whether the weights are those that the recorded run ended with.
-int compare(const recording& r, const training_report& again) {
+int compare(const recording& r, const training_report& again, std::ostream& out) {
   const std::string& recorded = r.end.parameters_sha256;
   if (again.parameters_sha256 == recorded) {
-    std::cout << "replay        the same parameters as recorded\n";
+    out << "replay        the same parameters as recorded\n";
     return exit_code::done;
   }
-  std::cout << "replay        other parameters than recorded\n";
+  out << "replay        other parameters than recorded\n";
   std::cerr << "mailgrad: the replay of '" << r.name << "' differs: the parameters recorded have sha256 "
             << recorded << ", these " << again.parameters_sha256 << '\n';
   return exit_code::differs;
 }
 
 /// A run that was killed left no weights to compare with.
-int end_of_killed(const training_report& again) {
+int end_of_killed(const training_report& again, std::ostream& out) {
   if (again.ended != "completed") return exit_code::failed;
-  std::cout
-      << "replay        as far as the recording goes; its run was killed, so there are no parameters to "
+  out << "replay        as far as the recording goes; its run was killed, so there are no parameters to "
          "compare with\n";
   return exit_code::cut_short;
 }
@@ -80,10 +81,10 @@ int end_of_killed(const training_report& again) {
 int replay_with(const replay_words& w) {
   const auto what = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*what);
-  const training_report again = train_again(words_for_train(w, *what), what);
-  if (again.ended == "stopped") return exit_code::interrupted;
-  if (again.ended == "failed") return exit_code::failed;
-  return what->killed ? end_of_killed(again) : compare(*what, again);
+  const auto [again, code] = train_again(words_for_train(w, *what), what);
+  if (again.ended == "stopped" || again.ended == "failed") return code;
+  std::ostream& out = w.report == output_file::standard_output ? std::cerr : std::cout;
+  return what->killed ? end_of_killed(again, out) : compare(*what, again, out);
 }
 
 } // namespace
@@ -98,7 +99,11 @@ command make_replay_command(CLI::App& app) {
   parser->add_option("--data", words->data, "Where the same data lies here, if it has moved");
   parser->add_option("--devices", words->devices,
                      "Other devices, as many as recorded: cpu:0,cpu:1; by default those recorded");
-  parser->add_option("--report", words->report, "Write what the run did to this file, as one JSON object");
+  parser
+      ->add_option("--report", words->report,
+                   "Write what the run did to this file, as one JSON object; -: to standard output")
+      ->check(file_name())
+      ->type_name("FILE");
   parser->add_flag("--quiet", words->quiet, "No progress, only the summary")->disable_flag_override();
   parser->footer(
       "Every shard takes the gradients in the order of the recording, and every worker the same batches,\n"
@@ -110,7 +115,7 @@ command make_replay_command(CLI::App& app) {
       "as if the run had been stopped there, and says after how many steps. It has nothing to compare with.\n"
       "\nExit codes: 0 the parameters are the same, 3 they differ, 4 the recording of a killed run is\n"
       "repeated as far as it goes, 1 the run failed, 2 wrong options or a recording that cannot be used,\n"
-      "130 stopped by Ctrl-C.\n"
+      "130, 143 and 129 stopped by Ctrl-C, SIGTERM and SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --devices cpu:0,cpu:1 --policy ssp:2 --record run.rec\n"
       "  mailgrad replay run.rec");

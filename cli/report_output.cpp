@@ -1,13 +1,13 @@
 #include <mailgrad/cli/report_output.hpp>
 
+#include <mailgrad/cli/printable.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
 
 namespace mailgrad {
 
@@ -62,24 +62,18 @@ std::string staleness_in_words(const staleness_histogram& h) {
          std::to_string(h.quantile(0.99)) + ", max " + std::to_string(h.max());
 }
 
-/// By whatever name and link.
-void require_no_input(const char* option, const std::string& path, const std::vector<input_file>& inputs) {
-  for (const input_file& in : inputs) {
-    std::error_code nothing_there;
-    if (!path.empty() && std::filesystem::equivalent(path, in.path, nothing_there))
-      throw std::invalid_argument(std::string(option) + " and " + in.option + " both name '" + path +
-                                  "'; name another file to write");
-  }
-}
-
 } // namespace
 
 run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
     : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
       trace_("trace", paths.trace) {
+  if (paths.record == output_file::standard_output)
+    throw std::invalid_argument(
+        "--record: a recording is no output for a pipe; name a file, './-' for one of that name");
   const auto require_two = [](const output_file& a, const output_file& b, const std::string& options,
                               const std::string& path) {
-    if (a.same_file(b)) throw std::invalid_argument(options + " both name '" + path + "'");
+    if (a.same_file(b))
+      throw std::invalid_argument(options + " both name '" + path + "'; give each a file of its own");
   };
   require_two(report_, staleness_csv_, "--report and --staleness-csv", paths.report);
   require_two(report_, trace_, "--report and --trace", paths.report);
@@ -92,6 +86,10 @@ run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file
   require_no_input("--staleness-csv", paths.staleness_csv, inputs);
   require_no_input("--trace", paths.trace, inputs);
   require_no_input("--record", paths.record, inputs);
+}
+
+bool run_outputs::take_standard_output() const {
+  return report_.is_standard_output() || staleness_csv_.is_standard_output() || trace_.is_standard_output();
 }
 
 void run_outputs::write(const training_report& r, const run_trace& trace) const {
@@ -189,7 +187,7 @@ std::string in_words(const training_report& r) {
             s.why + '\n';
   text += "gradients     " + to_string(r.ledger) + '\n';
   text += "parameters    sha256 " + r.parameters_sha256 + '\n';
-  return r.sample ? text + "sample\n" + indented(*r.sample) : text;
+  return r.sample ? text + "sample\n" + indented(printable(*r.sample)) : text;
 }
 
 } // namespace mailgrad

@@ -20,8 +20,12 @@ struct output_paths {
 /// The files that a run leaves behind: the report as JSON, staleness as CSV, a timeline for Perfetto.
 class run_outputs {
 public:
-  /// Errors  std::system_error if one cannot be written, std::invalid_argument if two are the same, or one is an input.
+  /// Errors  std::system_error if one cannot be written, std::invalid_argument if two are the same, one is an
+  ///         input, or the recording is to go to standard output.
   run_outputs(const output_paths& paths, const std::vector<input_file>& inputs);
+
+  /// Whether one of them goes to standard output, which then holds nothing else.
+  bool take_standard_output() const;
 
   /// Writes all of them, though one should fail.
   ///

@@ -4,7 +4,10 @@
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 
+#include <filesystem>
 #include <iostream>
+#include <stdexcept>
+#include <system_error>
 
 namespace mailgrad {
 
@@ -23,13 +26,21 @@ std::vector<std::string> plugins_in(const run_inputs& in) {
 
 std::vector<input_file> files_of(const run_inputs& in) {
   std::vector<input_file> all{{"--model", in.model}};
-  const data_files data = find_files(in.data, {});
-  for (const auto& file : data.train) all.push_back({"--data", file});
-  for (const auto& file : {data.train_labels, data.test, data.test_labels, data.class_names})
-    all.push_back({"--data", file});
+  if (!in.data.empty())
+    for (const auto& file : find_files(in.data, {}).all()) all.push_back({"--data", file});
   for (const std::string& file : plugins_in(in)) all.push_back({"--optimizer", file});
   if (in.replay) all.push_back({"the recording", in.replay->name});
   return all;
+}
+
+void require_no_input(const std::string& option, const std::string& path,
+                      const std::vector<input_file>& inputs) {
+  for (const input_file& in : inputs) {
+    std::error_code nothing_there;
+    if (!path.empty() && std::filesystem::equivalent(path, in.path, nothing_there))
+      throw std::invalid_argument(option + " and " + in.option + " both name '" + path +
+                                  "'; name another file to write");
+  }
 }
 
 void announce_plugins(const run_inputs& in) {

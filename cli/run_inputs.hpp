@@ -10,7 +10,7 @@ namespace mailgrad {
 /// What a run reads, as the command line names it.
 struct run_inputs {
   std::string model;
-  std::string data;
+  std::string data;                    ///< empty: none
   std::vector<std::string> optimizers; ///< rules or plug-ins, with settings
   const recording* replay = nullptr;   ///< the run to repeat
 };
@@ -23,6 +23,12 @@ struct input_file {
 
 /// Errors  data_error if there is no such data.
 std::vector<input_file> files_of(const run_inputs& in);
+
+/// Whether an output may be written to `path`; two names or links of one file count as one.
+///
+/// Errors  std::invalid_argument if it is an input.
+void require_no_input(const std::string& option, const std::string& path,
+                      const std::vector<input_file>& inputs);
 
 /// Says which plug-ins a recording names, before any of their code runs.
 ///

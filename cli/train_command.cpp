@@ -6,11 +6,16 @@
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/train_help.hpp>
 #include <mailgrad/cli/train_words.hpp>
+#include <mailgrad/cli/version.hpp>
+#include <mailgrad/cli/wrong_option.hpp>
 
 #include <mailgrad/graph/models/model.hpp>
 
+#include <chrono>
 #include <iostream>
 #include <memory>
+#include <new>
+#include <stdexcept>
 
 namespace mailgrad {
 
@@ -29,9 +34,10 @@ void watch_run(training& run, progress_display& display, const interrupt& ctrl_c
     if (ctrl_c.requested() && !stopping) {
       stopping = true;
       display.finish();
-      std::cerr
-          << "stopping: steps that have begun are finished; a second Ctrl-C ends at once, without a report\n";
-      run.stop("interrupted by a signal");
+      const std::string name = signal_name(ctrl_c.signal());
+      std::cerr << "stopping by " << name
+                << ": steps that have begun are finished; a second signal ends at once, without a report\n";
+      run.stop("stopped by " + name);
     }
     if (p.steps != last_steps) {
       last_steps = p.steps;
@@ -46,14 +52,26 @@ void watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   display.finish();
 }
 
-int exit_code_of(const training_report& r) {
-  if (r.ended == "completed") return r.why.empty() ? exit_code::done : exit_code::interrupted;
-  return r.ended == "stopped" ? exit_code::interrupted : exit_code::failed;
+/// A signal counts where it ended something; what it came too late for is done.
+int exit_code_of(const training_report& r, int signal) {
+  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
+  const bool ended_early = r.ended == "completed" || r.ended == "stopped";
+  return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
+}
+
+/// What the library cannot know of the run.
+void add_what_the_tool_knows(training_report& r, const train_words& w, const std::string& date, int signal) {
+  r.model = w.model;
+  r.span = w.span.name();
+  r.origin.commit = build_commit;
+  r.origin.date = date;
+  if (r.ended == "completed" && !r.why.empty() && signal != 0) r.why += " by " + signal_name(signal);
 }
 
 /// `given` are the words that a recording keeps.
-training_report train_with(const train_words& w, std::vector<std::string> given,
-                           std::shared_ptr<const recording> replay) {
+finished_run run_with(const train_words& w, std::vector<std::string> given,
+                      std::shared_ptr<const recording> replay) {
+  const std::string date = utc_date(std::chrono::system_clock::now());
   const run_inputs inputs{w.model, w.data, {w.optimizer, w.outer_optimizer}, replay.get()};
   announce_plugins(inputs);
   training_options options = understood(w);
@@ -73,27 +91,42 @@ training_report train_with(const train_words& w, std::vector<std::string> given,
   const bool stopped = ctrl_c.requested(); // then the weights so far are tested
   if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
   training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
-  report.model = w.model;
-  report.span = w.span.name();
-  std::cout << in_words(report);
+  const int signal = ctrl_c.signal();
+  add_what_the_tool_knows(report, w, date, signal);
+  (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
   const run_trace trace = run.trace();
   for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
   outputs.write(report, trace);
   if (const std::string why = run.recording_failure(); !why.empty()) throw std::runtime_error(why);
-  return report;
+  const int code = exit_code_of(report, signal);
+  return {std::move(report), code};
+}
+
+/// As run_with(), and says what needed more memory than there is.
+finished_run train_with(const train_words& w, std::vector<std::string> given,
+                        std::shared_ptr<const recording> replay) {
+  try {
+    return run_with(w, std::move(given), std::move(replay));
+  } catch (const std::bad_alloc& e) {
+    const std::string why = e.what(); // blocks say how much was asked for, the standard library does not
+    throw std::runtime_error("model '" + w.model + "' on '" + w.devices + "' with --batch " +
+                             std::to_string(w.batch) + ": " +
+                             (why == "std::bad_alloc" ? "out of memory" : why) +
+                             "; take a smaller model or batch, or fewer devices");
+  }
 }
 
 } // namespace
 
-training_report train_again(const std::vector<std::string>& words, std::shared_ptr<const recording> what) {
+finished_run train_again(const std::vector<std::string>& words, std::shared_ptr<const recording> what) {
   CLI::App parser;
   train_words w;
   add_options(parser, w);
   try {
     parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // the last one first
   } catch (const CLI::ParseError& e) {
-    throw recording_error("recording '" + what->name + "': " + e.what());
+    throw recording_error("recording '" + what->name + "': " + explain(parser, e));
   }
   return train_with(w, words, std::move(what));
 }
@@ -107,17 +140,22 @@ command make_train_command(CLI::App& app) {
       models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() +
       "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
       "still to train, which it trains after the switch. The report says how many were trained before.\n"
-      "\nCtrl-C ends the run in good order: steps that have begun are finished, the weights so far are\n"
-      "tested, the report is written. During the test it ends that, and the report has no accuracy. A\n"
-      "second one ends the run at once.\n"
+      "\nCtrl-C, SIGTERM and SIGHUP end the run in good order: steps that have begun are finished, the "
+      "weights\n"
+      "so far are tested, the report is written and names the signal. During the test they end that, and "
+      "the\n"
+      "report has no accuracy. A second signal, of any of these kinds, ends the run at once without a "
+      "report.\n"
+      "Exit codes: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "
       "--epochs 2");
-  return {
-      parser, [parser, words] {
-        return exit_code_of(train_with(
-            *words, given_words(*parser, {"report", "staleness-csv", "trace", "record", "quiet"}), nullptr));
-      }};
+  return {parser, [parser, words] {
+            return train_with(*words,
+                              given_words(*parser, {"report", "staleness-csv", "trace", "record", "quiet"}),
+                              nullptr)
+                .code;
+          }};
 }
 
 } // namespace mailgrad

@@ -180,5 +180,61 @@ TEST_F(Outputs, AreNotTwoInOneFile) {
   EXPECT_THAT(t.err(), HasSubstr("--report and --staleness-csv both name"));
 }
 
+TEST_F(Outputs, AreNoFileOfADataSetOrPluginEither) {
+  folder_.write("ratings.dat", "1::1::3::100\n2::1::4::200\n3::2::1::300\n1::2::5::400\n2::2::2::500\n");
+  const std::string items = folder_.write("movies.dat", "1::A Film (1999)::Drama\n").string();
+  tool ratings({"train", "--model", "dlrm", "--data", folder_.path(), "--batch", "1", "--report", items});
+  EXPECT_EQ(ratings.code(), 2);
+  EXPECT_THAT(ratings.err(), HasSubstr("--report and --data both name '" + items + "'; name another file"));
+  EXPECT_EQ(std::filesystem::file_size(items), 24U);
+
+  const std::string plugin = path("libmine.so");
+  std::filesystem::copy(MAILGRAD_TEST_PLUGINS "/own_sgd.so", plugin);
+  tool rule(train({"--steps", "4", "--optimizer", plugin, "--trace", plugin}));
+  EXPECT_EQ(rule.code(), 2);
+  EXPECT_THAT(rule.err(), HasSubstr("--trace and --optimizer both name"));
+
+  const std::string recording = path("run.rec");
+  ASSERT_EQ(tool(train({"--steps", "4", "--record", recording})).code(), 0);
+  tool replay({"replay", recording, "--report", recording});
+  EXPECT_EQ(replay.code(), 2);
+  EXPECT_THAT(replay.err(), HasSubstr("--report and the recording both name"));
+
+  const std::string model = folder_.write("model.json", R"({"layers": [{"dense": {}}]})").string();
+  tool picture({"graph", "--model", model, "--output", model});
+  EXPECT_EQ(picture.code(), 2);
+  EXPECT_THAT(picture.err(), HasSubstr("--output and --model both name"));
+}
+
+TEST_F(Outputs, GoToStandardOutputAloneIfNamedByADash) {
+  tool report(train({"--steps", "8", "--report", "-"}));
+  ASSERT_EQ(report.code(), 0) << report.err();
+  EXPECT_EQ(json::parse(report.out())["steps"], 8);
+  EXPECT_THAT(report.err(), HasSubstr("completed after 8 steps"));
+  tool gaps(train({"--steps", "8", "--quiet", "--staleness-csv", "-"}));
+  EXPECT_EQ(gaps.out(), "shard,worker,gap,count\n0,0,0,8\n");
+  EXPECT_FALSE(std::filesystem::exists("-"));
+
+  tool two(train({"--steps", "8", "--report", "-", "--trace", "-"}));
+  EXPECT_EQ(two.code(), 2);
+  EXPECT_THAT(two.err(), HasSubstr("--report and --trace both name '-'; give each a file of its own"));
+  tool record(train({"--steps", "8", "--record", "-"}));
+  EXPECT_EQ(record.code(), 2);
+  EXPECT_THAT(record.err(), HasSubstr("--record: a recording is no output for a pipe; name a file"));
+
+  ASSERT_EQ(tool(train({"--steps", "8", "--record", path("run.rec")})).code(), 0);
+  tool again({"replay", path("run.rec"), "--report", "-"});
+  ASSERT_EQ(again.code(), 0) << again.err();
+  EXPECT_EQ(json::parse(again.out())["steps"], 8);
+  EXPECT_THAT(again.err(), HasSubstr("the same parameters as recorded"));
+  EXPECT_THAT(tool({"graph", "--output", "-"}).out(), ::testing::StartsWith("digraph"));
+}
+
+TEST_F(Outputs, SayThatAFullDiskLostWhatADashNames) {
+  tool t(train({"--steps", "8", "--report", "-"}), "/dev/full");
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), HasSubstr("standard output cannot be written: No space left"));
+}
+
 } // namespace
 } // namespace mailgrad

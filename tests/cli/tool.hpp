@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,11 +23,14 @@ namespace mailgrad::testing {
 /// The tool mailgrad, started with some words, its output caught.
 class tool {
 public:
-  /// Standard output goes to `out` if there is one, and is then not caught.
-  explicit tool(const std::vector<std::string>& words, const char* out = nullptr)
+  /// Standard output goes to `out` if there is one, and is then not caught. With `columns`, standard error is
+  /// a terminal of so many; one of 0 does not tell.
+  explicit tool(const std::vector<std::string>& words, const char* out = nullptr,
+                std::optional<unsigned short> columns = {})
       : out_(out ? std::fopen(out, "w") : std::tmpfile()) {
     int ends[2];
-    if (!out_ || pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe for the test");
+    const bool open = columns ? open_terminal(ends, *columns) : pipe2(ends, O_CLOEXEC) == 0;
+    if (!out_ || !open) throw std::runtime_error("no pipe for the test");
     errors_ = ends[0];
     std::vector<std::string> texts{MAILGRAD_TOOL};
     texts.insert(texts.end(), words.begin(), words.end());
@@ -89,6 +95,16 @@ private:
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
 
+  /// As pipe2() has it, from which the reader reads what the writer writes.
+  static bool open_terminal(int (&ends)[2], unsigned short columns) {
+    ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends[0] < 0 || grantpt(ends[0]) != 0 || unlockpt(ends[0]) != 0) return false;
+    ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    return ends[1] >= 0 && ioctl(ends[1], TIOCSWINSZ, &size) == 0;
+  }
+
+  /// Nothing more comes from a terminal whose writers are gone: reading fails then.
   bool read_more() {
     char part[4096];
     const ssize_t n = read(errors_, part, sizeof part);

@@ -6,10 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 // Whole runs of the tool, on a table of sixty rows.
 
@@ -131,18 +135,122 @@ TEST_F(TrainCommand, MakesTheSameWeightsFromTheSameSeed) {
   EXPECT_NE(hashes[0], hashes[2]);
 }
 
-TEST_F(TrainCommand, EndsInGoodOrderOnCtrlC) {
-  for (const int number : {SIGINT, SIGTERM}) {
+TEST_F(TrainCommand, EndsInGoodOrderOnASignalAndNamesIt) {
+  const std::vector<std::tuple<int, std::string, int>> signals{
+      {SIGINT, "SIGINT", 130}, {SIGTERM, "SIGTERM", 143}, {SIGHUP, "SIGHUP", 129}};
+  for (const auto& [number, name, code] : signals) {
     tool t(train({"--epochs", "1000000000"}));
     ASSERT_TRUE(t.says("step ")) << t.err();
     t.signal(number);
-    EXPECT_EQ(t.code(), 130);
+    EXPECT_EQ(t.code(), code) << name;
     const json r = report();
     EXPECT_EQ(r["ended"], "stopped");
-    EXPECT_NE(r["why"], "");
+    EXPECT_EQ(r["why"], "stopped by " + name);
     EXPECT_GT(r["steps"], 0);
     EXPECT_EQ(fates(r["ledger"]), r["ledger"]["produced"]);
   }
+}
+
+/// A run whose training has no end, and whose test takes seconds.
+std::vector<std::string> long_test(const scratch_folder& folder) {
+  std::string rows = "x,y,label\n";
+  for (int i = 0; i < 80'000; ++i)
+    rows += std::to_string(i % 7) + ',' + std::to_string(i % 5) + ',' + std::to_string(i % 2) + '\n';
+  const std::string data = folder.write("many.csv", rows).string();
+  return {"train", "--model", "mlp:hidden=2000x2000x2000", "--data", data, "--batch", "1", "--epochs", "9"};
+}
+
+TEST_F(TrainCommand, EndsAtOnceOnASecondSignalOfAnyKind) {
+  for (const auto& [first, second] : std::vector<std::pair<int, int>>{{SIGINT, SIGTERM}, {SIGHUP, SIGINT}}) {
+    std::vector<std::string> words = long_test(folder_);
+    words.insert(words.end(), {"--report", report_});
+    tool t(words);
+    ASSERT_TRUE(t.says("step ")) << t.err();
+    t.signal(first);
+    ASSERT_TRUE(t.says("testing on 16000 samples")) << t.err();
+    t.signal(second);
+    EXPECT_EQ(t.code(), -second);
+    EXPECT_THAT(t.err(),
+                HasSubstr("mailgrad: a second signal ends the run at once: its weights, report and other "
+                          "outputs are lost\n"));
+    EXPECT_FALSE(std::filesystem::exists(report_));
+  }
+}
+
+TEST_F(TrainCommand, GoesOnWhenItsTerminalIsClosedUnderNohup) {
+  struct sigaction ignore {
+  }, before{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGHUP, &ignore, &before); // the tool inherits it
+  tool t(train({"--epochs", "1000000000"}));
+  sigaction(SIGHUP, &before, nullptr);
+  ASSERT_TRUE(t.says("step ")) << t.err();
+  t.signal(SIGHUP);
+  t.signal(SIGINT);
+  EXPECT_EQ(t.code(), 130);
+  EXPECT_EQ(report()["why"], "stopped by SIGINT");
+}
+
+TEST_F(TrainCommand, SaysWhatItRanOnAndWhen) {
+  tool t(train({"--epochs", "2", "--devices", "cpu:0,cpu:0", "--policy", "sync"}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const json r = report();
+  const std::string version = tool({"--version"}).out();
+  for (const char* field : {"version", "commit", "compiler"})
+    EXPECT_THAT(version, HasSubstr(r[field].get<std::string>())) << field;
+  EXPECT_THAT(r["date"].get<std::string>(), ::testing::MatchesRegex("20..-..-..T..:..:..Z"));
+  char host[256];
+  ASSERT_EQ(gethostname(host, sizeof host), 0);
+  EXPECT_EQ(r["host"], host);
+  EXPECT_THAT(r["processor"].get<std::string>(), Not(IsEmpty()));
+  EXPECT_EQ(r["epochs"], 2.0);
+  EXPECT_EQ(r["wait_seconds"]["per_worker"].size(), 2U);
+  double barrier = 0;
+  for (const json& w : r["wait_seconds"]["per_worker"]) barrier += w["barrier"].get<double>();
+  EXPECT_DOUBLE_EQ(barrier, r["wait_seconds"]["barrier"]);
+}
+
+TEST_F(TrainCommand, CountsTheWeightsAndNotTheGapsBetweenThem) {
+  tool t(train({"--steps", "2"}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("; " + report()["weights"].dump() + " weights in 1 shard"));
+}
+
+#ifndef __SANITIZE_ADDRESS__ // whose shadow needs all addresses there are
+TEST_F(TrainCommand, SaysWhatNeedsMoreMemoryThanThereIs) {
+  const auto file = folder_.write("zeros.txt", "");
+  std::filesystem::resize_file(file, 800'000'000); // takes no room on a disk
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit less{.rlim_cur = std::uint64_t{2} << 30, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_AS, &less); // the tool inherits it
+  tool t({"train", "--data", file});
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+  EXPECT_THAT(t.err(), AllOf(HasSubstr("'zeros.txt': out of memory after reading some of its 762.9 MiB"),
+                             HasSubstr("take a part of it")));
+
+  setrlimit(RLIMIT_AS, &less);
+  tool model({"train", "--model", "mlp:hidden=40000x40000", "--data", MAILGRAD_SMALL_CSV, "--batch", "4"});
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_EQ(model.code(), 1);
+  EXPECT_THAT(model.err(),
+              AllOf(HasSubstr("model 'mlp:hidden=40000x40000' on 'cpu:0' with --batch 4: out of memory"),
+                    HasSubstr("take a smaller model or batch")));
+}
+#endif
+
+TEST_F(TrainCommand, SendsNoControlCodesOfATextToTheTerminal) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "\x1b[31m\u0085\u00e9\t\n";
+  const auto file = folder_.write("codes.txt", text);
+  tool t({"train", "--model", "gpt:layers=1,width=8,heads=2", "--data", file, "--batch", "4", "--window", "8",
+          "--steps", "2", "--temperature", "1000", "--report", report_});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.out(), AllOf(HasSubstr("\\x1b"), HasSubstr("\\xc2\\x85"), HasSubstr("\u00e9"),
+                             HasSubstr("\t"), Not(HasSubstr("\x1b")), Not(HasSubstr("\u0085"))));
+  EXPECT_THAT(report()["sample"].get<std::string>(), HasSubstr("\x1b")) << "the report has it as it is";
 }
 
 // The test takes some sixty passes through a wide network, and training one step of one sample.
@@ -158,7 +266,7 @@ TEST_F(TrainCommand, EndsTheTestEarlyOnCtrlC) {
   EXPECT_EQ(t.code(), 130) << t.err();
   const json r = report();
   EXPECT_EQ(r["ended"], "completed");
-  EXPECT_EQ(r["why"], "the test was ended early");
+  EXPECT_EQ(r["why"], "the test was ended early by SIGINT");
   EXPECT_TRUE(r["test_accuracy"].is_null());
   EXPECT_THAT(t.err(), HasSubstr("the test was ended early"));
 }

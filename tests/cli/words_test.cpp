@@ -130,7 +130,9 @@ TEST(Tool, HelpsWithEachCommand) {
 TEST(Tool, TellsItsVersion) {
   tool t({"--version"});
   EXPECT_EQ(t.code(), 0);
-  EXPECT_TRUE(std::regex_match(t.out(), std::regex(R"(\d+\.\d+\.\d+\n)"))) << t.out();
+  const std::regex lines(
+      R"(mailgrad \d+\.\d+\.\d+\ncommit   (unknown|[0-9a-f]{12,40}(-dirty)?)\ncompiler \w+ [\d.]+\n)");
+  EXPECT_TRUE(std::regex_match(t.out(), lines)) << t.out();
 }
 
 TEST(Tool, ListsTheDevicesThatTrain) {

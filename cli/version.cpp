@@ -1,0 +1,22 @@
+#include <mailgrad/cli/version.hpp>
+
+#include <mailgrad/actors/provenance.hpp>
+
+#include <ctime>
+
+namespace mailgrad {
+
+std::string version_in_words() {
+  const provenance here = this_program();
+  return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler;
+}
+
+std::string utc_date(std::chrono::system_clock::time_point when) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+} // namespace mailgrad
