@@ -30,7 +30,8 @@ function(mailgrad_add_commit target)
   set(source ${PROJECT_BINARY_DIR}/commit.cpp)
   set(ask ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${source} -P ${mailgrad_commit_script})
   execute_process(COMMAND ${ask}) # so that tools which read the sources before the first build find it
-  add_custom_target(mailgrad_commit COMMAND ${ask} BYPRODUCTS ${source} COMMENT "" VERBATIM)
+  add_custom_target(mailgrad_commit COMMAND ${ask} BYPRODUCTS ${source}
+    COMMENT "Asking git for the commit" VERBATIM)
   target_sources(${target} PRIVATE ${source})
   set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   add_dependencies(${target} mailgrad_commit)

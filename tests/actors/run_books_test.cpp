@@ -197,6 +197,18 @@ TEST(RunBooks, SumTheWaitsOfAllWorkers) {
   const training_report r = report_of(o);
   EXPECT_DOUBLE_EQ(r.waits.barrier, 2);
   EXPECT_DOUBLE_EQ(r.waits.feeder, 0.25);
+  ASSERT_EQ(r.worker_waits.size(), 2U);
+  EXPECT_DOUBLE_EQ(r.worker_waits[0].barrier, 1.5);
+  EXPECT_DOUBLE_EQ(r.worker_waits[1].feeder, 0.25);
+}
+
+TEST(RunBooks, SayWhereARunStoodAtItsEnd) {
+  const training_progress p = final_progress(quiet_run(), 3s);
+  EXPECT_EQ(p.steps, 10U);
+  EXPECT_EQ(p.samples, 100U);
+  EXPECT_DOUBLE_EQ(p.loss, 0.375);
+  EXPECT_DOUBLE_EQ(p.staleness_mean, 1.6);
+  EXPECT_EQ(p.elapsed, 3s);
 }
 
 TEST(RunBooks, NameEveryEnding) {
