@@ -193,5 +193,19 @@ TEST(PolicyOracles, EveryPolicyDecidesAsItsPaperSays) {
   }
 }
 
+// Shards may judge by themselves if every gradient is applied, or waits for one of each worker.
+TEST(PolicyOracles, EveryPolicySaysWhatItsShardsMustKnow) {
+  for (const rule& r : every_rule()) {
+    const auto p = make_policy(r.text, 5);
+    const bool drops = !r.takes(1000);
+    const bool waits_for_all = r.text == std::string_view("sync");
+    EXPECT_EQ(p->makes_batches(), static_cast<bool>(r.complete)) << r.text;
+    EXPECT_EQ(p->shards_agree(), drops || (r.complete && !waits_for_all)) << r.text;
+    if (drops == static_cast<bool>(r.complete)) {
+      EXPECT_EQ(p->always_fresh(), drops) << r.text;
+    }
+  }
+}
+
 } // namespace
 } // namespace mailgrad
