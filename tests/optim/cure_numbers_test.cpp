@@ -47,5 +47,15 @@ TEST(CureNumbers, AreNumbersFromZeroOn) {
     EXPECT_FALSE(is_taken(text)) << text;
 }
 
+// Floats for each weight, as make_cure() tells them.
+TEST(CureMemory, IsThatOfItsHeader) {
+  const auto states = [](const char* text) { return make_cure(text, {5, 8, 0.1})->states(); };
+  for (const char* text : {"inverse", "fedbuff", "dc-asgd", "easgd", "momentum-compensation"})
+    EXPECT_EQ(states(text), 0U) << text;
+  for (const char* text : {"dc-asgd-a", "gap-aware"}) EXPECT_EQ(states(text), 1U) << text;
+  EXPECT_EQ(states("dana-slim"), 5U);
+  for (const char* text : {"dana-zero", "dana-dc"}) EXPECT_EQ(states(text), 6U) << text;
+}
+
 } // namespace
 } // namespace mailgrad
