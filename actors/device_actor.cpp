@@ -76,9 +76,9 @@ caf::behavior device_actor::training() {
       on(self_,
          [this](const turn_missing& x) {
            if (!finished_)
-             end_with(worker_failed{report_, "shard " + std::to_string(x.shard) +
-                                                 " of the recording has no turn for its gradient of step " +
-                                                 std::to_string(x.step)});
+             fail(report_.steps, "shard " + std::to_string(x.shard) +
+                                     " of the recording has no turn for its gradient of step " +
+                                     std::to_string(x.step));
          }),
       on(self_, [this](const give_up&) { finish(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
