@@ -8,16 +8,6 @@ namespace {
 
 using kind = shard_turn::kind;
 
-/// Those in gradients that are taken, and all before a switch: EASGD may have the last of them in no gradient.
-void keep_batches(recording& cut, const rehearsal& so_far) {
-  for (std::size_t w = 0; w < cut.batches.size(); ++w) {
-    std::uint64_t batches = so_far.batches_in_taken(w);
-    for (const recorded_switch& s : cut.end.switches)
-      if (s.present[w] != 0) batches = std::max(batches, s.batches[w]);
-    cut.batches[w].resize(batches);
-  }
-}
-
 /// What every shard has done that any has: joins, gradients and switches.
 void complete_what_began(recording& cut, const rehearsal& so_far) {
   const std::size_t workers = cut.header.workers;
@@ -46,7 +36,7 @@ void let_all_leave(recording& cut, const replay_terms& terms) {
         if (arrived == 0 && !again.gone(w)) continue;
         if (arrived == 0)
           cut.turns[s].push_back({kind::left, {w}});
-        else // the rest of its local steps
+        else // the rest of its local steps, or a step that it held
           cut.turns[s].push_back({kind::gradient, {w}, arrived});
         again.run();
         left = true;
@@ -66,7 +56,7 @@ recording repeatable_part(const recording& r, const replay_terms& terms) {
   cut.end.switches.resize(switches);
   cut.end.ended = "stopped";
   cut.killed = false;
-  keep_batches(cut, so_far);
+  for (std::size_t w = 0; w < cut.batches.size(); ++w) cut.batches[w].resize(so_far.batches_in_taken(w));
   complete_what_began(cut, so_far);
   let_all_leave(cut, terms);
   require_repeatable(cut);

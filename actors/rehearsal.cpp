@@ -104,7 +104,6 @@ void rehearsal::push(std::size_t w) {
     return;
   }
   ++me.step;
-  me.batches_in_step = me.batches - (me.holds_step ? 1 : 0);
   await_answers(w);
   for (std::size_t s = 0; s < shards_.size(); ++s)
     if (std::exchange(shards_[s].arrived[w], me.step) != 0)
@@ -178,7 +177,7 @@ void rehearsal::take_gradient(std::size_t at, const shard_turn& t) {
   if (of.taken_as == 0 || of.first_taken.step < t.step) {
     of.first_taken = t;
     of.taken_as = ++gradients_;
-    of.batches_in_taken = of.batches_in_step;
+    of.batches_in_taken = of.batches; // it waits, and trains none meanwhile
   }
   const std::uint32_t w = t.worker.value;
   s.arrived[w] = 0;

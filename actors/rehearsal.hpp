@@ -56,7 +56,7 @@ public:
   std::uint64_t step_arrived(std::size_t s, std::size_t w) const { return shards_[s].arrived[w]; }
   /// Of each worker the last turn of a gradient that any shard has taken, in the order in which the first took them.
   std::vector<shard_turn> last_gradients() const;
-  /// Of the batches that a worker was dealt, those that its gradients up to the last one hold that any shard has taken.
+  /// Those that a worker had trained when it pushed its last gradient that any shard has taken.
   std::uint64_t batches_in_taken(std::size_t w) const { return workers_[w].batches_in_taken; }
 
 private:
@@ -77,8 +77,7 @@ private:
     std::uint64_t last_recorded = 0;    ///< the last step that any shard has a turn for
     bool ends = false;                  ///< any shard has a turn in which it leaves
     std::uint64_t batches = 0;          ///< trained, or being so
-    std::uint64_t batches_in_step = 0;  ///< that gradients up to the last one hold
-    std::uint64_t batches_in_taken = 0; ///< the same for the last that any shard has taken
+    std::uint64_t batches_in_taken = 0; ///< trained by its last gradient that any shard has taken
     std::uint64_t local = 0;            ///< steps of its own since the last exchange
     bool holds_step = false;            ///< a step of its own waits for the answers: elastic
     bool gone = false;

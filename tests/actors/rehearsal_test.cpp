@@ -1,4 +1,4 @@
-#include <mailgrad/actors/rehearsal.hpp>
+#include <mailgrad/actors/killed_recording.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,9 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using kind = shard_turn::kind;
 
 /// Two workers make two steps each on two shards, by turns.
@@ -152,6 +154,37 @@ TEST(Rehearsal, TakesSwitchesWhereTheyWere) {
                         r.end.switches[0].present = {0, 1};
                       }),
               HasSubstr("for the switch to sync: worker 0 waits for the weights"));
+}
+
+TEST(RepeatablePart, TakesNoGradientWhoseBatchesAreNotAllWrittenDown) {
+  recording r = two_by_two();
+  r.killed = true;
+  r.batches[0].pop_back();
+  EXPECT_THAT(repeatable_part(r, {"async"}).batches, ElementsAre(SizeIs(1), SizeIs(1)));
+  r.batches = {{0, 2, 4, 6}, {1, 3, 5, 7, 9}}; // the second round of either may have had more
+  EXPECT_THAT(repeatable_part(r, {"async", 3}).batches, ElementsAre(SizeIs(3), SizeIs(3)));
+}
+
+TEST(RepeatablePart, TakesAGradientEverywhereThatAnyShardHasTaken) {
+  recording r = two_by_two();
+  r.killed = true;
+  r.turns[0].resize(5); // up to the second step of worker 0
+  r.turns[1].resize(3); // up to the first step of worker 0
+  const recording cut = repeatable_part(r, {"async"});
+  EXPECT_THAT(cut.batches, ElementsAre(SizeIs(2), SizeIs(1)));
+  EXPECT_EQ(cut.turns[1][3].worker, rank{1});
+  EXPECT_EQ(cut.turns[1][4].worker, rank{0});
+  EXPECT_EQ(cut.turns[1][4].step, 2U);
+  EXPECT_EQ(cut.turns[1][5].what, kind::left);
+}
+
+TEST(RepeatablePart, IsNothingWhereNothingIsWritten) {
+  recording r = two_by_two();
+  r.killed = true;
+  r.turns = {{}, {}};
+  const recording cut = repeatable_part(r, {"sync"});
+  EXPECT_THAT(cut.batches, ElementsAre(SizeIs(0), SizeIs(0)));
+  EXPECT_EQ(cut.turns[0].size(), 4U) << "both join and leave";
 }
 
 } // namespace
