@@ -94,7 +94,8 @@ public:
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
 
   /// Waits for the end, measures accuracy or error on the test set, and says what the run did. Completes the recording.
-  /// `stop_test` is asked again and again during the test; true ends that, and the accuracy is not known.
+  /// `stop_test` is asked again and again during the test; true ends that, and the accuracy is not known. A test
+  /// that throws leaves its words in the report, whose run has then failed.
   training_report report(const std::function<bool()>& stop_test = {});
 
   /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().

@@ -1,5 +1,6 @@
 #include <mailgrad/optim/own_update.hpp>
 
+#include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/no_cuda.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -36,16 +37,15 @@ void call(const own_update& rule, const float* weights, float* updated, const fl
 }
 
 /// Summed in the order given, as kernels/update.hpp does, so that the same formula gives the same bits.
-void add_up(std::span<const scaled_gradient> gradients, std::size_t first, std::span<float> sum) {
-  if (gradients.size() == 1) {
-    const float* values = gradients.front().values + first;
-    const float scale = gradients.front().scale;
-    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] = scale * values[k];
-    return;
+void add_up(std::span<const scaled_gradient> gradients, std::size_t first, float* sum, std::size_t n) {
+  if (gradients.empty()) return static_cast<void>(std::fill_n(sum, n, 0.0F));
+  const scaled_gradient& begin = gradients.front();
+#pragma omp simd
+  for (std::size_t k = 0; k < n; ++k) sum[k] = begin.scale * begin.values[first + k];
+  for (const scaled_gradient& g : gradients.subspan(1)) {
+#pragma omp simd
+    for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * g.values[first + k];
   }
-  std::ranges::fill(sum, 0.0F);
-  for (const scaled_gradient& g : gradients)
-    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += g.scale * g.values[first + k];
 }
 
 /// Weights and states from `first` on; gradients and `updated` begin there.
@@ -61,17 +61,71 @@ void run(const own_update& rule, const weight_penalty& penalty, const weight_upd
   for (std::size_t done = 0; done < count; done += tile) {
     const std::size_t n = std::min(tile, count - done);
     const float* weights = work.weights.data() + done;
-    add_up(work.gradients, done, std::span(sum).first(n));
-    if (!penalty.none()) {
-      for (std::size_t k = 0; k < n; ++k) {
-        sum[k] += penalty.l2 * weights[k];
-        decayed[k] = weights[k] - penalty.decay * weights[k];
-      }
+    add_up(work.gradients, done, sum.data(), n);
+    if (penalty.l2 != 0) {
+#pragma omp simd
+      for (std::size_t k = 0; k < n; ++k) sum[k] += penalty.l2 * weights[k];
+    }
+    if (penalty.decay != 0) {
+#pragma omp simd
+      for (std::size_t k = 0; k < n; ++k) decayed[k] = weights[k] - penalty.decay * weights[k];
       weights = decayed.data();
     }
     call(rule, weights, work.updated.data() + done, sum.data(), state, first + done, n);
   }
 }
+
+/// Rows of a table that lie anywhere, brought together and put back: a call of the rule costs more than the update of a
+/// narrow row.
+class rows_together {
+public:
+  rows_together(const row_update& work, std::span<float* const> state) : work_(work), state_(state) {
+    for (std::size_t i = 0; i < state.size(); ++i) pointers_[i] = states_[i].data();
+  }
+
+  /// Updates `n` rows from the `begin`th on.
+  void update(const own_update& rule, const weight_penalty& penalty, std::size_t begin, std::size_t n) {
+    ask_for(begin + n, std::min(n, work_.rows.size() - begin - n));
+    fetch(begin, n, work_.weights.data(), weights_);
+    for (std::size_t i = 0; i < state_.size(); ++i) fetch(begin, n, state_[i], states_[i]);
+    const std::span<float> all = std::span(weights_).first(n * work_.width);
+    const scaled_gradient values{work_.values.data() + begin * work_.width, work_.scale};
+    run(rule, penalty, {all, all, {&values, 1}}, std::span(pointers_).first(state_.size()), 0);
+    put_back(begin, n, weights_, work_.weights.data());
+    for (std::size_t i = 0; i < state_.size(); ++i) put_back(begin, n, states_[i], state_[i]);
+  }
+
+private:
+  using tile_values = std::array<float, tile>;
+
+  void fetch(std::size_t begin, std::size_t n, const float* table, tile_values& here) const {
+    for (std::size_t j = 0; j < n; ++j)
+      copy(table + work_.rows[begin + j] * work_.width, here.data() + j * work_.width);
+  }
+  void put_back(std::size_t begin, std::size_t n, const tile_values& here, float* table) const {
+    for (std::size_t j = 0; j < n; ++j)
+      copy(here.data() + j * work_.width, table + work_.rows[begin + j] * work_.width);
+  }
+  void copy(const float* from, float* to) const { // a row is too short for a call of memcpy
+#pragma omp simd
+    for (std::size_t k = 0; k < work_.width; ++k) to[k] = from[k];
+  }
+  /// The next rows are mostly beyond the caches.
+  void ask_for(std::size_t begin, std::size_t n) const {
+    for (std::size_t j = 0; j < n; ++j)
+      for (std::size_t k = 0; k < work_.width; k += simd::cache_line) {
+        const std::size_t at = work_.rows[begin + j] * work_.width + k;
+        simd::prefetch_to_write(work_.weights.data() + at);
+        for (float* const s : state_) simd::prefetch_to_write(s + at);
+      }
+  }
+
+  const row_update& work_;
+  std::span<float* const> state_;
+  state_list pointers_{};
+  tile_values weights_;
+  std::array<tile_values, MAILGRAD_PLUGIN_MOST_STATES> states_;
+};
 
 } // namespace
 
@@ -89,6 +143,13 @@ void update_rows(const stream& s, const own_update& rule, const weight_penalty& 
   require_host(s, "update_rows");
   require_states(rule, state);
   require_fitting(work);
+  if (work.width > 0 && work.width <= tile / 2) {
+    rows_together rows(work, state);
+    const std::size_t at_once = tile / work.width;
+    for (std::size_t j = 0; j < work.rows.size(); j += at_once)
+      rows.update(rule, penalty, j, std::min(at_once, work.rows.size() - j));
+    return;
+  }
   for (std::size_t j = 0; j < work.rows.size(); ++j) {
     const std::size_t first = work.rows[j] * work.width;
     const std::span<float> row = work.weights.subspan(first, work.width);

@@ -111,5 +111,32 @@ TEST(OwnUpdate, UpdatesRowsAsItsBuiltInTwin) {
   expect_near(after({.rule = make_own_rule(rule_table<own_momentum>)}), after({.rule = momentum_options{}}));
 }
 
+TEST(OwnUpdate, UpdatesManyRowsOfAnyWidthAndNoOther) {
+  constexpr std::size_t height = 401;
+  for (const std::size_t width : {1U, 3U, 128U, 129U, 300U}) {
+    std::vector<std::int32_t> rows;
+    for (std::int32_t i = 0; i < 300; ++i) rows.push_back(i * 7 % 400); // row 400 is never among them
+    std::vector<float> values;
+    for (std::size_t i = 0; i < rows.size() * width; ++i) values.push_back(static_cast<float>(i % 23) - 11);
+    const auto after = [&](const optimizer_options& options) {
+      const auto o = make_optimizer(options, height * width);
+      std::vector<float> w(height * width, 1);
+      for (std::uint64_t step = 1; step <= 3; ++step)
+        o->update_rows(host_stream{}, {.weights = w,
+                                       .width = width,
+                                       .rows = rows,
+                                       .values = values,
+                                       .scale = 0.5F,
+                                       .step = step,
+                                       .row_end = static_cast<std::int32_t>(height)});
+      w.insert(w.end(), o->state()[0].values.begin(), o->state()[0].values.end());
+      return w;
+    };
+    const std::vector<float> w = after({.rule = make_own_rule(rule_table<own_momentum>)});
+    expect_near(w, after({.rule = momentum_options{}}));
+    EXPECT_EQ(w[height * width - 1], 1) << "a row that has no gradient";
+  }
+}
+
 } // namespace
 } // namespace mailgrad
