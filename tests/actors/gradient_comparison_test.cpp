@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace mailgrad {
 namespace {
@@ -38,6 +39,13 @@ TEST(Cosine, CountsTheRowsOfTables) {
   const auto c = of({3});
   testing::add_rows(*c, 1, 2, {4, 8, -1}, {1, 2, 3, 4, 0, 0});
   EXPECT_FALSE(cosine(*a, *c)) << "other rows";
+}
+
+TEST(Cosine, CountsWhatFurtherDevicesAddToAllOfAGradient) {
+  const auto sum = of({1, 2});
+  sum->addends.emplace_back();
+  sum->addends[0].values = std::move(of({3, -2})->dense); // covers all of it, since nothing says otherwise
+  EXPECT_EQ(cosine(*sum, *of({4, 0})), 1.0);
 }
 
 TEST(Cosine, IsUnknownWhereThereIsNoAngle) {
