@@ -160,6 +160,10 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
               HasSubstr("other gradients on shard 1"));
   EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin()); }),
               HasSubstr("worker 0 out of order: turn 3 of shard 0 comes before it joins"));
+  EXPECT_THAT(with_turns([](auto& t) {
+                t[0].insert(t[0].begin() + 1, {kind::joined, {0}});
+              }),
+              HasSubstr("turn 2 of shard 0 joins again"));
   EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin() + 4); }),
               HasSubstr("has 1 switches; shard 0 made 0"));
   EXPECT_THAT(with_turns([](auto& t) {
