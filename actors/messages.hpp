@@ -91,8 +91,8 @@ struct go_on {};
 
 // -- recording the order -----------------------------------------------------------------------------------
 
-/// Shard or feeder to recorder, every thousand or so, each second and at the end: what it judged or dealt since the last
-/// notice. No answer.
+/// Shard or feeder to recorder, every thousand or so, each second and at the end: what it judged or dealt
+/// since the last notice. No answer.
 struct order_noted {
   std::uint32_t shard = 0; ///< of `turns`
   std::vector<shard_turn> turns;

@@ -86,8 +86,8 @@ recording_end end_from(const json& j) {
   return e;
 }
 
-/// Takes a recording apart whose last checksum is right, or one of a run that was killed, as far as its parts have
-/// theirs. Lengths are checked all the same.
+/// Takes a recording apart whose last checksum is right, or one of a run that was killed, as far as its parts
+/// have theirs. Lengths are checked all the same.
 class parser {
 public:
   parser(std::string_view bytes, const std::string& name) : all_(bytes), rest_(bytes), name_(name) {}

@@ -62,11 +62,11 @@ struct recording {
 
 /// Writes a recording as it happens: memory for a few turns is all it takes.
 ///
-/// Units   bytes: "mgradrec", u32 format, u32 n, n of JSON (the header); then parts, each u32 source, u32 n and n
-///         entries; a switch and the end, which is the last part, are n bytes of JSON. The header and each part are
-///         followed by the CRC-32 of all before as u32, the end also by "recorded". All little endian. A turn takes 16
-///         bytes: u8 kind, u16 worker, u40 step, i64 arrival; a deal takes 8: u16 worker, u48 number. So with one shard
-///         an update takes 24 bytes, with more of them less for each.
+/// Units   bytes: "mgradrec", u32 format, u32 n, n of JSON (the header); then parts, each u32 source, u32 n
+///         and n entries; a switch and the end, which is the last part, are n bytes of JSON. The header and
+///         each part are followed by the CRC-32 of all before as u32, the end also by "recorded". All little
+///         endian. A turn takes 16 bytes: u8 kind, u16 worker, u40 step, i64 arrival; a deal takes 8: u16
+///         worker, u48 number. So with one shard an update takes 24 bytes, with more of them less for each.
 /// Errors  end() alone: std::runtime_error if any of it could not be written.
 /// Threads one caller at a time.
 class recording_writer {
@@ -95,8 +95,8 @@ private:
 /// Opens a file to record into: PATH.partial, which takes the place of PATH at the end of the recording, and is gone
 /// without one.
 ///
-/// Errors  std::system_error; recording_error if it has more workers than a recording can number, or if another run is
-///         recording into this file.
+/// Errors  std::system_error; recording_error if it has more workers than a recording can number, or if
+///         another run is recording into this file.
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header);
 
 /// Reads a recording from memory. `name` is for messages.
@@ -109,17 +109,18 @@ recording parse_recording(std::string_view bytes, const std::string& name);
 /// Errors  recording_error: foreign, of another format, inconsistent, or without a whole header.
 recording parse_killed_recording(std::string_view bytes, const std::string& name);
 
-/// Reads no further than its first words if those are foreign. PATH.partial is what a run left that was killed.
+/// Reads no further than its first words if those are foreign. PATH.partial is what a run left that was
+/// killed.
 ///
-/// Errors  std::system_error if the file cannot be read; recording_error if a run is writing it; as parse_recording() and
-///         parse_killed_recording().
+/// Errors  std::system_error if the file cannot be read; recording_error if a run is writing it; as
+///         parse_recording() and parse_killed_recording().
 recording read_recording(const std::string& path);
 
 /// What can be said without the options of the run: rehearsal.hpp tells whether a replay comes to its end.
 ///
-/// Errors  recording_error, with the place: the run lost a worker, a shard or its feeder, so its order alone does not
-///         repeat it; or a turn is missing, is there twice or out of order, or a batch was dealt twice; or it switches
-///         to what is no policy with an order.
+/// Errors  recording_error, with the place: the run lost a worker, a shard or its feeder, so its order alone
+///         does not repeat it; or a turn is missing, is there twice or out of order, or a batch was dealt
+///         twice; or it switches to what is no policy with an order.
 void require_repeatable(const recording& r);
 
 } // namespace mailgrad

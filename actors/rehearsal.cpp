@@ -61,7 +61,7 @@ bool rehearsal::has_ended() const {
   return std::ranges::all_of(workers_, &worker::gone);
 }
 
-// -- workers, as device_actor has them -----------------------------------------------------------------------
+// -- workers, as device_actor has them ---------------------------------------------------------------------
 
 bool rehearsal::advance_worker(std::size_t w) {
   worker& me = workers_[w];
@@ -76,7 +76,8 @@ bool rehearsal::advance_worker(std::size_t w) {
   return true;
 }
 
-/// Where the run was killed, more may have been dealt than is written down, unless the worker is known to have ended.
+/// Where the run was killed, more may have been dealt than is written down, unless the worker is known to
+/// have ended.
 bool rehearsal::lacks_deals(std::size_t w) const {
   const worker& me = workers_[w];
   if (!r_.killed || me.batches < r_.batches[w].size()) return false;
@@ -137,7 +138,7 @@ bool rehearsal::pass_switch() {
   return true;
 }
 
-// -- shards, as parameter_actor has them ---------------------------------------------------------------------
+// -- shards, as parameter_actor has them -------------------------------------------------------------------
 
 bool rehearsal::is_ready(const shard& s, const shard_turn& t) const {
   const std::uint32_t w = t.worker.value;
@@ -241,7 +242,7 @@ std::vector<shard_turn> rehearsal::last_gradients() const {
   return turns;
 }
 
-// -- what is missing, in words -------------------------------------------------------------------------------
+// -- what is missing, in words -----------------------------------------------------------------------------
 
 std::string rehearsal::obstacle() const {
   for (std::size_t s = 0; s < shards_.size(); ++s)

@@ -20,19 +20,22 @@ struct replay_terms {
   std::uint64_t batches = std::numeric_limits<std::uint64_t>::max(); ///< that the data make in the whole run
 };
 
-/// Goes through a replay without data, gradients and threads: what policies decide depends on ranks, steps and versions
-/// alone. So it is known before a replay begins whether every turn will find its gradient, and every worker its weights.
+/// Goes through a replay without data, gradients and threads: what policies decide depends on ranks, steps
+/// and versions alone. So it is known before a replay begins whether every turn will find its gradient, and
+/// every worker its weights.
 ///
-/// It follows parameter_actor, device_actor, feeder and policy_switcher in what they wait for, and takes a step of a
-/// worker or a turn of a shard as soon as one is possible. Replays come to the same in any order, and so does this. It
-/// does not know of losses: where the recorded run diverged, a worker diverges after its last recorded gradient.
+/// It follows parameter_actor, device_actor, feeder and policy_switcher in what they wait for, and takes a
+/// step of a worker or a turn of a shard as soon as one is possible. Replays come to the same in any order,
+/// and so does this. It does not know of losses: where the recorded run diverged, a worker diverges after its
+/// last recorded gradient.
 ///
 /// Threads one caller at a time.
 class rehearsal {
 public:
   /// `r` passes require_repeatable() and outlives this.
   ///
-  /// Errors  recording_error: a batch that the data do not have; std::invalid_argument for terms that are none.
+  /// Errors  recording_error: a batch that the data do not have; std::invalid_argument for terms that are
+  ///         none.
   rehearsal(const recording& r, const replay_terms& terms);
 
   /// Goes as far as it can, and further if turns have been added to the recording meanwhile.
@@ -54,7 +57,8 @@ public:
   std::uint64_t step_taken(std::size_t s, std::size_t w) const { return shards_[s].taken[w]; }
   /// Of the gradient that has come and is not taken; 0: there is none.
   std::uint64_t step_arrived(std::size_t s, std::size_t w) const { return shards_[s].arrived[w]; }
-  /// Of each worker the last turn of a gradient that any shard has taken, in the order in which the first took them.
+  /// Of each worker the last turn of a gradient that any shard has taken, in the order in which the first
+  /// took them.
   std::vector<shard_turn> last_gradients() const;
   /// Those that a worker had trained when it pushed its last gradient that any shard has taken.
   std::uint64_t batches_in_taken(std::size_t w) const { return workers_[w].batches_in_taken; }

@@ -22,7 +22,8 @@ bool is_named(int descriptor, const std::string& path) {
          open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-/// A descriptor of `path`, locked; -1 if there is none, and errno says why. A file system without locks grants any.
+/// A descriptor of `path`, locked; -1 if there is none, and errno says why. A file system without locks
+/// grants any.
 int open_locked(const std::string& path, replaced_file::if_taken what) {
   const int how = LOCK_EX | (what == replaced_file::if_taken::fail ? LOCK_NB : 0);
   for (;;) {

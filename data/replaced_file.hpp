@@ -10,8 +10,8 @@ namespace mailgrad {
 /// no reader ever sees half of one, and a crash leaves the older one as it was. A link is followed; what is no file, a
 /// pipe or a device, is written into.
 ///
-/// Two who write files of one name do not mix their bytes: FILE.partial is locked as long as it is written, and the
-/// lock ends with the process. Of two who wait for each other, the last one's file stays.
+/// Two who write files of one name do not mix their bytes: FILE.partial is locked as long as it is written,
+/// and the lock ends with the process. Of two who wait for each other, the last one's file stays.
 /// Errors  none thrown: as of a file stream, and errno says why; EWOULDBLOCK: somebody else is writing it.
 class replaced_file final : public std::ofstream {
 public:

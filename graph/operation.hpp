@@ -99,8 +99,8 @@ public:
   static constexpr double work_per_value = 16;
   virtual double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const;
 
-  /// Attributes in words, such as "axis 1"; empty if there are none. Pictures show them, and a recording tells models
-  /// apart by them, so two operations that compute different things have different ones.
+  /// Attributes in words, such as "axis 1"; empty if there are none. Pictures show them, and a recording
+  /// tells models apart by them, so two operations that compute different things have different ones.
   virtual std::string describe() const { return {}; }
 };
 

@@ -14,8 +14,8 @@
 #include <random>
 #include <sstream>
 
-// Recordings that nobody wrote: real ones, changed at random. Each is refused in one line, or repeated to an end. The
-// environment's MAILGRAD_FORGED_FILES says how many.
+// Recordings that nobody wrote: real ones, changed at random. Each is refused in one line, or repeated to an
+// end. The environment's MAILGRAD_FORGED_FILES says how many.
 
 namespace mailgrad {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <random>
 
-// What a run leaves behind that is killed: of each shard, and of the feeder, some of what it had done, each at its own
-// pace. It is repeated as far as it goes.
+// What a run leaves behind that is killed: of each shard, and of the feeder, some of what it had done, each
+// at its own pace. It is repeated as far as it goes.
 
 namespace mailgrad {
 namespace {
