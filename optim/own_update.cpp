@@ -75,8 +75,8 @@ void run(const own_update& rule, const weight_penalty& penalty, const weight_upd
   }
 }
 
-/// Rows of a table that lie anywhere, brought together and put back: a call of the rule costs more than the update of a
-/// narrow row.
+/// Rows of a table that lie anywhere, brought together and put back: a call of the rule costs more than the
+/// update of a narrow row.
 class rows_together {
 public:
   rows_together(const row_update& work, std::span<float* const> state) : work_(work), state_(state) {

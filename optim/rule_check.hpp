@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-// What somebody else's rule must be before Mailgrad trains with it: a table that makes sense, and an update that works
-// element by element, as plugin.h asks. `who` is how a message names the rule.
+// What somebody else's rule must be before Mailgrad trains with it: a table that makes sense, and an update
+// that works element by element, as plugin.h asks. `who` is how a message names the rule.
 
 namespace mailgrad {
 
@@ -16,12 +16,12 @@ namespace mailgrad {
 
 bool in_range(const mailgrad_rule_setting& s, double value);
 
-/// Errors  std::invalid_argument in one line: another version of the interface, a name or a function that is missing, two
-///         settings of one name, too many states or settings, a default out of its range.
+/// Errors  std::invalid_argument in one line: another version of the interface, a name or a function that is
+///         missing, two settings of one name, too many states or settings, a default out of its range.
 void require_complete(const mailgrad_rule& table, std::string_view who);
 
-/// Updates 64 weights three times, in one range and in two, in place and into other memory, and compares the bits. It
-/// takes a few microseconds and finds rules that would make training depend on how a shard is cut.
+/// Updates 64 weights three times, in one range and in two, in place and into other memory, and compares the
+/// bits. This finds rules that would make training depend on how a shard is cut.
 ///
 /// Errors  std::invalid_argument in one line, for a rule that looks at a neighbour, keeps something between calls,
 ///         reads a weight after writing it, or throws.
