@@ -59,10 +59,11 @@ struct training_options {
 ///
 /// Each worker builds a graph of its own, which may differ (model_request::worker): variables of one name are the same
 /// weights, and a worker changes only what its loss depends on. The accuracy at the end is that of worker 0's graph.
-/// Errors  the constructor: std::invalid_argument (an option, no model, no data, test samples unlike the others), device_error (a device that is not there),
-///         graph_error (a model that does not fit the data), recording_error (a recording of another run, or of one
-///         that cannot be repeated), std::system_error (no file to record into). A run that goes wrong later ends with a report
-///         that says so, never with an exception.
+/// Errors  the constructor: std::invalid_argument (an option, no model, no data, test samples unlike the others),
+///         device_error (a device that is not there), graph_error (a model that does not fit the data),
+///         recording_error (a recording of another run, or of one that cannot be repeated), std::system_error (no
+///         file to record into). A run that goes wrong later ends with a report that says so, never with an
+///         exception.
 /// Threads wait_for, progress, stop, switch_policy and name_waits: any; the rest: the owner's.
 class training {
 public:
