@@ -31,6 +31,13 @@ std::unique_ptr<policy> policy_of(const std::string& text, std::uint32_t workers
   return make_policy(text == hogwild_policy::policy_name ? async_policy::policy_name : text, workers);
 }
 
+/// A gradient that no policy judges is discarded.
+void count_unjudged(worker_account& account, std::uint64_t gap, const char* reason) {
+  ++account.ledger.produced;
+  ++account.ledger.discarded[reason];
+  account.discarded_gaps.count(gap);
+}
+
 } // namespace
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
@@ -94,8 +101,10 @@ void parameter_actor::on_push(const push_gradient& x) {
   worker.waiting_step = x.step;
   worker.account.times.arrive(x.times, worker.arrived);
   if (x.epoch != epoch_) return drop_stray(x);
-  if (options_.replayed && x.step > turns_.last_step(x.worker))
+  if (options_.replayed && x.step > turns_.last_step(x.worker)) {
+    count_unjudged(worker.account, options_.weights->version() - x.version_read, "no turn");
     return send(self_, worker.device, turn_missing{options_.weights->index(), x.step});
+  }
   if (follows()) {
     turns_.arrive(x);
     take_turns();
@@ -122,9 +131,7 @@ void parameter_actor::on_leave(const worker_left& x) {
 /// The fence lets none through; should one come, it is not judged by a policy that it was not computed under.
 void parameter_actor::drop_stray(const push_gradient& x) {
   participant& worker = participants_[x.worker.value];
-  ++worker.account.ledger.produced;
-  ++worker.account.ledger.discarded["other epoch"];
-  worker.account.discarded_gaps.count(options_.weights->version() - x.version_read);
+  count_unjudged(worker.account, options_.weights->version() - x.version_read, "other epoch");
   watch_.moment(trace_kind::discard, x, "other epoch");
   worker.waits_since = worker.arrived;
   release();
@@ -201,7 +208,7 @@ void parameter_actor::take_lost(const shard_turn& turn) {
   release();
 }
 
-/// Of those who judge by themselves also to the others, if they follow.
+/// A shard that judges on its own also tells its followers that the worker has left.
 void parameter_actor::let_go(rank worker) {
   participant& gone = participants_[worker.value];
   if (!gone.in_policy) return;

@@ -120,7 +120,7 @@ void require_right_switches(const recording& r) {
           r.killed ? std::numeric_limits<std::uint64_t>::max() : r.batches[w].size(); // deals may be missing
       if (s.batches[w] < before[w] || s.batches[w] > most)
         refuse(r, "switches worker " + number(w) + " after batch " + number(s.batches[w]) + "; expected " +
-                      number(before[w]) + " to " + number(most));
+                      number(before[w]) + (r.killed ? " or more" : " to " + number(most)));
       before[w] = s.batches[w];
     }
   }

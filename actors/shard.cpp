@@ -127,6 +127,7 @@ update_number shard::next_update() const noexcept {
 }
 
 void shard::add_to(gradient_sum& sum, const contribution& what) const {
+  require_fitting(what);
   const host_stream s{};
   const gradient& g = *what.values;
   sum.cover(g.covered);

@@ -111,7 +111,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   actors_.start(actors_options());
 }
 
-/// Actors refer to what is destroyed after this.
+/// The actors use the members declared above them, so they must end first.
 training::implementation::~implementation() { actors_.give_up(); }
 
 void training::implementation::prepare_record_or_replay() {
@@ -279,8 +279,8 @@ void training::implementation::test(training_report& r, const std::function<bool
   if (tested.whole) {
     r.test_accuracy = tested.accuracy;
     r.test_rmse = tested.rmse;
-  } else if (r.why.empty()) {
-    r.why = "the test was ended early";
+  } else if (r.ended == "completed") {
+    r.why += std::string(r.why.empty() ? "" : "; ") + "the test was ended early";
   }
 }
 

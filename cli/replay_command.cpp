@@ -84,7 +84,8 @@ int replay_with(const replay_words& w) {
   const auto [again, code] = train_again(words_for_train(w, *what), what);
   if (again.ended == "stopped" || again.ended == "failed") return code;
   std::ostream& out = w.report == output_file::standard_output ? std::cerr : std::cout;
-  return what->killed ? end_of_killed(again, out) : compare(*what, again, out);
+  if (!what->killed) return compare(*what, again, out);
+  return code == exit_code::failed ? end_of_killed(again, out) : code; // else a signal ended its test
 }
 
 } // namespace

@@ -65,7 +65,8 @@ void add_what_the_tool_knows(training_report& r, const train_words& w, const std
   r.span = w.span.name();
   r.origin.commit = build_commit;
   r.origin.date = date;
-  if (r.ended == "completed" && !r.why.empty() && signal != 0) r.why += " by " + signal_name(signal);
+  if (r.ended == "completed" && r.why.ends_with("the test was ended early") && signal != 0)
+    r.why += " by " + signal_name(signal);
 }
 
 /// `given` are the words that a recording keeps.

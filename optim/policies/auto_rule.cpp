@@ -32,6 +32,7 @@ auto_options parse_auto(std::string_view text) {
   words.take("wait", o.wait, 0, 1);
   words.take("harm", o.harm, 0, std::numeric_limits<double>::infinity());
   words.require_nothing_left();
+  if (o.wait == 0) throw std::invalid_argument("policy 'auto': wait must be more than 0");
   if (o.window == 0) throw std::invalid_argument("policy 'auto': window must be at least 1, not 0");
   return o;
 }

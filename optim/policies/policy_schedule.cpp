@@ -91,6 +91,7 @@ bool is_automatic(std::string_view text) {
 
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers) {
   if (is_automatic(text)) {
+    if (text.find('@') != text.npos) fail(text, "it switches by a rule of its own; take it alone");
     parse_auto(trimmed(text));
     return {{0, std::string(auto_rule::first_policy)}};
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 namespace mailgrad {
@@ -148,6 +149,11 @@ TEST(LedgerAudit, MissesTheAccountsThatABookLeavesOut) {
   o.shards[0].workers.pop_back(); // by a parameter actor that a user wrote
   EXPECT_THAT(audit(o, std::nullopt).contradictions,
               ElementsAre("shard 0 took 0 gradients of worker 1, which sent 4"));
+  o.shards[0].workers.clear();
+  o.shards[0].values = std::make_shared<const block>();
+  EXPECT_THAT(audit(o, std::nullopt).contradictions,
+              ElementsAre("shard 0 took 0 gradients of worker 0, which sent 6",
+                          "shard 0 took 0 gradients of worker 1, which sent 4"));
 }
 
 TEST(LedgerAudit, HoldsTheWritersOfHogwildAgainstTheirBlock) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +75,7 @@ public:
       return;
     }
     pending_.push_back(push(e.worker));
+    treat_repeats_of(e.worker);
     const std::size_t wanted = std::string(plan_.policy) == "sync" ? present_ : plan_.batch;
     const bool complete = pending_.size() == wanted;
     if (complete) apply();
@@ -96,6 +98,7 @@ private:
     late_gradient what;
     std::uint64_t version_read;
     std::uint64_t step;
+    std::optional<std::vector<double>> applied{}; ///< if it was treated before its batch was complete
   };
 
   void send(worker& w) {
@@ -123,6 +126,14 @@ private:
     return cure_->applied(x.what);
   }
 
+  /// Once a worker has sent a second gradient of a batch, its gradients are added up as they come.
+  void treat_repeats_of(std::uint32_t number) {
+    const auto of_worker = [&](const pushed& x) { return x.what.worker == number; };
+    if (std::ranges::count_if(pending_, of_worker) < 2) return;
+    for (pushed& x : pending_)
+      if (of_worker(x) && !x.applied) x.applied = treated(x);
+  }
+
   /// One gradient counts with its factor in the learning rate, those of a batch count with it in their mean.
   void apply() {
     if (plan_.batch == 1 && !plan_.waits) {
@@ -133,7 +144,7 @@ private:
     std::vector<double> total(weights_.values.size());
     for (pushed& x : pending_) {
       const double share = factor_of(x) / (plan_.sums ? 1 : static_cast<double>(pending_.size()));
-      const std::vector<double> applied = treated(x);
+      const std::vector<double> applied = x.applied ? *x.applied : treated(x);
       for (std::size_t k = 0; k < total.size(); ++k) total[k] += share * applied[k];
     }
     weights_.step(total);

@@ -143,6 +143,7 @@ TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
   const auto known = small_data();
   const auto& rows = std::get<float_features>(known->train.features());
   other.train = dataset(rows, std::vector<float>(48, 0.5F));
+  other.test = dataset(std::get<float_features>(known->test.features()), std::vector<float>(24, 0.5F));
   EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
               HasSubstr("the SHA-256 of the training samples was"));
   const model_function wider = [](graph& g, const model_request& r) {
@@ -230,7 +231,9 @@ TEST_F(TrainingRecord, EndsIfAGradientHasNoTurn) {
   o.replay = std::make_shared<const recording>(r);
   const training_report is = train(small_model(), small_data(), o);
   EXPECT_EQ(is.ended, "failed");
-  EXPECT_THAT(is.why, AllOf(HasSubstr("worker 2"), HasSubstr("has no turn for its gradient of step")));
+  EXPECT_THAT(is.why, AllOf(HasSubstr("worker 2"), HasSubstr("has no turn for its gradient of step"),
+                            Not(HasSubstr("does not balance"))));
+  EXPECT_TRUE(is.ledger.balances()) << to_string(is.ledger);
 }
 
 TEST_F(TrainingRecord, IsRefusedIfItsReplayWouldHang) {

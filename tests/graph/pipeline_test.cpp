@@ -98,7 +98,7 @@ TEST_F(Pipeline, RefusesAModelThatDependsOnItsBatch) {
   const model_function odd = [](graph& g, const model_request& r) {
     value x = g.input("features", {r.batch, 2});
     if (r.batch % 2 == 1) x = x * 1.0F;
-    const value y = dense(x, 2, "layer");
+    const value y = dense(x, r.classes, "layer");
     return model_outputs{y, reduce_mean(y)};
   };
   graph g;

@@ -91,6 +91,7 @@ TEST(AutoRule, BearsAtLeastTheWaitingThatItIsTold) {
 TEST(AutoRule, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(parse_auto("auto:window=0"), std::invalid_argument);
   EXPECT_THROW(parse_auto("auto:wait=1"), std::invalid_argument);
+  EXPECT_THROW(parse_auto("auto:wait=0"), std::invalid_argument) << "twice as long would be no longer";
   EXPECT_THROW(parse_auto("auto:harm=-1"), std::invalid_argument);
   EXPECT_THROW(parse_auto("auto:windows=5"), std::invalid_argument);
 }
