@@ -95,7 +95,7 @@ command make_replay_command(CLI::App& app) {
   auto words = std::make_shared<replay_words>();
   parser
       ->add_option("recording", words->recording,
-                   "File that 'mailgrad train --record' wrote; FILE.partial after a run that was killed")
+                   "File that 'mailgrad train --record' wrote, or FILE.partial after a run that was killed")
       ->required();
   parser->add_option("--data", words->data, "Where the same data lies here, if it has moved");
   parser->add_option("--devices", words->devices,
