@@ -19,8 +19,8 @@ namespace mailgrad {
 ///     push_gradient   one `shard_weights` to the worker's device, once it may start again; weights are never written
 ///                     to while somebody holds them
 ///     worker_left     wait for it no longer
-///     report_shard    the answer `shard_report`, an account for each rank: what it took (`produced`) is applied,
-///                     merged, discarded for a reason, or lost
+///     report_shard    the answer `shard_report`, an account for each rank: what it took (`produced`, every push once) is
+///                     applied, merged, discarded for a reason, or lost; else the run has failed
 ///     name_waits      a `wait_named` to the sender for each worker that waits
 ///     give_up         its end
 ///     switch_policy   if it switches: `policy_switched`, and weights of the next epoch to every worker

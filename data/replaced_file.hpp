@@ -11,7 +11,7 @@ namespace mailgrad {
 /// pipe or a device, is written into.
 ///
 /// Two who write files of one name do not mix their bytes: FILE.partial is locked as long as it is written,
-/// and the lock ends with the process. Of two who wait for each other, the last one's file stays.
+/// and the lock ends with the process. Where one waits for another, the later one's file stays.
 /// Errors  none thrown: as of a file stream, and errno says why; EWOULDBLOCK: somebody else is writing it.
 class replaced_file final : public std::ofstream {
 public:
