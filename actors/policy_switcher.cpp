@@ -115,7 +115,7 @@ void policy_switcher::switch_if_all_paused() {
   end_if_all_switched();
 }
 
-/// But for one that comes when all have ended.
+/// A switch that comes when all workers have ended is not noted.
 void policy_switcher::note_switch() {
   if (!recorder_) return;
   recorded_switch noted{current_->what.policy, current_->what.why, {}, {}};

@@ -42,7 +42,7 @@ void recorder::end_with(const std::string& why) {
   self_->quit();
 }
 
-/// The first of a run is told at once: its time is a second after nothing.
+/// The first entry of a run is told at once, since nothing was told before it.
 void order_log::flush_each_second(instant now) {
   if (now - told_at_ < std::chrono::seconds{1}) return;
   told_at_ = now;

@@ -78,7 +78,7 @@ private:
   std::size_t turn_ = 0; ///< counted from 1
 };
 
-/// By number, then worker: two neighbours of one number tell who were dealt it.
+/// The deals are sorted by number: two equal neighbours are one batch that was dealt twice.
 void require_each_batch_once(const recording& r) {
   std::vector<std::pair<std::uint64_t, std::size_t>> deals;
   for (std::size_t w = 0; w < r.batches.size(); ++w)

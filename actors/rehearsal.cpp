@@ -123,7 +123,7 @@ bool rehearsal::at_switch(std::size_t w) const {
   return next.present[w] != 0 && workers_[w].batches >= next.batches[w];
 }
 
-/// When all who take part have come to it, and all others have ended.
+/// A switch passes once every worker that takes part has come to it and every other has ended.
 bool rehearsal::pass_switch() {
   if (passed_ == r_.end.switches.size()) return false;
   const recorded_switch& next = r_.end.switches[passed_];

@@ -156,7 +156,7 @@ void require_dana(std::string_view text, const cure_setting& setting) {
                    std::string(mailgrad::name(setting.optimizer)));
 }
 
-/// For which forms its paper has.
+/// Rejects the ways of training for which the paper of easgd defines no form.
 void require_elastic(std::string_view text, const cure_setting& setting) {
   for (const std::string_view policy : setting.policies)
     if (policy != async_policy::policy_name && policy != sync_policy::policy_name)
