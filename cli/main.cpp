@@ -5,6 +5,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -36,7 +39,19 @@ void name_values(CLI::App& app) {
   for (const auto& [parsers, ours] : labels) app.get_formatter()->label(parsers, ours);
 }
 
+/// A closed standard stream would lend its number to the next file, which then got the words that are meant for a user.
+/// Standard output stays one that cannot be written. A file that may not grow is a write that fails, not a signal.
+void prepare_process() {
+  const std::pair<int, int> streams[] = {
+      {STDIN_FILENO, O_RDONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_WRONLY}};
+  for (const auto& [number, mode] : streams)
+    if (fcntl(number, F_GETFD) == -1) [[maybe_unused]]
+      const int lowest = open("/dev/null", mode);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
 int run(int argc, char** argv) {
+  prepare_process();
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
   app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");
@@ -51,7 +66,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) { // --help, --version
-    return app.exit(e);
+    return checked_output(app.exit(e));
   } catch (const CLI::ParseError& e) {
     std::cerr << "mailgrad: " << explain(app, e) << '\n';
     return exit_code::bad_input;

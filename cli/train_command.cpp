@@ -21,8 +21,9 @@ namespace mailgrad {
 
 namespace {
 
-/// Follows a run to its end, and says what it waits for when nothing moves.
-void watch_run(training& run, progress_display& display, const interrupt& ctrl_c) {
+/// Follows a run to its end, and says what it waits for when nothing moves. Whether a signal has stopped it: one that
+/// comes after the last look here is for the test.
+bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c) {
   constexpr instant stall = std::chrono::seconds{10};
   const machine_time time;
   bool stopping = false;
@@ -50,6 +51,7 @@ void watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   }
   display.show(run.progress());
   display.finish();
+  return stopping;
 }
 
 /// A signal counts where it ended something; what it came too late for is done.
@@ -88,8 +90,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';
   progress_display display(std::cerr, style, run.total_steps());
-  watch_run(run, display, ctrl_c);
-  const bool stopped = ctrl_c.requested(); // then the weights so far are tested
+  const bool stopped = watch_run(run, display, ctrl_c); // then the weights so far are tested
   if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
   training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
   const int signal = ctrl_c.signal();

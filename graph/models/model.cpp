@@ -55,6 +55,9 @@ model_outputs build_model(const model_function& build, graph& g, const model_req
 model_function find_model(std::string_view name_or_file) {
   if (auto model = built_in_model(name_or_file)) return *std::move(model);
   const std::filesystem::path file(name_or_file);
+  if (std::filesystem::is_directory(file))
+    throw std::invalid_argument("model '" + std::string(name_or_file) +
+                                "' is a folder; name a JSON file of layers");
   if (file.extension() == ".json" || std::filesystem::exists(file)) return read_model(file);
   throw std::invalid_argument("model '" + std::string(name_or_file) + "' is neither built in nor a file; " +
                               suggestion(name_or_file.substr(0, name_or_file.find(':')), built_in_models()));
