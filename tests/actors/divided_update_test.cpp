@@ -74,7 +74,9 @@ TEST_P(DividedUpdate, LeavesNothingForWhoComesLate) {
     divided_update work;
     s.begin_update(work, two(1), 1, threads);
     std::size_t computed = 1;
-    while (work.compute_part(host_stream{}) == progress::computed) ++computed;
+    progress last = progress::computed;
+    while ((last = work.compute_part(host_stream{})) == progress::computed) ++computed;
+    EXPECT_EQ(last, progress::complete) << threads << " threads";
     EXPECT_EQ(computed, 3U) << threads << " threads";
     s.end_update(host_stream{}, work);
     const std::vector<float> after = values_of(s);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 
@@ -28,7 +29,13 @@ protected:
     auto weights = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
     begin_ = weights->snapshot()->as<float>()[0];
     shard_ = start<parameter_actor>(
-        parameter_actor_options{std::move(weights), policy, workers, tracker_.actor(), time_, {}, cure});
+        parameter_actor_options{.weights = std::move(weights),
+                                .policy = policy,
+                                .workers = workers,
+                                .tracker = tracker_.actor(),
+                                .time = time_,
+                                .cure = cure,
+                                .trace = std::make_shared<trace_track>("shard 0", 100, time_->now())});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, devices_[r].actor()});
@@ -343,8 +350,14 @@ TEST_F(ParameterActor, DropsAGradientOfAnotherEpoch) {
   serve("async", 1);
   tell(shard_, switch_policy{1, "sync", {0}, {1}});
   push(0, 1, 0);
-  EXPECT_EQ(report().workers[0].ledger.discarded.at("other epoch"), 1U);
+  const shard_report r = report();
+  EXPECT_EQ(r.workers[0].ledger.discarded.at("other epoch"), 1U);
   EXPECT_EQ(weights_of(0).back().version, 0U);
+  const auto is_discard = [](const trace_event& e) { return e.what == trace_kind::discard; };
+  const auto told = std::ranges::find_if(r.trace->events(), is_discard);
+  ASSERT_NE(told, r.trace->events().end());
+  EXPECT_EQ(told->word, "other epoch");
+  EXPECT_THAT(weights_of(0), SizeIs(3)) << "it is answered as every push";
 }
 
 TEST_F(ParameterActor, CountsAsLostWhatLiesInABatchThatNeverFilled) {

@@ -56,6 +56,24 @@ TEST(RunBooks, CountTheGapOfEachGradientOnEachShard) {
   EXPECT_THAT(report_of(quiet_run()).staleness.buckets(), ElementsAre(Pair(1, 12), Pair(2, 4), Pair(3, 4)));
 }
 
+TEST(RunBooks, CountTheGapsOfWhatWasDiscardedApart) {
+  run_outcome o = quiet_run();
+  o.shards[0].workers[1].discarded_gaps.count(7, 2);
+  o.shards[1].workers[0].discarded_gaps.count(9, 1);
+  EXPECT_THAT(report_of(o).discarded_staleness.buckets(), ElementsAre(Pair(7, 2), Pair(9, 1)));
+  EXPECT_EQ(report_of(o).staleness.total(), 20U);
+}
+
+TEST(RunBooks, AverageTheFactorsOfACureByItsGaps) {
+  staleness_histogram gaps;
+  const auto inverse = make_cure("inverse", {2});
+  EXPECT_FALSE(mean_factor(*inverse, gaps)) << "no gradient had one";
+  gaps.count(1, 2);
+  gaps.count(4, 2);
+  EXPECT_EQ(mean_factor(*inverse, gaps), 0.625);
+  EXPECT_FALSE(mean_factor(*make_cure("dc-asgd", {2}), gaps)) << "it leaves steps as long as they are";
+}
+
 TEST(RunBooks, KeepApartWhatEachShardSawOfEachWorker) {
   const training_report r = report_of(quiet_run());
   ASSERT_EQ(r.exchanges.size(), 4U);

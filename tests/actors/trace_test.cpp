@@ -186,6 +186,22 @@ TEST(Trace, SaysThatTheFeedersTrackIsLost) {
   }
 }
 
+TEST(Trace, NamesWhatAShardWaitsFor) {
+  std::map<trace_kind, std::uint64_t> first, second;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const traced_run run(traced("sync"), seed);
+    for (const auto& [kind, count] : run.kinds(run.shard(0))) first[kind] += count;
+    for (const auto& [kind, count] : run.kinds(run.shard(1))) second[kind] += count;
+  }
+  for (auto* shard : {&first, &second}) {
+    EXPECT_GT((*shard)[trace_kind::gradient], 0U);
+    EXPECT_GT((*shard)[trace_kind::rest_of_batch], 0U);
+  }
+  EXPECT_EQ(first[trace_kind::word_of_first_shard], 0U);
+  const traced_run async(traced("backup:1"), 1);
+  EXPECT_GT(async.kinds(async.shard(1))[trace_kind::word_of_first_shard], 0U);
+}
+
 TEST(Trace, NamesWhatTheFeederWaitsFor) {
   const traced_run plain(traced("async"), 1);
   EXPECT_EQ(plain.feeder().name(), "feeder");

@@ -51,6 +51,38 @@ TEST(OwnRule, DescribesAFunctor) {
   EXPECT_EQ(base_weight_decay(o), 0.0);
 }
 
+// clang-format off
+struct fields_1 { float a; };
+struct fields_2 { float a, b; };
+struct fields_3 { float a, b, c; };
+struct fields_4 { float a, b, c, d; };
+struct fields_5 { float a, b, c, d, e; };
+struct fields_6 { float a, b, c, d, e, f; };
+struct fields_7 { float a, b, c, d, e, f, g; };
+struct fields_8 { float a, b, c, d, e, f, g, h; };
+struct fields_9 { float a, b, c, d, e, f, g, h, i; };
+// clang-format on
+
+/// The letters of all names.
+template <class Fields>
+std::string names_of() {
+  std::string text;
+  for (const std::string_view name : field_names<Fields, sizeof(Fields) / sizeof(float)>()) text += name;
+  return text;
+}
+
+TEST(OwnRule, HasFieldsWhoseNamesAreKnownWhileItCompiles) {
+  EXPECT_EQ(names_of<fields_1>(), "a");
+  EXPECT_EQ(names_of<fields_2>(), "ab");
+  EXPECT_EQ(names_of<fields_3>(), "abc");
+  EXPECT_EQ(names_of<fields_4>(), "abcd");
+  EXPECT_EQ(names_of<fields_5>(), "abcde");
+  EXPECT_EQ(names_of<fields_6>(), "abcdef");
+  EXPECT_EQ(names_of<fields_7>(), "abcdefg");
+  EXPECT_EQ(names_of<fields_8>(), "abcdefgh");
+  EXPECT_EQ(names_of<fields_9>(), "abcdefghi");
+}
+
 TEST(OwnRule, IsUpdatedByOneThread) {
   EXPECT_FALSE(make_optimizer({.rule = make_own_rule(rule_table<own_sgd>)}, 1)->divides());
   EXPECT_TRUE(make_optimizer({}, 1)->divides());

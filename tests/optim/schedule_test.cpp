@@ -22,6 +22,10 @@ std::string complaint(const char* text) {
   return "";
 }
 
+TEST(LearningRateSchedule, ListsTheNamesThatItKnows) {
+  EXPECT_EQ(complaint("linear"), "schedule 'linear' is unknown; known are: constant, step, cosine");
+}
+
 TEST(LearningRateSchedule, StaysWhereItIsIfConstant) {
   EXPECT_EQ(learning_rate({}, 0.3, 1), 0.3);
   EXPECT_EQ(rate("constant", 1'000'000), 1.0);
