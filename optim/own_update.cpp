@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -106,9 +107,11 @@ private:
     for (std::size_t j = 0; j < n; ++j)
       copy(here.data() + j * work_.width, table + work_.rows[begin + j] * work_.width);
   }
-  void copy(const float* from, float* to) const { // a row is too short for a call of memcpy
-#pragma omp simd
-    for (std::size_t k = 0; k < work_.width; ++k) to[k] = from[k];
+  void copy(const float* from, float* to) const { // a row is too short for a call of memcpy of any length
+    constexpr std::size_t line = simd::cache_line;
+    std::size_t k = 0;
+    for (; k + line <= work_.width; k += line) std::memcpy(to + k, from + k, line * sizeof(float));
+    for (; k < work_.width; ++k) to[k] = from[k];
   }
   /// The next rows are mostly beyond the caches.
   void ask_for(std::size_t begin, std::size_t n) const {

@@ -3,8 +3,11 @@
 #include <mailgrad/optim/plugin.h>
 #include <mailgrad/optim/plugin_fields.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -26,7 +29,8 @@
 // With states it is `operator()(float& w, float g, float& first, ...)`. It works element by element: what becomes of a
 // weight follows from that weight, its gradient and its states, never from a neighbour, because a shard may be cut
 // anywhere. A rule that needs more, say the step for a bias correction, has a constructor from
-// `const mailgrad_rule_step&`, called once for each range of weights.
+// `const mailgrad_rule_step&`, which finds there the step, the learning rate and the settings, and no weights. It is
+// called at least once for each step, shard and thread, and not for every range of weights.
 
 namespace mailgrad {
 
@@ -105,11 +109,39 @@ static consteval void require_fitting() {
       "8 at most; any other rule has a constructor from const mailgrad_rule_step&");
 }
 
+/// What a rule may be made of.
+static constexpr mailgrad_rule_step without_weights(const mailgrad_rule_step& step) {
+  return {nullptr, nullptr, nullptr, nullptr, 0, step.step, step.learning_rate, step.settings};
+}
+
+/// A rule that makes itself, as this thread last made it: the powers of a bias correction take longer than the update
+/// of a short range of weights.
+template <class Rule>
+static const Rule& rule_made_for(const mailgrad_rule_step& step) {
+  struct last {
+    std::optional<Rule> rule;
+    std::uint64_t step = 0;
+    double learning_rate = 0;
+    std::array<double, rule_settings<Rule>.size()> settings{};
+  };
+  static thread_local last made;
+  const bool same = made.rule && made.step == step.step && made.learning_rate == step.learning_rate &&
+                    std::equal(made.settings.begin(), made.settings.end(), step.settings);
+  if (same) return *made.rule;
+  made.rule.emplace(without_weights(step));
+  made.step = step.step;
+  made.learning_rate = step.learning_rate;
+  std::copy_n(step.settings, made.settings.size(), made.settings.begin());
+  return *made.rule;
+}
+
 /// The functor of one step.
 template <class Rule, std::size_t... i>
 static Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>) {
-  if constexpr (makes_itself<Rule>)
-    return Rule(step);
+  if constexpr (makes_itself<Rule> && std::is_trivially_copyable_v<Rule>)
+    return rule_made_for<Rule>(step);
+  else if constexpr (makes_itself<Rule>)
+    return Rule(without_weights(step));
   else
     return Rule{static_cast<float>(step.learning_rate), static_cast<float>(step.settings[i])...};
 }

@@ -1,11 +1,14 @@
 #include <mailgrad/tests/optim/plugins/own_rules.hpp>
 
 #include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/optim/own_update.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -80,6 +83,59 @@ struct sign_descent {
   float learning_rate;
   void operator()(float& w, float g) const { w -= learning_rate * static_cast<float>((g > 0) - (g < 0)); }
 };
+
+/// Counts how often it is made, and knows what of. Its weights become the number of the step.
+struct counted_rule {
+  static constexpr const char* name = "counted";
+  static constexpr std::size_t states = 0;
+  static constexpr mailgrad_rule_setting settings[] = {{"share", 0.5, 0, 1}};
+  static inline std::vector<std::array<double, 3>> made_of;
+
+  float step;
+  explicit counted_rule(const mailgrad_rule_step& s) : step(static_cast<float>(s.step)) {
+    made_of.push_back({static_cast<double>(s.step), s.learning_rate, s.settings[0]});
+    EXPECT_EQ(s.weights, nullptr);
+    EXPECT_EQ(s.updated, nullptr);
+    EXPECT_EQ(s.gradient, nullptr);
+    EXPECT_EQ(s.states, nullptr);
+    EXPECT_EQ(s.count, 0U);
+  }
+  void operator()(float& w, float) const { w = step; }
+};
+
+TEST(OwnUpdate, MakesARuleOnceForAStepAndAgainForAnother) {
+  optimizer_options options{.rule = make_own_rule(rule_table<counted_rule>), .learning_rate = 0.1, .l2 = 0.5};
+  const auto first = make_optimizer(options, size);
+  std::get<own_rule>(options.rule).settings[0] = 0.25;
+  const auto other = make_optimizer(options, size);
+  std::vector<float> w = wave(0);
+  const std::vector<float> g = wave(1);
+  const scaled_gradient gradient{g.data(), 1};
+  const auto update = [&](optimizer& o, std::uint64_t step, double scale) {
+    o.update(host_stream{}, {w, w, {&gradient, 1}, step, 0, scale});
+    EXPECT_EQ(w.front(), static_cast<float>(step));
+    EXPECT_EQ(w.back(), static_cast<float>(step));
+  };
+  counted_rule::made_of.clear();
+  update(*first, 1, 1);
+  update(*first, 2, 1);
+  update(*other, 2, 1);
+  update(*first, 3, 1);
+  update(*other, 3, 0.5);
+  EXPECT_THAT(counted_rule::made_of,
+              ElementsAre(ElementsAre(1, 0.1, 0.5), ElementsAre(2, 0.1, 0.5), ElementsAre(2, 0.1, 0.25),
+                          ElementsAre(3, 0.1, 0.5), ElementsAre(3, 0.05, 0.25)));
+}
+
+TEST(OwnUpdate, RefusesRowsThatTheTableDoesNotHave) {
+  const own_rule mine = make_own_rule(rule_table<own_sgd>);
+  const own_update rule{.table = mine.table, .settings = mine.settings, .learning_rate = 1};
+  std::vector<float> w(8, 1.0F);
+  const std::vector<float> values(4, 1.0F);
+  for (const std::vector<std::uint32_t>& rows : {std::vector<std::uint32_t>{0, 4}, {0, 1, 2}})
+    EXPECT_THROW(update_rows(host_stream{}, rule, {}, {w, 2, rows, values}, {}), shape_error);
+  EXPECT_THAT(w, ::testing::Each(1.0F));
+}
 
 TEST(OwnUpdate, SeesARepeatedRowOnceFromItsSum) {
   const std::vector<std::int32_t> rows{2, 0, 2, 5};
