@@ -105,6 +105,9 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   auto policies = parse_policy_schedule(o.policy, workers_of(o));
   require_optimizers(o, policies);
   require_own_parameter_actor(o, policies);
+  if (!o.record.empty() && o.replay)
+    throw std::invalid_argument("record: a replay repeats recording '" + o.replay->name +
+                                "' and makes none of its own");
   require_amounts(o, data);
   require_text(o, data);
   require_time_for(o, data, policies);

@@ -31,6 +31,7 @@ constexpr std::size_t turn_bytes = 16;
 constexpr std::size_t deal_bytes = 8;
 constexpr std::size_t most_workers = 0x10000;
 const std::string partial_suffix = replaced_file::partial("");
+constexpr std::string_view killed_suffix = ".killed"; ///< the same, once another run records into that file
 
 std::string part(std::uint32_t source, std::size_t count) {
   std::string bytes;
@@ -245,6 +246,19 @@ std::string hint_at_partial(const std::string& path) {
              : "";
 }
 
+bool is_of_killed(const std::string& path) {
+  return path.ends_with(partial_suffix) || path.ends_with(killed_suffix);
+}
+
+/// What a killed run left of `path` is evidence, and its next run may be started by nobody who looks.
+void keep_killed(const std::string& path) {
+  const std::string real = replaced_file::without_links(path);
+  const std::string partial = replaced_file::partial(real);
+  std::string begin(first_word.size(), '\0');
+  std::ifstream(partial, std::ios::binary).read(begin.data(), std::ssize(begin));
+  if (begin == first_word) replaced_file::move_abandoned(partial, real + std::string(killed_suffix));
+}
+
 std::string in_one_line(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
@@ -319,6 +333,7 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
   if (header.workers > most_workers || header.shards > most_workers)
     refuse(path, "can number 65536 workers and shards, not " +
                      std::to_string(std::max(header.workers, header.shards)));
+  if (replaced_file::can_replace(path)) keep_killed(path);
   auto file = std::make_unique<replaced_file>(path, replaced_file::if_taken::fail);
   if (!file->is_open() && errno == EWOULDBLOCK)
     refuse(path,
@@ -333,7 +348,7 @@ recording parse_recording(std::string_view bytes, const std::string& name) {
   constexpr std::size_t tail = checksum_bytes + last_word.size();
   require_known(bytes, name);
   if (bytes.size() < first_word.size() + 8 + tail || !bytes.ends_with(last_word))
-    refuse(name, "is cut short: expected 'recorded' as its last word");
+    refuse(name, "is cut short, or has more behind its end: expected 'recorded' as its last word");
   const std::string_view body = bytes.substr(0, bytes.size() - tail);
   const std::uint64_t expected = number_in<4>(bytes.substr(body.size()));
   const std::uint64_t found = crc(0, body);
@@ -356,10 +371,11 @@ recording read_recording(const std::string& path) {
     bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
   if (file.is_open() && !file.bad()) require_known(bytes, path); // before memory is taken for all of it
   if (file.good()) bytes.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  const int why = errno;
   if (!file.is_open() || file.bad())
-    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
+    throw std::system_error(why != 0 ? why : EIO, std::generic_category(),
                             "recording '" + path + "' cannot be read" + hint_at_partial(path));
-  if (path.ends_with(partial_suffix) && !bytes.ends_with(last_word)) {
+  if (is_of_killed(path) && !bytes.ends_with(last_word)) {
     if (replaced_file::is_being_written(path)) refuse(path, "is being written by a run; wait for its end");
     return parse_killed_recording(bytes, path);
   }

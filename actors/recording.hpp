@@ -93,7 +93,7 @@ private:
 };
 
 /// Opens a file to record into: PATH.partial, which takes the place of PATH at the end of the recording, and is gone
-/// without one.
+/// without one. A PATH.partial that a killed run left becomes PATH.killed, in the place of an older one.
 ///
 /// Errors  std::system_error; recording_error if it has more workers than a recording can number, or if
 ///         another run is recording into this file.
@@ -110,7 +110,7 @@ recording parse_recording(std::string_view bytes, const std::string& name);
 recording parse_killed_recording(std::string_view bytes, const std::string& name);
 
 /// Reads no further than its first words if those are foreign. PATH.partial is what a run left that was
-/// killed.
+/// killed, and so is PATH.killed.
 ///
 /// Errors  std::system_error if the file cannot be read; recording_error if a run is writing it; as
 ///         parse_recording() and parse_killed_recording().

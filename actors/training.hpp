@@ -48,7 +48,7 @@ struct training_options {
   std::uint64_t sample_gap = 0; ///< steps of a worker for each gradient compared with a fresh one; 0: none is
   text_sample_options text{};   ///< where the data are a text: what the trained model writes at the end
   std::size_t trace_events = 0; ///< room for the timeline of each actor; 0: none is recorded
-  std::string record{};         ///< file for the order in which shards take gradients; empty: none
+  std::string record{}; ///< file for the order in which shards take gradients; empty: none, as in a replay
   std::vector<std::string> words{};          ///< of the command line, for whoever reads the recording
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; all but the devices must be as in it
   /// One of your own for every shard, as own_parameter_actor.hpp makes it; none: ours.

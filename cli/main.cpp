@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/help_format.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
@@ -32,13 +33,6 @@ int checked_output(int code) {
   throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
 }
 
-/// In the words of help texts that users know, in place of the parser's.
-void name_values(CLI::App& app) {
-  const std::pair<const char*, const char*> labels[] = {
-      {"UINT", "N"}, {"FLOAT", "X"}, {"TEXT", "WORD"}, {"Needs", "only with"}, {"Excludes", "not with"}};
-  for (const auto& [parsers, ours] : labels) app.get_formatter()->label(parsers, ours);
-}
-
 /// A closed standard stream would lend its number to the next file, which then got the words that are meant for a user.
 /// Standard output stays one that cannot be written. A file that may not grow is a write that fails, not a signal.
 void prepare_process() {
@@ -55,7 +49,7 @@ int run(int argc, char** argv) {
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
   app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");
-  name_values(app);
+  app.formatter(make_help_format()); // which commands inherit
   app.require_subcommand(1);
   app.footer("'mailgrad COMMAND --help' tells more about each.\n"
              "Exit codes: 0 done, 1 the run failed, 2 wrong options or damaged input, 3 a replay differs,\n"

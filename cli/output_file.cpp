@@ -49,6 +49,8 @@ void output_file::write(const std::function<void(std::ostream&)>& content) const
   if (path_.empty()) return;
   if (is_standard_output())
     return content(std::cout); // whoever ends the process finds out whether it arrived
+  if (std::filesystem::is_fifo(path_))
+    std::cerr << what_ + " '" + path_ + "' is a pipe: waiting until somebody reads it, if nobody does yet\n";
   replaced_file file(path_);
   content(file);
   if (const int why = file.keep(); why != 0)

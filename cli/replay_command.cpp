@@ -114,6 +114,7 @@ command make_replay_command(CLI::App& app) {
       "\nA run that was killed leaves FILE.partial behind. A replay of that goes as far as it is whole, "
       "ends\n"
       "as if the run had been stopped there, and says after how many steps. It has nothing to compare with.\n"
+      "The next run that records into FILE keeps FILE.partial as FILE.killed.\n"
       "\nExit codes: 0 the parameters are the same, 3 they differ, 4 the recording of a killed run is\n"
       "repeated as far as it goes, 1 the run failed, 2 wrong options or a recording that cannot be used,\n"
       "130, 143 and 129 stopped by Ctrl-C, SIGTERM and SIGHUP.\n"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
@@ -79,6 +80,9 @@ run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file
   require_two(report_, trace_, "--report and --trace", paths.report);
   require_two(staleness_csv_, trace_, "--staleness-csv and --trace", paths.trace);
   const output_file record("recording", paths.record);
+  if (!paths.record.empty() && std::filesystem::is_fifo(paths.record))
+    throw std::invalid_argument("--record: '" + paths.record +
+                                "' is a pipe, and a recording is none; name a file");
   require_two(report_, record, "--report and --record", paths.record);
   require_two(staleness_csv_, record, "--staleness-csv and --record", paths.record);
   require_two(trace_, record, "--trace and --record", paths.record);

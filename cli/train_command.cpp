@@ -150,8 +150,7 @@ command make_train_command(CLI::App& app) {
       "report.\n"
       "Exit codes: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
       "\nExample:\n"
-      "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --lr 0.001 "
-      "--epochs 2");
+      "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --epochs 2");
   return {parser, [parser, words] {
             return train_with(*words,
                               given_words(*parser, {"report", "staleness-csv", "trace", "record", "quiet"}),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -59,6 +60,15 @@ bool replaced_file::is_being_written(const std::string& partial) {
   const bool taken = flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(descriptor);
   return taken;
+}
+
+bool replaced_file::move_abandoned(const std::string& partial, const std::string& to) {
+  const int descriptor = ::open(partial.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool free = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  const bool moved = free && is_named(descriptor, partial) && std::rename(partial.c_str(), to.c_str()) == 0;
+  ::close(descriptor);
+  return moved;
 }
 
 replaced_file::replaced_file(const std::string& path, if_taken what)

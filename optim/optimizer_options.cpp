@@ -89,7 +89,8 @@ void require_factor(double x, std::string_view option) {
 }
 
 void require_small(double x, std::string_view option) {
-  require(x >= 0 && x < any, option, x, "a number of at least 0");
+  require(x >= 0 && x <= std::numeric_limits<float>::max(), option, x,
+          "a number of at least 0 that a float32 can hold");
 }
 
 void require_valid_rule(const sgd_options&) {}

@@ -147,6 +147,7 @@ TEST(Recording, SaysWhatWasExpectedAndFound) {
   newer[8] = 3;
   EXPECT_THAT(refusal(newer), HasSubstr("has format 3; this version reads format 2"));
   EXPECT_THAT(refusal(written(small_header(), small_turns(), std::nullopt)), HasSubstr("is cut short"));
+  EXPECT_THAT(refusal(small_recording() + "x"), HasSubstr("has more behind its end"));
 }
 
 /// Nobody would write these, but a checksum does not keep anybody from it.
@@ -341,6 +342,20 @@ TEST(Recording, OfAKilledRunIsReadByItsName) {
   }
   folder.write("run.rec.partial", small_recording());
   EXPECT_FALSE(read_recording(path + ".partial").killed) << "killed after its last word";
+}
+
+TEST(Recording, OfAKilledRunOutlivesTheNextRun) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_FALSE(read_recording(path).killed);
+  EXPECT_EQ(read_recording(path + ".killed").turns[0].size(), 8U);
+  EXPECT_TRUE(read_recording(path + ".killed").killed);
+  folder.write("run.rec.partial", "no recording");
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_TRUE(read_recording(path + ".killed").killed) << "nothing else takes its place";
 }
 
 TEST(Recording, IsRefusedByItsFirstWordsHoweverMuchFollows) {

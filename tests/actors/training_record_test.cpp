@@ -313,6 +313,14 @@ TEST_F(TrainingRecord, LeavesTheOlderOneUntilItIsWhole) {
   EXPECT_EQ(read()->end.ended, "completed");
 }
 
+TEST_F(TrainingRecord, IsNotMadeOfAReplay) {
+  train(small_model(), small_data(), recorded());
+  training_options o = recorded();
+  o.replay = read();
+  EXPECT_THAT([&] { training(small_model(), small_data(), o); },
+              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("makes none of its own")));
+}
+
 TEST_F(TrainingRecord, TakesNoSwitchInAReplay) {
   train(small_model(), small_data(), recorded());
   training_options o = four_workers();

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -47,6 +48,36 @@ TEST(FailedRun, KeepsItsReportWhereItsRecordingMayNotGrow) {
                                "2>/dev/null"),
             1);
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(report))["steps"], 6000);
+}
+
+TEST(FailedRun, GoesOnWhenNobodyReadsItsWords) {
+  const scratch_folder folder;
+  const std::string pipe = (folder.path() / "pipe").string();
+  const std::string report = (folder.path() / "run.json").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string without_reader = "exec 3<>'" + pipe + "' 4>'" + pipe + "' 3>&-;";
+  EXPECT_EQ(exit_code_of_shell(without_reader, "--steps 20 --report '" + report + "'", "2>&4"), 0);
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(report))["steps"], 20);
+}
+
+TEST(FailedRun, RefusesAPipeForItsRecording) {
+  const scratch_folder folder;
+  const std::string pipe = (folder.path() / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  tool t({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, "--record", pipe});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), HasSubstr("--record: '" + pipe + "' is a pipe"));
+}
+
+TEST(FailedRun, SaysThatItsReportWaitsForAReader) {
+  const scratch_folder folder;
+  const std::string pipe = (folder.path() / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  tool t({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, "--batch", "4", "--steps", "8",
+          "--report", pipe});
+  ASSERT_TRUE(t.says("waiting until somebody reads it")) << t.err();
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(pipe))["steps"], 8);
+  EXPECT_EQ(t.code(), 0) << t.err();
 }
 
 TEST(FailedRun, SaysThatHelpCouldNotBeWritten) {

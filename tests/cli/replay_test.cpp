@@ -82,6 +82,7 @@ TEST_F(ReplayCommand, KeepsAnOlderRecordingUntilTheNewOneIsWhole) {
   ASSERT_EQ(tool(record({"--steps", "12"})).code(), 0);
   EXPECT_TRUE(bytes().starts_with("mgradrec"));
   EXPECT_FALSE(std::filesystem::exists(recording_ + ".partial")) << "nor is what was left before in the way";
+  EXPECT_TRUE(std::filesystem::exists(recording_ + ".killed")) << "where it may still be replayed";
 }
 
 TEST_F(ReplayCommand, EndsWithTheSameParametersUnderEveryPolicy) {
@@ -222,7 +223,9 @@ TEST_F(ReplayCommand, RefusesInOneLineWhatItCannotRepeat) {
   folder_.write("run.rec", damaged);
   expect_refusal("is damaged: expected checksum");
   std::filesystem::remove(recording_);
-  expect_refusal("cannot be read");
+  expect_refusal("cannot be read: No such file");
+  std::filesystem::create_directory(recording_);
+  expect_refusal("cannot be read: Is a directory");
 }
 
 TEST_F(ReplayCommand, RefusesASwitchToWhatIsNoPolicyBeforeItTrains) {

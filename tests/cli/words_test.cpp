@@ -123,6 +123,8 @@ TEST(Tool, HelpsWithEachCommand) {
                                   : std::vector<std::string>{command[0], "--help"});
     EXPECT_EQ(t.code(), 0);
     for (std::size_t i = 1; i < command.size(); ++i) EXPECT_THAT(t.out(), HasSubstr(command[i]));
+    std::istringstream lines(t.out());
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 104U) << line;
     EXPECT_THAT(t.err(), IsEmpty());
   }
 }

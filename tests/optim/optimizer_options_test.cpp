@@ -58,6 +58,7 @@ TEST(OptimizerOptions, AreCheckedWhoeverMadeThem) {
   };
   EXPECT_NO_THROW(require_valid(optimizer_options{}));
   refuse({.learning_rate = -1}, "learning rate");
+  refuse({.learning_rate = 1e39}, "that a float32 can hold");
   refuse({.learning_rate = std::numeric_limits<double>::quiet_NaN()}, "learning rate");
   refuse({.l2 = -1}, "l2");
   refuse({.weight_decay = -1}, "weight decay");
