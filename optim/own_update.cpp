@@ -27,13 +27,15 @@ void require_states(const own_update& rule, std::span<float* const> state) {
                       std::to_string(rule.table->states));
 }
 
-/// The rule itself, on weights from `first` on.
+/// The rule itself, on weights from `first` on. It does what `preparation` asks for, if there is one.
 void call(const own_update& rule, const float* weights, float* updated, const float* gradient,
-          std::span<float* const> state, std::size_t first, std::size_t count) {
+          std::span<float* const> state, std::size_t first, std::size_t count,
+          const mailgrad_preparation* preparation = nullptr) {
   state_list states{};
   for (std::size_t i = 0; i < state.size(); ++i) states[i] = state[i] + first;
-  const mailgrad_rule_step step{weights, updated,   gradient,           states.data(),
-                                count,   rule.step, rule.learning_rate, rule.settings.data()};
+  const mailgrad_rule_step step{weights,    updated,   gradient,           states.data(),
+                                count,      rule.step, rule.learning_rate, rule.settings.data(),
+                                preparation};
   rule.table->update(&step);
 }
 
@@ -49,30 +51,43 @@ void add_up(std::span<const scaled_gradient> gradients, std::size_t first, float
   }
 }
 
-/// Weights and states from `first` on; gradients and `updated` begin there.
+void penalise(const weight_penalty& penalty, const float* weights, float* gradient, float* decayed,
+              std::size_t n) {
+#pragma omp simd
+  for (std::size_t k = 0; k < n; ++k) {
+    gradient[k] += penalty.l2 * weights[k];
+    decayed[k] = weights[k] - penalty.decay * weights[k];
+  }
+}
+
+/// Weights and states from `first` on; gradients and `updated` begin there. What the rule prepares itself it does on the
+/// way; the rest takes a pass of its own, a tile at a time.
 void run(const own_update& rule, const weight_penalty& penalty, const weight_update& work,
          std::span<float* const> state, std::size_t first) {
   const std::size_t count = work.weights.size();
-  const bool as_it_is = work.gradients.size() == 1 && work.gradients.front().scale == 1 && penalty.none();
-  if (as_it_is)
-    return call(rule, work.weights.data(), work.updated.data(), work.gradients.front().values, state, first,
-                count);
+  const bool prepares = rule.table->prepares != 0;
+  if (work.gradients.size() == 1) {
+    const scaled_gradient& g = work.gradients.front();
+    const mailgrad_preparation whole{g.scale, penalty.l2, penalty.decay};
+    const bool as_it_is = g.scale == 1 && penalty.none();
+    if (as_it_is || prepares)
+      return call(rule, work.weights.data(), work.updated.data(), g.values, state, first, count,
+                  as_it_is ? nullptr : &whole);
+  }
+  const mailgrad_preparation rest{1, penalty.l2, penalty.decay};
+  const bool penalised_here = !prepares && !penalty.none();
   std::array<float, tile> sum;
   std::array<float, tile> decayed;
   for (std::size_t done = 0; done < count; done += tile) {
     const std::size_t n = std::min(tile, count - done);
     const float* weights = work.weights.data() + done;
     add_up(work.gradients, done, sum.data(), n);
-    if (penalty.l2 != 0) {
-#pragma omp simd
-      for (std::size_t k = 0; k < n; ++k) sum[k] += penalty.l2 * weights[k];
-    }
-    if (penalty.decay != 0) {
-#pragma omp simd
-      for (std::size_t k = 0; k < n; ++k) decayed[k] = weights[k] - penalty.decay * weights[k];
+    if (penalised_here) {
+      penalise(penalty, weights, sum.data(), decayed.data(), n);
       weights = decayed.data();
     }
-    call(rule, weights, work.updated.data() + done, sum.data(), state, first + done, n);
+    call(rule, weights, work.updated.data() + done, sum.data(), state, first + done, n,
+         penalised_here || penalty.none() ? nullptr : &rest);
   }
 }
 

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Counts the changes of this file that an old library would not survive. */
-#define MAILGRAD_PLUGIN_VERSION 1u
+#define MAILGRAD_PLUGIN_VERSION 2u
 
 /* Floats that a rule may keep for a weight. */
 #define MAILGRAD_PLUGIN_MOST_STATES 8u
@@ -37,6 +37,16 @@ extern "C" {
 #endif
 
 /*
+ * What becomes of a gradient and of the weights before the rule sees them, with i of the range: the gradient is
+ * scale * gradient[i] + l2 * weights[i], and the weight is weights[i] - decay * weights[i].
+ */
+typedef struct mailgrad_preparation {
+  float scale;
+  float l2;
+  float decay;
+} mailgrad_preparation;
+
+/*
  * One step of the rule on a range of weights: a part of a shard, or a row of a table that a sparse gradient
  * touches. How a shard is cut into ranges is not the rule's affair and differs from call to call.
  *
@@ -45,12 +55,14 @@ extern "C" {
 typedef struct mailgrad_rule_step {
   const float* weights;  /* version t */
   float* updated;        /* version t + 1: the memory of `weights` itself, or memory apart from it */
-  const float* gradient; /* the sum over the batch, clipping and l2 in it */
+  const float* gradient; /* the sum over the batch, clipping in it; l2 in it if there is no `preparation` */
   float* const* states;  /* by state; 0 before the first step, then as the last step left it */
   size_t count;
   uint64_t step;          /* updates of these states, this one included; the schedule may count further */
   double learning_rate;   /* of this step, schedule and cure of staleness in it */
   const double* settings; /* by setting, in the order of the rule */
+  const mailgrad_preparation* preparation; /* what `update` has yet to do itself; null if nothing, and always for a
+                                              rule that does not say that it prepares */
 } mailgrad_rule_step;
 
 /* A number that a user may set by its name: --optimizer ./libmine.so:NAME=VALUE */
@@ -77,6 +89,8 @@ typedef struct mailgrad_rule {
   size_t setting_count; /* at most MAILGRAD_PLUGIN_MOST_SETTINGS */
   const mailgrad_rule_setting* settings; /* may be null if there are none */
   void (*update)(const mailgrad_rule_step* step);
+  uint32_t prepares; /* 1: `update` does what its step's `preparation` asks for, which spares a pass over memory;
+                        0: Mailgrad does it before */
 } mailgrad_rule;
 
 /* What a library exports; called once for each time it is named. */

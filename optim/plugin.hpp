@@ -111,7 +111,7 @@ static consteval void require_fitting() {
 
 /// What a rule may be made of.
 static constexpr mailgrad_rule_step without_weights(const mailgrad_rule_step& step) {
-  return {nullptr, nullptr, nullptr, nullptr, 0, step.step, step.learning_rate, step.settings};
+  return {nullptr, nullptr, nullptr, nullptr, 0, step.step, step.learning_rate, step.settings, nullptr};
 }
 
 /// A rule that makes itself, as this thread last made it: the powers of a bias correction take longer than the update
@@ -151,8 +151,21 @@ static Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-template <class Rule, std::size_t... i>
-static void run_rule(const mailgrad_rule_step& step, std::index_sequence<i...>) {
+/// Gradient and weights as they are.
+struct prepared_values {
+  static float gradient(float g, float) { return g; }
+  static float weight(float w) { return w; }
+};
+
+/// Gradient and weights that the loop prepares on its way.
+struct raw_values {
+  float scale, l2, decay;
+  float gradient(float g, float w) const { return scale * g + l2 * w; }
+  float weight(float w) const { return w - decay * w; }
+};
+
+template <class Rule, class Values, std::size_t... i>
+static void run_loop(const mailgrad_rule_step& step, const Values values, std::index_sequence<i...>) {
   const Rule rule = functor_of<Rule>(step, std::make_index_sequence<rule_settings<Rule>.size()>{});
   [[maybe_unused]] const std::array<float*, Rule::states> state{step.states[i]...};
   const float* weights = step.weights;
@@ -165,10 +178,19 @@ static void run_rule(const mailgrad_rule_step& step, std::index_sequence<i...>) 
 #pragma GCC ivdep
 #endif
   for (std::size_t k = 0; k < step.count; ++k) {
-    float w = weights[k];
-    rule(w, gradient[k], state[i][k]...);
+    const float before = weights[k];
+    float w = values.weight(before);
+    rule(w, values.gradient(gradient[k], before), state[i][k]...);
     updated[k] = w;
   }
+}
+
+template <class Rule>
+static void run_rule(const mailgrad_rule_step& step) {
+  constexpr auto states = std::make_index_sequence<Rule::states>{};
+  if (!step.preparation) return run_loop<Rule>(step, prepared_values{}, states);
+  const mailgrad_preparation& raw = *step.preparation;
+  run_loop<Rule>(step, raw_values{raw.scale, raw.l2, raw.decay}, states);
 }
 
 /// A functor as Mailgrad takes it: `options.rule = make_own_rule(rule_table<scaled_sgd>)`, or by a plug-in.
@@ -183,8 +205,9 @@ static constexpr mailgrad_rule rule_table{
     .update =
         [](const mailgrad_rule_step* step) {
           require_fitting<Rule>();
-          run_rule<Rule>(*step, std::make_index_sequence<Rule::states>{});
+          run_rule<Rule>(*step);
         },
+    .prepares = 1,
 };
 
 #if defined(__clang__)

@@ -57,6 +57,7 @@ public:
   struct form {
     std::size_t cut; ///< weights of the first of two ranges; all, if there is one range
     bool in_place;
+    bool prepares;     ///< the rule prepares gradients and weights itself
     const char* fault; ///< of a rule whose weights differ from those of the first form
   };
 
@@ -77,8 +78,8 @@ public:
   }
 
 private:
-  void update(const form& f, const trial_values& gradient, std::uint64_t step, std::size_t first,
-              std::size_t end) {
+  void update(const form& f, trial_values gradient, std::uint64_t step, std::size_t first, std::size_t end) {
+    if (!f.prepares) prepare(gradient, first, end);
     std::array<float*, MAILGRAD_PLUGIN_MOST_STATES> states{};
     for (std::size_t i = 0; i < table_.states; ++i) states[i] = states_[i].data() + first;
     const mailgrad_rule_step s{weights_.data() + first,
@@ -88,9 +89,21 @@ private:
                                end - first,
                                step,
                                table_.learning_rate,
-                               settings_.data()};
+                               settings_.data(),
+                               f.prepares ? &preparation : nullptr};
     table_.update(&s);
   }
+
+  void prepare(trial_values& gradient, std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < end; ++i) {
+      const float w = weights_[i];
+      gradient[i] = preparation.scale * gradient[i] + preparation.l2 * w;
+      weights_[i] = w - preparation.decay * w;
+    }
+  }
+
+  /// By powers of two, whose products are exact: a compiler may round them before it adds, or not.
+  static constexpr mailgrad_preparation preparation{0.5F, 0.25F, 0.125F};
 
   const mailgrad_rule& table_;
   std::span<const double> settings_;
@@ -106,22 +119,26 @@ bool same(float a, float b) {
 /// What is wrong with the rule; null if nothing is.
 const char* fault_of(const mailgrad_rule& table, std::span<const double> settings) {
   constexpr trial::form forms[] = {
-      {trial_weights, true,
+      {trial_weights, true, false,
        "makes other weights when it begins anew: it must not keep anything between calls but its states, nor "
        "ask a "
        "clock or a random source"},
-      {23, true,
+      {23, true, false,
        "makes other weights of 64 in one range than in two, of 23 and 41: each weight must follow from its "
        "own "
        "gradient and states, not from a neighbour or the count"},
-      {trial_weights, false,
+      {trial_weights, false, false,
        "makes other weights in place than in memory apart: it must not read a weight after it has written "
        "it"},
+      {trial_weights, true, true,
+       "says that it prepares its gradients, and makes other weights than with prepared ones: it must do "
+       "what "
+       "'preparation' asks for, or leave 'prepares' at 0"},
   };
   trial t(table, settings);
   const std::vector<float> expected = t.run(forms[0]);
   for (const trial::form& f : forms)
-    if (!std::ranges::equal(t.run(f), expected, same)) return f.fault;
+    if ((table.prepares != 0 || !f.prepares) && !std::ranges::equal(t.run(f), expected, same)) return f.fault;
   return nullptr;
 }
 

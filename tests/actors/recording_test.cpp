@@ -194,7 +194,11 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
   EXPECT_THAT(with_end([](auto& e) {
                 e.switches[0].batches = {2, 1};
               }),
-              HasSubstr("after batch 2; expected 0 to 1"));
+              HasSubstr("switches worker 0 after batch 2; expected 0 to 1"));
+  EXPECT_THAT(with_end([](auto& e) {
+                e.switches[0].batches = {1, 3};
+              }),
+              HasSubstr("switches worker 1 after batch 3; expected 0 to 2"));
 }
 
 TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {

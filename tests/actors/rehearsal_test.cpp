@@ -112,6 +112,14 @@ TEST(Rehearsal, NamesAGradientWithoutATurn) {
                 "shard 0 after its step 3"));
 }
 
+TEST(Rehearsal, TellsAMissingTurnFromOneThatNobodyIsThereToTake) {
+  const auto without_ends = [](recording& r) {
+    for (auto& turns : r.turns) turns.resize(6);
+    r.batches[0].push_back(4);
+  };
+  EXPECT_THAT(refusal({"async"}, without_ends), HasSubstr("which has no turn for it"));
+}
+
 TEST(Rehearsal, RefusesABatchThatTheDataDoNotHave) {
   EXPECT_THAT(refusal({"async", 0, false, 3}), HasSubstr("deals batch 3 to worker 1; the run has 3"));
   EXPECT_EQ(refusal({"async", 0, false, 4}), "");
@@ -154,6 +162,12 @@ TEST(Rehearsal, TakesSwitchesWhereTheyWere) {
                         r.end.switches[0].present = {0, 1};
                       }),
               HasSubstr("for the switch to sync: worker 0 waits for the weights"));
+  EXPECT_THAT(refusal({"async"},
+                      [&](recording& r) {
+                        switched(r);
+                        r.end.switches[0].present = {1, 0};
+                      }),
+              HasSubstr("for the switch to sync: worker 1 waits for the weights"));
 }
 
 TEST(RepeatablePart, TakesNoGradientWhoseBatchesAreNotAllWrittenDown) {
@@ -176,6 +190,18 @@ TEST(RepeatablePart, TakesAGradientEverywhereThatAnyShardHasTaken) {
   EXPECT_EQ(cut.turns[1][4].worker, rank{0});
   EXPECT_EQ(cut.turns[1][4].step, 2U);
   EXPECT_EQ(cut.turns[1][5].what, kind::left);
+}
+
+TEST(RepeatablePart, GoesThroughASwitchThatAnyShardHasMade) {
+  recording r = two_by_two();
+  r.killed = true;
+  r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
+  r.turns[1].insert(r.turns[1].begin() + 4, {kind::switched, {}});
+  r.turns[0].resize(4); // up to the switch
+  r.turns[1].resize(5); // and with it
+  EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
+  std::swap(r.turns[0], r.turns[1]);
+  EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
 }
 
 TEST(RepeatablePart, IsNothingWhereNothingIsWritten) {

@@ -212,10 +212,14 @@ TEST(RunBooks, SumTheWaitsOfAllWorkers) {
   o.workers[0].barrier_wait = instant{1500ms}.count();
   o.workers[1].barrier_wait = instant{500ms}.count();
   o.workers[1].feeder_wait = instant{250ms}.count();
+  o.workers[0].bound_wait = instant{750ms}.count();
+  o.workers[1].bound_wait = instant{250ms}.count();
   const training_report r = report_of(o);
   EXPECT_DOUBLE_EQ(r.waits.barrier, 2);
   EXPECT_DOUBLE_EQ(r.waits.feeder, 0.25);
+  EXPECT_DOUBLE_EQ(r.waits.bound, 1);
   ASSERT_EQ(r.worker_waits.size(), 2U);
+  EXPECT_DOUBLE_EQ(r.worker_waits[0].bound, 0.75);
   EXPECT_DOUBLE_EQ(r.worker_waits[0].barrier, 1.5);
   EXPECT_DOUBLE_EQ(r.worker_waits[1].feeder, 0.25);
 }

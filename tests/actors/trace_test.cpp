@@ -198,8 +198,12 @@ TEST(Trace, NamesWhatAShardWaitsFor) {
     EXPECT_GT((*shard)[trace_kind::rest_of_batch], 0U);
   }
   EXPECT_EQ(first[trace_kind::word_of_first_shard], 0U);
-  const traced_run async(traced("backup:1"), 1);
-  EXPECT_GT(async.kinds(async.shard(1))[trace_kind::word_of_first_shard], 0U);
+  const traced_run judged(traced("backup:1"), 1);
+  EXPECT_GT(judged.kinds(judged.shard(1))[trace_kind::word_of_first_shard], 0U);
+  for (const trace_event& e : judged.shard(0).events()) {
+    if (e.what != trace_kind::apply) continue;
+    EXPECT_GT(e.end, e.begin) << "worker " << e.peer << ", step " << e.step;
+  }
 }
 
 TEST(Trace, NamesWhatTheFeederWaitsFor) {

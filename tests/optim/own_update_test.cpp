@@ -84,6 +84,23 @@ struct sign_descent {
   void operator()(float& w, float g) const { w -= learning_rate * static_cast<float>((g > 0) - (g < 0)); }
 };
 
+TEST(OwnUpdate, GivesTheSameWhetherTheRulePreparesItsGradientsOrNot) {
+  static mailgrad_rule prepared_for = rule_table<own_momentum>;
+  prepared_for.prepares = 0;
+  ASSERT_EQ(rule_table<own_momentum>.prepares, 1U);
+  for (const double l2 : {0.0, 0.1})
+    for (const double decay : {0.0, 0.2})
+      for (const std::size_t gradients : {0U, 1U, 3U}) {
+        optimizer_options options{.rule = make_own_rule(rule_table<own_momentum>),
+                                  .learning_rate = 0.1,
+                                  .l2 = l2,
+                                  .weight_decay = decay};
+        const std::vector<float> itself = trained(options, gradients);
+        options.rule = make_own_rule(prepared_for);
+        expect_near(itself, trained(options, gradients));
+      }
+}
+
 /// Counts how often it is made, and knows what of. Its weights become the number of the step.
 struct counted_rule {
   static constexpr const char* name = "counted";

@@ -23,6 +23,11 @@ TEST(PolicySchedule, TellsTheCommaOfAListFromThatOfTwoNumbers) {
                           scheduled_policy{2000, "dssp:1,4"}, scheduled_policy{3000, "ssp:3"}));
 }
 
+TEST(PolicySchedule, SwitchesAtEveryStepButTheFirst) {
+  EXPECT_THAT(switch_steps(parse_policy_schedule("async, sync@5, ssp:1@9", 2)), ElementsAre(5, 9));
+  EXPECT_THAT(switch_steps(parse_policy_schedule("async", 2)), ElementsAre());
+}
+
 std::string refusal(const char* text) {
   try {
     parse_policy_schedule(text, 4);
@@ -45,6 +50,7 @@ TEST(PolicySchedule, OfARuleBeginsInStep) {
   EXPECT_THAT(parse_policy_schedule("auto:window=50,wait=0.2 ", 4), ElementsAre(scheduled_policy{0, "sync"}));
   EXPECT_THAT(refusal("async, auto@5"), HasSubstr("take it alone"));
   EXPECT_THAT(refusal("async, auto:window=5@5"), HasSubstr("take it alone"));
+  EXPECT_THAT(refusal("auto:window=5, sync@5"), HasSubstr("take it alone"));
   EXPECT_THAT(refusal("auto:wnidow=5"), HasSubstr("window"));
 }
 

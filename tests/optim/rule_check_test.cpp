@@ -39,6 +39,7 @@ std::string complaint_of(const mailgrad_rule& table) {
 std::string complaint_of(void (*update)(const step*)) {
   mailgrad_rule table = rule_table<own_momentum>;
   table.update = update;
+  table.prepares = 0;
   return complaint_of(table);
 }
 
@@ -123,10 +124,21 @@ TEST(RuleCheck, RefusesARuleThatThrows) {
               HasSubstr("throws in an update: no licence"));
 }
 
+TEST(RuleCheck, RefusesARuleThatSaysItPreparesAndDoesNot) {
+  mailgrad_rule table = rule_table<own_sgd>;
+  table.update = [](const step* s) {
+    for (std::size_t i = 0; i < s->count; ++i) s->updated[i] = s->weights[i] - s->gradient[i];
+  };
+  EXPECT_THAT(complaint_of(table), HasSubstr("says that it prepares its gradients, and makes other weights"));
+  table.prepares = 0;
+  EXPECT_EQ(complaint_of(table), "none");
+}
+
 TEST(RuleCheck, TriesTheSettingsOfItsUserToo) {
   mailgrad_rule table = rule_table<own_momentum>; // its setting mixes neighbours, at 0.5 no longer by default
   constexpr mailgrad_rule_setting mix[] = {{"mix", 0, 0, 1}};
   table.settings = mix;
+  table.prepares = 0;
   table.update = [](const step* s) {
     for (std::size_t i = 0; i < s->count; ++i)
       s->updated[i] = s->weights[i] - static_cast<float>(s->settings[0]) * s->gradient[i > 0 ? i - 1 : 0];
