@@ -107,7 +107,7 @@ MAILGRAD_HOST_DEVICE inline float log(float x) {
 /// At most 7 ulp; never beyond 1.
 ///
 /// Source  the rational minimax approximation of Eigen 3.4, generic_fast_tanh_float; outside of the clamp the
-///         result is 1 in float32.
+///         result is 1 in float32, or 4 of its last places less where products are fused with sums.
 MAILGRAD_HOST_DEVICE inline float tanh(float x) {
   x = x > 7.90531111F ? 7.90531111F : x;
   x = x < -7.90531111F ? -7.90531111F : x;

@@ -95,8 +95,8 @@ TEST_P(CoverageOfRule, LeavesTheRestAloneInWeightsAndInState) {
   EXPECT_EQ(mixed.version(), 8U);
   const std::vector<float> began = first_values(layout, 3);
   const auto untouched = only_a.snapshot()->as<float>();
-  for (const std::size_t v : {1, 2, 3}) EXPECT_EQ(part(untouched, layout, v), part(began, layout, v)) << v;
-  for (const std::size_t v : {0, 1, 2})
+  for (const std::size_t v : {1U, 2U, 3U}) EXPECT_EQ(part(untouched, layout, v), part(began, layout, v)) << v;
+  for (const std::size_t v : {0U, 1U, 2U})
     EXPECT_NE(part(mixed.snapshot()->as<float>(), layout, v), part(began, layout, v)) << v;
 }
 

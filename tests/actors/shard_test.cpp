@@ -138,7 +138,7 @@ class ShardOptimiser : public ::testing::TestWithParam<std::string_view> {};
 TEST_P(ShardOptimiser, MakesTheSameWeightsHoweverTheyAreCut) {
   const optimizer_options o = parse_optimizer(GetParam());
   const std::vector<float> whole = trained_in_shards(o, 1);
-  for (const std::size_t shards : {2, 3, 5}) EXPECT_EQ(trained_in_shards(o, shards), whole) << shards;
+  for (const std::size_t shards : {2U, 3U, 5U}) EXPECT_EQ(trained_in_shards(o, shards), whole) << shards;
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryRule, ShardOptimiser,

@@ -96,7 +96,7 @@ TEST_F(ShardUpdater, AsksNobodyWhereThereIsNobody) {
 }
 
 TEST_F(ShardUpdater, MakesTheSameVersionWithHelp) {
-  for (const std::size_t hands : {0, 1, 7}) {
+  for (const std::size_t hands : {0U, 1U, 7U}) {
     const auto weights = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
     std::vector<caf::actor> helpers;
     for (std::size_t h = 0; h < hands; ++h) helpers.push_back(start<update_hand>());

@@ -22,7 +22,7 @@ TEST(StalenessHistogram, IsEmptyAtFirst) {
 
 TEST(StalenessHistogram, CountsEachGapInABucketOfItsOwn) {
   staleness_histogram h;
-  for (const std::uint64_t gap : {3, 0, 3, 7}) h.count(gap);
+  for (const std::uint64_t gap : {3U, 0U, 3U, 7U}) h.count(gap);
   EXPECT_THAT(h.buckets(), ElementsAre(Pair(0, 1), Pair(3, 2), Pair(7, 1)));
   EXPECT_EQ(h.total(), 4U);
   EXPECT_DOUBLE_EQ(h.mean(), 13.0 / 4);

@@ -25,13 +25,11 @@ TEST(Graph, RefusesAnotherShapeUnderAName) {
   const auto first = std::to_string(__LINE__ + 1);
   g.variable("w", {2, 3}, initialiser::zeros());
   const auto second = std::to_string(__LINE__ + 1);
-  EXPECT_THAT(
-      [&] {
-        g.variable("w", {3, 2}, initialiser::zeros());
-      },
-      ThrowsMessage<graph_error>(AllOf(HasSubstr("graph_test.cpp:" + second), HasSubstr("'w' of shape 3x2"),
-                                       HasSubstr("already there with shape 2x3"),
-                                       HasSubstr("made at graph_test.cpp:" + first))));
+  const auto wrong = [&] { g.variable("w", {3, 2}, initialiser::zeros()); };
+  EXPECT_THAT(wrong, ThrowsMessage<graph_error>(AllOf(HasSubstr("graph_test.cpp:" + second),
+                                                      HasSubstr("'w' of shape 3x2"),
+                                                      HasSubstr("already there with shape 2x3"),
+                                                      HasSubstr("made at graph_test.cpp:" + first))));
 }
 
 TEST(Graph, RefusesASecondInputOfAName) {

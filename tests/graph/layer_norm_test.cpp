@@ -62,7 +62,8 @@ TEST(LayerNormOperation, NamesTheLineAndTheShapes) {
   const normalised n(g, {3, 4});
   const value three = g.input("three", {3});
   const std::string line = std::to_string(__LINE__ + 1);
-  EXPECT_THAT([&] { layer_norm(n.x, three, n.beta); },
+  const auto wrong = [&] { layer_norm(n.x, three, n.beta); };
+  EXPECT_THAT(wrong,
               ThrowsMessage<graph_error>(AllOf(HasSubstr("layer_norm_test.cpp:" + line),
                                                HasSubstr("layer_norm(float32 3x4, float32 3, float32 4)"),
                                                HasSubstr("must have shape 4"))));

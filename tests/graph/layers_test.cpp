@@ -86,7 +86,8 @@ TEST(Dense, NamesTheUsersLine) {
   graph g;
   const value x = g.input("x", {5});
   const std::string line = std::to_string(__LINE__ + 1);
-  EXPECT_THAT([&] { dense(x, 4, "hidden"); },
+  const auto wrong = [&] { dense(x, 4, "hidden"); };
+  EXPECT_THAT(wrong,
               ThrowsMessage<graph_error>(AllOf(HasSubstr("layers_test.cpp:" + line),
                                                HasSubstr("hidden takes rows of numbers, not float32 5"))));
   dense(g.input("y", {5, 3}), 4, "hidden");

@@ -119,7 +119,7 @@ TEST_F(Pipeline, RefusesMoreStagesThanOperations) {
 
 TEST_F(Pipeline, ReplicatesAModelWithTheLossAndGradientsOfOneDevice) {
   const model_function mlp = find_model("mlp:hidden=32x16");
-  for (const std::size_t batch : {12, 13, 1})
+  for (const std::size_t batch : {12U, 13U, 1U})
     EXPECT_THAT(computed(replicated(mlp), request_of(batch, {cpu0, cpu1})),
                 testing::Pointwise(testing::FloatNear(2e-6F), computed(mlp, request_of(batch, {cpu0}))))
         << "batch " << batch;
