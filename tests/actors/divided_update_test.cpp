@@ -69,7 +69,8 @@ TEST_P(DividedUpdate, HasTheSameBitsWhoeverComputesWhichPart) {
 }
 
 TEST_P(DividedUpdate, LeavesNothingForWhoComesLate) {
-  for (const std::size_t threads : {1U, 2U, 7U}) { // fewer and more than parts: one thread sees to all of them
+  for (const std::size_t threads :
+       {1U, 2U, 7U}) { // fewer and more than parts: one thread sees to all of them
     shard s = make();
     divided_update work;
     s.begin_update(work, two(1), 1, threads);

@@ -64,7 +64,8 @@ class GemmReadLater : public testing::TestWithParam<std::tuple<extents, std::siz
 TEST_P(GemmReadLater, GivesTheSameBits) {
   using enum operand_order;
   const extents sides = std::get<0>(GetParam());
-  const std::size_t offset = std::get<1>(GetParam()); // no structured binding: clang 16 captures none under OpenMP
+  const std::size_t offset =
+      std::get<1>(GetParam()); // no structured binding: clang 16 captures none under OpenMP
   const std::size_t m = std::get<0>(sides), n = std::get<1>(sides), k = std::get<2>(sides);
   for (const operand_order left : {as_is, transposed})
     for (const operand_order right : {as_is, transposed}) {
