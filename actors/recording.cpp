@@ -31,7 +31,8 @@ constexpr std::size_t turn_bytes = 16;
 constexpr std::size_t deal_bytes = 8;
 constexpr std::size_t most_workers = 0x10000;
 const std::string partial_suffix = replaced_file::partial("");
-constexpr std::string_view killed_suffix = ".killed"; ///< the same, once another run records into that file
+constexpr std::string_view killed_suffix =
+    ".killed"; ///< what the next run renames a killed run's partial file to
 
 std::string part(std::uint32_t source, std::size_t count) {
   std::string bytes;
@@ -250,13 +251,16 @@ bool is_of_killed(const std::string& path) {
   return path.ends_with(partial_suffix) || path.ends_with(killed_suffix);
 }
 
-/// What a killed run left of `path` is evidence, and its next run may be started by nobody who looks.
+/// A killed run's recording is evidence, and a script may start the next run before anybody has looked at it. So the
+/// first that is kept stays: it is renamed, or the next run is refused.
 void keep_killed(const std::string& path) {
   const std::string real = replaced_file::without_links(path);
-  const std::string partial = replaced_file::partial(real);
+  const std::string partial = replaced_file::partial(real), kept = real + std::string(killed_suffix);
   std::string begin(first_word.size(), '\0');
   std::ifstream(partial, std::ios::binary).read(begin.data(), std::ssize(begin));
-  if (begin == first_word) replaced_file::move_abandoned(partial, real + std::string(killed_suffix));
+  if (begin != first_word || std::filesystem::exists(kept)) return;
+  if (replaced_file::move_abandoned(partial, kept) || replaced_file::is_being_written(partial)) return;
+  refuse(partial, "was left by a run that was killed, and cannot be renamed to '" + kept + "'; move it away");
 }
 
 std::string in_one_line(std::string text) {

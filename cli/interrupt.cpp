@@ -38,13 +38,9 @@ interrupt::interrupt() {
     sigaction(caught_[i], nullptr, &before_[i]);
     if (before_[i].sa_handler != SIG_IGN) sigaction(caught_[i], &action, nullptr);
   }
-  struct sigaction ignored {};
-  ignored.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &ignored, &before_pipe_);
 }
 
 interrupt::~interrupt() {
-  sigaction(SIGPIPE, &before_pipe_, nullptr);
   for (std::size_t i = 0; i < caught_.size(); ++i) sigaction(caught_[i], &before_[i], nullptr);
 }
 

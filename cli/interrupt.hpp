@@ -8,8 +8,7 @@ namespace mailgrad {
 
 /// Turns Ctrl-C (SIGINT), a polite kill (SIGTERM) and a terminal that is closed (SIGHUP) into a question that
 /// a loop can ask. A second signal, of whichever of these kinds, ends the process at once and says what is
-/// lost. A signal that was ignored when the process began, as `nohup` has SIGHUP, stays ignored. A reader of its words
-/// that goes away (SIGPIPE) ends nothing: the run goes on to its report.
+/// lost. A signal that was ignored when the process began, as `nohup` has SIGHUP, stays ignored.
 ///
 /// Threads one object a process.
 class interrupt {
@@ -27,7 +26,6 @@ private:
   static constexpr std::array caught_{SIGINT, SIGTERM, SIGHUP};
 
   std::array<struct sigaction, caught_.size()> before_{};
-  struct sigaction before_pipe_ {};
 };
 
 /// "SIGTERM"

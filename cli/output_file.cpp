@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/replaced_file.hpp>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +24,28 @@ bool is_writable(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
 }
+
+/// Keeps a pipe open, so that its reader sees no end before something is written; of any other file it does nothing.
+class held_pipe {
+public:
+  explicit held_pipe(const std::string& path) {
+    std::error_code unknown;
+    if (!std::filesystem::is_fifo(path, unknown)) return;
+    descriptor_ = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    lacks_reader_ = descriptor_ < 0 && errno == ENXIO;
+  }
+  ~held_pipe() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  held_pipe(const held_pipe&) = delete;
+  held_pipe& operator=(const held_pipe&) = delete;
+
+  bool lacks_reader() const noexcept { return lacks_reader_; }
+
+private:
+  int descriptor_ = -1;
+  bool lacks_reader_ = false;
+};
 
 [[noreturn]] void cannot_write(const std::string& what, const std::string& path) {
   throw std::system_error(errno, std::generic_category(), what + " '" + path + "' cannot be written");
@@ -49,8 +72,9 @@ void output_file::write(const std::function<void(std::ostream&)>& content) const
   if (path_.empty()) return;
   if (is_standard_output())
     return content(std::cout); // whoever ends the process finds out whether it arrived
-  if (std::filesystem::is_fifo(path_))
-    std::cerr << what_ + " '" + path_ + "' is a pipe: waiting until somebody reads it, if nobody does yet\n";
+  const held_pipe pipe(path_);
+  if (pipe.lacks_reader())
+    std::cerr << what_ + " '" + path_ + "' is a pipe: waiting until somebody reads it\n";
   replaced_file file(path_);
   content(file);
   if (const int why = file.keep(); why != 0)

@@ -95,7 +95,8 @@ command make_replay_command(CLI::App& app) {
   auto words = std::make_shared<replay_words>();
   parser
       ->add_option("recording", words->recording,
-                   "File that 'mailgrad train --record' wrote, or FILE.partial after a run that was killed")
+                   "File that 'mailgrad train --record' wrote, or FILE.partial or FILE.killed after a run "
+                   "that was killed")
       ->required();
   parser->add_option("--data", words->data, "Where the same data lies here, if it has moved");
   parser->add_option("--devices", words->devices,
@@ -114,7 +115,7 @@ command make_replay_command(CLI::App& app) {
       "\nA run that was killed leaves FILE.partial behind. A replay of that goes as far as it is whole, "
       "ends\n"
       "as if the run had been stopped there, and says after how many steps. It has nothing to compare with.\n"
-      "The next run that records into FILE keeps FILE.partial as FILE.killed.\n"
+      "The next run that records into FILE renames FILE.partial to FILE.killed, unless there is one.\n"
       "\nExit codes: 0 the parameters are the same, 3 they differ, 4 the recording of a killed run is\n"
       "repeated as far as it goes, 1 the run failed, 2 wrong options or a recording that cannot be used,\n"
       "130, 143 and 129 stopped by Ctrl-C, SIGTERM and SIGHUP.\n"

@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/help_format.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/progress_display.hpp>
 #include <mailgrad/cli/recorded_words.hpp>
@@ -139,15 +140,21 @@ command make_train_command(CLI::App& app) {
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
   parser->footer(
-      models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() +
-      "\nA switch by step comes when so many mini-batches are dealt: each worker may by then have one\n"
-      "still to train, which it trains after the switch. The report says how many were trained before.\n"
-      "\nCtrl-C, SIGTERM and SIGHUP end the run in good order: steps that have begun are finished, the "
-      "weights\n"
-      "so far are tested, the report is written and names the signal. During the test they end that, and "
-      "the\n"
-      "report has no accuracy. A second signal, of any of these kinds, ends the run at once without a "
-      "report.\n"
+      models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() + "\n" +
+      wrapped("A switch by step comes when so many mini-batches are dealt: each worker may by then have one "
+              "still to "
+              "train, which it trains after the switch. The report says how many were trained before.",
+              help_width) +
+      "\n\n" +
+      wrapped(
+          "Ctrl-C, SIGTERM and SIGHUP end the run in good order: steps that have begun are finished, the "
+          "weights "
+          "so far are tested, the report is written and names the signal. During the test they end that, and "
+          "the report has no accuracy. A second signal, of any of these kinds, ends the run at once without "
+          "a "
+          "report.",
+          help_width) +
+      "\n"
       "Exit codes: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --epochs 2");

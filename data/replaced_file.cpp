@@ -63,10 +63,10 @@ bool replaced_file::is_being_written(const std::string& partial) {
 }
 
 bool replaced_file::move_abandoned(const std::string& partial, const std::string& to) {
-  const int descriptor = ::open(partial.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(partial.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) return false;
-  const bool free = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-  const bool moved = free && is_named(descriptor, partial) && std::rename(partial.c_str(), to.c_str()) == 0;
+  const bool moved = flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, partial) &&
+                     std::rename(partial.c_str(), to.c_str()) == 0;
   ::close(descriptor);
   return moved;
 }

@@ -35,7 +35,7 @@ public:
   static std::string partial(const std::string& path) { return path + ".partial"; }
   /// Whether somebody is writing the file `partial` at this moment.
   static bool is_being_written(const std::string& partial);
-  /// Gives the file `partial` the name `to`, unless somebody is writing it. Whether it has that name now.
+  /// Renames the file `partial` to `to`, unless somebody is writing it or may be. Returns whether it did.
   static bool move_abandoned(const std::string& partial, const std::string& to);
 
 private:

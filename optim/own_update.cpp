@@ -60,8 +60,8 @@ void penalise(const weight_penalty& penalty, const float* weights, float* gradie
   }
 }
 
-/// Weights and states from `first` on; gradients and `updated` begin there. What the rule prepares itself it does on the
-/// way; the rest takes a pass of its own, a tile at a time.
+/// Weights and states from `first` on; gradients and `updated` begin there. A rule that prepares takes scale and
+/// penalties in its own loop; for others a pass over each tile does it.
 void run(const own_update& rule, const weight_penalty& penalty, const weight_update& work,
          std::span<float* const> state, std::size_t first) {
   const std::size_t count = work.weights.size();

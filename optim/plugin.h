@@ -3,8 +3,8 @@
  * `mailgrad train --optimizer ./libmine.so:beta=0.9` loads. plugin.hpp writes one from a C++ functor.
  *
  * A library exports one function, mailgrad_plugin_rule(), which describes its rule. Mailgrad keeps the states,
- * sums the gradients of a batch and the repeats of a sparse row, follows the schedule, clips and decays; the
- * rule only turns one gradient into one step.
+ * sums the gradients of a batch and the repeats of a sparse row, follows the schedule, clips and decays, unless
+ * the rule says that it `prepares` gradients; the rule turns one gradient into one step.
  *
  * Errors  Mailgrad refuses a library of another MAILGRAD_PLUGIN_VERSION and names both, and one whose rule does
  *         not fit the comments below. The functions of a library report no error: they neither throw nor exit.
@@ -55,7 +55,7 @@ typedef struct mailgrad_preparation {
 typedef struct mailgrad_rule_step {
   const float* weights;  /* version t */
   float* updated;        /* version t + 1: the memory of `weights` itself, or memory apart from it */
-  const float* gradient; /* the sum over the batch, clipping in it; l2 in it if there is no `preparation` */
+  const float* gradient; /* summed over the batch; scale, clipping and l2 are in it only if `preparation` is null */
   float* const* states;  /* by state; 0 before the first step, then as the last step left it */
   size_t count;
   uint64_t step;          /* updates of these states, this one included; the schedule may count further */
@@ -77,7 +77,7 @@ typedef struct mailgrad_rule_setting {
  * An update rule. It is constant, and so is what it points to.
  *
  * `update` is a pure function: updated[i] and states[..][i] follow from weights[i], gradient[i], states[..][i],
- * the step, the rate and the settings alone, never from a neighbour, a clock, a random source or what it
+ * the step, the rate, the settings and the preparation alone, never from a neighbour, a clock, a random source or what it
  * remembers. Only so does a run give the same bits again, however its shards are cut. Mailgrad tries it on 64
  * weights before it trains with it, and refuses a rule that does otherwise there.
  */

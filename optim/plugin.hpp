@@ -29,8 +29,9 @@
 // With states it is `operator()(float& w, float g, float& first, ...)`. It works element by element: what becomes of a
 // weight follows from that weight, its gradient and its states, never from a neighbour, because a shard may be cut
 // anywhere. A rule that needs more, say the step for a bias correction, has a constructor from
-// `const mailgrad_rule_step&`, which finds there the step, the learning rate and the settings, and no weights. It is
-// called at least once for each step, shard and thread, and not for every range of weights.
+// `const mailgrad_rule_step&`, which finds there the step, the learning rate and the settings, and no weights. It keeps
+// numbers and no pointers. A trivially copyable rule is made at most once for an update, and one may serve several
+// shards of the same step; any other rule is made for each range of weights.
 
 namespace mailgrad {
 
@@ -109,13 +110,13 @@ static consteval void require_fitting() {
       "8 at most; any other rule has a constructor from const mailgrad_rule_step&");
 }
 
-/// What a rule may be made of.
+/// The step without pointers to weights: the constructor of a rule sees only this.
 static constexpr mailgrad_rule_step without_weights(const mailgrad_rule_step& step) {
   return {nullptr, nullptr, nullptr, nullptr, 0, step.step, step.learning_rate, step.settings, nullptr};
 }
 
-/// A rule that makes itself, as this thread last made it: the powers of a bias correction take longer than the update
-/// of a short range of weights.
+/// This thread's last rule, if step, rate and settings are the same: the powers of a bias correction take longer
+/// than the update of a short range of weights.
 template <class Rule>
 static const Rule& rule_made_for(const mailgrad_rule_step& step) {
   struct last {
@@ -138,7 +139,8 @@ static const Rule& rule_made_for(const mailgrad_rule_step& step) {
 /// The functor of one step.
 template <class Rule, std::size_t... i>
 static Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>) {
-  if constexpr (makes_itself<Rule> && std::is_trivially_copyable_v<Rule>)
+  if constexpr (makes_itself<Rule> && std::is_trivially_copyable_v<Rule> &&
+                std::is_copy_constructible_v<Rule>)
     return rule_made_for<Rule>(step);
   else if constexpr (makes_itself<Rule>)
     return Rule(without_weights(step));

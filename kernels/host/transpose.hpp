@@ -28,11 +28,11 @@ void copy_few(const float* from, float* to, std::size_t count) {
   if constexpr (Piece > 1) copy_few<Piece / 2>(from, to, count);
 }
 
-/// Of fewer rows than a square has, and at least as many columns.
+/// Transposes a matrix with fewer rows than a square and at least as many columns.
 inline void transpose_few_rows(const float* from, std::size_t from_stride, float* to, std::size_t to_stride,
                                std::size_t rows, std::size_t columns) {
   constexpr std::size_t side = simd::width;
-  simd::vector square[side]{}; // once: what is left in rows that do not exist is never copied
+  simd::vector square[side]{}; // cleared once: the lanes of missing rows are never copied out
   for (std::size_t c = 0; c < columns; c += side) {
     const std::size_t column = std::min(c, columns - side);
     for (std::size_t r = 0; r < rows; ++r) square[r] = simd::load(from + r * from_stride + column);
@@ -43,7 +43,7 @@ inline void transpose_few_rows(const float* from, std::size_t from_stride, float
   }
 }
 
-/// Of fewer columns than a square has, and at least as many rows.
+/// Transposes a matrix with fewer columns than a square and at least as many rows.
 inline void transpose_few_columns(const float* from, std::size_t from_stride, float* to,
                                   std::size_t to_stride, std::size_t rows, std::size_t columns) {
   constexpr std::size_t side = simd::width;
@@ -63,8 +63,8 @@ inline void transpose_few_columns(const float* from, std::size_t from_stride, fl
 
 /// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns.
 ///
-/// It goes by squares as wide as a vector. Those that would reach over an edge are moved back from it: some elements are
-/// copied twice.
+/// It goes by squares as wide as a vector. Those that would reach over an edge are moved back from it: some elements
+/// are copied twice.
 inline void transpose(const float* from, std::size_t from_stride, float* to, std::size_t to_stride,
                       std::size_t rows, std::size_t columns) {
   constexpr std::size_t side = simd::width;

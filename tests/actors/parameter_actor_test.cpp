@@ -275,6 +275,17 @@ TEST_F(ParameterActor, SaysInWordsWhomItHoldsAndForWhom) {
   EXPECT_EQ(instant{waits[0].since}, time_->now() - 2s);
 }
 
+TEST_F(ParameterActor, SaysSinceWhenASwitchWaits) {
+  serve("async", 2);
+  time_->advance(1s);
+  tell(shard_, switch_policy{1, "sync", {0, 1}, {1, 1}}); // worker 1 has a gradient under way
+  time_->advance(2s);
+  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  ASSERT_FALSE(waits.empty());
+  EXPECT_THAT(waits[0].what, HasSubstr("sync"));
+  EXPECT_EQ(instant{waits[0].since}, time_->now() - 2s);
+}
+
 TEST_F(ParameterActor, LetsAStaleGradientCountAsItsCureSays) {
   serve("async", 2, "dynsgd");
   push(0, 1, 0);
@@ -348,16 +359,18 @@ TEST_F(ParameterActor, BeginsWithoutWhoIsNotPresentThoughItHasNotHeardThatItLeft
 
 TEST_F(ParameterActor, DropsAGradientOfAnotherEpoch) {
   serve("async", 1);
-  tell(shard_, switch_policy{1, "sync", {0}, {1}});
   push(0, 1, 0);
+  tell(shard_, switch_policy{1, "sync", {1}, {1}});
+  push(0, 2, 1);
   const shard_report r = report();
   EXPECT_EQ(r.workers[0].ledger.discarded.at("other epoch"), 1U);
-  EXPECT_EQ(weights_of(0).back().version, 0U);
+  EXPECT_THAT(r.workers[0].discarded_gaps.buckets(), ElementsAre(Pair(0, 1)));
+  EXPECT_EQ(weights_of(0).back().version, 1U);
   const auto is_discard = [](const trace_event& e) { return e.what == trace_kind::discard; };
   const auto told = std::ranges::find_if(r.trace->events(), is_discard);
   ASSERT_NE(told, r.trace->events().end());
   EXPECT_EQ(told->word, "other epoch");
-  EXPECT_THAT(weights_of(0), SizeIs(3)) << "it is answered as every push";
+  EXPECT_THAT(weights_of(0), SizeIs(4)) << "it is answered as every push";
 }
 
 TEST_F(ParameterActor, CountsAsLostWhatLiesInABatchThatNeverFilled) {

@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <functional>
 #include <limits>
 #include <optional>
@@ -360,6 +364,16 @@ TEST(Recording, OfAKilledRunOutlivesTheNextRun) {
   folder.write("run.rec.partial", "no recording");
   create_recording(path, small_header())->end(small_end());
   EXPECT_TRUE(read_recording(path + ".killed").killed) << "nothing else takes its place";
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() / 2));
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_EQ(read_recording(path + ".killed").turns[0].size(), 8U) << "nor does a later one";
+  folder.write("run.rec.partial", bytes);
+  std::filesystem::remove(path + ".killed");
+  const int reader = open((path + ".partial").c_str(), O_RDONLY);
+  ASSERT_EQ(flock(reader, LOCK_SH), 0);
+  EXPECT_THROW(create_recording(path, small_header()), recording_error)
+      << "what cannot be kept is not overwritten";
+  close(reader);
 }
 
 TEST(Recording, IsRefusedByItsFirstWordsHoweverMuchFollows) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -202,6 +203,18 @@ TEST(RepeatablePart, GoesThroughASwitchThatAnyShardHasMade) {
   EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
   std::swap(r.turns[0], r.turns[1]);
   EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
+}
+
+TEST(RepeatablePart, AddsTheSwitchesThatAShardLacks) {
+  recording r = two_by_two();
+  r.killed = true;
+  r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}, {"async", "by hand", {1, 1}, {1, 1}}};
+  r.turns[0].resize(4);
+  r.turns[0].push_back({kind::switched, {}});
+  r.turns[1] = r.turns[0];
+  r.turns[1].push_back({kind::switched, {}});
+  for (const auto& turns : repeatable_part(r, {"async"}).turns)
+    EXPECT_EQ(std::ranges::count(turns, kind::switched, &shard_turn::what), 2);
 }
 
 TEST(RepeatablePart, IsNothingWhereNothingIsWritten) {

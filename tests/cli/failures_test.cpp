@@ -57,6 +57,7 @@ TEST(FailedRun, GoesOnWhenNobodyReadsItsWords) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const std::string without_reader = "exec 3<>'" + pipe + "' 4>'" + pipe + "' 3>&-;";
   EXPECT_EQ(exit_code_of_shell(without_reader, "--steps 20 --report '" + report + "'", "2>&4"), 0);
+  EXPECT_EQ(exit_code_of_shell(without_reader, "--steps 20", "1>&4 2>&4"), 0);
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(report))["steps"], 20);
 }
 

@@ -101,6 +101,24 @@ TEST(OwnUpdate, GivesTheSameWhetherTheRulePreparesItsGradientsOrNot) {
       }
 }
 
+TEST(OwnUpdate, CallsARuleThatPreparesOnceForAGradient) {
+  static std::size_t calls = 0;
+  static mailgrad_rule counted = rule_table<own_sgd>;
+  counted.update = [](const mailgrad_rule_step* s) {
+    ++calls;
+    rule_table<own_sgd>.update(s);
+  };
+  const optimizer_options options{
+      .rule = make_own_rule(counted), .learning_rate = 0.1, .l2 = 0.5, .weight_decay = 0.1};
+  const auto o = make_optimizer(options, size);
+  std::vector<float> w = wave(0);
+  const std::vector<float> g = wave(1);
+  const scaled_gradient clipped{g.data(), 0.5F};
+  calls = 0;
+  o->update(host_stream{}, {w, w, {&clipped, 1}, 1});
+  EXPECT_EQ(calls, 1U);
+}
+
 /// Counts how often it is made, and knows what of. Its weights become the number of the step.
 struct counted_rule {
   static constexpr const char* name = "counted";
@@ -127,9 +145,9 @@ TEST(OwnUpdate, MakesARuleOnceForAStepAndAgainForAnother) {
   const auto other = make_optimizer(options, size);
   std::vector<float> w = wave(0);
   const std::vector<float> g = wave(1);
-  const scaled_gradient gradient{g.data(), 1};
+  const scaled_gradient gradients[] = {{g.data(), 1}, {g.data(), 1}}; // their sum is made a range at a time
   const auto update = [&](optimizer& o, std::uint64_t step, double scale) {
-    o.update(host_stream{}, {w, w, {&gradient, 1}, step, 0, scale});
+    o.update(host_stream{}, {w, w, gradients, step, 0, scale});
     EXPECT_EQ(w.front(), static_cast<float>(step));
     EXPECT_EQ(w.back(), static_cast<float>(step));
   };
