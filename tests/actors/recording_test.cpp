@@ -205,6 +205,21 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
               HasSubstr("switches worker 1 after batch 3; expected 0 to 2"));
 }
 
+TEST(Recording, IsRefusedWithoutWorkersOrShardsOrWithMoreThanItNumbers) {
+  const auto with = [](std::uint32_t workers, std::uint32_t shards) {
+    recording_header header = small_header();
+    header.workers = workers;
+    header.shards = shards;
+    return refusal(written(header, {}, small_end()));
+  };
+  EXPECT_THAT(with(0, 2), HasSubstr("is of 0 workers and 2 shards; expected 1 to 65536 of each"));
+  EXPECT_THAT(with(2, 0), HasSubstr("is of 2 workers and 0 shards"));
+  EXPECT_THAT(with(65537, 2), HasSubstr("is of 65537 workers"));
+  EXPECT_THAT(with(2, 65537), HasSubstr("and 65537 shards"));
+  EXPECT_NO_THROW(create_recording("/dev/null", {65536, 65536, {}, {}}));
+  EXPECT_THROW(create_recording("/dev/null", {2, 65537, {}, {}}), recording_error);
+}
+
 TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {
   const auto with_steps = [](std::uint64_t first, std::uint64_t second) {
     auto turns = small_turns();

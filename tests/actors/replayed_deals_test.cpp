@@ -44,6 +44,19 @@ TEST(ReplayedDeals, HoldWhatComesAfterASwitch) {
   EXPECT_EQ(deals.next({1}), std::nullopt);
 }
 
+TEST(ReplayedDeals, WaitForEverybodyAgainAtTheNextSwitch) {
+  recording r = *one_switch();
+  r.end.switches.push_back({"async", "by hand", {2, 1, 0}, {1, 1, 0}});
+  replayed_deals deals(std::make_shared<recording>(std::move(r)));
+  for (const std::uint32_t w : {0U, 1U}) deals.wait({w});
+  EXPECT_EQ(deals.reached_switch(), 1U);
+  deals.pass_switch();
+  deals.wait({0});
+  EXPECT_FALSE(deals.reached_switch()) << "worker 1 is not there yet";
+  deals.wait({1});
+  EXPECT_EQ(deals.reached_switch(), 2U);
+}
+
 TEST(ReplayedDeals, DoNotWaitForWhoIsGone) {
   replayed_deals deals(one_switch());
   deals.wait({0});

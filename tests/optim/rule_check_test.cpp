@@ -119,6 +119,18 @@ TEST(RuleCheck, RefusesARuleThatReadsAWeightAfterWritingIt) {
               HasSubstr("in place than in memory apart"));
 }
 
+TEST(RuleCheck, LooksAtEveryState) {
+  mailgrad_rule table = rule_table<own_adam>;
+  table.prepares = 0;
+  table.update = [](const step* s) {
+    for (std::size_t i = 0; i < s->count; ++i) {
+      s->updated[i] = s->weights[i] - s->gradient[i];
+      s->states[1][i] = static_cast<float>(s->count);
+    }
+  };
+  EXPECT_THAT(complaint_of(table), HasSubstr("makes other weights of 64 in one range than in two"));
+}
+
 TEST(RuleCheck, RefusesARuleThatThrows) {
   EXPECT_THAT(complaint_of([](const step*) { throw std::runtime_error("no licence"); }),
               HasSubstr("throws in an update: no licence"));
