@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/gradient_sum.hpp>
-#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/push_gradient.hpp>
 #include <mailgrad/actors/shard.hpp>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/coordinator.hpp>
+#include <mailgrad/actors/run_outcome.hpp>
 #include <mailgrad/actors/gradient_ledger.hpp>
 
 #include <cstdint>

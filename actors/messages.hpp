@@ -4,6 +4,7 @@
 #include <mailgrad/actors/caf_compat.hpp>
 #include <mailgrad/actors/gradient.hpp>
 #include <mailgrad/actors/piece_messages.hpp>
+#include <mailgrad/actors/push_gradient.hpp>
 #include <mailgrad/actors/shard_turn.hpp>
 #include <mailgrad/actors/switching_messages.hpp>
 #include <mailgrad/actors/time_source.hpp>
@@ -16,7 +17,7 @@
 #include <string>
 #include <vector>
 
-// Every message of a run; those that switch its policy lie in switching_messages.hpp, what is reported at the end in
+// Every message of a run; push_gradient has a header of its own, those that switch its policy lie in switching_messages.hpp, what is reported at the end in
 // actor_reports.hpp. A request is verb + noun, a notice a past participle, a reply a noun. Numbers with a fraction
 // travel as their bits (CAF 0.17 cannot encode every float), times as nanoseconds of the run's time source. Messages
 // with memory or statistics in them stay inside the process.
@@ -32,19 +33,6 @@ struct recording_end;
 struct join_shard {
   rank worker;
   caf::actor device;
-};
-
-/// Device to each shard, once a step. Answered with `shard_weights`, as soon as the policy lets the worker
-/// start again.
-struct push_gradient {
-  rank worker;
-  std::uint64_t step = 0;         ///< the worker's own count, from 1
-  std::uint64_t version_read = 0; ///< of this shard's weights
-  std::uint64_t epoch = 0;        ///< of the policy, counts its switches
-  std::uint32_t scale_bits = 0;   ///< float: what the gradient counts with (clipping), 1 if as it is
-  std::shared_ptr<const gradient> values;
-  gradient_times times{};
-  std::shared_ptr<const block> read{}; ///< the weights of `version_read`, if their distance is to be sampled
 };
 
 /// The weights of a shard as they were just before a gradient was applied to them, by itself or in a batch: one that is

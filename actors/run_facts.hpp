@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/recording.hpp>
-#include <mailgrad/actors/training.hpp>
+#include <mailgrad/actors/training_options.hpp>
 
 #include <string>
 #include <utility>

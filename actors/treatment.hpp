@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/push_gradient.hpp>
 #include <mailgrad/actors/recycled.hpp>
 #include <mailgrad/actors/shard.hpp>
 #include <mailgrad/optim/cures/cure.hpp>

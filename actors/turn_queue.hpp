@@ -1,6 +1,7 @@
 #pragma once
 
-#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/push_gradient.hpp>
+#include <mailgrad/actors/shard_turn.hpp>
 
 #include <deque>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/training.hpp>
+#include <mailgrad/actors/training_options.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <cstdint>
