@@ -1,11 +1,11 @@
 #pragma once
 
-#include <mailgrad/actors/run_trace.hpp>
-#include <mailgrad/actors/time_source.hpp>
-#include <mailgrad/actors/training_options.hpp>
-#include <mailgrad/actors/training_progress.hpp>
-#include <mailgrad/actors/training_report.hpp>
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/engine/account/run_trace.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 

@@ -3,8 +3,8 @@
 
 #include "measuring.hpp"
 
-#include <mailgrad/actors/parameter_actor.hpp>
-#include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/actors/run/staleness_tracker.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/graph/graph.hpp>
 
 #include <bit>

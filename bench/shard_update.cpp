@@ -3,7 +3,7 @@
 
 #include "measuring.hpp"
 
-#include <mailgrad/actors/shard.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/graph/graph.hpp>
 
 #include <cstring>

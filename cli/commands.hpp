@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/training_report.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 
 #include <functional>
 #include <memory>

@@ -5,8 +5,8 @@
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
-#include <mailgrad/actors/data_request.hpp>
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graphviz.hpp>
 #include <mailgrad/graph/models/model.hpp>

@@ -1,6 +1,6 @@
 #include <mailgrad/cli/output_file.hpp>
 
-#include <mailgrad/data/replaced_file.hpp>
+#include <mailgrad/files/replaced_file.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>

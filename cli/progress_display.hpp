@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/training_progress.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 
 #include <cstdint>
 #include <optional>

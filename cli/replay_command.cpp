@@ -5,8 +5,8 @@
 #include <mailgrad/cli/recorded_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
-#include <mailgrad/actors/recording.hpp>
-#include <mailgrad/actors/training_report.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -38,7 +38,7 @@ std::string samples_in_words(const training_report& r) {
 /// Means of one gradient on one shard; what nobody measured is left out.
 std::string times_in_words(const time_split& t) {
   std::string text;
-  const auto add = [&](const char* what, const span_tally& spans) {
+  const auto add = [&](const char* what, const duration_stat& spans) {
     if (!spans.empty())
       text += (text.empty() ? "" : ", ") + formatted("%.3f ms ", 1e3 * spans.mean_seconds()) + what;
   };

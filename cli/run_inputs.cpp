@@ -1,7 +1,7 @@
 #include <mailgrad/cli/run_inputs.hpp>
 
-#include <mailgrad/actors/run_facts.hpp>
 #include <mailgrad/data/files.hpp>
+#include <mailgrad/engine/record/run_fingerprint.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/recording.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #include <mailgrad/cli/version.hpp>
 
-#include <mailgrad/actors/provenance.hpp>
+#include <mailgrad/engine/account/provenance.hpp>
 
 #include <ctime>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/cli/wrong_option.hpp>
 
-#include <mailgrad/tensor/nearest_name.hpp>
+#include <mailgrad/options/nearest_name.hpp>
 
 #include <CLI/CLI.hpp>
 

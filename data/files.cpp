@@ -1,7 +1,7 @@
 #include <mailgrad/data/files.hpp>
 
-#include <mailgrad/data/error.hpp>
 #include <mailgrad/data/sniff.hpp>
+#include <mailgrad/files/error.hpp>
 
 #include <algorithm>
 #include <array>

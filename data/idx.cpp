@@ -1,7 +1,7 @@
 #include <mailgrad/data/idx.hpp>
 
-#include <mailgrad/data/byte_source.hpp>
-#include <mailgrad/data/error.hpp>
+#include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/files/error.hpp>
 
 #include <array>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/data/label_map.hpp>
 
-#include <mailgrad/data/error.hpp>
-#include <mailgrad/data/number.hpp>
+#include <mailgrad/files/error.hpp>
+#include <mailgrad/options/number.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 #include <mailgrad/data/libsvm.hpp>
 
-#include <mailgrad/data/error.hpp>
-#include <mailgrad/data/line_reader.hpp>
-#include <mailgrad/data/number.hpp>
+#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/line_reader.hpp>
+#include <mailgrad/options/number.hpp>
 
 #include <limits>
 #include <stdexcept>

@@ -1,11 +1,11 @@
 #include <mailgrad/data/open.hpp>
 
 #include <mailgrad/data/cifar.hpp>
-#include <mailgrad/data/error.hpp>
 #include <mailgrad/data/idx.hpp>
 #include <mailgrad/data/libsvm.hpp>
-#include <mailgrad/data/line_reader.hpp>
 #include <mailgrad/data/text.hpp>
+#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include <mailgrad/data/sniff.hpp>
 
-#include <mailgrad/data/byte_source.hpp>
-#include <mailgrad/data/number.hpp>
+#include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/options/number.hpp>
 
 #include <algorithm>
 #include <array>

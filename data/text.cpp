@@ -1,8 +1,8 @@
 #include <mailgrad/data/text.hpp>
 
-#include <mailgrad/data/byte_source.hpp>
-#include <mailgrad/data/error.hpp>
 #include <mailgrad/data/utf8.hpp>
+#include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/files/error.hpp>
 
 #include <algorithm>
 #include <map>

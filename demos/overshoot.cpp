@@ -4,8 +4,8 @@
 //
 //   overshoot [PICTURE]
 
-#include <mailgrad/actors/parameter_actor.hpp>
-#include <mailgrad/actors/staleness_tracker.hpp>
+#include <mailgrad/actors/run/staleness_tracker.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 //
 //   own_parameter_actor [DATA]      fashion-mnist, or a folder or file that mailgrad train --data takes
 
-#include <mailgrad/actors/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/graph/graph.hpp>
 
+#include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/nearest_name.hpp>
 
 #include <algorithm>
 #include <filesystem>

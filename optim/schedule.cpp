@@ -1,7 +1,7 @@
 #include <mailgrad/optim/schedule.hpp>
 
-#include <mailgrad/optim/settings.hpp>
-#include <mailgrad/tensor/nearest_name.hpp>
+#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/settings.hpp>
 
 #include <algorithm>
 #include <array>

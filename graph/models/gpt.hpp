@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/models/model_settings.hpp>
+#include <mailgrad/options/model_settings.hpp>
 
 #include <cstddef>
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/model_file.hpp>
-#include <mailgrad/tensor/nearest_name.hpp>
+#include <mailgrad/options/nearest_name.hpp>
 
 #include <filesystem>
 #include <stdexcept>

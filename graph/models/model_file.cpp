@@ -1,7 +1,7 @@
 #include <mailgrad/graph/models/model_file.hpp>
 
 #include <mailgrad/graph/models/json_depth.hpp>
-#include <mailgrad/tensor/nearest_name.hpp>
+#include <mailgrad/options/nearest_name.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -8,7 +8,7 @@
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
-#include <mailgrad/tensor/nearest_name.hpp>
+#include <mailgrad/options/nearest_name.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include <mailgrad/optim/policies/auto_rule.hpp>
 
-#include <mailgrad/optim/settings.hpp>
+#include <mailgrad/options/settings.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -11,7 +11,7 @@
 #include <mailgrad/optim/policies/ringmaster.hpp>
 #include <mailgrad/optim/policies/ssp.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
-#include <mailgrad/tensor/nearest_name.hpp>
+#include <mailgrad/options/nearest_name.hpp>
 
 #include <algorithm>
 #include <array>

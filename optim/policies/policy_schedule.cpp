@@ -3,7 +3,7 @@
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
-#include <mailgrad/tensor/nearest_name.hpp>
+#include <mailgrad/options/nearest_name.hpp>
 
 #include <algorithm>
 #include <charconv>

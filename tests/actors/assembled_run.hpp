@@ -1,15 +1,15 @@
 #pragma once
 
-#include <mailgrad/tests/actors/layouts.hpp>
-#include <mailgrad/tests/actors/small_problem.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
 
-#include <mailgrad/actors/coordinator.hpp>
-#include <mailgrad/actors/device_actor.hpp>
-#include <mailgrad/actors/feeder.hpp>
-#include <mailgrad/actors/parameter_actor.hpp>
-#include <mailgrad/actors/piece_actor.hpp>
-#include <mailgrad/actors/staleness_tracker.hpp>
-#include <mailgrad/actors/update_hand.hpp>
+#include <mailgrad/actors/run/coordinator.hpp>
+#include <mailgrad/actors/run/feeder.hpp>
+#include <mailgrad/actors/run/staleness_tracker.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
+#include <mailgrad/actors/shard/update_helper.hpp>
+#include <mailgrad/actors/worker/device_actor.hpp>
+#include <mailgrad/actors/worker/piece_actor.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
@@ -183,7 +183,7 @@ private:
     return std::make_shared<trace_track>(std::move(name), assembly_.trace_events, instant{0});
   }
   void spawn_shards() {
-    for (std::uint32_t h = 0; h < assembly_.hands; ++h) hands.push_back(spawn<update_hand>(system_));
+    for (std::uint32_t h = 0; h < assembly_.hands; ++h) hands.push_back(spawn<update_helper>(system_));
     for (std::uint32_t s = assembly_.shards; s-- > 0;) {
       auto weights = std::make_shared<shard>(*layout_, s, assembly_.seed, shard_optimizer());
       const std::vector<caf::actor> followers = s == 0 ? shards : std::vector<caf::actor>();

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

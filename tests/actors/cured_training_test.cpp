@@ -3,7 +3,7 @@
 #include <mailgrad/tests/actors/treated_runs.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/actors/run_checks.hpp>
-#include <mailgrad/tests/data/scratch_files.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/name_scope.hpp>

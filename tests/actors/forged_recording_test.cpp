@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/recorded_runs.hpp>
 
-#include <mailgrad/actors/little_endian.hpp>
+#include <mailgrad/files/little_endian.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using testing::assembly;
 using testing::finished_run;
 using testing::RecordedRun;
 using testing::terms_of;
-using kind = shard_turn::kind;
+using kind = order_entry::kind;
 
 std::size_t forged_files() {
   const char* const wanted = std::getenv("MAILGRAD_FORGED_FILES");
@@ -122,16 +122,16 @@ private:
     }
   }
 
-  void change_turns(std::vector<shard_turn>& turns) {
+  void change_turns(std::vector<order_entry>& turns) {
     if (turns.empty()) return;
     const std::size_t at = below(turns.size());
-    shard_turn& t = turns[at];
+    order_entry& t = turns[at];
     switch (below(9)) {
     case 0:
       turns.erase(turns.begin() + static_cast<std::ptrdiff_t>(at));
       break;
     case 1:
-      turns.insert(turns.begin() + static_cast<std::ptrdiff_t>(below(turns.size())), shard_turn(t));
+      turns.insert(turns.begin() + static_cast<std::ptrdiff_t>(below(turns.size())), order_entry(t));
       break;
     case 2:
     case 3:

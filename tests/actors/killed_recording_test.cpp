@@ -16,7 +16,7 @@ using testing::assembly;
 using testing::finished_run;
 using testing::RecordedRun;
 using testing::terms_of;
-using kind = shard_turn::kind;
+using kind = order_entry::kind;
 
 /// A recording as it is when its shards and feeder have told so much, in parts of a whole.
 recording killed(const recording& whole, std::mt19937_64& random, std::size_t out_of = 8) {
@@ -32,7 +32,7 @@ recording killed(const recording& whole, std::mt19937_64& random, std::size_t ou
 }
 
 std::size_t gradients_in(const recording& r) {
-  return static_cast<std::size_t>(std::ranges::count(r.turns[0], kind::gradient, &shard_turn::what));
+  return static_cast<std::size_t>(std::ranges::count(r.turns[0], kind::gradient, &order_entry::what));
 }
 
 class KilledRecording : public RecordedRun, public ::testing::WithParamInterface<testing::treated_run> {
@@ -47,7 +47,7 @@ protected:
              cut.turns[s][same].step == was.turns[s][same].step)
         ++same;
       const auto added = std::ranges::count(cut.turns[s].begin() + static_cast<std::ptrdiff_t>(same),
-                                            cut.turns[s].end(), kind::gradient, &shard_turn::what);
+                                            cut.turns[s].end(), kind::gradient, &order_entry::what);
       EXPECT_LE(added, std::ssize(cut.batches)) << "at most one of each worker was under way";
     }
   }

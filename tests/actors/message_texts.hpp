@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -65,8 +65,8 @@ private:
     if (const auto* x = as<shard_weights>(m))
       return joined("shard_weights version ", x->version, " of epoch ", x->epoch, values_of(*x->values));
     if (const auto* x = as<worker_left>(m)) return joined("worker_left ", x->worker.value);
-    if (const auto* x = as<shard_turn>(m))
-      return joined("shard_turn ", static_cast<int>(x->what), " of worker ", x->worker.value, ", step ",
+    if (const auto* x = as<order_entry>(m))
+      return joined("order_entry ", static_cast<int>(x->what), " of worker ", x->worker.value, ", step ",
                     x->step, ", read version ", x->version_read);
     return std::nullopt;
   }

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/small_training.hpp>
 
-#include <mailgrad/actors/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -73,7 +73,7 @@ public:
            }),
         on(self_, [this](const push_gradient& x) { push(x); }),
         on(self_, [this](const worker_left& x) { send(self_, shard_, x); }),
-        on(self_, [this](const shard_turn& x) { send(self_, shard_, x); }),
+        on(self_, [this](const order_entry& x) { send(self_, shard_, x); }),
         on(self_, [this](const switch_policy& x) { ask(x); }),
         on(self_, [this](const policy_switched& x) { send(self_, asker_, x); }),
         on(self_, [this](const report_shard& x) { ask(x); }),

@@ -1,5 +1,5 @@
-#include <mailgrad/actors/evaluation.hpp>
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/graph/models/dlrm.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 

@@ -3,10 +3,10 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/killed_recording.hpp>
-#include <mailgrad/actors/recorder.hpp>
-#include <mailgrad/actors/run_books.hpp>
-#include <mailgrad/actors/run_recorder.hpp>
+#include <mailgrad/actors/run/recorder.hpp>
+#include <mailgrad/actors/run/run_recorder.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/record/killed_recording.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,17 +1,17 @@
-#include <mailgrad/tests/actors/layouts.hpp>
 #include <mailgrad/tests/actors/small_training.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/actors/bound_model.hpp>
-#include <mailgrad/actors/data_request.hpp>
-#include <mailgrad/actors/evaluation.hpp>
-#include <mailgrad/actors/little_endian.hpp>
-#include <mailgrad/actors/own_parameter_actor.hpp>
-#include <mailgrad/actors/recording.hpp>
-#include <mailgrad/actors/replica.hpp>
-#include <mailgrad/actors/shard.hpp>
-#include <mailgrad/actors/text_sample.hpp>
-#include <mailgrad/actors/weight_addresses.hpp>
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/model/text_sample.hpp>
+#include <mailgrad/engine/model/weight_addresses.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
+#include <mailgrad/files/little_endian.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 

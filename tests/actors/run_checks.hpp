@@ -2,8 +2,8 @@
 
 #include <mailgrad/tests/actors/assembled_run.hpp>
 
-#include <mailgrad/actors/ledger_audit.hpp>
-#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/engine/account/ledger_audit.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

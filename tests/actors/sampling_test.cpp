@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gtest/gtest.h>
 
@@ -135,7 +135,7 @@ TEST_F(SamplingShard, MeasuresTheRootMeanSquareOverWeightsAndNotOverGaps) {
   push(1, 0, nullptr);
   push(2, 1, nullptr);
   push(3, 0, first);
-  const figure_tally gap =
+  const running_stat gap =
       ask<shard_report>(shard_, report_shard{}).heard<shard_report>().at(0).workers[0].weight_gap;
   EXPECT_EQ(gap.count(), 1U);
   EXPECT_NEAR(gap.mean(), 6, 1e-5) << "two steps of 3 for each weight";

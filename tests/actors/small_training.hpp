@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/tests/actors/small_problem.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <mailgrad/actors/training.hpp>
 

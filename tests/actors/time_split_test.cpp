@@ -1,8 +1,8 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
-#include <mailgrad/tests/actors/ticking_time.hpp>
+#include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,12 +14,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(SpanTally, CountsAddsAndRemembersTheLongest) {
-  span_tally t;
+TEST(DurationStat, CountsAddsAndRemembersTheLongest) {
+  duration_stat t;
   EXPECT_TRUE(t.empty());
   t.add(2ms);
   t.add(6ms);
-  span_tally more;
+  duration_stat more;
   more.add(1ms);
   t.merge(more);
   EXPECT_EQ(t.count(), 3U);

@@ -1,8 +1,8 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
-#include <mailgrad/tests/actors/ticking_time.hpp>
+#include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run_books.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/small_training.hpp>
 
-#include <mailgrad/actors/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/plugin.hpp>
 

@@ -1,5 +1,5 @@
-#include <mailgrad/tests/actors/small_problem.hpp>
-#include <mailgrad/tests/data/scratch_files.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
@@ -219,8 +219,8 @@ TEST_F(TrainingRecord, EndsIfAGradientHasNoTurn) {
   train(small_model(), small_data(), recorded());
   recording r = *read();
   for (auto& turns : r.turns) {
-    const auto last = std::find_if(turns.rbegin(), turns.rend(), [](const shard_turn& t) {
-      return t.what == shard_turn::kind::gradient && t.worker == rank{2};
+    const auto last = std::find_if(turns.rbegin(), turns.rend(), [](const order_entry& t) {
+      return t.what == order_entry::kind::gradient && t.worker == rank{2};
     });
     turns.erase(std::next(last).base());
   }
@@ -239,7 +239,7 @@ TEST_F(TrainingRecord, EndsIfAGradientHasNoTurn) {
 TEST_F(TrainingRecord, IsRefusedIfItsReplayWouldHang) {
   train(small_model(), small_data(), recorded());
   recording r = *read();
-  for (auto& turns : r.turns) std::erase_if(turns, [](const shard_turn& t) { return t.worker == rank{3}; });
+  for (auto& turns : r.turns) std::erase_if(turns, [](const order_entry& t) { return t.worker == rank{3}; });
   training_options o = four_workers();
   o.replay = std::make_shared<const recording>(r);
   try {

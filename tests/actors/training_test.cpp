@@ -1,9 +1,9 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/actors/small_training.hpp>
 
-#include <mailgrad/actors/evaluation.hpp>
-#include <mailgrad/actors/run_books.hpp>
-#include <mailgrad/actors/sha256.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/files/sha256.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/data/scratch_files.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #include <mailgrad/tests/cli/tool.hpp>
-#include <mailgrad/tests/data/scratch_files.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/tensor/device.hpp>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/data/csv.hpp>
 
-#include "scratch_files.hpp"
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 

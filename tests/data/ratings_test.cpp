@@ -1,7 +1,7 @@
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/data/ratings.hpp>
 
-#include "scratch_files.hpp"
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/data/sniff.hpp>
 
-#include "scratch_files.hpp"
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 namespace mailgrad {
 namespace {

@@ -1,5 +1,5 @@
-#include <mailgrad/tests/data/scratch_files.hpp>
 #include <mailgrad/tests/optim/plugins/own_rules.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/optim/optimizer.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/messages.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/tests/support/manual_time.hpp>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/time_source.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
 
 #include <atomic>
 

@@ -1,0 +1,218 @@
+#include <mailgrad/actors/run/coordinator.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace mailgrad {
+
+namespace {
+
+std::string worker_at_step(const worker_report& r, std::uint64_t step) {
+  return "worker " + std::to_string(r.worker.value) + " at its step " + std::to_string(step);
+}
+
+std::string last_finite(const worker_report& r) {
+  const float loss = std::bit_cast<float>(r.loss_bits);
+  return std::isnan(loss) ? "it had no finite loss before"
+                          : "its last finite loss was " + std::to_string(loss);
+}
+
+/// "shard 0 is lost: out of memory"
+std::string lost_in_words(const std::string& who, const std::string& why) {
+  return who + " is lost" + (why.empty() ? "" : ": " + why);
+}
+
+} // namespace
+
+coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
+    : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers),
+      switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time,
+                options_.replayed ? &options_.replayed->end.switches : nullptr, options_.recorder),
+      rule_(options_.automatic.value_or(auto_options{})) {
+  outcome_.workers.resize(options_.workers);
+  outcome_.lost.resize(options_.workers);
+  outcome_.shards.resize(options_.shards.size());
+  reported_.resize(options_.shards.size());
+  for (std::uint32_t r = 0; r < options_.workers; ++r) outcome_.workers[r].worker = {r};
+}
+
+caf::behavior coordinator::make_behavior() {
+  for (std::uint32_t i = 0; i < options_.shards.size(); ++i) watch(self_, options_.shards[i], shard_lost{i});
+  watch(self_, options_.feeder, feeder_lost{});
+  switcher_.begin();
+  if (options_.automatic)
+    send(self_, options_.tracker, watch_signals{options_.workers * options_.automatic->window});
+  return running();
+}
+
+caf::behavior coordinator::running() {
+  return {
+      on(self_, [this](const worker_joined& x) { on_joined(x); }),
+      on(self_, [this](const worker_finished& x) { account_for(x.report); }),
+      on(self_,
+         [this](const loss_diverged& x) {
+           stop(run_outcome::ending::diverged, "the loss of " + worker_at_step(x.report, x.step) +
+                                                   " is not finite; " + last_finite(x.report));
+           account_for(x.report);
+         }),
+      on(self_,
+         [this](const worker_failed& x) {
+           stop(run_outcome::ending::failed, worker_at_step(x.report, x.step) + ": " + x.why);
+           account_for(x.report);
+         }),
+      on(self_, [this](const worker_lost& x) { on_lost(x); }),
+      on(self_, [this](const shard_lost& x) { on_shard_lost(x); }),
+      on(self_, [this](const feeder_lost& x) { on_feeder_lost(x); }),
+      on(self_,
+         [this](const feeder_report& x) {
+           outcome_.feeder_trace = x.trace;
+           end_if_all_reported();
+         }),
+      on(self_, [this](const request_switch& x) { switcher_.request(x); }),
+      on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
+      on(self_, [this](const worker_paused& x) { switcher_.on_paused(x); }),
+      on(self_, [this](const policy_switched& x) { switcher_.on_switched(x); }),
+      on(self_, [this](const signals_observed& x) { on_signals(x); }),
+      on(self_, [this](const stop_training& x) { stop(run_outcome::ending::stopped, x.why); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+      on(self_, [this](const shard_report& x) { on_report(x); }),
+      on(self_,
+         [this](const name_waits&) {
+           if (const auto wait = switcher_.name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
+           for (const caf::actor& shard : options_.shards) send(self_, shard, name_waits{});
+           for (const caf::actor& device : devices_)
+             if (device) send(self_, device, name_waits{});
+         }),
+      on(self_,
+         [this](const wait_named& x) {
+           if (options_.on_wait) options_.on_wait(x);
+         }),
+  };
+}
+
+void coordinator::on_signals(const signals_observed& x) {
+  if (switcher_.is_switching()) return;
+  const bool mixed = std::exchange(switches_seen_, switcher_.done().size()) != switcher_.done().size();
+  if (mixed) return;
+  if (auto advice = rule_.judge(x.what, switcher_.policy()))
+    switcher_.request({std::move(advice->policy), std::move(advice->why)});
+}
+
+void coordinator::on_joined(const worker_joined& x) {
+  devices_[x.worker.value] = x.device;
+  watch(self_, x.device, worker_lost{x.worker});
+  switcher_.on_joined(x.worker, x.device);
+  if (abandoned_) send(self_, x.device, give_up{});
+}
+
+/// Also comes after a worker has finished, when its actor ends in good order.
+void coordinator::on_lost(const worker_lost& x) {
+  const rank worker = x.worker;
+  if (accounted_[worker.value]) return;
+  last_lost_ = "worker " + std::to_string(worker.value) + (x.why.empty() ? "" : ": " + x.why);
+  for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{worker});
+  send(self_, options_.feeder, worker_left{worker});
+  outcome_.lost[worker.value] = true;
+  if (options_.replayed)
+    stop(run_outcome::ending::failed, "worker " + std::to_string(worker.value) +
+                                          " is lost, and a replay needs all of them" +
+                                          (x.why.empty() ? "" : ": " + x.why));
+  account_for(outcome_.workers[worker.value]);
+}
+
+void coordinator::account_for(const worker_report& report) {
+  if (accounted_[report.worker.value]) return;
+  accounted_[report.worker.value] = true;
+  devices_[report.worker.value] = nullptr;
+  outcome_.workers[report.worker.value] = report;
+  switcher_.on_gone(report.worker, report.steps);
+  collect_if_all_accounted();
+}
+
+/// The first reason counts. Steps that have begun are finished and their gradients taken.
+void coordinator::stop(run_outcome::ending how, std::string why) {
+  if (outcome_.how == run_outcome::ending::completed) {
+    outcome_.how = how;
+    outcome_.why = std::move(why);
+  }
+  if (diverges_as_recorded(how)) return;
+  send(self_, options_.feeder, stop_dealing{});
+  switcher_.stop();
+  if (options_.replayed) send_home();
+}
+
+/// Then the others went on with what they had been dealt, and so they do now.
+bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
+  return options_.replayed && how == run_outcome::ending::diverged &&
+         options_.replayed->end.ended == "diverged";
+}
+
+void coordinator::on_shard_lost(const shard_lost& x) {
+  if (reported_[x.shard]) return; // it is no longer needed
+  reported_[x.shard] = true;
+  switcher_.on_shard_lost(x.shard);
+  abandon(lost_in_words("shard " + std::to_string(x.shard), x.why));
+  if (collecting_) ask_for_books();
+}
+
+void coordinator::on_feeder_lost(const feeder_lost& x) {
+  outcome_.feeder_lost = true;
+  abandon(lost_in_words("the feeder", x.why));
+  end_if_all_reported();
+}
+
+/// Workers wait for what will not come: they are told, report, and end.
+void coordinator::abandon(const std::string& why) {
+  if (collecting_) return;
+  stop(run_outcome::ending::failed, why);
+  send_home();
+}
+
+/// Also in a replay that ends early: an order of which a part is missing may let workers wait for ever.
+void coordinator::send_home() {
+  abandoned_ = true;
+  for (const caf::actor& device : devices_)
+    if (device) send(self_, device, give_up{});
+}
+
+void coordinator::collect_if_all_accounted() {
+  if (std::ranges::count(accounted_, false) > 0) return;
+  if (std::ranges::count(outcome_.lost, false) == 0)
+    stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
+  collecting_ = true;
+  if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
+  switcher_.stop(); // there is nobody left to switch for, and shards that have told their books do no more
+  ask_for_books();
+}
+
+/// The first shard first: once it has answered, the others know all that it judged before them.
+void coordinator::ask_for_books() {
+  const bool all = options_.shards.empty() || reported_[0];
+  for (std::size_t i = 0; i < (all ? reported_.size() : 1); ++i)
+    if (!reported_[i]) ask_for_books_of(options_.shards[i]);
+  end_if_all_reported();
+}
+
+/// A batch that nobody is left to fill is closed first.
+void coordinator::ask_for_books_of(const caf::actor& shard) {
+  for (std::uint32_t r = 0; r < options_.workers; ++r) send(self_, shard, worker_left{{r}});
+  send(self_, shard, report_shard{});
+}
+
+void coordinator::on_report(const shard_report& x) {
+  outcome_.shards[x.shard] = x;
+  reported_[x.shard] = true;
+  if (x.shard == 0) return ask_for_books();
+  end_if_all_reported();
+}
+
+void coordinator::end_if_all_reported() {
+  if (!collecting_ || std::ranges::count(reported_, false) > 0) return;
+  if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
+  outcome_.switches = switcher_.done();
+  options_.on_end(std::move(outcome_));
+  self_->quit();
+}
+
+} // namespace mailgrad

@@ -1,0 +1,165 @@
+#include <mailgrad/actors/run/policy_switcher.hpp>
+
+#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
+                                 std::uint32_t workers, std::vector<caf::actor> shards, caf::actor feeder,
+                                 std::shared_ptr<const time_source> time,
+                                 const std::vector<recorded_switch>* replayed, caf::actor recorder)
+    : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy),
+      workers_(workers), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
+      lost_(shards_.size()), recorder_(std::move(recorder)) {
+  if (!replayed) return;
+  replayed_ = *replayed;
+  planned_.clear();
+  for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, s.policy});
+}
+
+void policy_switcher::begin() {
+  if (!planned_.empty()) send(self_, feeder_, watch_holds{});
+}
+
+void policy_switcher::request(const request_switch& x) {
+  if (stopped_) return;
+  waiting_.push_back({x, 0});
+  begin_next();
+}
+
+void policy_switcher::stop() {
+  waiting_.clear();
+  planned_.clear();
+  stopped_ = true;
+}
+
+void policy_switcher::on_step(const step_reached& x) {
+  if (planned_.empty() || planned_.front().from_step != x.step) return;
+  const std::string why =
+      replayed_.empty() ? "planned for step " + std::to_string(x.step) : replayed_[x.step - 1].why;
+  waiting_.push_back({{planned_.front().policy, why}, x.step});
+  planned_.pop_front();
+  begin_next();
+}
+
+void policy_switcher::begin_next() {
+  if (current_ || waiting_.empty() || !others_have_ended()) return;
+  current_ = std::move(waiting_.front());
+  waiting_.pop_front();
+  ++epoch_;
+  all_paused_ = false;
+  begun_ = time_->now();
+  switched_ = lost_;
+  for (worker& w : workers_) {
+    w.paused.reset();
+    if (w.device && !w.gone) send(self_, w.device, pause_order());
+  }
+  switch_if_all_paused();
+}
+
+/// Those who had ended before the switch that is repeated; else a pause would catch them.
+bool policy_switcher::others_have_ended() const {
+  if (replayed_.empty()) return true;
+  const recorded_switch& next = replayed_[waiting_.front().held_at - 1];
+  for (std::size_t r = 0; r < workers_.size(); ++r)
+    if (next.present[r] == 0 && !workers_[r].gone) return false;
+  return true;
+}
+
+pause_worker policy_switcher::pause_order() const {
+  return {epoch_, current_->what.policy == hogwild_policy::policy_name};
+}
+
+void policy_switcher::on_joined(rank joined, const caf::actor& device) {
+  worker& w = workers_[joined.value];
+  w.device = device;
+  if (current_ && !all_paused_ && !w.gone) send(self_, device, pause_order());
+}
+
+void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
+  worker& w = workers_[gone.value];
+  w.gone = true;
+  w.batches = std::max(w.batches, batches);
+  switch_if_all_paused();
+  begin_next();
+}
+
+void policy_switcher::on_paused(const worker_paused& x) {
+  if (!current_ || x.epoch != epoch_) return;
+  worker& w = workers_[x.worker.value];
+  w.paused = x.step;
+  w.batches = x.batches;
+  switch_if_all_paused();
+}
+
+void policy_switcher::switch_if_all_paused() {
+  if (!current_ || all_paused_) return;
+  if (!std::ranges::all_of(workers_, [](const worker& w) { return w.gone || w.paused; })) return;
+  all_paused_ = true;
+  trained_ = 0;
+  for (const worker& w : workers_) trained_ += w.batches;
+  switch_policy order{epoch_, current_->what.policy, {}, {}};
+  for (const worker& w : workers_) {
+    order.steps.push_back(w.paused.value_or(0));
+    order.present.push_back(w.gone ? 0 : 1);
+  }
+  note_switch();
+  send(self_, feeder_, go_on_dealing{keeps_in_step(order.policy), current_->held_at});
+  for (std::size_t i = 0; i < shards_.size(); ++i)
+    if (!lost_[i]) send(self_, shards_[i], order);
+  end_if_all_switched();
+}
+
+/// A switch that comes when all workers have ended is not noted.
+void policy_switcher::note_switch() {
+  if (!recorder_) return;
+  recorded_switch noted{current_->what.policy, current_->what.why, {}, {}};
+  for (const worker& w : workers_) {
+    noted.batches.push_back(w.gone ? 0 : w.batches);
+    noted.present.push_back(w.gone ? 0 : 1);
+  }
+  if (std::ranges::count(noted.present, 0) < std::ssize(noted.present))
+    send(self_, recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
+}
+
+void policy_switcher::on_switched(const policy_switched& x) {
+  if (!current_ || x.epoch != epoch_) return;
+  switched_[x.shard] = true;
+  end_if_all_switched();
+}
+
+void policy_switcher::on_shard_lost(std::uint32_t shard) {
+  lost_[shard] = true;
+  if (!current_) return;
+  switched_[shard] = true;
+  end_if_all_switched();
+}
+
+void policy_switcher::end_if_all_switched() {
+  if (!current_ || !all_paused_ || std::ranges::count(switched_, false) > 0) return;
+  const bool for_nobody = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
+  if (!for_nobody)
+    done_.push_back({trained_, std::exchange(policy_, current_->what.policy), policy_, current_->what.why,
+                     begun_, time_->now()});
+  current_.reset();
+  begin_next();
+}
+
+std::optional<wait_named> policy_switcher::name_wait() const {
+  if (!current_) return std::nullopt;
+  std::vector<std::uint32_t> awaited;
+  for (std::uint32_t r = 0; !all_paused_ && r < workers_.size(); ++r)
+    if (!workers_[r].gone && !workers_[r].paused) awaited.push_back(r);
+  for (std::uint32_t s = 0; all_paused_ && s < switched_.size(); ++s)
+    if (!switched_[s]) awaited.push_back(s);
+  return wait_named{"the switch from " + policy_ + " to " + current_->what.policy + " waits for " +
+                        listed(all_paused_ ? "shard" : "worker", awaited),
+                    begun_.count()};
+}
+
+} // namespace mailgrad

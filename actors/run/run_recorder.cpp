@@ -1,0 +1,37 @@
+#include <mailgrad/actors/run/run_recorder.hpp>
+
+#include <utility>
+
+namespace mailgrad {
+
+run_recorder::run_recorder(caf::actor_system& system, const std::string& path,
+                           const recording_header& header) {
+  const auto promise = std::make_shared<std::promise<std::string>>();
+  written_ = promise->get_future();
+  actor_ = spawn<recorder, caf::detached>(
+      system, recorder_options{create_recording(path, header),
+                               [promise](const std::string& why) { promise->set_value(why); }});
+}
+
+/// The feeder may have more to tell; the shards have told all before their books.
+void run_recorder::finish(const caf::actor& feeder, const run_outcome& outcome,
+                          const training_report& report) {
+  if (!written_.valid()) return;
+  const bool feeder_lives = outcome.how != run_outcome::ending::failed;
+  send_anonymously(actor_, end_recording{std::make_shared<recording_end>(end_of(outcome, report)),
+                                         feeder_lives ? feeder : caf::actor()});
+  try {
+    failure_ = written_.get();
+  } catch (const std::future_error&) { // who promised is no more
+    failure_ = "the recording is not complete: the recorder was lost";
+  }
+}
+
+recording_end end_of(const run_outcome& outcome, const training_report& report) {
+  recording_end e{report.ended, report.why, {}, {}, report.parameters_sha256};
+  for (std::uint32_t r = 0; r < outcome.lost.size(); ++r)
+    if (outcome.lost[r]) e.lost.push_back(r);
+  return e;
+}
+
+} // namespace mailgrad

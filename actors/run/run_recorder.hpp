@@ -1,0 +1,34 @@
+#pragma once
+
+#include <mailgrad/actors/run/coordinator.hpp>
+#include <mailgrad/actors/run/recorder.hpp>
+
+#include <future>
+#include <string>
+
+namespace mailgrad {
+
+/// The recorder of a run, as the thread sees it that owns the run.
+class run_recorder {
+public:
+  /// Errors  as create_recording().
+  run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header);
+
+  const caf::actor& actor() const noexcept { return actor_; }
+
+  /// Completes the file, once; blocks until it is written.
+  void finish(const caf::actor& feeder, const run_outcome& outcome, const training_report& report);
+
+  /// Why it could not be written; empty if it is.
+  const std::string& failure() const noexcept { return failure_; }
+
+private:
+  caf::actor actor_;
+  std::future<std::string> written_;
+  std::string failure_;
+};
+
+/// The end of the recording of a run that ended so.
+recording_end end_of(const run_outcome& outcome, const training_report& report);
+
+} // namespace mailgrad

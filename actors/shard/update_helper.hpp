@@ -1,0 +1,27 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/update_messages.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+namespace mailgrad {
+
+/// Computes parts of an update for a shard that asks for help. A run has one for each of its threads but the first, for
+/// all shards.
+///
+/// Guarantees  the last part of an update is told to its shard, unless the shard computed that itself; one that comes
+///             late finds nothing to do, and one that dies between two parts has none under way.
+/// Never       waits; begins a part of an update that has ended.
+class update_helper {
+public:
+  static constexpr const char* name = "mailgrad.update-hand";
+
+  explicit update_helper(caf::event_based_actor* self) : self_(self) {}
+  caf::behavior make_behavior();
+
+private:
+  void help(const help_update& x);
+
+  caf::event_based_actor* self_;
+};
+
+} // namespace mailgrad

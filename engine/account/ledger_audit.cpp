@@ -1,0 +1,150 @@
+#include <mailgrad/engine/account/ledger_audit.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// Nobody has filled in its books; a parameter actor that a user wrote may leave out accounts, but no weights.
+bool is_lost(const shard_report& s) { return s.workers.empty() && !s.values; }
+
+std::string gradients(std::uint64_t count) {
+  return std::to_string(count) + (count == 1 ? " gradient" : " gradients");
+}
+
+std::string name_of(const shard_report& s) { return "shard " + std::to_string(s.shard); }
+std::string name_of(std::size_t worker) { return "worker " + std::to_string(worker); }
+
+/// What a shard took from a worker; nothing from one that its books leave out.
+const worker_account& account_of(const shard_report& s, std::size_t worker) {
+  static const worker_account none;
+  return worker < s.workers.size() ? s.workers[worker] : none;
+}
+
+/// What one worker sent to one shard.
+struct exchange_ends {
+  std::uint64_t sent = 0;  ///< by the word of the worker, or if it is lost of the shard that heard most of it
+  std::uint64_t taken = 0; ///< by the word of the shard
+  bool both_known = false; ///< worker and shard have told their books
+  bool may_be_short = false; ///< a death explains what the shard has not taken
+};
+
+class auditor {
+public:
+  auditor(const run_outcome& outcome, std::optional<std::uint64_t> written)
+      : outcome_(outcome), written_(written), a_shard_is_lost_(std::ranges::any_of(outcome.shards, is_lost)),
+        a_worker_is_lost_(std::ranges::find(outcome.lost, true) != outcome.lost.end()) {}
+
+  audited_ledger result() {
+    if (outcome_.shards.empty()) {
+      result_.ledger = workers_ledger();
+    } else {
+      std::vector<gradient_ledger> of_shards;
+      for (const shard_report& s : outcome_.shards) of_shards.push_back(ledger_of(s));
+      result_.ledger = *std::ranges::max_element(
+          of_shards, {}, [](const gradient_ledger& l) { return std::pair(!l.balances(), l.lost); });
+    }
+    compare_with_block();
+    return std::move(result_);
+  }
+
+private:
+  /// What a lost worker had produced, as far as any shard heard of it.
+  std::uint64_t heard_of(std::size_t worker) const {
+    std::uint64_t most = 0;
+    for (const shard_report& s : outcome_.shards) {
+      const worker_account& account = account_of(s, worker);
+      const bool keeps_steps = account.last_step > 0; // a parameter actor that a user wrote may not
+      most = std::max(most, keeps_steps ? account.last_step : account.ledger.produced);
+    }
+    return most;
+  }
+
+  std::uint64_t sent_by(std::size_t worker) const {
+    if (outcome_.lost[worker]) return heard_of(worker);
+    const worker_report& w = outcome_.workers[worker];
+    return w.produced - w.applied - w.not_finite;
+  }
+
+  /// The part of the ledger that no shard knows: what workers produced, wrote themselves and dropped.
+  gradient_ledger workers_ledger() const {
+    gradient_ledger l;
+    for (std::size_t r = 0; r < outcome_.workers.size(); ++r) {
+      const worker_report& w = outcome_.workers[r];
+      l.produced += outcome_.lost[r] ? heard_of(r) : w.produced;
+      l.applied += w.applied;
+      if (w.not_finite > 0) l.discarded["not finite"] += w.not_finite;
+    }
+    return l;
+  }
+
+  exchange_ends ends_of(const shard_report& s, std::size_t worker) const {
+    exchange_ends e;
+    e.sent = sent_by(worker);
+    e.taken = account_of(s, worker).ledger.produced;
+    e.both_known = !is_lost(s) && !outcome_.lost[worker];
+    e.may_be_short = a_shard_is_lost_ || outcome_.lost[worker];
+    return e;
+  }
+
+  gradient_ledger ledger_of(const shard_report& s) {
+    gradient_ledger l = workers_ledger();
+    for (std::size_t r = 0; r < outcome_.workers.size(); ++r) {
+      const exchange_ends e = ends_of(s, r);
+      if (e.may_be_short && e.sent > e.taken) l.lost += e.sent - e.taken;
+      if (is_lost(s)) continue;
+      const worker_account& account = account_of(s, r);
+      l.applied += account.ledger.applied;
+      l.merged += account.ledger.merged;
+      for (const auto& [reason, count] : account.ledger.discarded) l.discarded[reason] += count;
+      l.lost += account.ledger.lost;
+      compare(s, r, e);
+    }
+    return l;
+  }
+
+  void compare(const shard_report& s, std::size_t worker, const exchange_ends& e) {
+    const worker_account& account = account_of(s, worker);
+    if (e.taken > e.sent || (e.taken < e.sent && !e.may_be_short))
+      contradict(name_of(s) + " took " + gradients(e.taken) + " of " + name_of(worker) + ", which " +
+                 (e.both_known ? "sent " : "was heard to send ") + std::to_string(e.sent));
+    if (!account.ledger.balances())
+      contradict(name_of(s) + " took " + gradients(e.taken) + " of " + name_of(worker) +
+                 ", and accounts for " + std::to_string(account.ledger.accounted_for()));
+    if (account.unjudged > 0 && outcome_.how == run_outcome::ending::completed && !a_shard_is_lost_ &&
+        !a_worker_is_lost_)
+      contradict(name_of(s) + " never judged " + gradients(account.unjudged) + " of " + name_of(worker));
+  }
+
+  /// The block counts the updates of all workers together.
+  void compare_with_block() {
+    if (!written_) return;
+    std::uint64_t told = 0;
+    for (const worker_report& w : outcome_.workers) told += w.applied;
+    gradient_ledger& l = result_.ledger;
+    l.applied = l.applied - told + *written_; // the block is the end that took them
+    if (*written_ > told && a_worker_is_lost_)
+      l.produced += *written_ - told;
+    else if (*written_ != told)
+      contradict("the shared block counts " + std::to_string(*written_) + " updates, and its workers made " +
+                 std::to_string(told));
+  }
+
+  void contradict(std::string line) { result_.contradictions.push_back(std::move(line)); }
+
+  const run_outcome& outcome_;
+  std::optional<std::uint64_t> written_;
+  bool a_shard_is_lost_;
+  bool a_worker_is_lost_;
+  audited_ledger result_;
+};
+
+} // namespace
+
+audited_ledger audit(const run_outcome& outcome, std::optional<std::uint64_t> written) {
+  return auditor(outcome, written).result();
+}
+
+} // namespace mailgrad

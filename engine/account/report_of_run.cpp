@@ -1,0 +1,179 @@
+#include <mailgrad/engine/account/report_of_run.hpp>
+
+#include <mailgrad/engine/account/ledger_audit.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+
+namespace mailgrad {
+
+namespace {
+
+std::string ending_in_words(run_outcome::ending how) {
+  switch (how) {
+  case run_outcome::ending::completed:
+    return "completed";
+  case run_outcome::ending::stopped:
+    return "stopped";
+  case run_outcome::ending::diverged:
+    return "diverged";
+  case run_outcome::ending::failed:
+    return "failed";
+  }
+  return "unknown";
+}
+
+std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
+  double sum = 0;
+  int known = 0;
+  for (const worker_report& w : workers) {
+    const float loss = std::bit_cast<float>(w.loss_bits);
+    if (w.steps == 0 || std::isnan(loss)) continue;
+    sum += static_cast<double>(loss);
+    ++known;
+  }
+  if (known == 0) return std::nullopt;
+  return sum / known;
+}
+
+/// What a worker wrote into the shared block of hogwild passed no shard.
+std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
+  std::vector<exchange_figures> all;
+  for (const shard_report& s : outcome.shards)
+    for (std::uint32_t r = 0; r < s.workers.size(); ++r)
+      all.push_back({s.shard, r, s.workers[r].gaps, s.workers[r].times, s.workers[r].weight_gap});
+  for (const worker_report& w : outcome.workers)
+    if (outcome.shards.empty() || !w.gaps.empty()) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
+  return all;
+}
+
+/// Every shard is told how long a gradient took to compute, so that the one which heard of most counts; what a worker
+/// wrote into a shared block counts beside it.
+time_split times_of(const std::vector<exchange_figures>& exchanges, std::size_t workers) {
+  time_split all;
+  std::vector<duration_stat> sent(workers);
+  std::vector<duration_stat> written(workers);
+  for (const exchange_figures& x : exchanges) {
+    all.merge(x.times);
+    duration_stat& known = x.shard ? sent[x.worker] : written[x.worker];
+    if (x.times.compute.count() > known.count()) known = x.times.compute;
+  }
+  all.compute = {};
+  for (const auto* tallies : {&sent, &written})
+    for (const duration_stat& t : *tallies) all.compute.merge(t);
+  return all;
+}
+
+/// A run that cannot account for its gradients has not done what its policy says, whatever else it did.
+void tell_contradictions(const std::vector<std::string>& lines, training_report& r) {
+  if (lines.empty()) return;
+  if (r.ended != ending_in_words(run_outcome::ending::diverged))
+    r.ended = ending_in_words(run_outcome::ending::failed);
+  if (!r.why.empty()) r.why += "; ";
+  r.why += "the ledger does not balance: " + lines.front();
+  if (lines.size() > 1) r.why += ", and " + std::to_string(lines.size() - 1) + " more like it";
+}
+
+} // namespace
+
+training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
+  training_report r;
+  r.ended = ending_in_words(outcome.how);
+  r.why = outcome.why;
+  r.switches = outcome.switches;
+  audited_ledger audited = audit(outcome, written);
+  r.ledger = std::move(audited.ledger);
+  tell_contradictions(audited.contradictions, r);
+  r.steps = 0;
+  for (const worker_report& w : outcome.workers) r.steps += w.steps;
+  r.steps = std::max(r.steps, r.ledger.produced); // a lost worker's are known from the shards
+  r.updates = written.value_or(0);
+  for (const shard_report& s : outcome.shards) r.updates = std::max(r.updates, s.version);
+  r.final_loss = mean_loss(outcome.workers);
+  for (const worker_report& w : outcome.workers) {
+    r.samples += w.samples;
+    const wait_seconds waits{in_seconds(instant{w.barrier_wait}), in_seconds(instant{w.bound_wait}),
+                             in_seconds(instant{w.feeder_wait})};
+    r.waits.barrier += waits.barrier;
+    r.waits.bound += waits.bound;
+    r.waits.feeder += waits.feeder;
+    r.worker_waits.push_back(waits);
+    r.staleness.merge(w.gaps);
+    r.gradient_cosine.merge(w.gradient_cosine);
+    for (const piece_report& p : w.pieces)
+      r.pieces.push_back({w.worker.value, p.device, in_seconds(instant{p.busy})});
+  }
+  for (const shard_report& s : outcome.shards)
+    for (const worker_account& account : s.workers) {
+      r.staleness.merge(account.gaps);
+      r.discarded_staleness.merge(account.discarded_gaps);
+    }
+  r.exchanges = exchanges_of(outcome);
+  for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
+  r.times = times_of(r.exchanges, outcome.workers.size());
+  return r;
+}
+
+training_progress final_progress(const run_outcome& outcome, instant elapsed) {
+  training_progress p;
+  staleness_histogram gaps;
+  for (const worker_report& w : outcome.workers) {
+    p.steps += w.steps;
+    p.samples += w.samples;
+    gaps.merge(w.gaps);
+  }
+  for (const shard_report& s : outcome.shards)
+    for (const worker_account& account : s.workers) gaps.merge(account.gaps);
+  p.loss = mean_loss(outcome.workers).value_or(0);
+  p.staleness_mean = gaps.mean();
+  p.elapsed = elapsed;
+  return p;
+}
+
+run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
+  run_trace t{started, ended, ending_in_words(outcome.how)};
+  t.switches = outcome.switches;
+  const auto add = [&t](const auto& track, const std::string& name) {
+    if (track)
+      t.tracks.push_back(track);
+    else
+      t.lost.push_back(name);
+  };
+  for (const worker_report& w : outcome.workers) {
+    const std::string name = "worker " + std::to_string(w.worker.value);
+    add(w.trace, name);
+    for (const piece_report& p : w.pieces) add(p.trace, name + ", piece on " + p.device);
+  }
+  for (std::size_t i = 0; i < outcome.shards.size(); ++i)
+    add(outcome.shards[i].trace, "shard " + std::to_string(i));
+  if (outcome.feeder_trace || outcome.feeder_lost) add(outcome.feeder_trace, "feeder");
+  if (t.tracks.empty()) t.lost.clear(); // nothing was recorded
+  return t;
+}
+
+std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout) {
+  std::vector<float> joined(layout.size());
+  for (const shard_report& s : outcome.shards) {
+    if (!s.values) return std::nullopt;
+    std::ranges::copy(s.values->as<float>(),
+                      joined.begin() + static_cast<std::ptrdiff_t>(layout.shard(s.shard).begin));
+  }
+  return joined;
+}
+
+std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps) {
+  if (gaps.empty() || !c.has_factor()) return std::nullopt;
+  double sum = 0;
+  for (const auto& [gap, count] : gaps.buckets()) sum += c.factor(gap) * static_cast<double>(count);
+  return sum / static_cast<double>(gaps.total());
+}
+
+std::string in_words(const wait_named& w, instant now) {
+  char span[32];
+  std::snprintf(span, sizeof span, ", for %.1f s", in_seconds(now - instant{w.since}));
+  return w.what + span;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,204 @@
+#include <mailgrad/engine/account/run_trace.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdio>
+#include <ostream>
+
+namespace mailgrad {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr int process = 1;
+constexpr std::size_t coordinator_track =
+    2; ///< not the number of the process, which would be its main thread
+constexpr std::size_t first_track = 3;
+
+struct kind_words {
+  const char* name;
+  const char* category;
+};
+
+kind_words words_of(trace_kind kind) {
+  switch (kind) {
+  case trace_kind::compute:
+    return {"compute", "work"};
+  case trace_kind::read:
+    return {"read", "work"};
+  case trace_kind::apply:
+    return {"apply", "work"};
+  case trace_kind::compare:
+    return {"compares with a fresh gradient", "work"};
+  case trace_kind::deal:
+    return {"makes a batch", "work"};
+  case trace_kind::discard:
+    return {"discarded", "moment"};
+  case trace_kind::change_policy:
+    return {"the next policy begins", "moment"};
+  case trace_kind::shard_mailbox:
+    return {"gradient in the shard's mailbox", "wait"};
+  case trace_kind::shard_at_work:
+    return {"waits for the shard", "wait"};
+  case trace_kind::own_mailbox:
+    return {"weights in the worker's mailbox", "wait"};
+  case trace_kind::barrier:
+    return {"waits for the barrier", "wait"};
+  case trace_kind::bound:
+    return {"held by the staleness bound", "wait"};
+  case trace_kind::batch:
+    return {"waits for batch", "wait"};
+  case trace_kind::policy_switch:
+    return {"waits for the switch of policy", "wait"};
+  case trace_kind::gradient:
+    return {"waits for a gradient", "wait"};
+  case trace_kind::rest_of_batch:
+    return {"waits for the rest of the batch", "wait"};
+  case trace_kind::asker:
+    return {"waits for a worker that asks", "wait"};
+  case trace_kind::hold:
+    return {"holds for the switch of policy", "wait"};
+  case trace_kind::word_of_first_shard:
+    return {"waits for the word of shard 0", "wait"};
+  case trace_kind::compute_part:
+    return {"compute", "work"};
+  case trace_kind::piece_values:
+    return {"waits for values of other pieces", "wait"};
+  case trace_kind::credit:
+    return {"waits until others have used its values", "wait"};
+  case trace_kind::next_step:
+    return {"waits for its worker", "wait"};
+  }
+  return {"unknown", "unknown"};
+}
+
+/// Microseconds, to the nanosecond.
+std::string micros(instant span) {
+  std::array<char, 40> text;
+  const auto ns = span.count();
+  std::snprintf(text.data(), text.size(), "%lld.%03lld", static_cast<long long>(ns / 1000),
+                static_cast<long long>(ns % 1000));
+  return text.data();
+}
+
+std::string in_quotes(std::string_view text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string number(std::string_view name, std::uint64_t value) {
+  return in_quotes(name) + ':' + std::to_string(value);
+}
+
+std::string args_of(const trace_event& e) {
+  switch (e.what) {
+  case trace_kind::compute:
+    return number("step", e.step);
+  case trace_kind::compute_part:
+    return number("step", e.step) + ',' + number("micro_batch", e.peer) + ',' + number("segment", e.version);
+  case trace_kind::deal:
+    return number("worker", e.peer) + ',' + number("batch", e.step);
+  case trace_kind::read:
+    return number("shard", e.peer) + ',' + number("version", e.version);
+  case trace_kind::apply:
+    return number("worker", e.peer) + ',' + number("step", e.step) + ',' +
+           number("version_read", e.version_read) + ',' + number("version", e.version) + ',' +
+           number("gap", e.version - 1 - e.version_read);
+  case trace_kind::discard:
+    return number("worker", e.peer) + ',' + number("step", e.step) + ",\"reason\":" + in_quotes(e.word);
+  case trace_kind::change_policy:
+    return "\"policy\":" + in_quotes(e.word);
+  case trace_kind::shard_mailbox:
+  case trace_kind::shard_at_work:
+  case trace_kind::own_mailbox:
+  case trace_kind::barrier:
+  case trace_kind::bound:
+    return number("shard", e.peer);
+  default:
+    return {};
+  }
+}
+
+/// Writes events one a line, with commas between them.
+class event_list {
+public:
+  explicit event_list(std::ostream& out) : out_(out) {}
+
+  void name_track(std::size_t track, const std::string& name) {
+    const auto describe = [&](const char* what, const std::string& args) {
+      line("\"ph\":\"M\",\"name\":\"" + std::string(what) + "\",\"args\":{" + args + '}', track);
+    };
+    describe("thread_name", "\"name\":" + in_quotes(name));
+    describe("thread_sort_index", number("sort_index", track));
+  }
+  void name_process(const std::string& name) {
+    line(R"("ph":"M","name":"process_name","args":{"name":)" + in_quotes(name) + '}', coordinator_track);
+  }
+  void span(std::size_t track, const std::string& name, const char* category, instant begin, instant end,
+            const std::string& args) {
+    line(R"("ph":"X","name":)" + in_quotes(name) + ",\"cat\":\"" + category + "\",\"ts\":" + micros(begin) +
+             ",\"dur\":" + micros(end - begin) + ",\"args\":{" + args + '}',
+         track);
+  }
+  void moment(std::size_t track, const std::string& name, instant when, const std::string& args) {
+    line(R"("ph":"i","s":"t","name":)" + in_quotes(name) + ",\"cat\":\"moment\",\"ts\":" + micros(when) +
+             ",\"args\":{" + args + '}',
+         track);
+  }
+
+private:
+  void line(const std::string& fields, std::size_t track) {
+    out_ << (first_ ? "\n" : ",\n") << "{\"pid\":" << process << ",\"tid\":" << track << ',' << fields << '}';
+    first_ = false;
+  }
+
+  std::ostream& out_;
+  bool first_ = true;
+};
+
+void write_track(event_list& list, std::size_t number, const trace_track& track, instant started) {
+  list.name_track(number, track.name());
+  for (const trace_event& e : track.events()) {
+    const kind_words words = words_of(e.what);
+    if (e.what == trace_kind::discard || e.what == trace_kind::change_policy)
+      list.moment(number, words.name, e.begin - started, args_of(e));
+    else
+      list.span(number, words.name, words.category, e.begin - started, e.end - started, args_of(e));
+  }
+}
+
+void write_coordinator(event_list& list, const run_trace& trace) {
+  list.name_track(coordinator_track, "coordinator");
+  for (const policy_switch& s : trace.switches)
+    list.span(coordinator_track, "switch from " + s.from + " to " + s.to, "work", s.begun - trace.started,
+              s.ended - trace.started, number("step", s.step) + ",\"why\":" + in_quotes(s.why));
+  list.moment(coordinator_track, trace.how, trace.ended - trace.started, {});
+}
+
+} // namespace
+
+void write_trace(std::ostream& out, const run_trace& trace) {
+  json missing = json::array();
+  for (const std::string& line : missing_in(trace)) missing.push_back(line);
+  out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"missing\":"
+      << missing.dump(-1, ' ', false, json::error_handler_t::replace) << "},\n\"traceEvents\":[";
+  event_list list(out);
+  list.name_process("mailgrad");
+  write_coordinator(list, trace);
+  for (std::size_t i = 0; i < trace.tracks.size(); ++i)
+    write_track(list, first_track + i, *trace.tracks[i], trace.started);
+  out << "\n]}\n";
+}
+
+std::vector<std::string> missing_in(const run_trace& trace) {
+  std::vector<std::string> lines;
+  for (const auto& track : trace.tracks)
+    if (track->left_out() > 0)
+      lines.push_back(track->name() + ": the last " + std::to_string(track->left_out()) +
+                      " events were left out");
+  for (const std::string& name : trace.lost) lines.push_back(name + ": lost, with all its events");
+  return lines;
+}
+
+} // namespace mailgrad

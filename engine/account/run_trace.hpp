@@ -1,0 +1,35 @@
+#pragma once
+
+#include <mailgrad/engine/account/trace_track.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
+
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// The timeline of a run.
+struct run_trace {
+  instant started{0};
+  instant ended{0};
+  std::string how;                                          ///< it ended: "completed"
+  std::vector<std::shared_ptr<const trace_track>> tracks{}; ///< of workers, shards, then the feeder
+  std::vector<std::string> lost{};                          ///< tracks that went with their actors
+  std::vector<policy_switch> switches{};
+};
+
+/// The trace event format that Perfetto and Chrome open: a JSON object whose `traceEvents` are one event a line.
+///
+/// One process; a track for each actor, and one of the coordinator for switches of policy. Work and waits are complete
+/// events ("X") that never overlap on a track; what takes no time is an instant event ("i"). Args of `apply`: worker,
+/// step, version_read, version (made) and gap. `otherData` says what is missing.
+/// Units   ts and dur are microseconds since the run began, to the nanosecond.
+/// Source  Google, "Trace Event Format", 2016.
+void write_trace(std::ostream& out, const run_trace& trace);
+
+/// What the trace does not show, a line each: "worker 0 on cpu:0: the last 17 events were left out"
+std::vector<std::string> missing_in(const run_trace& trace);
+
+} // namespace mailgrad

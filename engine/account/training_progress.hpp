@@ -1,0 +1,18 @@
+#pragma once
+
+#include <mailgrad/engine/account/time_source.hpp>
+
+#include <cstdint>
+
+namespace mailgrad {
+
+/// Where a run stands.
+struct training_progress {
+  std::uint64_t steps = 0; ///< mini-batches trained, by all workers
+  std::uint64_t samples = 0;
+  double loss = 0;           ///< mean over the steps since the last report
+  double staleness_mean = 0; ///< version gap, over the run so far
+  instant elapsed{0};
+};
+
+} // namespace mailgrad

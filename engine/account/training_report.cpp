@@ -1,0 +1,193 @@
+#include <mailgrad/engine/account/training_report.hpp>
+
+#include <nlohmann/json.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json known(const std::optional<double>& figure) { return figure ? json(*figure) : json(nullptr); }
+
+json known(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
+
+json to_object(const gradient_ledger& l) {
+  json discarded = json::object();
+  for (const auto& [reason, count] : l.discarded) discarded[reason] = count;
+  return {{"produced", l.produced},
+          {"applied", l.applied},
+          {"merged", l.merged},
+          {"discarded", discarded},
+          {"lost", l.lost}};
+}
+
+json to_list(const staleness_histogram& h) {
+  json buckets = json::array();
+  for (const auto& [gap, count] : h.buckets()) buckets.push_back({gap, count});
+  return buckets;
+}
+
+json to_object(const staleness_histogram& h) {
+  const bool any = !h.empty();
+  return {{"mean", any ? json(h.mean()) : json(nullptr)},
+          {"p50", any ? json(h.quantile(0.5)) : json(nullptr)},
+          {"p99", any ? json(h.quantile(0.99)) : json(nullptr)},
+          {"max", any ? json(h.max()) : json(nullptr)},
+          {"histogram", to_list(h)}};
+}
+
+json to_object(const duration_stat& t) {
+  if (t.empty()) return nullptr;
+  return {{"seconds", in_seconds(t.total())},
+          {"mean", t.mean_seconds()},
+          {"max", in_seconds(t.longest())},
+          {"count", t.count()}};
+}
+
+json to_object(const time_split& t) {
+  return {{"read", to_object(t.read)},
+          {"compute", to_object(t.compute)},
+          {"wire", to_object(t.wire)},
+          {"mailbox", to_object(t.mailbox)},
+          {"apply", to_object(t.apply)}};
+}
+
+json to_object(const running_stat& t) {
+  const auto figure = [&](double x) { return t.empty() ? json(nullptr) : json(x); };
+  return {{"count", t.count()},
+          {"mean", figure(t.mean())},
+          {"min", figure(t.least())},
+          {"max", figure(t.greatest())}};
+}
+
+/// `figures` of all exchanges together, and below it those of each.
+template <class Figures>
+json with_each(json figures, const training_report& r, Figures exchange_figures::*part) {
+  json each = json::array();
+  for (const exchange_figures& x : r.exchanges) {
+    json one = {{"shard", x.shard ? json(*x.shard) : json(nullptr)}, {"worker", x.worker}};
+    one.update(to_object(x.*part));
+    each.push_back(std::move(one));
+  }
+  figures["per_shard"] = std::move(each);
+  return figures;
+}
+
+json staleness_of_run(const training_report& r) {
+  json figures = to_object(r.staleness);
+  figures["discarded"] = to_list(r.discarded_staleness);
+  return figures;
+}
+
+json to_object(const wait_seconds& w) {
+  return {{"barrier", w.barrier}, {"bound", w.bound}, {"feeder", w.feeder}};
+}
+
+json waits_of_run(const training_report& r) {
+  json waits = to_object(r.waits);
+  json each = json::array();
+  for (std::size_t worker = 0; worker < r.worker_waits.size(); ++worker) {
+    json one = {{"worker", worker}};
+    one.update(to_object(r.worker_waits[worker]));
+    each.push_back(std::move(one));
+  }
+  waits["per_worker"] = std::move(each);
+  return waits;
+}
+
+json to_array(const std::vector<policy_switch>& switches) {
+  json list = json::array();
+  for (const policy_switch& s : switches)
+    list.push_back({{"step", s.step}, {"from", s.from}, {"to", s.to}, {"why", s.why}});
+  return list;
+}
+
+json to_array(const std::vector<piece_figures>& pieces, double wall_seconds) {
+  json list = json::array();
+  for (const piece_figures& p : pieces)
+    list.push_back({{"worker", p.worker},
+                    {"device", p.device},
+                    {"busy_seconds", p.busy_seconds},
+                    {"busy_share", wall_seconds > 0 ? json(p.busy_seconds / wall_seconds) : json(nullptr)}});
+  return list;
+}
+
+/// Null without local steps.
+json to_object_of_local_steps(const training_report& r) {
+  if (r.local_steps == 0) return nullptr;
+  return {{"steps", r.local_steps},
+          {"outer_optimizer", r.outer_optimizer},
+          {"outer_learning_rate", r.outer_learning_rate}};
+}
+
+} // namespace
+
+std::string to_json(const training_report& r) {
+  const json object = {
+      {"version", r.origin.version},
+      {"commit", known(r.origin.commit)},
+      {"compiler", r.origin.compiler},
+      {"date", known(r.origin.date)},
+      {"host", known(r.origin.host)},
+      {"processor", known(r.origin.processor)},
+      {"command", r.command},
+      {"model", r.model},
+      {"span", r.span},
+      {"weights", r.weights},
+      {"policy", r.policy},
+      {"devices", r.devices},
+      {"workers", r.workers},
+      {"micro_batches", r.micro_batches},
+      {"pieces", to_array(r.pieces, r.wall_seconds)},
+      {"data", r.data},
+      {"optimizer", r.optimizer},
+      {"learning_rate", r.learning_rate},
+      {"batch", r.batch},
+      {"shards", r.shards},
+      {"ended", r.ended},
+      {"why", r.why},
+      {"steps", r.steps},
+      {"samples", r.samples},
+      {"epochs", r.epochs},
+      {"updates", r.updates},
+      {"wall_seconds", r.wall_seconds},
+      {"steps_per_second", r.steps_per_second()},
+      {"samples_per_second", r.samples_per_second()},
+      {"final_loss", known(r.final_loss)},
+      {"test_accuracy", known(r.test_accuracy)},
+      {"test_rmse", known(r.test_rmse)},
+      {"sample", r.sample ? json(*r.sample) : json()},
+      {"ledger", to_object(r.ledger)},
+      {"staleness", with_each(staleness_of_run(r), r, &exchange_figures::gaps)},
+      {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},
+      {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},
+      {"gradient_cosine", to_object(r.gradient_cosine)},
+      {"wait_seconds", waits_of_run(r)},
+      {"switches", to_array(r.switches)},
+      {"local_steps", to_object_of_local_steps(r)},
+      {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},
+      {"parameters_sha256", r.parameters_sha256},
+      {"seed", r.seed},
+  };
+  return object.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+std::string staleness_csv(const training_report& r) {
+  std::string text = "shard,worker,gap,count\n";
+  for (const exchange_figures& x : r.exchanges) {
+    const std::string whose = (x.shard ? std::to_string(*x.shard) : "") + ',' + std::to_string(x.worker);
+    for (const auto& [gap, count] : x.gaps.buckets())
+      text.append(whose + ',' + std::to_string(gap) + ',' + std::to_string(count) + '\n');
+  }
+  return text;
+}
+
+staleness_histogram staleness_of(const training_report& r, std::uint32_t worker) {
+  staleness_histogram all;
+  for (const exchange_figures& x : r.exchanges)
+    if (x.worker == worker) all.merge(x.gaps);
+  return all;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,155 @@
+#include <mailgrad/engine/model/bound_model.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// Null if no batch has one of that name.
+const tensor batch::*find_part(std::string_view input) {
+  static constexpr std::array<std::pair<std::string_view, const tensor batch::*>, 6> parts{
+      {{batch_input::features, &batch::features},
+       {batch_input::columns, &batch::columns},
+       {batch_input::values, &batch::values},
+       {batch_input::offsets, &batch::offsets},
+       {batch_input::categories, &batch::categories},
+       {batch_input::labels, &batch::labels}}};
+  const auto found = std::ranges::find(parts, input, [](const auto& part) { return part.first; });
+  return found != parts.end() ? found->second : nullptr;
+}
+
+constexpr const char* no_part =
+    "is not part of a batch, which has features, columns, values, offsets, categories and labels";
+
+/// The samples' own extents behind the batch.
+shape in_batch(const model_request& request, const shape& sample) {
+  std::vector<std::size_t> extents{request.batch};
+  extents.insert(extents.end(), sample.begin(), sample.end());
+  return shape(extents);
+}
+
+/// What the part of a batch that feeds this input is; nothing if the batches of this data set have no such part.
+std::optional<value_type> type_of_part(std::string_view input, const model_request& request) {
+  const bool tokens = request.features == feature_kind::tokens;
+  const bool sparse = request.nonzeros > 0;
+  if (input == batch_input::labels)
+    return value_type{in_batch(request, tokens ? request.sample_dims : shape{}),
+                      request.wanted == answer::a_number ? dtype::float32 : dtype::int32};
+  if (input == batch_input::categories && !request.categories.empty())
+    return value_type{{request.batch, request.categories.size()}, dtype::int32};
+  if (input == batch_input::features && !sparse)
+    return value_type{in_batch(request, request.sample_dims), tokens ? dtype::int32 : dtype::float32};
+  if (!sparse) return std::nullopt;
+  if (input == batch_input::columns) return value_type{{request.nonzeros}, dtype::int32};
+  if (input == batch_input::values) return value_type{{request.nonzeros}, dtype::float32};
+  if (input == batch_input::offsets) return value_type{{request.batch + 1}, dtype::int32};
+  return std::nullopt;
+}
+
+/// A batch is bound by address, and what a program reads from there has the shape of its input.
+void require_fitting(const std::string& name, const value_type& found, const std::source_location& where,
+                     const model_request& request) {
+  const std::string input = line_of(where) + ": input '" + name + "' of the model ";
+  if (find_part(name) == nullptr) throw graph_error(input + no_part);
+  const auto expected = type_of_part(name, request);
+  if (!expected) throw graph_error(input + "reads what this data set has none of");
+  if (found.type != expected->type)
+    throw graph_error(
+        input + "is " + std::string(to_string(found.type)) + ", where the data set has " +
+        std::string(to_string(expected->type)) +
+        (name == batch_input::labels && expected->type == dtype::float32 ? ", numbers to predict" : ""));
+  if (found.dims != expected->dims)
+    throw graph_error(input + "has shape " + to_string(found.dims) + ", where a batch of " +
+                      std::to_string(request.batch) + (request.batch == 1 ? " sample" : " samples") +
+                      " has " + to_string(expected->dims) +
+                      "; take the extents from the model_request, and reshape behind the input");
+}
+
+/// While it lives, an input is compared with the batch when it is asked for, before an operation can stumble over it.
+class compared_inputs {
+public:
+  compared_inputs(graph& g, const model_request& request) : graph_(g), request_(request) {
+    graph_.exchange_input_source([this](const std::string& name, const value_type& type,
+                                        std::source_location where) { return add(name, type, where); });
+  }
+  ~compared_inputs() { graph_.exchange_input_source({}); }
+  compared_inputs(const compared_inputs&) = delete;
+  compared_inputs& operator=(const compared_inputs&) = delete;
+
+private:
+  value add(const std::string& name, const value_type& type, std::source_location where) {
+    require_fitting(name, type, where, request_);
+    const input_source here = graph_.exchange_input_source({});
+    const value added = graph_.input(name, type.dims, type.type, where);
+    graph_.exchange_input_source(here);
+    return added;
+  }
+
+  graph& graph_;
+  const model_request& request_;
+};
+
+} // namespace
+
+const tensor batch::*batch_part(std::string_view input) {
+  if (const auto part = find_part(input)) return part;
+  throw graph_error("input '" + std::string(input) + "' " + no_part);
+}
+
+model_outputs build_fitting(const model_function& build, graph& g, const model_request& request) {
+  const compared_inputs compared(g, request);
+  return build_model(build, g, request);
+}
+
+bound_model::bound_model(const model_function& build, const model_request& request,
+                         const parameter_layout& layout, const choose_fetches& choose)
+    : graph_(std::make_unique<graph>()) {
+  const model_outputs outputs = build_fitting(build, *graph_, request);
+  const std::vector<value> fetches = choose(*graph_, outputs);
+  program_ = std::make_unique<program>(*graph_, fetches);
+  sources_.emplace(*graph_, *program_, layout, request);
+}
+
+bound_sources::bound_sources(const graph& g, const program& code, const parameter_layout& layout,
+                             const model_request& request) {
+  for (const value& v : g.inputs()) {
+    if (!code.needs(v)) continue;
+    const std::string& name = g.of(v).name;
+    require_fitting(name, v.type(), g.of(v).where, request);
+    inputs_.push_back({v, batch_part(name), v.dims()});
+  }
+  for (const value& v : g.variables()) {
+    const std::string& name = g.of(v).name;
+    const auto& placed = layout.variables();
+    const auto found = std::ranges::find(placed, name, &placed_variable::name);
+    if (found == placed.end() || !(found->dims == v.dims()))
+      throw graph_error(line_of(g.of(v).where) + ": variable '" + name + "' of shape " + to_string(v.dims()) +
+                        " is not in the layout of this run" +
+                        (found == placed.end() ? "" : ", which has it with shape " + to_string(found->dims)));
+    variables_.push_back({v, static_cast<std::size_t>(found - placed.begin())});
+  }
+}
+
+namespace {
+
+[[noreturn, gnu::cold, gnu::noinline]] void refuse(const shape& found, const shape& expected) {
+  throw graph_error("the batch has " + to_string(found) + " for an input of shape " + to_string(expected) +
+                    "; the model was built for other samples than these");
+}
+
+} // namespace
+
+void bound_sources::bind(program& code, const batch& inputs, const weight_addresses& weights) const {
+  for (const input_binding& b : inputs_) {
+    const tensor& part = inputs.*b.part;
+    if (part.dims() != b.dims && b.dims.size() > 0) refuse(part.dims(), b.dims);
+    code.bind(b.what, part.data());
+  }
+  for (const variable_binding& b : variables_) code.bind(b.what, weights.of(b.index));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <mailgrad/data/batch.hpp>
+#include <mailgrad/engine/model/weight_addresses.hpp>
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/program.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+/// The inputs and variables that a program reads, found by name: which part of a batch feeds an input, and where the
+/// layout has a variable.
+///
+/// Errors  graph_error, naming the user's line, if the program needs an input that the batches of the request lack or have
+///         with another shape or type, or the graph has a variable that the layout lacks or has with another shape.
+class bound_sources {
+public:
+  bound_sources(const graph& g, const program& code, const parameter_layout& layout,
+                const model_request& request);
+
+  /// Errors  graph_error if the batch has other shapes than the request said.
+  void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
+
+private:
+  struct input_binding {
+    value what;
+    const tensor batch::*part;
+    shape dims; ///< that a batch must have there
+  };
+  struct variable_binding {
+    value what;
+    std::size_t index;
+  };
+
+  std::vector<input_binding> inputs_;
+  std::vector<variable_binding> variables_;
+};
+
+/// Builds a model, and refuses one that does not fit the batches it is asked for.
+///
+/// Errors  as build_model; graph_error, naming the user's line and both shapes, for an input that these batches lack, or have
+///         with another shape or type.
+model_outputs build_fitting(const model_function& build, graph& g, const model_request& request);
+
+/// A model built for one batch size and compiled for what is wanted of it, with its inputs and variables
+/// found by name: what training and evaluation have in common.
+///
+/// Errors  as build_fitting; graph_error if the model has a variable that the layout lacks or places otherwise.
+/// Threads one caller at a time.
+class bound_model {
+public:
+  /// Says what to compute, adding nodes to the graph if need be.
+  using choose_fetches = std::function<std::vector<value>(graph&, const model_outputs&)>;
+
+  bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
+              const choose_fetches& choose);
+
+  void bind(const batch& inputs, const weight_addresses& weights) {
+    sources_->bind(*program_, inputs, weights);
+  }
+
+  program& code() noexcept { return *program_; }
+  const graph& model() const noexcept { return *graph_; }
+
+private:
+  std::unique_ptr<graph> graph_;
+  std::unique_ptr<program> program_;
+  std::optional<bound_sources> sources_;
+};
+
+/// The part of a batch that feeds the input of this name. Errors  graph_error if no part has it.
+const tensor batch::*batch_part(std::string_view input);
+
+} // namespace mailgrad

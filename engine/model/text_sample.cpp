@@ -1,0 +1,108 @@
+#include <mailgrad/engine/model/text_sample.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+/// The model for one window, whose tokens move to the left when it is full.
+class writer {
+public:
+  writer(const model_function& build, model_request request, const parameter_layout& layout,
+         std::span<const float> parameters)
+      : classes_(request.classes), length_(request.sample_dims[0]), weights_(layout) {
+    request.batch = 1;
+    request.purpose = phase::evaluation;
+    window_.features = tensor({1, length_}, dtype::int32);
+    window_.labels = tensor({1, length_}, dtype::int32);
+    for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
+      weights_.use(s, parameters.data() + layout.shard(s).begin);
+    model_.emplace(build, request, layout,
+                   [](graph&, const model_outputs& outputs) { return std::vector{outputs.logits}; });
+    model_->bind(window_, weights_);
+  }
+
+  void append(std::int32_t token) {
+    const auto tokens = window_.features.values<std::int32_t>();
+    if (used_ == length_)
+      std::copy(tokens.begin() + 1, tokens.end(), tokens.begin());
+    else
+      ++used_;
+    tokens[used_ - 1] = token;
+  }
+
+  /// Logits of what comes behind the last token.
+  std::span<const float> next() {
+    model_->code().run(host_stream{}, 0, [] {});
+    return {static_cast<const float*>(model_->code().fetched(0)) + (used_ - 1) * classes_, classes_};
+  }
+
+private:
+  std::size_t classes_;
+  std::size_t length_;
+  std::size_t used_ = 0;
+  batch window_;
+  weight_addresses weights_;
+  std::optional<bound_model> model_;
+};
+
+/// `chance` is uniform in [0, 1).
+std::int32_t draw(std::span<const float> logits, double temperature, double chance) {
+  const auto likeliest = std::ranges::max_element(logits);
+  const auto weight = [&](float logit) {
+    return std::exp(static_cast<double>(logit - *likeliest) / temperature);
+  };
+  double sum = 0;
+  for (const float logit : logits) sum += weight(logit);
+  double left = chance * sum;
+  if (temperature > 0)
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      if ((left -= weight(logits[i])) < 0) return static_cast<std::int32_t>(i);
+  return static_cast<std::int32_t>(likeliest - logits.begin()); // also if rounding left a rest
+}
+
+} // namespace
+
+void require_writable(const text_sample_options& options, std::span<const std::string> symbols,
+                      std::size_t classes) {
+  if (!(options.temperature >= 0) || std::isinf(options.temperature))
+    throw std::invalid_argument("temperature: " + std::to_string(options.temperature) +
+                                "; a number from 0 on is needed");
+  if (symbols.empty() || symbols.size() != classes)
+    throw std::invalid_argument("a text needs a symbol for each of " + std::to_string(classes) +
+                                " classes, not " + std::to_string(symbols.size()));
+}
+
+std::string write_text(const model_function& build, model_request request, const parameter_layout& layout,
+                       std::span<const float> parameters, std::span<const std::string> symbols,
+                       const text_sample_options& options) {
+  require_writable(options, symbols, request.classes);
+  if (parameters.size() != layout.size())
+    throw shape_error("write_text: " + std::to_string(parameters.size()) + " weights, where the layout has " +
+                      std::to_string(layout.size()));
+  if (request.features != feature_kind::tokens || request.sample_dims.rank() != 1 ||
+      request.sample_dims[0] == 0)
+    throw std::invalid_argument("write_text: a model of windows of tokens is needed, not one of samples of " +
+                                to_string(request.sample_dims));
+  const auto line_break = std::ranges::find(symbols, "\n");
+  writer w(build, std::move(request), layout, parameters);
+  w.append(line_break == symbols.end() ? 0 : static_cast<std::int32_t>(line_break - symbols.begin()));
+  std::mt19937_64 random(options.seed);
+  std::string text;
+  for (std::size_t i = 0; i < options.length; ++i) {
+    const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
+    const std::int32_t token = draw(w.next(), options.temperature, chance);
+    w.append(token);
+    text += symbols[static_cast<std::size_t>(token)];
+  }
+  return text;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,299 @@
+#include <mailgrad/engine/record/rehearsal.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+using kind = order_entry::kind;
+
+std::string number(std::uint64_t n) { return std::to_string(n); }
+std::string name_of_worker(std::size_t w) { return "worker " + number(w); }
+std::string name_of_shard(std::size_t s) { return "shard " + number(s); }
+
+} // namespace
+
+void rehearsal::refuse(const std::string& why) const {
+  throw recording_error("recording '" + r_.name + "' " + why);
+}
+
+rehearsal::rehearsal(const recording& r, const replay_terms& terms)
+    : r_(r), terms_(terms), workers_(r.header.workers) {
+  const std::size_t n = workers_.size();
+  for (const auto& turns : r.turns) {
+    shard s{make_policy(terms.policy, r.header.workers), 0, 0, 0, 0, {}, {}, {}, {}, {}, {}, {}};
+    for (auto* flags : {&s.joined, &s.left, &s.waits}) flags->resize(n);
+    s.in_policy.resize(n, true);
+    for (auto* numbers : {&s.arrived, &s.taken, &s.version_read}) numbers->resize(n);
+    for (std::uint32_t w = 0; w < n; ++w) s.rule->join({w});
+    shards_.push_back(std::move(s));
+    for (const order_entry& t : turns) {
+      worker& of = workers_[t.worker.value];
+      if (t.what == kind::gradient) of.last_recorded = std::max(of.last_recorded, t.step);
+      if (t.what == kind::left) of.ends = true;
+    }
+  }
+  for (std::size_t w = 0; w < n; ++w) {
+    await_answers(w);
+    for (const std::uint64_t batch : r.batches[w])
+      if (batch >= terms.batches)
+        refuse("deals batch " + number(batch) + " to " + name_of_worker(w) + "; the run has " +
+               number(terms.batches));
+  }
+}
+
+void rehearsal::run() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t s = 0; s < shards_.size(); ++s)
+      while (take_turn(s)) moved = true;
+    for (std::size_t w = 0; w < workers_.size(); ++w)
+      while (advance_worker(w)) moved = true;
+    moved = pass_switch() || moved;
+  }
+}
+
+bool rehearsal::has_ended() const {
+  for (std::size_t s = 0; s < shards_.size(); ++s)
+    if (shards_[s].next < r_.turns[s].size()) return false;
+  return std::ranges::all_of(workers_, &worker::gone);
+}
+
+// -- workers, as device_actor has them ---------------------------------------------------------------------
+
+bool rehearsal::advance_worker(std::size_t w) {
+  worker& me = workers_[w];
+  if (me.gone || me.missing > 0 || at_switch(w) || lacks_deals(w)) return false;
+  if (std::exchange(me.holds_step, false)) ++me.local;
+  if (me.batches < r_.batches[w].size())
+    train_batch(w);
+  else if (std::exchange(me.local, 0) > 0)
+    push(w);
+  else
+    me.gone = true;
+  return true;
+}
+
+/// Where the run was killed, more may have been dealt than is written down, unless the worker is known to
+/// have ended.
+bool rehearsal::lacks_deals(std::size_t w) const {
+  const worker& me = workers_[w];
+  if (!r_.killed || me.batches < r_.batches[w].size()) return false;
+  return !me.ends || terms_.local_steps > 0 || me.step < me.last_recorded;
+}
+
+void rehearsal::train_batch(std::size_t w) {
+  worker& me = workers_[w];
+  ++me.batches;
+  if (terms_.local_steps == 0) return push(w);
+  if (terms_.elastic && me.local >= terms_.local_steps) {
+    me.holds_step = true;
+    me.local = 0;
+    return push(w);
+  }
+  if (++me.local < terms_.local_steps || terms_.elastic) return;
+  me.local = 0;
+  push(w);
+}
+
+void rehearsal::push(std::size_t w) {
+  worker& me = workers_[w];
+  if (r_.end.ended == "diverged" && me.step == me.last_recorded) {
+    me.gone = true;
+    return;
+  }
+  ++me.step;
+  await_answers(w);
+  for (std::size_t s = 0; s < shards_.size(); ++s)
+    if (std::exchange(shards_[s].arrived[w], me.step) != 0)
+      refuse("cannot be: " + name_of_worker(w) + " comes to step " + number(me.step) + " before " +
+             name_of_shard(s) + " takes its step " + number(me.step - 1));
+}
+
+void rehearsal::await_answers(std::size_t w) {
+  workers_[w].answered.assign(shards_.size(), false);
+  workers_[w].missing = shards_.size();
+}
+
+bool rehearsal::at_switch(std::size_t w) const {
+  if (passed_ == r_.end.switches.size()) return false;
+  const recorded_switch& next = r_.end.switches[passed_];
+  return next.present[w] != 0 && workers_[w].batches >= next.batches[w];
+}
+
+/// A switch passes once every worker that takes part has come to it and every other has ended.
+bool rehearsal::pass_switch() {
+  if (passed_ == r_.end.switches.size()) return false;
+  const recorded_switch& next = r_.end.switches[passed_];
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    if (next.present[w] != 0 ? workers_[w].gone || !at_switch(w) : !workers_[w].gone) return false;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    if (next.present[w] == 0) continue;
+    if (std::exchange(workers_[w].local, 0) > 0) push(w);
+    if (!workers_[w].gone) await_answers(w);
+  }
+  ++passed_;
+  return true;
+}
+
+// -- shards, as parameter_actor has them -------------------------------------------------------------------
+
+bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
+  const std::uint32_t w = t.worker.value;
+  switch (t.what) {
+  case kind::joined:
+    return true;
+  case kind::gradient:
+    return s.arrived[w] == t.step;
+  case kind::left:
+    return workers_[w].gone;
+  case kind::switched:
+    return s.switches < passed_;
+  }
+  return false;
+}
+
+bool rehearsal::take_turn(std::size_t at) {
+  shard& s = shards_[at];
+  if (s.next == r_.turns[at].size() || !is_ready(s, r_.turns[at][s.next])) return false;
+  const order_entry& t = r_.turns[at][s.next++];
+  const std::uint32_t w = t.worker.value;
+  if (t.what == kind::joined)
+    s.joined[w] = s.waits[w] = true;
+  else if (t.what == kind::gradient)
+    take_gradient(at, t);
+  else if (t.what == kind::left)
+    let_go(s, w);
+  else
+    change_policy(s);
+  release(at);
+  return true;
+}
+
+void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
+  shard& s = shards_[at];
+  worker& of = workers_[t.worker.value];
+  if (of.taken_as == 0 || of.first_taken.step < t.step) {
+    of.first_taken = t;
+    of.taken_as = ++gradients_;
+    of.batches_in_taken = of.batches; // it waits, and trains none meanwhile
+  }
+  const std::uint32_t w = t.worker.value;
+  s.arrived[w] = 0;
+  s.taken[w] = t.step;
+  s.waits[w] = true;
+  const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
+  if (what == verdict::apply) ++s.version;
+  if (what != verdict::merge) return;
+  ++s.pending;
+  if (s.rule->batch_complete()) apply_batch(s);
+}
+
+void rehearsal::let_go(shard& s, std::size_t w) {
+  s.left[w] = true;
+  s.waits[w] = false;
+  if (!s.in_policy[w]) return;
+  s.in_policy[w] = false;
+  s.rule->leave({static_cast<std::uint32_t>(w)});
+  if (s.rule->batch_complete()) apply_batch(s);
+}
+
+void rehearsal::change_policy(shard& s) {
+  const recorded_switch& to = r_.end.switches[s.switches++];
+  if (s.pending > 0) apply_batch(s);
+  s.rule = make_policy(to.policy, r_.header.workers);
+  for (std::uint32_t w = 0; w < workers_.size(); ++w) {
+    s.in_policy[w] = s.waits[w] = to.present[w] != 0;
+    if (s.in_policy[w]) s.rule->join({w});
+  }
+}
+
+void rehearsal::apply_batch(shard& s) {
+  s.pending = 0;
+  ++s.version;
+  s.rule->batch_applied();
+}
+
+/// Answers of an epoch that is over are for nobody.
+void rehearsal::release(std::size_t at) {
+  shard& s = shards_[at];
+  for (std::uint32_t w = 0; w < workers_.size(); ++w) {
+    if (!s.waits[w] || !s.rule->may_start({w})) continue;
+    s.waits[w] = false;
+    s.version_read[w] = s.version;
+    if (s.switches != passed_) continue;
+    if (workers_[w].answered[at])
+      refuse("cannot be: " + name_of_shard(at) + " lets " + name_of_worker(w) + " go twice, at turn " +
+             number(s.next));
+    workers_[w].answered[at] = true;
+    --workers_[w].missing;
+  }
+}
+
+std::vector<order_entry> rehearsal::last_gradients() const {
+  std::vector<const worker*> with_one;
+  for (const worker& w : workers_)
+    if (w.taken_as > 0) with_one.push_back(&w);
+  std::ranges::sort(with_one, {}, &worker::taken_as);
+  std::vector<order_entry> turns;
+  for (const worker* w : with_one) turns.push_back(w->first_taken);
+  return turns;
+}
+
+// -- what is missing, in words -----------------------------------------------------------------------------
+
+std::string rehearsal::obstacle() const {
+  for (std::size_t s = 0; s < shards_.size(); ++s)
+    if (shards_[s].next < r_.turns[s].size()) return wait_of_shard(s);
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    if (!workers_[w].gone) return wait_of_worker(w);
+  return "nothing";
+}
+
+std::string rehearsal::wait_of_shard(std::size_t s) const {
+  const order_entry& t = r_.turns[s][shards_[s].next];
+  const std::size_t w = t.worker.value;
+  const std::string me = name_of_shard(s) + " waits at its turn " + number(shards_[s].next + 1) + " of " +
+                         number(r_.turns[s].size()) + " for ";
+  if (t.what == kind::gradient)
+    return me + "the gradient of " + name_of_worker(w) + ", step " + number(t.step) + ": " +
+           wait_of_worker(w);
+  if (t.what == kind::left) return me + "the end of " + name_of_worker(w) + ": " + wait_of_worker(w);
+  const recorded_switch& next = r_.end.switches[shards_[s].switches];
+  std::string missing;
+  for (std::size_t other = 0; other < workers_.size() && missing.empty(); ++other)
+    if (next.present[other] != 0 ? workers_[other].gone || !at_switch(other) : !workers_[other].gone)
+      missing = wait_of_worker(other);
+  return me + "the switch to " + next.policy + ": " + missing;
+}
+
+std::string rehearsal::wait_of_worker(std::size_t w) const {
+  const worker& me = workers_[w];
+  const std::string name = name_of_worker(w);
+  const std::string after = me.step == 0 ? " before its first step" : " after its step " + number(me.step);
+  if (me.gone) return name + " has ended" + after;
+  for (std::size_t s = 0; s < shards_.size(); ++s) {
+    if (me.answered[s] || me.missing == 0) continue;
+    std::string why;
+    if (!shards_[s].joined[w])
+      why = "which it has not joined";
+    else if (shards_[s].next == r_.turns[s].size())
+      why = shards_[s].arrived[w] != 0 ? "which has no turn for it" : "which has no turn left";
+    else
+      why = "which is at its turn " + number(shards_[s].next + 1);
+    return name + " waits for the weights of " + name_of_shard(s) + after + ", " + why;
+  }
+  if (at_switch(w)) return name + " waits for the switch to " + r_.end.switches[passed_].policy + after;
+  return name + " waits for a batch" + after;
+}
+
+void require_replay_ends(const recording& r, const replay_terms& terms) {
+  rehearsal all(r, terms);
+  all.run();
+  if (!all.has_ended())
+    throw recording_error("recording '" + r.name + "' cannot be repeated to its end: " + all.obstacle());
+}
+
+} // namespace mailgrad

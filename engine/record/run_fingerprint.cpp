@@ -1,0 +1,198 @@
+#include <mailgrad/engine/record/run_fingerprint.hpp>
+
+#include <mailgrad/engine/worker/worker_devices.hpp>
+#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/kernels/arithmetic.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <system_error>
+
+namespace mailgrad {
+
+namespace {
+
+template <class T>
+std::string hash_of(const std::vector<T>& values) {
+  return sha256(std::as_bytes(std::span(values)));
+}
+
+std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
+
+std::string hash_of(const feature_store& features) {
+  return std::visit(
+      [](const auto& f) {
+        if constexpr (requires { f.offsets; })
+          return hash_of(f.offsets) + hash_of(f.columns) + hash_of(f.values);
+        else if constexpr (requires { f.categories; })
+          return hash_of(f.counts) + hash_of(f.categories) + hash_of(f.values);
+        else if constexpr (requires { f.tokens; })
+          return hash_of(f.tokens) + std::to_string(f.length) + ' ' + std::to_string(f.stride);
+        else
+          return hash_of(f.values);
+      },
+      features);
+}
+
+/// Of the samples to train on; those to test on leave no trace in the weights.
+std::string hash_of(const dataset& d) {
+  const std::string targets = d.has_targets() ? sha256(std::as_bytes(d.targets())) : std::string();
+  return hash_of(hash_of(d.features()) + sha256(std::as_bytes(d.labels())) + targets +
+                 to_string(d.sample_dims()) + std::to_string(d.classes()));
+}
+
+std::string exactly(double number) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", number);
+  return text;
+}
+
+/// A device as its worker numbers it: a replay may take others.
+std::string place_of(device d, const model_request& request) {
+  return std::to_string(std::ranges::find(request.devices, d) - request.devices.begin());
+}
+
+std::string in_words(const initialiser& i) {
+  return std::to_string(static_cast<int>(i.distribution)) + ' ' + exactly(static_cast<double>(i.a)) + ' ' +
+         exactly(static_cast<double>(i.b));
+}
+
+std::string in_words(const tensor& fixed) {
+  return to_string(fixed.dims()) + ' ' +
+         sha256(std::span(fixed.data(), fixed.size() * byte_size(fixed.type())));
+}
+
+/// Every node with its attributes, its shape and its inputs, but not the line that made it.
+std::string hash_of(const model_function& model, const model_request& request) {
+  graph g;
+  model(g, request);
+  std::string text;
+  for (const node& n : g.nodes()) {
+    text += n.name + ';';
+    if (const auto* op = std::get_if<operation_node>(&n.what))
+      text.append((*op)->name()).append(1, ';').append((*op)->describe());
+    if (const auto* variable = std::get_if<variable_node>(&n.what)) text += in_words(variable->first_values);
+    if (const auto* fixed = std::get_if<constant_node>(&n.what)) text += in_words(*fixed->values);
+    if (const auto* place = std::get_if<device>(&n.place)) text += ";on " + place_of(*place, request);
+    for (const value_type& v : n.outputs) text += ';' + to_string(v);
+    for (const value& v : n.inputs) text += ';' + std::to_string(v.node()) + '.' + std::to_string(v.output());
+    text += '\n';
+  }
+  return hash_of(text);
+}
+
+/// Of what each worker builds; where all build the same, of that.
+std::string hash_of_all(const model_function& model, model_request request, const training_options& o) {
+  std::string joined;
+  bool same = true;
+  const std::string first = hash_of(model, request);
+  for (request.worker = 0; request.worker < request.workers; ++request.worker) {
+    request.devices = devices_of(o, request.worker);
+    const std::string hash = hash_of(model, request);
+    same = same && hash == first;
+    joined += hash;
+  }
+  return same ? first : hash_of(joined);
+}
+
+std::string settings_of(const sgd_options&) { return {}; }
+std::string settings_of(const momentum_options& o) { return exactly(o.momentum); }
+std::string settings_of(const nesterov_options& o) { return exactly(o.momentum); }
+std::string settings_of(const adagrad_options& o) {
+  return exactly(o.epsilon) + ' ' + exactly(o.initial_sum);
+}
+std::string settings_of(const rmsprop_options& o) { return exactly(o.alpha) + ' ' + exactly(o.epsilon); }
+std::string settings_of(const adam_options& o) {
+  return exactly(o.beta1) + ' ' + exactly(o.beta2) + ' ' + exactly(o.epsilon);
+}
+std::string settings_of(const delayed_nesterov_options& o) {
+  return exactly(o.momentum) + ' ' + std::to_string(o.period) + ' ' + exactly(o.early);
+}
+std::string settings_of(const own_rule& o) {
+  std::string text;
+  for (const double setting : o.settings) text.append(text.empty() ? 0 : 1, ' ').append(exactly(setting));
+  return text;
+}
+
+std::string hash_of_file(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad())
+    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
+                            "plug-in '" + path + "' cannot be read");
+  return hash_of(bytes);
+}
+
+std::string plugin_fact(const std::string& file) { return "SHA-256 of plug-in '" + file + "'"; }
+
+/// "momentum 0.9"
+std::string in_words(const optimizer_options& o) {
+  const std::string settings = std::visit([](const auto& rule) { return settings_of(rule); }, o.rule);
+  return std::string(name(o)).append(settings.empty() ? 0 : 1, ' ').append(settings);
+}
+
+void require_fact(const recording& r, const std::string& what, const std::string& expected,
+                  const std::string& found) {
+  if (expected != found)
+    throw recording_error("recording '" + r.name + "': " + what + " was " + expected + ", and is " + found +
+                          " here");
+}
+
+std::string recorded_fact(const recording& r, const std::string& what) {
+  const auto recorded = std::ranges::find(r.header.facts, what, &std::pair<std::string, std::string>::first);
+  return recorded == r.header.facts.end() ? "not told" : recorded->second;
+}
+
+} // namespace
+
+std::vector<std::pair<std::string, std::string>> facts_of(const model_function& model,
+                                                          const model_request& request,
+                                                          const data_split& data, const training_options& o) {
+  std::vector<std::pair<std::string, std::string>> facts{
+      {"version of mailgrad", MAILGRAD_VERSION},
+      {"arithmetic", arithmetic_in_words()},
+      {"number of training samples", std::to_string(data.train.size())},
+      {"SHA-256 of the training samples", hash_of(data.train)},
+      {"SHA-256 of the model", hash_of_all(model, request, o)},
+      {"policy", o.policy},
+      {"cure", o.cure},
+      {"optimizer", in_words(o.optimizer)},
+      {"learning rate", exactly(base_learning_rate(o.optimizer))},
+      {"local steps", std::to_string(o.local_steps)},
+      {"outer optimizer", in_words(o.outer)},
+      {"outer learning rate", exactly(base_learning_rate(o.outer))},
+      {"schedule", to_string(o.optimizer.schedule)},
+      {"weight decay", exactly(base_weight_decay(o.optimizer))},
+      {"l2", exactly(o.optimizer.l2)},
+      {"clip norm", exactly(o.optimizer.clip_norm)},
+      {"batch", std::to_string(o.batch)},
+      {"number of devices of a worker", std::to_string(o.devices.size() / workers_of(o))},
+      {"number of micro-batches", std::to_string(o.micro_batches)},
+      {"epochs", std::to_string(o.epochs)},
+      {"steps", std::to_string(o.steps)},
+      {"seed", std::to_string(o.seed)}};
+  for (const optimizer_options* used : {&o.optimizer, &o.outer})
+    if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
+      facts.emplace_back(plugin_fact(own->file), hash_of_file(own->file));
+  return facts;
+}
+
+std::string require_recorded_plugin(const recording& r, const std::string& file) {
+  const std::string found = hash_of_file(file);
+  require_fact(r, "the " + plugin_fact(file), recorded_fact(r, plugin_fact(file)), found);
+  return found;
+}
+
+void require_same_run(const recording& r, const training_options& o,
+                      const std::vector<std::pair<std::string, std::string>>& facts) {
+  require_fact(r, "the number of workers", std::to_string(r.header.workers), std::to_string(workers_of(o)));
+  require_fact(r, "the number of shards", std::to_string(r.header.shards), std::to_string(o.shards));
+  for (const auto& [what, found] : facts) require_fact(r, "the " + what, recorded_fact(r, what), found);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,55 @@
+#include <mailgrad/engine/shard/gradient_batch.hpp>
+
+#include <utility>
+
+namespace mailgrad {
+
+gradient_batch::gradient_batch(std::shared_ptr<const shard> weights, std::uint32_t workers)
+    : weights_(std::move(weights)), workers_(workers) {}
+
+std::uint64_t gradient_batch::of(rank worker) const {
+  const of_worker& w = workers_[worker.value];
+  return w.summed.size() + (w.alone ? 1 : 0);
+}
+
+void gradient_batch::add(waiting_gradient g, const counting& count) {
+  of_worker& w = workers_[g.what.worker.value];
+  ++size_;
+  if (!w.alone && w.summed.empty()) {
+    w.alone = std::move(g);
+    return;
+  }
+  if (w.alone) {
+    if (!w.sum) w.sum = std::make_unique<gradient_sum>(weights_->dense_size());
+    w.sum->clear();
+    add_up(w, *std::exchange(w.alone, std::nullopt), count);
+  }
+  add_up(w, g, count);
+}
+
+/// The size of the batch is not known yet, so each gradient counts in full and the sum is scaled later. A cure with a
+/// memory meets these gradients as they come, before those of workers that send one.
+void gradient_batch::add_up(of_worker& w, const waiting_gradient& g, const counting& count) {
+  weights_->add_to(*w.sum, count(g, 1));
+  w.summed.push_back(g.what);
+  w.summed.back().values.reset();
+  w.summed.back().read.reset();
+}
+
+void gradient_batch::hand_over(float share, const counting& count, const taking& take) {
+  for (of_worker& w : workers_) {
+    if (w.alone) {
+      const waiting_gradient g = *std::exchange(w.alone, std::nullopt);
+      const contribution what = count(g, share);
+      take(g.what, &what);
+    }
+    if (w.summed.empty()) continue;
+    contribution sum = w.sum->result();
+    sum.scale = share;
+    for (std::size_t i = 0; i < w.summed.size(); ++i) take(w.summed[i], i == 0 ? &sum : nullptr);
+    w.summed.clear();
+  }
+  size_ = 0;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,82 @@
+#include <mailgrad/engine/shard/gradient_sum.hpp>
+
+#include <mailgrad/kernels/accumulate.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// Sorts ranges, and joins those that touch or overlap.
+coverage joined(coverage ranges) {
+  std::ranges::sort(ranges, {}, &shard_range::begin);
+  coverage all;
+  for (const shard_range& r : ranges) {
+    if (!all.empty() && r.begin <= all.back().end)
+      all.back().end = std::max(all.back().end, r.end);
+    else
+      all.push_back(r);
+  }
+  return all;
+}
+
+} // namespace
+
+gradient_sum::gradient_sum(std::size_t dense_size)
+    : dense_(std::make_shared<block>(dense_size * sizeof(float))), sum_(std::make_shared<gradient>()) {}
+
+void gradient_sum::clear() {
+  any_ = all_ = false;
+  covered_.clear();
+  for (table& t : tables_) {
+    t.rows.clear();
+    t.values.clear();
+    t.place.clear();
+  }
+}
+
+void gradient_sum::add(const stream& s, float scale, std::span<const float> values, std::size_t begin) {
+  const std::span<float> whole = dense_->as<float>();
+  const bool first = !std::exchange(any_, true);
+  if (first && values.size() == whole.size()) return begin_sum(s, scale, values, whole);
+  if (first) std::ranges::fill(whole, 0.0F);
+  add_to_sum(s, scale, values, whole.subspan(begin, values.size()));
+}
+
+void gradient_sum::cover(const std::shared_ptr<const coverage>& ranges) {
+  if (!ranges) {
+    all_ = true;
+    return;
+  }
+  covered_.insert(covered_.end(), ranges->begin(), ranges->end());
+  covered_ = joined(std::move(covered_));
+}
+
+void gradient_sum::add_row(std::size_t variable, std::int32_t row, float scale,
+                           std::span<const float> values) {
+  auto found = std::ranges::find(tables_, variable, &table::variable);
+  if (found == tables_.end()) {
+    tables_.push_back({variable, values.size(), {}, {}, {}});
+    found = std::prev(tables_.end());
+  }
+  const auto [place, is_new] = found->place.try_emplace(row, found->rows.size());
+  if (is_new) {
+    found->rows.push_back(row);
+    found->values.resize(found->values.size() + found->width);
+  }
+  const std::span<float> sum = std::span(found->values).subspan(place->second * found->width, found->width);
+  for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += scale * values[c];
+}
+
+contribution gradient_sum::result() {
+  if (!any_) std::ranges::fill(dense_->as<float>(), 0.0F);
+  sum_->covered = all_ ? nullptr : std::make_shared<const coverage>(covered_);
+  sum_->sparse.clear();
+  for (const table& t : tables_)
+    if (!t.rows.empty()) sum_->sparse.push_back({t.variable, t.width, t.rows, t.values});
+  return {sum_, 1, dense_};
+}
+
+} // namespace mailgrad

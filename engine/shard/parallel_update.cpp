@@ -1,0 +1,43 @@
+#include <mailgrad/engine/shard/parallel_update.hpp>
+
+#include <algorithm>
+
+#include <sched.h>
+
+namespace mailgrad {
+
+void parallel_update::lay_lanes(std::size_t threads) {
+  const std::size_t count = std::clamp<std::size_t>(parts_.size(), 1, std::max<std::size_t>(1, threads));
+  if (lanes_.size() != count) lanes_ = std::vector<lane>(count);
+  for (std::size_t l = 0; l < count; ++l) {
+    lanes_[l].next = parts_.size() * l / count;
+    lanes_[l].end = parts_.size() * (l + 1) / count;
+  }
+}
+
+std::optional<std::size_t> parallel_update::claim() {
+  const std::size_t home = static_cast<std::size_t>(std::max(0, sched_getcpu()));
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    lane& l = lanes_[(home + i) % lanes_.size()];
+    if (l.next.load(std::memory_order_relaxed) >= l.end) continue;
+    const std::size_t found = l.next.fetch_add(1, std::memory_order_acq_rel);
+    if (found < l.end) return found;
+  }
+  return std::nullopt;
+}
+
+parallel_update::progress parallel_update::compute_part(const stream& s) {
+  const std::optional<std::size_t> claimed = claim();
+  if (!claimed) return progress::nothing_left;
+  const part& p = parts_[*claimed];
+  const std::span<const float> weights = from_.subspan(p.where.begin, p.where.size());
+  const std::span<float> updated = to_.subspan(p.where.begin, p.where.size());
+  if (p.learns)
+    rule_->update(s, {weights, updated, std::span(gradients_).subspan(p.first_gradient, p.gradients), step_,
+                      p.where.begin, rate_});
+  else if (weights.data() != updated.data())
+    std::ranges::copy(weights, updated.begin());
+  return missing_.fetch_sub(1, std::memory_order_acq_rel) == 1 ? progress::complete : progress::computed;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,110 @@
+#include <mailgrad/engine/worker/replica.hpp>
+
+#include <mailgrad/engine/model/training_fetches.hpp>
+#include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/variable_union.hpp>
+#include <mailgrad/kernels/next_use.hpp>
+
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+struct replica::training_program {
+  training_fetches list;
+  bound_model model;
+  std::shared_ptr<const coverage> covered; ///< by what is fetched
+
+  training_program(const model_function& build, const model_request& request, const parameter_layout& layout)
+      : model(build, request, layout,
+              [&](graph& g, const model_outputs& outputs) {
+                list = loss_and_gradients(g, outputs, layout);
+                return list.fetches;
+              }),
+        covered(coverage_of(layout, list.dense_variables())) {}
+
+  void bind(const batch& inputs, const weight_addresses& weights, gradient& out) {
+    model.bind(inputs, weights);
+    float* dense = out.dense.as<float>().data();
+    for (const dense_fetch& f : list.dense)
+      model.code().bind_fetch(f.index, dense + f.offset, next_use::later);
+    bind_sparse(inputs, out);
+    if (out.covered != covered) out.covered = covered;
+  }
+
+private:
+  /// A block of `out` of at least `bytes`; grows when a larger batch than before comes.
+  static std::byte* memory_for(gradient& out, std::size_t position, std::size_t bytes) {
+    if (out.sparse_memory.size() <= position) out.sparse_memory.resize(position + 1);
+    block& memory = out.sparse_memory[position];
+    if (memory.bytes() < bytes) memory = block(bytes);
+    return memory.data();
+  }
+
+  void bind_sparse(const batch& inputs, gradient& out) {
+    out.sparse.resize(list.sparse.size());
+    for (std::size_t i = 0; i < list.sparse.size(); ++i) {
+      const sparse_fetch& f = list.sparse[i];
+      auto* values = reinterpret_cast<float*>(memory_for(out, 2 * i, f.count * f.width * sizeof(float)));
+      model.code().bind_fetch(f.values, values);
+      std::span<const std::int32_t> rows;
+      if (f.rows) {
+        auto* memory =
+            reinterpret_cast<std::int32_t*>(memory_for(out, 2 * i + 1, f.count * sizeof(std::int32_t)));
+        model.code().bind_fetch(*f.rows, memory);
+        rows = {memory, f.count};
+      } else {
+        rows = (inputs.*f.rows_in_batch).values<std::int32_t>();
+      }
+      out.sparse[i] = {f.variable, f.width, rows, {values, f.count * f.width}};
+    }
+  }
+};
+
+replica::replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout)
+    : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)), weights_(*layout_) {
+}
+
+replica::~replica() = default;
+
+std::shared_ptr<gradient> replica::make_gradient() const { return mailgrad::make_gradient(*layout_); }
+
+replica::training_program& replica::program_for(const batch& inputs) {
+  auto& known = programs_[inputs.size];
+  if (!known) {
+    model_request request = request_;
+    request.batch = inputs.size;
+    known = std::make_unique<training_program>(build_, request, *layout_);
+  }
+  return *known;
+}
+
+void replica::run(const stream& s, std::shared_ptr<const batch> inputs, gradient& out,
+                  const completion& done) {
+  if (!inputs || inputs->size == 0) throw std::invalid_argument("replica: there is no batch to compute on");
+  training_program& p = program_for(*inputs);
+  p.bind(*inputs, weights_, out);
+  const std::uint64_t step = inputs->number;
+  out.source = std::move(inputs);
+  running_ = &p.model.code();
+  done_ = done;
+  running_->run(s, step, [this] { // one pointer: a larger closure would be allocated
+    loss_ = *static_cast<const float*>(running_->fetched(training_fetches::loss));
+    const completion told = done_; // it may start the next run, which sets another
+    told();
+  });
+}
+
+parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards) {
+  variable_union all;
+  request.batch = 1;
+  for (request.worker = 0; request.worker < request.workers; ++request.worker) {
+    graph g;
+    const model_outputs outputs = build_fitting(build, g, request);
+    const std::vector<value> variables = g.variables();
+    all.add(g, gradients(outputs.loss, variables), request.worker);
+  }
+  return all.lay_out(shards);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,54 @@
+#include <mailgrad/engine/worker/worker_devices.hpp>
+
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/graph/placement.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad {
+
+std::uint32_t workers_of(const training_options& o) {
+  return o.workers > 0 ? o.workers : static_cast<std::uint32_t>(o.devices.size());
+}
+
+std::vector<device> devices_of(const training_options& o, std::uint32_t worker) {
+  const std::size_t each = o.devices.size() / workers_of(o);
+  const auto first = o.devices.begin() + static_cast<std::ptrdiff_t>(each * worker);
+  return {first, first + static_cast<std::ptrdiff_t>(each)};
+}
+
+void require_worker_devices(const training_options& o) {
+  if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
+  for (const device d : o.devices) require_available(d);
+  const std::uint32_t workers = workers_of(o);
+  if (o.devices.size() % workers != 0)
+    throw std::invalid_argument("workers: " + std::to_string(o.devices.size()) +
+                                " devices cannot be shared out to " + std::to_string(workers) +
+                                " workers; name so many devices, or a multiple");
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    const std::vector<device> own = devices_of(o, w);
+    for (auto d = own.begin(); d != own.end(); ++d)
+      if (std::find(own.begin(), d, *d) != d)
+        throw std::invalid_argument("devices: worker " + std::to_string(w) + " would have " + to_string(*d) +
+                                    " twice; a model spans different devices");
+  }
+  if (o.micro_batches == 0) throw std::invalid_argument("micro-batches: 0; at least 1 is needed");
+  if (o.micro_batches > 1 && workers == o.devices.size())
+    throw std::invalid_argument(
+        "micro-batches: each worker has one device, which computes its batch at one go; give "
+        "workers several devices, or leave it out");
+}
+
+void require_placed(const model_function& model, const model_request& request, std::size_t micro_batches,
+                    const std::vector<scheduled_policy>& policies) {
+  graph g;
+  const model_outputs outputs = build_fitting(model, g, request);
+  const placement places(g, request.devices.front());
+  require_devices(g, places, request.devices);
+  if (micro_batches > 1) require_one_way(g, places, outputs.loss);
+  if (has_hogwild(policies)) require_variables_apart(g, places, outputs.loss);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,181 @@
+#include <mailgrad/files/byte_source.hpp>
+
+#include <mailgrad/files/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::size_t chunk = std::size_t{1} << 16;
+/// A byte of deflate stands for at most this many (zlib's technical notes); an empty stream has a header.
+constexpr std::uint64_t best_ratio = 1032;
+
+struct close_file {
+  void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+};
+
+/// The packed stream, member by member.
+class gunzip {
+public:
+  gunzip() {
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
+  }
+  ~gunzip() { inflateEnd(&stream_); }
+  gunzip(const gunzip&) = delete;
+  gunzip& operator=(const gunzip&) = delete;
+
+  z_stream& stream() noexcept { return stream_; }
+  void next_member() { inflateReset(&stream_); }
+
+private:
+  z_stream stream_{};
+};
+
+} // namespace
+
+struct byte_source::implementation {
+  explicit implementation(const std::filesystem::path& name);
+
+  std::size_t read(std::span<std::uint8_t> out) { return packed ? unpack(out) : copy(out); }
+  std::uint64_t most_left() const noexcept;
+
+  std::size_t copy(std::span<std::uint8_t> out);
+  std::size_t unpack(std::span<std::uint8_t> out);
+  bool refill();
+  bool begin_next_member();
+
+  std::filesystem::path file;
+  std::unique_ptr<std::FILE, close_file> handle;
+  std::uint64_t bytes = 0; ///< of the file
+  std::uint64_t taken = 0; ///< of them, read
+  std::array<std::uint8_t, chunk> buffer{};
+  std::span<const std::uint8_t> pending; ///< read and not yet given out or unpacked
+  std::unique_ptr<gunzip> packed;
+  bool finished = false; ///< the last gzip member ended well
+};
+
+byte_source::implementation::implementation(const std::filesystem::path& name) : file(name) {
+  struct stat status {};
+  if (stat(name.c_str(), &status) != 0) throw_unreadable(name, errno);
+  if (S_ISDIR(status.st_mode)) throw_unreadable(name, EISDIR);
+  if (!S_ISREG(status.st_mode)) throw_malformed(name, "expected a regular file, found a device or a pipe");
+  handle.reset(std::fopen(name.c_str(), "rb"));
+  if (!handle) throw_unreadable(name, errno);
+  std::setvbuf(handle.get(), nullptr, _IONBF, 0); // `buffer` is the buffer
+  bytes = static_cast<std::uint64_t>(status.st_size);
+  refill();
+  if (pending.size() >= 2 && pending[0] == 0x1f && pending[1] == 0x8b) packed = std::make_unique<gunzip>();
+}
+
+std::uint64_t byte_source::implementation::most_left() const noexcept {
+  const std::uint64_t left = bytes - std::min(bytes, taken) + pending.size();
+  if (!packed) return left;
+  // What zlib has taken in but not given out yet is at most one window.
+  return finished ? 0 : left * best_ratio + (std::uint64_t{1} << MAX_WBITS);
+}
+
+bool byte_source::implementation::refill() {
+  const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), handle.get());
+  if (std::ferror(handle.get()) != 0) throw_unreadable(file, errno);
+  taken += count;
+  pending = std::span(buffer).first(count);
+  return count > 0;
+}
+
+std::size_t byte_source::implementation::copy(std::span<std::uint8_t> out) {
+  std::size_t done = 0;
+  while (done < out.size() && (!pending.empty() || refill())) {
+    const std::size_t count = std::min(out.size() - done, pending.size());
+    std::copy_n(pending.data(), count, out.data() + done);
+    pending = pending.subspan(count);
+    done += count;
+  }
+  return done;
+}
+
+/// A gzip file may hold several members after one another (RFC 1952, 2.2).
+bool byte_source::implementation::begin_next_member() {
+  if (pending.empty() && !refill()) {
+    finished = true;
+    return false;
+  }
+  if (pending.front() != 0x1f)
+    throw_malformed(file, file_offset{taken - pending.size()},
+                    "expected the end of the gzip file, found further bytes");
+  packed->next_member();
+  return true;
+}
+
+std::size_t byte_source::implementation::unpack(std::span<std::uint8_t> out) {
+  std::size_t done = 0;
+  while (done < out.size() && !finished) {
+    if (pending.empty() && !refill())
+      throw_malformed(file, file_offset{taken}, "the gzip file is cut: expected more, found its end");
+    z_stream& z = packed->stream();
+    const std::size_t room = std::min(out.size() - done, chunk);
+    z.next_in = const_cast<std::uint8_t*>(pending.data());
+    z.avail_in = static_cast<unsigned>(pending.size());
+    z.next_out = out.data() + done;
+    z.avail_out = static_cast<unsigned>(room);
+    const int code = inflate(&z, Z_NO_FLUSH);
+    pending = pending.last(z.avail_in);
+    done += room - z.avail_out;
+    if (code == Z_STREAM_END)
+      begin_next_member();
+    else if (code != Z_OK && code != Z_BUF_ERROR)
+      throw_malformed(file, file_offset{taken - pending.size()},
+                      std::string("the gzip file is damaged: ") + (z.msg != nullptr ? z.msg : "bad data"));
+  }
+  return done;
+}
+
+byte_source::byte_source(const std::filesystem::path& file)
+    : file_(file), implementation_(std::make_unique<implementation>(file)) {}
+byte_source::~byte_source() = default;
+byte_source::byte_source(byte_source&&) noexcept = default;
+byte_source& byte_source::operator=(byte_source&&) noexcept = default;
+
+bool byte_source::is_packed() const noexcept { return implementation_->packed != nullptr; }
+
+std::uint64_t byte_source::most_left() const noexcept { return implementation_->most_left(); }
+
+std::size_t byte_source::read(std::span<std::uint8_t> out) {
+  const std::size_t count = implementation_->read(out);
+  offset_ += count;
+  if (offset_ > most_bytes)
+    throw_malformed(file_, file_offset{offset_},
+                    "expected at most " + std::to_string(most_bytes) +
+                        " bytes, found more; take a part of the file");
+  return count;
+}
+
+bool byte_source::at_end() {
+  std::uint8_t next = 0;
+  return implementation_->read({&next, 1}) == 0;
+}
+
+std::vector<std::uint8_t> read_up_to(byte_source& source, std::uint64_t count) {
+  const std::uint64_t most = std::min(count, source.most_left());
+  std::vector<std::uint8_t> bytes;
+  while (bytes.size() < most) {
+    const std::size_t have = bytes.size();
+    bytes.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(most, std::max(2 * have, chunk))));
+    bytes.resize(bytes.capacity());
+    const std::size_t got = source.read(std::span(bytes).subspan(have));
+    if (have + got < bytes.size()) {
+      bytes.resize(have + got);
+      break;
+    }
+  }
+  return bytes;
+}
+
+} // namespace mailgrad

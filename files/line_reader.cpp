@@ -1,0 +1,55 @@
+#include <mailgrad/files/line_reader.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::size_t chunk = std::size_t{1} << 16;
+
+} // namespace
+
+void line_reader::refill() {
+  std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
+            buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
+  end_ -= begin_;
+  begin_ = 0;
+  if (buffer_.size() - end_ < chunk) buffer_.resize(std::max(2 * end_, end_ + chunk));
+  const auto room = std::span(buffer_).subspan(end_);
+  const std::size_t count = source_.read({reinterpret_cast<std::uint8_t*>(room.data()), room.size()});
+  end_ += count;
+  finished_ = count < room.size();
+}
+
+std::optional<std::string_view> line_reader::next_raw() {
+  std::size_t searched = 0;
+  while (true) {
+    const std::string_view have(buffer_.data() + begin_, end_ - begin_);
+    const std::size_t newline = have.find('\n', searched);
+    const std::string_view line = have.substr(0, newline);
+    if (line.size() > longest)
+      throw_malformed(file(), file_line{number_ + 1},
+                      "expected at most " + std::to_string(longest) + " bytes, found a longer line");
+    if (newline == std::string_view::npos && !finished_) {
+      searched = have.size();
+      refill();
+      continue;
+    }
+    if (have.empty()) return std::nullopt;
+    begin_ += std::min(line.size() + 1, have.size());
+    ++number_;
+    return line.substr(0, line.ends_with('\r') ? line.size() - 1 : line.size());
+  }
+}
+
+std::optional<std::string_view> line_reader::next() {
+  auto line = next_raw();
+  if (!line || !line->empty()) return line;
+  const file_line first_empty = number();
+  while ((line = next_raw()))
+    if (!line->empty()) throw_malformed(file(), first_empty, "expected a row, found an empty line");
+  return std::nullopt;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,107 @@
+#include <mailgrad/files/replaced_file.hpp>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// Else it was renamed or removed between two calls.
+bool is_named(int descriptor, const std::string& path) {
+  struct stat open_one {};
+  struct stat named {};
+  return fstat(descriptor, &open_one) == 0 && stat(path.c_str(), &named) == 0 &&
+         open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+/// A descriptor of `path`, locked; -1 if there is none, and errno says why. A file system without locks
+/// grants any.
+int open_locked(const std::string& path, replaced_file::if_taken what) {
+  const int how = LOCK_EX | (what == replaced_file::if_taken::fail ? LOCK_NB : 0);
+  for (;;) {
+    const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0) return -1;
+    int failure = 0;
+    do failure = flock(descriptor, how) == 0 ? 0 : errno;
+    while (failure == EINTR);
+    if (failure != EWOULDBLOCK && is_named(descriptor, path)) return descriptor;
+    close(descriptor);
+    errno = failure;
+    if (failure == EWOULDBLOCK) return -1;
+  }
+}
+
+} // namespace
+
+bool replaced_file::can_replace(const std::string& path) {
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path, unknown);
+  return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+}
+
+std::string replaced_file::without_links(const std::string& path) {
+  std::error_code unknown;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path, unknown);
+  return unknown || !can_replace(path) ? path : real.string();
+}
+
+bool replaced_file::is_being_written(const std::string& partial) {
+  const int descriptor = ::open(partial.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool taken = flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return taken;
+}
+
+bool replaced_file::move_abandoned(const std::string& partial, const std::string& to) {
+  const int descriptor = ::open(partial.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool moved = flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, partial) &&
+                     std::rename(partial.c_str(), to.c_str()) == 0;
+  ::close(descriptor);
+  return moved;
+}
+
+replaced_file::replaced_file(const std::string& path, if_taken what)
+    : path_(without_links(path)), written_(can_replace(path_) ? partial(path_) : path_) {
+  errno = 0;
+  if (written_ != path_) lock_ = open_locked(written_, what);
+  if (written_ != path_ && lock_ < 0)
+    setstate(failbit);
+  else
+    open(written_, std::ios::binary | std::ios::trunc);
+}
+
+replaced_file::~replaced_file() {
+  if (!written_.empty() && written_ != path_ && is_open()) {
+    close();
+    std::error_code ignored;
+    std::filesystem::remove(written_, ignored);
+  }
+  if (lock_ >= 0) ::close(lock_);
+}
+
+int replaced_file::keep() {
+  if (good()) errno = 0; // else it is of what failed before
+  close();
+  std::error_code why;
+  if (!*this) why.assign(errno != 0 ? errno : EIO, std::generic_category());
+  const std::string written = std::exchange(written_, "");
+  if (lock_ < 0) return why.value(); // a device; or it is another's
+  if (!why) std::filesystem::rename(written, path_, why);
+  std::error_code ignored;
+  if (why) std::filesystem::remove(written, ignored);
+  ::close(std::exchange(lock_, -1));
+  return why.value();
+}
+
+} // namespace mailgrad

@@ -1,0 +1,278 @@
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/run/coordinator.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <limits>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+using device_probe = testing::listener<give_up, name_waits>;
+using shard_probe = testing::listener<report_shard, worker_left, name_waits>;
+using feeder_probe = testing::listener<stop_dealing, worker_left>;
+
+/// A coordinator of two workers and two shards, all played by probes.
+class Coordinator : public testing::DeterministicTest {
+protected:
+  Coordinator() {
+    coordinator_options options;
+    options.workers = 2;
+    for (const shard_probe& s : shards_) options.shards.push_back(s.actor());
+    options.feeder = feeder_.actor();
+    options.on_end = [this](run_outcome outcome) { outcomes_.push_back(std::move(outcome)); };
+    options.on_wait = [this](const wait_named& w) { waits_.push_back(w.what); };
+    coordinator_ = start<coordinator>(std::move(options));
+    run();
+  }
+
+  void join() {
+    for (std::uint32_t r = 0; r < 2; ++r) tell(coordinator_, worker_joined{{r}, devices_[r].actor()});
+  }
+  static worker_report report_of(std::uint32_t worker, std::uint64_t produced = 5,
+                                 float loss = std::numeric_limits<float>::quiet_NaN()) {
+    worker_report r;
+    r.worker = {worker};
+    r.produced = produced;
+    r.loss_bits = std::bit_cast<std::uint32_t>(loss);
+    return r;
+  }
+  void finish(std::uint32_t worker) { tell(coordinator_, worker_finished{report_of(worker)}); }
+  void kill(const caf::actor& a) {
+    mailgrad::kill(a);
+    run();
+  }
+  void report_shards() {
+    for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, shard_report{s, 10, {}, nullptr});
+  }
+  std::size_t shards_asked() {
+    std::size_t asked = 0;
+    for (shard_probe& s : shards_) asked += s.heard<report_shard>().size();
+    return asked;
+  }
+
+  std::vector<run_outcome> outcomes_;
+  std::vector<std::string> waits_;
+  std::vector<shard_probe> shards_{listen<report_shard, worker_left, name_waits>(),
+                                   listen<report_shard, worker_left, name_waits>()};
+  std::vector<device_probe> devices_{listen<give_up, name_waits>(), listen<give_up, name_waits>()};
+  feeder_probe feeder_ = listen<stop_dealing, worker_left>();
+  caf::actor coordinator_;
+};
+
+TEST_F(Coordinator, AsksTheShardsWhenEveryWorkerIsAccountedFor) {
+  join();
+  finish(1);
+  EXPECT_EQ(shards_asked(), 0U);
+  finish(0);
+  EXPECT_EQ(shards_asked(), 1U) << "the first shard may still have something to tell the others";
+  tell(coordinator_, shard_report{0, 10, {}, nullptr});
+  EXPECT_EQ(shards_asked(), 2U);
+  EXPECT_THAT(outcomes_, IsEmpty());
+}
+
+TEST_F(Coordinator, EndsOnceAllShardsHaveReported) {
+  join();
+  finish(0);
+  finish(1);
+  tell(coordinator_, shard_report{1, 7, {}, nullptr});
+  EXPECT_THAT(outcomes_, IsEmpty());
+  tell(coordinator_, shard_report{0, 6, {}, nullptr});
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  const run_outcome& o = outcomes_[0];
+  EXPECT_EQ(o.how, run_outcome::ending::completed);
+  EXPECT_EQ(o.why, "");
+  EXPECT_EQ(o.shards[0].version, 6U);
+  EXPECT_EQ(o.shards[1].version, 7U);
+  EXPECT_EQ(o.workers[1].produced, 5U);
+  EXPECT_THAT(o.lost, ElementsAre(false, false));
+}
+
+TEST_F(Coordinator, EndsExactlyOnceWhateverComesLater) {
+  join();
+  finish(0);
+  finish(1);
+  report_shards();
+  report_shards();
+  finish(0);
+  for (const device_probe& d : devices_) kill(d.actor());
+  tell(coordinator_, stop_training{"too late"});
+  EXPECT_THAT(outcomes_, SizeIs(1));
+}
+
+TEST_F(Coordinator, DoesNotTakeAFinishedWorkerForLost) {
+  join();
+  finish(0);
+  kill(devices_[0].actor());
+  for (shard_probe& s : shards_) EXPECT_THAT(s.heard<worker_left>(), IsEmpty());
+  finish(1);
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_THAT(outcomes_[0].lost, ElementsAre(false, false));
+}
+
+TEST_F(Coordinator, TellsEverybodyThatAWorkerIsLostAndEndsWithoutIt) {
+  join();
+  kill(devices_[1].actor());
+  for (shard_probe& s : shards_) {
+    ASSERT_THAT(s.heard<worker_left>(), SizeIs(1));
+    EXPECT_EQ(s.heard<worker_left>()[0].worker, rank{1});
+  }
+  EXPECT_THAT(feeder_.heard<worker_left>(), SizeIs(1));
+  finish(0);
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_THAT(outcomes_[0].lost, ElementsAre(false, true));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::completed);
+}
+
+TEST_F(Coordinator, FailsWhenNoWorkerIsLeft) {
+  join();
+  kill(devices_[0].actor());
+  kill(devices_[1].actor());
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::failed);
+  EXPECT_THAT(outcomes_[0].why, HasSubstr("all workers are lost"));
+}
+
+TEST_F(Coordinator, NoticesAWorkerThatDiedBeforeItJoined) {
+  kill(devices_[1].actor());
+  join();
+  finish(0);
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_THAT(outcomes_[0].lost, ElementsAre(false, true));
+}
+
+TEST_F(Coordinator, NamesWorkerStepAndLastFiniteLossWhenTheLossDiverges) {
+  join();
+  tell(coordinator_, loss_diverged{report_of(1, 17, 2.5F), 17});
+  EXPECT_THAT(feeder_.heard<stop_dealing>(), SizeIs(1)) << "the others stop too";
+  finish(0);
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::diverged);
+  EXPECT_THAT(outcomes_[0].why, AllOf(HasSubstr("worker 1"), HasSubstr("step 17"), HasSubstr("2.5")));
+}
+
+TEST_F(Coordinator, SaysSoWhenThereWasNoFiniteLossBefore) {
+  join();
+  tell(coordinator_, loss_diverged{report_of(0, 1), 1});
+  finish(1);
+  report_shards();
+  EXPECT_THAT(outcomes_.at(0).why, HasSubstr("no finite loss before"));
+}
+
+TEST_F(Coordinator, KeepsTheFirstReasonOfSeveral) {
+  join();
+  tell(coordinator_, stop_training{"enough"});
+  tell(coordinator_, loss_diverged{report_of(1, 3, 1), 3});
+  finish(0);
+  report_shards();
+  EXPECT_EQ(outcomes_.at(0).how, run_outcome::ending::stopped);
+  EXPECT_EQ(outcomes_.at(0).why, "enough");
+}
+
+TEST_F(Coordinator, SaysWhichWorkerFailedAndWhy) {
+  join();
+  tell(coordinator_, worker_failed{report_of(0, 4), 5, "out of memory"});
+  finish(1);
+  report_shards();
+  EXPECT_EQ(outcomes_.at(0).how, run_outcome::ending::failed);
+  EXPECT_THAT(outcomes_.at(0).why, AllOf(HasSubstr("worker 0"), HasSubstr("out of memory")));
+}
+
+TEST_F(Coordinator, StopsTheFeederWhenItIsAskedToStop) {
+  join();
+  tell(coordinator_, stop_training{"by hand"});
+  EXPECT_THAT(feeder_.heard<stop_dealing>(), SizeIs(1));
+  EXPECT_THAT(outcomes_, IsEmpty()) << "steps that have begun are finished";
+}
+
+TEST_F(Coordinator, TellsWorkersToGiveUpWhenAShardIsLost) {
+  join();
+  kill(shards_[1].actor());
+  for (device_probe& d : devices_) EXPECT_THAT(d.heard<give_up>(), SizeIs(1));
+  finish(0);
+  finish(1);
+  tell(coordinator_, shard_report{0, 3, {}, nullptr});
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::failed);
+  EXPECT_THAT(outcomes_[0].why, HasSubstr("shard 1 is lost"));
+}
+
+TEST_F(Coordinator, TellsAWorkerThatJoinsAfterAShardIsLostToGiveUpToo) {
+  tell(coordinator_, worker_joined{{0}, devices_[0].actor()});
+  kill(shards_[0].actor());
+  tell(coordinator_, worker_joined{{1}, devices_[1].actor()});
+  EXPECT_THAT(devices_[1].heard<give_up>(), SizeIs(1));
+}
+
+TEST_F(Coordinator, TellsWorkersToGiveUpWhenTheFeederIsLost) {
+  join();
+  kill(feeder_.actor());
+  for (device_probe& d : devices_) EXPECT_THAT(d.heard<give_up>(), SizeIs(1));
+}
+
+TEST_F(Coordinator, EndsWhenAShardDiesInsteadOfReporting) {
+  join();
+  finish(0);
+  finish(1);
+  tell(coordinator_, shard_report{0, 3, {}, nullptr});
+  kill(shards_[1].actor());
+  EXPECT_THAT(outcomes_, SizeIs(1));
+}
+
+// One shard has switched, both workers are under way again, and one ends before the other shard's answer
+// comes.
+TEST_F(Coordinator, CountsWhatIsTrainedBeforeASwitchAndNotWhatALeaverTrainsAfterIt) {
+  auto devices = std::array{listen<pause_worker>(), listen<pause_worker>()};
+  auto shards = std::array{listen<switch_policy, report_shard, worker_left>(),
+                           listen<switch_policy, report_shard, worker_left>()};
+  auto feeder = listen<go_on_dealing, worker_left>();
+  coordinator_options options;
+  options.workers = 2;
+  options.shards = {shards[0].actor(), shards[1].actor()};
+  options.feeder = feeder.actor();
+  options.on_end = [this](run_outcome outcome) { outcomes_.push_back(std::move(outcome)); };
+  const caf::actor switching = start<coordinator>(std::move(options));
+  for (std::uint32_t r = 0; r < 2; ++r) tell(switching, worker_joined{{r}, devices[r].actor()});
+  tell(switching, request_switch{"sync", "by hand"});
+  tell(switching, worker_paused{{0}, 1, 3, 3});
+  tell(switching, worker_paused{{1}, 1, 4, 4});
+  tell(switching, policy_switched{0, 1});
+  worker_report leaver = report_of(1);
+  leaver.steps = 6;
+  tell(switching, worker_finished{leaver});
+  tell(switching, policy_switched{1, 1});
+  tell(switching, worker_finished{report_of(0)});
+  for (std::uint32_t s = 0; s < 2; ++s) tell(switching, shard_report{s, 10, {}, nullptr});
+  ASSERT_EQ(outcomes_.size(), 1U);
+  ASSERT_EQ(outcomes_[0].switches.size(), 1U);
+  EXPECT_EQ(outcomes_[0].switches[0].step, 7U);
+}
+
+TEST_F(Coordinator, AsksEverybodyWhoMayWaitAndPassesTheAnswersOn) {
+  join();
+  finish(1);
+  tell(coordinator_, name_waits{});
+  for (shard_probe& s : shards_) EXPECT_THAT(s.heard<name_waits>(), SizeIs(1));
+  EXPECT_THAT(devices_[0].heard<name_waits>(), SizeIs(1));
+  EXPECT_THAT(devices_[1].heard<name_waits>(), IsEmpty()) << "it has finished";
+  tell(coordinator_, wait_named{"worker 0 waits for a batch", 5});
+  EXPECT_THAT(waits_, ElementsAre("worker 0 waits for a batch"));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,190 @@
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/run/feeder.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::SizeIs;
+
+/// Samples whose one feature is their number.
+std::shared_ptr<const dataset> numbered(std::size_t samples) {
+  float_features features{{1}, std::vector<float>(samples)};
+  std::iota(features.values.begin(), features.values.end(), 0.0F);
+  return std::make_shared<dataset>(std::move(features), std::vector<std::int32_t>(samples), 2);
+}
+
+class Feeder : public testing::DeterministicTest {
+protected:
+  void deal(std::size_t samples, std::size_t batch, std::uint32_t workers, std::uint64_t epochs = 1,
+            deal_mode mode = deal_mode::on_demand, std::deque<std::uint64_t> hold_at = {}) {
+    feeder_ = start<feeder>(feeder_options{
+        numbered(samples), {samples, batch, epochs, 0, 9, mode, workers}, 0, std::move(hold_at)});
+  }
+
+  /// What a worker is answered: a batch, or null when there are no more.
+  std::shared_ptr<const batch> next(std::uint32_t worker) {
+    auto answer = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{worker}});
+    const auto batches = std::exchange(answer.heard<dealt_batch>(), {}); // the probe holds none of them
+    EXPECT_EQ(batches.size() + answer.heard<data_exhausted>().size(), 1U) << "one answer to one question";
+    return batches.empty() ? nullptr : batches[0].values;
+  }
+
+  static std::vector<float> samples_of(const batch& b) {
+    const std::span<const float> values = b.features.values();
+    return {values.begin(), values.end()};
+  }
+
+  caf::actor feeder_;
+};
+
+TEST_F(Feeder, DealsEverySampleOnceAnEpochOverAllWorkers) {
+  deal(23, 4, 3, 2);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::multiset<float> seen;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      const auto b = next(i % 3);
+      ASSERT_TRUE(b);
+      EXPECT_EQ(b->epoch, static_cast<std::uint64_t>(epoch));
+      EXPECT_EQ(b->size, i == 5 ? 3U : 4U);
+      const auto samples = samples_of(*b);
+      seen.insert(samples.begin(), samples.end());
+    }
+    std::multiset<float> all;
+    for (int i = 0; i < 23; ++i) all.insert(static_cast<float>(i));
+    EXPECT_EQ(seen, all);
+  }
+}
+
+TEST_F(Feeder, NumbersTheBatchesInTheOrderItDealsThem) {
+  deal(12, 4, 2);
+  for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(next(static_cast<std::uint32_t>(i % 2))->number, i);
+}
+
+TEST_F(Feeder, DealsARecordedRunAgainAndHoldsItsWorkersAtASwitch) {
+  recording r;
+  r.header.workers = 2;
+  r.batches = {{2, 0}, {1}};
+  r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
+  feeder_ = start<feeder>(feeder_options{numbered(12),
+                                         {12, 4, 1, 0, 9, deal_mode::on_demand, 2},
+                                         0,
+                                         {},
+                                         {},
+                                         std::make_shared<const recording>(r)});
+  auto coordinator = ask<step_reached>(feeder_, watch_holds{});
+  EXPECT_EQ(next(0)->number, 2U);
+  EXPECT_EQ(next(1)->number, 1U);
+  auto first = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{0}});
+  EXPECT_TRUE(first.heard<dealt_batch>().empty()) << "that one came after the switch";
+  EXPECT_TRUE(coordinator.heard<step_reached>().empty()) << "worker 1 has a batch to train";
+  auto second = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{1}});
+  EXPECT_TRUE(second.heard<data_exhausted>().empty()) << "it must not end before the switch";
+  EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
+  tell(feeder_, go_on_dealing{true, 1});
+  ASSERT_THAT(first.heard<dealt_batch>(), SizeIs(1));
+  EXPECT_EQ(first.heard<dealt_batch>()[0].values->number, 0U);
+  EXPECT_THAT(second.heard<data_exhausted>(), SizeIs(1));
+}
+
+TEST_F(Feeder, SaysThatItHasNoMoreAsOftenAsItIsAsked) {
+  deal(8, 4, 2);
+  EXPECT_TRUE(next(0));
+  EXPECT_TRUE(next(0));
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_FALSE(next(i % 2));
+}
+
+TEST_F(Feeder, DealsNothingMoreOnceItIsTold) {
+  deal(100, 4, 2);
+  EXPECT_TRUE(next(0));
+  tell(feeder_, stop_dealing{});
+  EXPECT_FALSE(next(0));
+  EXPECT_FALSE(next(1));
+  tell(feeder_, stop_dealing{});
+  tell(feeder_, worker_left{{0}});
+  EXPECT_FALSE(next(1));
+}
+
+TEST_F(Feeder, NeverReusesTheMemoryOfABatchThatSomebodyHolds) {
+  deal(64, 4, 1);
+  std::vector<std::shared_ptr<const batch>> held;
+  std::vector<std::vector<float>> values;
+  for (int i = 0; i < 16; ++i) {
+    held.push_back(next(0));
+    values.push_back(samples_of(*held.back()));
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(samples_of(*held[i]), values[i]) << "batch " << i;
+  EXPECT_THAT(std::set(held.begin(), held.end()), SizeIs(16));
+}
+
+TEST_F(Feeder, UsesTheMemoryOfABatchAgainThatNobodyHolds) {
+  deal(64, 4, 1);
+  std::set<const batch*> seen;
+  for (int i = 0; i < 16; ++i) seen.insert(next(0).get());
+  EXPECT_THAT(seen, SizeIs(1));
+}
+
+TEST_F(Feeder, GivesEachRankItsOwnBatchesWhenTheyAreDealtByRank) {
+  deal(32, 4, 2, 1, deal_mode::by_rank);
+  for (const std::uint64_t number : {1U, 3U, 5U}) EXPECT_EQ(next(1)->number, number);
+  for (const std::uint64_t number : {0U, 2U}) EXPECT_EQ(next(0)->number, number);
+}
+
+TEST_F(Feeder, HoldsAtItsStepsAndSaysSo) {
+  deal(100, 4, 2, 1, deal_mode::on_demand, {2, 3});
+  auto coordinator = ask<step_reached>(feeder_, watch_holds{});
+  EXPECT_TRUE(next(0));
+  EXPECT_THAT(coordinator.heard<step_reached>(), ::testing::IsEmpty());
+  EXPECT_TRUE(next(1));
+  ASSERT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
+  EXPECT_EQ(coordinator.heard<step_reached>()[0].step, 2U);
+
+  auto hungry = ask<dealt_batch>(feeder_, next_batch{{0}});
+  auto dead = ask<dealt_batch>(feeder_, next_batch{{1}});
+  tell(feeder_, worker_left{{1}});
+  EXPECT_THAT(hungry.heard<dealt_batch>(), ::testing::IsEmpty());
+  tell(feeder_, go_on_dealing{false, 0});
+  EXPECT_THAT(hungry.heard<dealt_batch>(), ::testing::IsEmpty()) << "that was for another switch";
+  tell(feeder_, go_on_dealing{false, 2});
+  ASSERT_THAT(hungry.heard<dealt_batch>(), SizeIs(1));
+  EXPECT_EQ(hungry.heard<dealt_batch>()[0].values->number, 2U);
+  EXPECT_THAT(dead.heard<dealt_batch>(), ::testing::IsEmpty()) << "a batch for the dead is lost";
+  EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(2)) << "the next step to hold at";
+}
+
+TEST_F(Feeder, SaysThatItHoldsToWhoeverAsksLate) {
+  deal(100, 4, 1, 1, deal_mode::on_demand, {1});
+  EXPECT_TRUE(next(0));
+  auto coordinator = ask<step_reached>(feeder_, watch_holds{});
+  EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
+}
+
+TEST_F(Feeder, SendsTheHungryHomeWhenItIsStopped) {
+  deal(100, 4, 1, 1, deal_mode::on_demand, {1});
+  EXPECT_TRUE(next(0));
+  auto hungry = ask<data_exhausted>(feeder_, next_batch{{0}});
+  EXPECT_THAT(hungry.heard<data_exhausted>(), ::testing::IsEmpty());
+  tell(feeder_, stop_dealing{});
+  EXPECT_THAT(hungry.heard<data_exhausted>(), SizeIs(1));
+}
+
+TEST_F(Feeder, GivesWhatAWorkerLeavesToTheOthers) {
+  deal(32, 4, 2, 1, deal_mode::by_rank);
+  EXPECT_EQ(next(1)->number, 1U);
+  tell(feeder_, worker_left{{1}});
+  EXPECT_FALSE(next(1));
+  std::vector<std::uint64_t> numbers;
+  while (const auto b = next(0)) numbers.push_back(b->number);
+  EXPECT_EQ(numbers, (std::vector<std::uint64_t>{0, 2, 3, 4, 5, 6, 7}));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,91 @@
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/run/coordinator.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// A coordinator that switches, with two workers and two shards that are played by probes.
+class PolicySwitcher : public testing::DeterministicTest {
+protected:
+  PolicySwitcher() {
+    coordinator_options options;
+    options.workers = 2;
+    options.policies = {{0, "async"}};
+    for (const auto& s : shards_) options.shards.push_back(s.actor());
+    options.feeder = feeder_.actor();
+    options.on_wait = [this](const wait_named& w) { waits_.push_back(w.what); };
+    coordinator_ = start<coordinator>(std::move(options));
+    for (std::uint32_t r = 0; r < 2; ++r) tell(coordinator_, worker_joined{{r}, devices_[r].actor()});
+  }
+
+  /// What the coordinator itself waits for.
+  std::vector<std::string> waits() {
+    waits_.clear();
+    tell(coordinator_, name_waits{});
+    return waits_;
+  }
+
+  std::vector<std::string> waits_;
+  std::array<testing::listener<pause_worker, name_waits>, 2> devices_{listen<pause_worker, name_waits>(),
+                                                                      listen<pause_worker, name_waits>()};
+  std::array<testing::listener<switch_policy, name_waits, worker_left>, 2> shards_{
+      listen<switch_policy, name_waits, worker_left>(), listen<switch_policy, name_waits, worker_left>()};
+  testing::listener<go_on_dealing, worker_left> feeder_ = listen<go_on_dealing, worker_left>();
+  caf::actor coordinator_;
+};
+
+TEST_F(PolicySwitcher, NamesEverybodyWhomItWaitsFor) {
+  const std::string what = "the switch from async to sync waits for ";
+  EXPECT_THAT(waits(), IsEmpty());
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  EXPECT_THAT(waits(), ElementsAre(what + "worker 0, 1"));
+  tell(coordinator_, worker_paused{{0}, 1, 3, 3});
+  EXPECT_THAT(waits(), ElementsAre(what + "worker 1"));
+  tell(coordinator_, worker_paused{{1}, 1, 4, 4});
+  EXPECT_THAT(waits(), ElementsAre(what + "shard 0, 1"));
+  tell(coordinator_, policy_switched{0, 1});
+  EXPECT_THAT(waits(), ElementsAre(what + "shard 1"));
+  tell(coordinator_, policy_switched{1, 1});
+  EXPECT_THAT(waits(), IsEmpty());
+}
+
+TEST_F(PolicySwitcher, TakesNoAnswerToAnotherSwitch) {
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  tell(coordinator_, worker_paused{{0}, 9, 3, 3});
+  EXPECT_THAT(waits(), ElementsAre("the switch from async to sync waits for worker 0, 1"));
+  for (std::uint32_t r = 0; r < 2; ++r) tell(coordinator_, worker_paused{{r}, 1, 3, 3});
+  tell(coordinator_, policy_switched{0, 9});
+  EXPECT_THAT(waits(), ElementsAre("the switch from async to sync waits for shard 0, 1"));
+}
+
+TEST_F(PolicySwitcher, TellsShardsWhoIsPresentAndHowFarEachCame) {
+  worker_report leaver;
+  leaver.worker = {0};
+  leaver.produced = 5;
+  tell(coordinator_, worker_finished{leaver});
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  tell(coordinator_, worker_paused{{1}, 1, 4, 4});
+  for (auto& s : shards_) {
+    ASSERT_THAT(s.heard<switch_policy>(), SizeIs(1));
+    const switch_policy& order = s.heard<switch_policy>()[0];
+    EXPECT_EQ(order.epoch, 1U);
+    EXPECT_EQ(order.policy, "sync");
+    EXPECT_THAT(order.steps, ElementsAre(0, 4)) << "nothing is awaited of who has left";
+    EXPECT_THAT(order.present, ElementsAre(0, 1));
+  }
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,100 @@
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/run/recorder.hpp>
+#include <mailgrad/actors/run/run_recorder.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// A recorder, and a feeder that answers only when the test does.
+class Recorder : public testing::DeterministicTest {
+protected:
+  end_recording ending(const caf::actor& feeder) const {
+    return {std::make_shared<recording_end>(recording_end{"completed", "", {}, {}, "ab12"}), feeder};
+  }
+  recording recorded() const { return parse_recording(bytes_.view(), "memory"); }
+
+  std::stringbuf bytes_;
+  std::vector<std::string> ends_;
+  testing::listener<end_recording> feeder_ = listen<end_recording>();
+  caf::actor recorder_ = start<recorder>(
+      recorder_options{std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes_), "memory",
+                                                          recording_header{1, 1, {}, {}}),
+                       [this](const std::string& why) { ends_.push_back(why); }});
+};
+
+TEST_F(Recorder, WaitsForWhatTheFeederHasNotTold) {
+  tell(recorder_, ending(feeder_.actor()));
+  EXPECT_THAT(ends_, IsEmpty());
+  ASSERT_THAT(feeder_.heard<end_recording>(), SizeIs(1));
+  tell(recorder_, order_noted{0, {}, {{{0}, 7}}});
+  tell(recorder_, ending({}));
+  EXPECT_THAT(ends_, ElementsAre(""));
+  EXPECT_THAT(recorded().batches.at(0), ElementsAre(7));
+  kill(feeder_.actor());
+  run();
+  EXPECT_THAT(ends_, SizeIs(1)) << "told once";
+}
+
+TEST_F(Recorder, EndsIfTheFeederDiesBeforeItHasTold) {
+  tell(recorder_, ending(feeder_.actor()));
+  kill(feeder_.actor());
+  run();
+  EXPECT_THAT(ends_, ElementsAre(HasSubstr("the feeder was lost")));
+}
+
+TEST_F(Recorder, EndsIfTheFeederDiedLongAgo) {
+  kill(feeder_.actor());
+  run();
+  tell(recorder_, ending(feeder_.actor()));
+  EXPECT_THAT(ends_, ElementsAre(HasSubstr("the feeder was lost")));
+}
+
+TEST_F(Recorder, EndsAtOnceWhereNoFeederIsNamed) {
+  tell(recorder_, ending({}));
+  EXPECT_THAT(ends_, ElementsAre(""));
+}
+
+// With the recorder on a thread of its own, and a thread that blocks for it.
+class RunRecorder : public testing::DeterministicTest {
+protected:
+  ~RunRecorder() override {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  const std::string path_ = ::testing::TempDir() + "mailgrad_run_recorder_test.rec";
+  testing::listener<end_recording> feeder_ = listen<end_recording>();
+};
+
+TEST_F(RunRecorder, ReturnsThoughTheFeederIsDead) {
+  kill(feeder_.actor());
+  run();
+  run_recorder r(system(), path_, {1, 1, {}, {}});
+  r.finish(feeder_.actor(), {}, {});
+  EXPECT_THAT(r.failure(), HasSubstr("the feeder was lost"));
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "nothing to be taken for a whole recording";
+}
+
+TEST_F(RunRecorder, ReturnsThoughTheRecorderIsDead) {
+  run_recorder r(system(), path_, {1, 1, {}, {}});
+  kill(r.actor());
+  r.finish({}, {}, {});
+  EXPECT_THAT(r.failure(), HasSubstr("the recorder was lost"));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,146 @@
+#include <mailgrad/tests/actors/small_training.hpp>
+
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <stdexcept>
+#include <vector>
+
+// Whole runs whose shards are served by an actor that is not ours.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::options_for;
+using testing::small_data;
+using testing::small_model;
+using ::testing::ThrowsMessage;
+using testing::trained;
+
+/// Applies every other gradient of a worker and refuses the rest: no policy does that.
+class every_other {
+public:
+  static constexpr const char* name = "test.every-other";
+
+  every_other(caf::event_based_actor* self, parameter_actor_options options)
+      : self_(self), weights_(std::move(options.weights)), devices_(options.workers),
+        accounts_(options.workers) {}
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_,
+           [this](const join_shard& x) {
+             devices_[x.worker.value] = x.device;
+             answer(x.worker);
+           }),
+        on(self_, [this](const push_gradient& x) { take(x); }),
+        on(self_, [](const worker_left&) {}),
+        on(self_,
+           [this](const report_shard&) {
+             return shard_report{weights_->index(), weights_->version(), accounts_, weights_->snapshot()};
+           }),
+        on(self_, [](const name_waits&) {}),
+        on(self_, [this](const give_up&) { self_->quit(); }),
+    };
+  }
+
+private:
+  void take(const push_gradient& x) {
+    worker_account& account = accounts_[x.worker.value];
+    account.last_step = x.step;
+    ++account.ledger.produced;
+    if (x.step % 2 == 0) {
+      ++account.ledger.discarded["every other"];
+    } else {
+      account.gaps.count(weights_->version() - x.version_read);
+      const contribution gradient{x.values, std::bit_cast<float>(x.scale_bits)};
+      weights_->update(host_stream{}, {&gradient, 1});
+      ++account.ledger.applied;
+    }
+    answer(x.worker);
+  }
+
+  void answer(rank worker) {
+    shard_weights reply;
+    reply.shard = weights_->index();
+    reply.version = weights_->version();
+    reply.values = weights_->snapshot();
+    send(self_, devices_[worker.value], reply);
+  }
+
+  caf::event_based_actor* self_;
+  std::shared_ptr<shard> weights_;
+  std::vector<caf::actor> devices_;
+  std::vector<worker_account> accounts_;
+};
+
+/// Ours, so that it can do all that ours can.
+class namesake : public parameter_actor {
+public:
+  static constexpr const char* name = "test.namesake";
+  using parameter_actor::parameter_actor;
+};
+
+TEST(OwnParameterActor, DecidesWhatBecomesOfEveryGradient) {
+  training_options o = options_for("async", 1);
+  o.parameter_actor = make_own_parameter_actor<every_other>();
+  for (const std::uint32_t shards : {1U, 2U}) {
+    o.shards = shards;
+    const training_report r = trained(o);
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    EXPECT_EQ(r.policy, "async by test.every-other");
+    EXPECT_EQ(r.ledger, (gradient_ledger{24, 12, 0, {{"every other", 12}}, 0}));
+    EXPECT_EQ(r.updates, 12U);
+    EXPECT_EQ(r.staleness.total(), 12U * shards);
+    EXPECT_EQ(r.staleness.max(), 0U) << "nobody else was there";
+  }
+}
+
+TEST(OwnParameterActor, ServesSeveralWorkers) {
+  training_options o = options_for("async", 3);
+  o.parameter_actor = make_own_parameter_actor<every_other>();
+  const training_report r = trained(o, small_data(1000));
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  EXPECT_EQ(r.steps, 500U);
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+}
+
+TEST(OwnParameterActor, MayObeyThePolicyItIsHandedAndSwitch) {
+  training_options o = options_for("sync, async@12", 2);
+  o.shards = 2;
+  o.parameter_actor = make_own_parameter_actor<namesake>(true);
+  const training_report r = trained(o);
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  ASSERT_EQ(r.switches.size(), 1U);
+  EXPECT_EQ(r.switches[0].to, "async");
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+}
+
+TEST(OwnParameterActor, MakesOurWeightsIfItDoesWhatOursDoes) {
+  training_options o = options_for("sync", 2);
+  const std::string ours = trained(o).parameters_sha256;
+  o.parameter_actor = make_own_parameter_actor<namesake>();
+  EXPECT_EQ(trained(o).parameters_sha256, ours);
+}
+
+TEST(OwnParameterActor, IsRefusedWhatItCannotDo) {
+  training_options o = options_for("async, sync@12", 2);
+  o.parameter_actor = make_own_parameter_actor<every_other>();
+  EXPECT_THAT([&] { training(small_model(), small_data(), o); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("'test.every-other' switches no policy")));
+  o.policy = "hogwild";
+  EXPECT_THAT([&] { training(small_model(), small_data(), o); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("hogwild has no parameter actors")));
+  o.policy = "async";
+  training run(small_model(), small_data(), o);
+  EXPECT_THAT([&] { run.switch_policy("sync", "a wish"); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("'test.every-other' switches no policy")));
+  EXPECT_EQ(run.report().ended, "completed");
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,319 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/worker/device_actor.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// A device actor between two shards, a feeder and a coordinator that are all played by probes.
+class DeviceActor : public testing::DeterministicTest {
+protected:
+  void begin(double clip_norm = 0, bool hogwild = false) {
+    model_request request;
+    request.sample_dims = data_->train.sample_dims();
+    request.classes = data_->train.classes();
+    layout_ = std::make_shared<parameter_layout>(lay_out(testing::small_model(), request, hogwild ? 1 : 2));
+    device_actor_options options;
+    options.worker = {3};
+    const model_function model = [](graph& g, const model_request& r) {
+      if (r.batch == unlucky_batch) throw graph_error("dense1: no memory for such a batch");
+      return testing::small_model()(g, r);
+    };
+    options.model = std::make_shared<replica>(model, request, layout_);
+    if (hogwild) {
+      store_ = std::make_shared<hogwild_store>(testing::first_values(*layout_, 1));
+      options.writer = std::make_shared<hogwild_writer>(*layout_, store_, testing::sgd(0.1));
+      options.direct = true;
+      options.shard_begins = {0};
+    } else {
+      for (const auto& s : shards_) options.shards.push_back(s.actor());
+    }
+    options.clip_norm = clip_norm;
+    options.feeder = feeder_.actor();
+    options.tracker = tracker_.actor();
+    options.coordinator = coordinator_.actor();
+    options.time = time_;
+    device_ = start<device_actor>(std::move(options));
+    run();
+  }
+
+  void give_weights(std::uint32_t shard, std::uint64_t version, instant waited = 0ns) {
+    auto values = std::make_shared<block>(layout_->shard(shard).size() * sizeof(float));
+    layout_->initialise_shard(shard, 1, values->as<float>());
+    given_.push_back(values);
+    tell(device_, shard_weights{shard, version, 0, waited.count(), 0, std::move(values)});
+  }
+  void give_all_weights(std::uint64_t version) {
+    give_weights(0, version);
+    give_weights(1, version);
+  }
+  void give_batch(std::size_t size = 4, float first_feature = 0) {
+    auto b = std::make_shared<batch>();
+    shape_batch(data_->train, size, 0, *b);
+    std::vector<std::uint32_t> which(size);
+    std::iota(which.begin(), which.end(), 0U);
+    fill_batch(data_->train, which, *b);
+    b->features.values()[0] += first_feature;
+    tell(device_, dealt_batch{std::move(b)});
+  }
+  std::vector<push_gradient>& pushed_to(std::size_t shard) { return shards_[shard].heard<push_gradient>(); }
+  std::size_t batches_asked_for() { return feeder_.heard<next_batch>().size(); }
+
+  static constexpr std::size_t unlucky_batch = 5;
+  using shard_probe = testing::listener<join_shard, push_gradient, worker_left>;
+  const std::shared_ptr<const data_split> data_ = testing::small_data();
+  std::shared_ptr<const parameter_layout> layout_;
+  std::shared_ptr<hogwild_store> store_;
+  std::vector<shard_probe> shards_{listen<join_shard, push_gradient, worker_left>(),
+                                   listen<join_shard, push_gradient, worker_left>()};
+  testing::listener<next_batch, worker_left> feeder_ = listen<next_batch, worker_left>();
+  testing::listener<worker_progress, staleness_observed> tracker_ =
+      listen<worker_progress, staleness_observed>();
+  testing::listener<worker_joined, worker_finished, loss_diverged, worker_failed> coordinator_ =
+      listen<worker_joined, worker_finished, loss_diverged, worker_failed>();
+  caf::actor device_;
+  std::vector<std::weak_ptr<block>> given_;
+};
+
+TEST_F(DeviceActor, JoinsEverybodyAndAsksForABatch) {
+  begin();
+  for (std::size_t s = 0; s < 2; ++s) {
+    ASSERT_THAT(shards_[s].heard<join_shard>(), SizeIs(1));
+    EXPECT_EQ(shards_[s].heard<join_shard>()[0].worker, rank{3});
+    EXPECT_EQ(shards_[s].heard<join_shard>()[0].device, device_);
+  }
+  EXPECT_THAT(coordinator_.heard<worker_joined>(), SizeIs(1));
+  EXPECT_EQ(batches_asked_for(), 1U);
+}
+
+TEST_F(DeviceActor, WaitsForTheWeightsOfEveryShard) {
+  begin();
+  give_batch();
+  give_weights(1, 0);
+  EXPECT_THAT(pushed_to(0), IsEmpty());
+  give_weights(0, 0);
+  EXPECT_THAT(pushed_to(0), SizeIs(1));
+}
+
+TEST_F(DeviceActor, PushesEachGradientOnceToEveryShardWithTheVersionItRead) {
+  begin();
+  give_weights(0, 7);
+  give_weights(1, 9);
+  give_batch();
+  for (std::size_t s = 0; s < 2; ++s) {
+    ASSERT_THAT(pushed_to(s), SizeIs(1));
+    EXPECT_EQ(pushed_to(s)[0].worker, rank{3});
+    EXPECT_EQ(pushed_to(s)[0].step, 1U);
+    EXPECT_EQ(pushed_to(s)[0].version_read, s == 0 ? 7U : 9U);
+    EXPECT_EQ(std::bit_cast<float>(pushed_to(s)[0].scale_bits), 1.0F);
+  }
+  EXPECT_EQ(pushed_to(0)[0].values, pushed_to(1)[0].values) << "one block, which nobody copies";
+  give_batch();
+  give_weights(0, 8);
+  EXPECT_THAT(pushed_to(0), SizeIs(1)) << "the weights of shard 1 are still to come";
+  give_weights(1, 10);
+  ASSERT_THAT(pushed_to(0), SizeIs(2));
+  EXPECT_EQ(pushed_to(0)[1].step, 2U);
+}
+
+TEST_F(DeviceActor, AsksForTheNextBatchBeforeItComputes) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  EXPECT_EQ(batches_asked_for(), 2U);
+  give_batch();
+  EXPECT_EQ(batches_asked_for(), 2U) << "one ahead, not two";
+}
+
+TEST_F(DeviceActor, LetsItsWeightsGoBeforeItPushes) {
+  begin();
+  give_all_weights(0);
+  EXPECT_FALSE(given_[0].expired());
+  give_batch();
+  EXPECT_TRUE(given_[0].expired());
+  EXPECT_TRUE(given_[1].expired());
+}
+
+TEST_F(DeviceActor, DoesNotReuseAGradientThatAShardHolds) {
+  begin();
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    give_all_weights(step);
+    give_batch();
+  }
+  EXPECT_NE(pushed_to(0)[0].values, pushed_to(0)[1].values);
+  EXPECT_NE(pushed_to(0)[1].values, pushed_to(0)[2].values);
+  const gradient* const first = pushed_to(0)[0].values.get();
+  for (std::size_t s = 0; s < 2; ++s) pushed_to(s).clear();
+  give_all_weights(3);
+  give_batch();
+  EXPECT_EQ(pushed_to(0)[0].values.get(), first) << "nobody holds it any longer";
+}
+
+TEST_F(DeviceActor, FinishesWhenTheFeederHasNoMore) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  tell(device_, data_exhausted{});
+  EXPECT_THAT(coordinator_.heard<worker_finished>(), IsEmpty()) << "its gradient is not answered yet";
+  give_weights(0, 1);
+  EXPECT_THAT(coordinator_.heard<worker_finished>(), IsEmpty());
+  give_weights(1, 1);
+  ASSERT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
+  const worker_report r = coordinator_.heard<worker_finished>()[0].report;
+  EXPECT_EQ(r.worker, rank{3});
+  EXPECT_EQ(r.produced, 1U);
+  EXPECT_EQ(r.samples, 4U);
+  EXPECT_TRUE(std::isfinite(std::bit_cast<float>(r.loss_bits)));
+  for (shard_probe& s : shards_) EXPECT_THAT(s.heard<worker_left>(), SizeIs(1));
+  EXPECT_THAT(feeder_.heard<worker_left>(), SizeIs(1));
+}
+
+TEST_F(DeviceActor, DoesNotPushAGradientWhoseLossIsNoNumber) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  give_all_weights(1);
+  give_batch(4, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_THAT(pushed_to(0), SizeIs(1));
+  EXPECT_THAT(pushed_to(1), SizeIs(1));
+  ASSERT_THAT(coordinator_.heard<loss_diverged>(), SizeIs(1));
+  const loss_diverged d = coordinator_.heard<loss_diverged>()[0];
+  EXPECT_EQ(d.step, 2U);
+  EXPECT_EQ(d.report.produced, 2U);
+  EXPECT_EQ(d.report.not_finite, 1U);
+  EXPECT_TRUE(std::isfinite(std::bit_cast<float>(d.report.loss_bits))) << "the last finite one";
+  EXPECT_THAT(coordinator_.heard<worker_finished>(), IsEmpty()) << "it is accounted for once";
+  EXPECT_THAT(shards_[0].heard<worker_left>(), SizeIs(1));
+}
+
+TEST_F(DeviceActor, SaysWhyItFailed) {
+  begin();
+  give_all_weights(0);
+  give_batch(unlucky_batch);
+  ASSERT_THAT(coordinator_.heard<worker_failed>(), SizeIs(1));
+  EXPECT_EQ(coordinator_.heard<worker_failed>()[0].why, "dense1: no memory for such a batch");
+  EXPECT_EQ(coordinator_.heard<worker_failed>()[0].report.produced, 0U);
+  EXPECT_THAT(coordinator_.heard<worker_finished>(), IsEmpty());
+  EXPECT_THAT(pushed_to(0), IsEmpty());
+}
+
+TEST_F(DeviceActor, ScalesALongGradientDownToTheLargestNorm) {
+  constexpr double largest = 1e-3;
+  begin(largest);
+  give_all_weights(0);
+  give_batch();
+  const push_gradient& push = pushed_to(0)[0];
+  double squares = 0;
+  for (const float g : push.values->dense.as<float>())
+    squares += static_cast<double>(g) * static_cast<double>(g);
+  const auto scale = static_cast<double>(std::bit_cast<float>(push.scale_bits));
+  EXPECT_LT(scale, 1);
+  EXPECT_NEAR(std::sqrt(squares) * scale, largest, 1e-4 * largest + 1e-6);
+  EXPECT_EQ(pushed_to(1)[0].scale_bits, push.scale_bits) << "the norm is that of the whole gradient";
+}
+
+TEST_F(DeviceActor, AddsUpTheLongestWaitOfEachStep) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  give_batch();
+  give_weights(0, 1, 2s);
+  give_weights(1, 1, 3s);
+  tell(device_, data_exhausted{});
+  give_all_weights(2);
+  EXPECT_EQ(instant{coordinator_.heard<worker_finished>().at(0).report.barrier_wait}, 3s);
+}
+
+TEST_F(DeviceActor, CountsTheTimeItWaitsForABatch) {
+  begin();
+  give_all_weights(0);
+  time_->advance(4s);
+  give_batch();
+  give_batch();
+  time_->advance(7s);
+  give_all_weights(1); // the batch was there first
+  tell(device_, data_exhausted{});
+  give_all_weights(2);
+  EXPECT_EQ(instant{coordinator_.heard<worker_finished>().at(0).report.feeder_wait}, 4s);
+}
+
+TEST_F(DeviceActor, SaysInWordsWhatItWaitsFor) {
+  begin();
+  give_weights(0, 0);
+  const auto first = ask<wait_named>(device_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(first, SizeIs(1));
+  EXPECT_THAT(first[0].what, HasSubstr("worker 3 waits for the weights of 1 of 2 shards"));
+  give_weights(1, 0);
+  const auto second = ask<wait_named>(device_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(second, SizeIs(1));
+  EXPECT_THAT(second[0].what, HasSubstr("worker 3 waits for a batch"));
+}
+
+TEST_F(DeviceActor, ReportsAndEndsWhenItIsToldToGiveUp) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  tell(device_, give_up{});
+  ASSERT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
+  EXPECT_EQ(coordinator_.heard<worker_finished>()[0].report.produced, 1U);
+}
+
+TEST_F(DeviceActor, TellsTheTrackerAFewTimesASecond) {
+  begin();
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    time_->advance(30ms);
+    give_all_weights(step);
+    give_batch();
+  }
+  const auto& notices = tracker_.heard<worker_progress>();
+  EXPECT_THAT(notices, SizeIs(2));
+  std::uint64_t steps = 0;
+  for (const worker_progress& p : notices) steps += p.steps;
+  EXPECT_EQ(steps, 8U);
+}
+
+TEST_F(DeviceActor, WritesIntoTheSharedBlockItselfInHogwild) {
+  begin(0, true);
+  const float before = store_->load(0);
+  give_batch();
+  EXPECT_EQ(store_->version(), 1U);
+  give_batch();
+  EXPECT_EQ(store_->version(), 2U);
+  EXPECT_NE(store_->load(0), before);
+  tell(device_, data_exhausted{});
+  const worker_report r = coordinator_.heard<worker_finished>().at(0).report;
+  EXPECT_EQ(r.applied, 2U);
+  EXPECT_EQ(r.produced, 2U);
+  EXPECT_EQ(r.gaps.total(), 2U);
+  EXPECT_EQ(r.gaps.max(), 0U);
+}
+
+TEST_F(DeviceActor, LeavesTheSharedBlockAloneWhenTheLossIsNoNumber) {
+  begin(0, true);
+  give_batch(4, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(store_->version(), 0U);
+  std::vector<float> values(store_->size());
+  store_->load(0, values);
+  EXPECT_TRUE(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }));
+  EXPECT_THAT(coordinator_.heard<loss_diverged>(), SizeIs(1));
+}
+
+} // namespace
+} // namespace mailgrad

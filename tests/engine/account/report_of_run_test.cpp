@@ -1,0 +1,255 @@
+#include <mailgrad/engine/account/report_of_run.hpp>
+
+#include <mailgrad/tests/engine/layouts.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <chrono>
+#include <limits>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+worker_report worker(std::uint32_t r, std::uint64_t produced, float loss) {
+  worker_report w;
+  w.worker = {r};
+  w.steps = w.produced = produced;
+  w.samples = produced * 10;
+  w.loss_bits = std::bit_cast<std::uint32_t>(loss);
+  return w;
+}
+
+/// What a shard took from a worker whose gradients all had the same gap.
+worker_account account(std::uint64_t applied, std::uint64_t gap) {
+  worker_account a;
+  a.last_step = applied;
+  a.ledger.produced = a.ledger.applied = applied;
+  a.gaps.count(gap, applied);
+  return a;
+}
+
+/// Two workers and two shards; nobody died.
+run_outcome quiet_run() {
+  run_outcome o;
+  o.workers = {worker(0, 6, 0.5F), worker(1, 4, 0.25F)};
+  o.lost = {false, false};
+  for (std::uint32_t s = 0; s < 2; ++s)
+    o.shards.push_back({s, 10, {account(6, 1), account(4, 2 + s)}, nullptr});
+  return o;
+}
+
+TEST(ReportOfRun, CountEachGradientOnceHoweverManyShardsTookIt) {
+  const training_report r = report_of(quiet_run());
+  EXPECT_EQ(r.ended, "completed");
+  EXPECT_EQ(r.steps, 10U);
+  EXPECT_EQ(r.samples, 100U);
+  EXPECT_EQ(r.ledger, (gradient_ledger{10, 10, 0, {}, 0}));
+}
+
+TEST(ReportOfRun, CountTheGapOfEachGradientOnEachShard) {
+  EXPECT_THAT(report_of(quiet_run()).staleness.buckets(), ElementsAre(Pair(1, 12), Pair(2, 4), Pair(3, 4)));
+}
+
+TEST(ReportOfRun, CountTheGapsOfWhatWasDiscardedApart) {
+  run_outcome o = quiet_run();
+  o.shards[0].workers[1].discarded_gaps.count(7, 2);
+  o.shards[1].workers[0].discarded_gaps.count(9, 1);
+  EXPECT_THAT(report_of(o).discarded_staleness.buckets(), ElementsAre(Pair(7, 2), Pair(9, 1)));
+  EXPECT_EQ(report_of(o).staleness.total(), 20U);
+}
+
+TEST(ReportOfRun, AverageTheFactorsOfACureByItsGaps) {
+  staleness_histogram gaps;
+  const auto inverse = make_cure("inverse", {2});
+  EXPECT_FALSE(mean_factor(*inverse, gaps)) << "no gradient had one";
+  gaps.count(1, 2);
+  gaps.count(4, 2);
+  EXPECT_EQ(mean_factor(*inverse, gaps), 0.625);
+  EXPECT_FALSE(mean_factor(*make_cure("dc-asgd", {2}), gaps)) << "it leaves steps as long as they are";
+}
+
+TEST(ReportOfRun, KeepApartWhatEachShardSawOfEachWorker) {
+  const training_report r = report_of(quiet_run());
+  ASSERT_EQ(r.exchanges.size(), 4U);
+  EXPECT_EQ(r.exchanges[3].shard, 1U);
+  EXPECT_EQ(r.exchanges[3].worker, 1U);
+  EXPECT_THAT(r.exchanges[3].gaps.buckets(), ElementsAre(Pair(3, 4)));
+}
+
+TEST(ReportOfRun, AverageTheLastLossesOfThoseThatHaveOne) {
+  run_outcome o = quiet_run();
+  EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.375);
+  o.workers[0].loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.25);
+  o.workers[1].steps = 0;
+  EXPECT_FALSE(report_of(o).final_loss) << "unknown is not 0";
+}
+
+TEST(ReportOfRun, CountWhatWorkersDroppedByReason) {
+  run_outcome o = quiet_run();
+  ++o.workers[0].produced;
+  o.workers[0].not_finite = 1;
+  EXPECT_EQ(report_of(o).ledger, (gradient_ledger{11, 10, 0, {{"not finite", 1}}, 0}));
+}
+
+TEST(ReportOfRun, CountWhatShardsDroppedByReason) {
+  run_outcome o = quiet_run();
+  for (shard_report& s : o.shards) {
+    gradient_ledger& l = s.workers[1].ledger;
+    --l.applied;
+    l.discarded["not awaited"] = 1;
+  }
+  EXPECT_EQ(report_of(o).ledger, (gradient_ledger{10, 9, 0, {{"not awaited", 1}}, 0}));
+}
+
+TEST(ReportOfRun, TakeTheWordOfTheShardsForALostWorker) {
+  run_outcome o = quiet_run();
+  o.workers[1] = worker_report{};
+  o.lost[1] = true;
+  const gradient_ledger l = report_of(o).ledger;
+  EXPECT_EQ(l, (gradient_ledger{10, 10, 0, {}, 0}));
+}
+
+TEST(ReportOfRun, CountAsLostWhatOnlyOneShardGotFromADyingWorker) {
+  run_outcome o = quiet_run();
+  o.workers[1] = worker_report{};
+  o.lost[1] = true;
+  o.shards[1].workers[1] = account(3, 2);
+  const gradient_ledger l = report_of(o).ledger;
+  EXPECT_EQ(l, (gradient_ledger{10, 9, 0, {}, 1}));
+  EXPECT_TRUE(l.balances());
+}
+
+TEST(ReportOfRun, CountAsLostWhatWentDownWithAShard) {
+  run_outcome o = quiet_run();
+  o.how = run_outcome::ending::failed;
+  o.shards[1] = shard_report{};
+  const training_report r = report_of(o);
+  EXPECT_EQ(r.ended, "failed");
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  EXPECT_EQ(r.ledger.lost, 10U);
+}
+
+TEST(ReportOfRun, KeepTheBooksOfHogwildWhichHasNoShards) {
+  run_outcome o;
+  o.workers = {worker(0, 6, 1), worker(1, 4, 1)};
+  o.lost = {false, false};
+  for (worker_report& w : o.workers) {
+    w.applied = w.produced;
+    w.gaps.count(w.worker.value, w.produced);
+  }
+  const training_report r = report_of(o);
+  EXPECT_EQ(r.ledger, (gradient_ledger{10, 10, 0, {}, 0}));
+  EXPECT_THAT(r.staleness.buckets(), ElementsAre(Pair(0, 6), Pair(1, 4)));
+}
+
+TEST(ReportOfRun, TakeTheWordOfTheSharedBlockForALostWorker) {
+  run_outcome o;
+  o.workers = {worker(0, 6, 1), worker_report{}};
+  o.lost = {false, true};
+  o.workers[0].applied = 6;
+  EXPECT_EQ(report_of(o, 9).ledger, (gradient_ledger{9, 9, 0, {}, 0}));
+}
+
+TEST(ReportOfRun, KeepWhatHogwildWroteInAMixedRunBesideWhatShardsTook) {
+  run_outcome o = quiet_run();
+  worker_report& writer = o.workers[0];
+  writer.produced += 3;
+  writer.applied = 3;
+  writer.gaps.count(5, 3);
+  writer.times.compute.add(2ms);
+  o.shards[0].workers[0].times.compute.add(1ms);
+  const training_report r = report_of(o, 3);
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  std::uint64_t listed = 0;
+  for (const exchange_figures& x : r.exchanges) listed += x.gaps.total();
+  EXPECT_EQ(listed, r.staleness.total()) << "the books by worker tell less than the whole";
+  EXPECT_FALSE(r.exchanges.back().shard) << "no shard saw what went into the block";
+  EXPECT_THAT(r.exchanges.back().gaps.buckets(), ElementsAre(Pair(5, 3)));
+  EXPECT_EQ(r.times.compute.count(), 2U);
+}
+
+TEST(ReportOfRun, FailARunWhoseLedgerDoesNotBalance) {
+  run_outcome o = quiet_run();
+  o.shards[0].workers[0] = account(7, 1);
+  o.shards[1].workers[1] = account(3, 1);
+  training_report r = report_of(o);
+  EXPECT_EQ(r.ended, "failed");
+  EXPECT_EQ(r.why,
+            "the ledger does not balance: shard 0 took 7 gradients of worker 0, which sent 6, and 1 more "
+            "like it");
+  o.how = run_outcome::ending::diverged;
+  o.why = "the loss is not finite";
+  r = report_of(o);
+  EXPECT_EQ(r.ended, "diverged") << "the first reason stays";
+  EXPECT_TRUE(r.why.starts_with("the loss is not finite; the ledger")) << r.why;
+}
+
+TEST(ReportOfRun, JoinWhatTheShardsHold) {
+  const parameter_layout layout = testing::layout_of({{"w", {64}}}, 2);
+  run_outcome o = quiet_run();
+  for (shard_report& s : o.shards) {
+    auto values = std::make_shared<block>(layout.shard(s.shard).size() * sizeof(float));
+    std::ranges::fill(values->as<float>(), static_cast<float>(s.shard + 1));
+    s.values = values;
+  }
+  const std::vector<float> joined = joined_weights(o, layout).value();
+  ASSERT_EQ(joined.size(), layout.size());
+  EXPECT_EQ(joined.front(), 1);
+  EXPECT_EQ(joined.back(), 2);
+  o.shards[0].values = nullptr;
+  EXPECT_FALSE(joined_weights(o, layout)) << "a part of the weights is not the weights";
+}
+
+TEST(ReportOfRun, SumTheWaitsOfAllWorkers) {
+  run_outcome o = quiet_run();
+  o.workers[0].barrier_wait = instant{1500ms}.count();
+  o.workers[1].barrier_wait = instant{500ms}.count();
+  o.workers[1].feeder_wait = instant{250ms}.count();
+  o.workers[0].bound_wait = instant{750ms}.count();
+  o.workers[1].bound_wait = instant{250ms}.count();
+  const training_report r = report_of(o);
+  EXPECT_DOUBLE_EQ(r.waits.barrier, 2);
+  EXPECT_DOUBLE_EQ(r.waits.feeder, 0.25);
+  EXPECT_DOUBLE_EQ(r.waits.bound, 1);
+  ASSERT_EQ(r.worker_waits.size(), 2U);
+  EXPECT_DOUBLE_EQ(r.worker_waits[0].bound, 0.75);
+  EXPECT_DOUBLE_EQ(r.worker_waits[0].barrier, 1.5);
+  EXPECT_DOUBLE_EQ(r.worker_waits[1].feeder, 0.25);
+}
+
+TEST(ReportOfRun, SayWhereARunStoodAtItsEnd) {
+  const training_progress p = final_progress(quiet_run(), 3s);
+  EXPECT_EQ(p.steps, 10U);
+  EXPECT_EQ(p.samples, 100U);
+  EXPECT_DOUBLE_EQ(p.loss, 0.375);
+  EXPECT_DOUBLE_EQ(p.staleness_mean, 1.6);
+  EXPECT_EQ(p.elapsed, 3s);
+}
+
+TEST(ReportOfRun, NameEveryEnding) {
+  using ending = run_outcome::ending;
+  run_outcome o = quiet_run();
+  for (const auto& [how, word] :
+       {std::pair{ending::completed, "completed"}, std::pair{ending::stopped, "stopped"},
+        std::pair{ending::diverged, "diverged"}, std::pair{ending::failed, "failed"}}) {
+    o.how = how;
+    o.why = word;
+    EXPECT_EQ(report_of(o).ended, word);
+    EXPECT_EQ(report_of(o).why, word);
+  }
+}
+
+TEST(ReportOfRun, SayInWordsHowLongAWaitIs) {
+  EXPECT_EQ(in_words({"worker 0 waits for a batch", instant{3s}.count()}, 5100ms),
+            "worker 0 waits for a batch, for 2.1 s");
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,88 @@
+#include <mailgrad/engine/account/staleness_histogram.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+TEST(StalenessHistogram, IsEmptyAtFirst) {
+  const staleness_histogram h;
+  EXPECT_TRUE(h.empty());
+  EXPECT_EQ(h.total(), 0U);
+  EXPECT_EQ(h.mean(), 0);
+  EXPECT_EQ(h.max(), 0U);
+  EXPECT_EQ(h.quantile(0.5), 0U);
+  EXPECT_THAT(h.buckets(), IsEmpty());
+}
+
+TEST(StalenessHistogram, CountsEachGapInABucketOfItsOwn) {
+  staleness_histogram h;
+  for (const std::uint64_t gap : {3U, 0U, 3U, 7U}) h.count(gap);
+  EXPECT_THAT(h.buckets(), ElementsAre(Pair(0, 1), Pair(3, 2), Pair(7, 1)));
+  EXPECT_EQ(h.total(), 4U);
+  EXPECT_DOUBLE_EQ(h.mean(), 13.0 / 4);
+  EXPECT_EQ(h.max(), 7U);
+}
+
+TEST(StalenessHistogram, KeepsGapsOfAnySizeExactly) {
+  staleness_histogram h;
+  h.count(1'000'000'000'000, 2);
+  h.count(4095);
+  h.count(4096);
+  h.count(5);
+  EXPECT_THAT(h.buckets(), ElementsAre(Pair(5, 1), Pair(4095, 1), Pair(4096, 1), Pair(1'000'000'000'000, 2)));
+  EXPECT_EQ(h.max(), 1'000'000'000'000U);
+  EXPECT_EQ(h.quantile(0.4), 4095U);
+  EXPECT_EQ(h.quantile(0.6), 4096U);
+  EXPECT_EQ(h.quantile(0.61), 1'000'000'000'000U);
+}
+
+TEST(StalenessHistogram, TakesTheSmallestGapThatTheShareDoesNotExceed) {
+  staleness_histogram h;
+  for (std::uint64_t gap = 1; gap <= 100; ++gap) h.count(gap);
+  EXPECT_EQ(h.quantile(0.5), 50U);
+  EXPECT_EQ(h.quantile(0.99), 99U);
+  EXPECT_EQ(h.quantile(0.991), 100U);
+  EXPECT_EQ(h.quantile(1.0), 100U);
+  EXPECT_EQ(h.quantile(0.001), 1U);
+}
+
+TEST(StalenessHistogram, CountsNothingZeroTimes) {
+  staleness_histogram h;
+  h.count(9, 0);
+  EXPECT_TRUE(h.empty());
+  EXPECT_EQ(h.max(), 0U);
+}
+
+TEST(StalenessHistogram, MergesBucketByBucket) {
+  staleness_histogram a;
+  a.count(1, 2);
+  a.count(10'000);
+  staleness_histogram b;
+  b.count(1);
+  b.count(2);
+  b.count(10'000, 3);
+  a.merge(b);
+  EXPECT_THAT(a.buckets(), ElementsAre(Pair(1, 3), Pair(2, 1), Pair(10'000, 4)));
+  EXPECT_EQ(a.total(), 8U);
+}
+
+TEST(StalenessHistogram, ForgetsAllCountsWhenCleared) {
+  staleness_histogram h;
+  h.count(4, 3);
+  h.count(9'000);
+  h.clear();
+  EXPECT_TRUE(h.empty());
+  EXPECT_EQ(h.max(), 0U);
+  EXPECT_THAT(h.buckets(), IsEmpty());
+  h.count(2);
+  EXPECT_THAT(h.buckets(), ElementsAre(Pair(2, 1)));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,181 @@
+#include <mailgrad/engine/account/training_report.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+
+std::vector<std::string> field_names(const json& object) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names;
+}
+
+training_report finished_run() {
+  training_report r;
+  r.policy = "async";
+  r.devices = {"cpu:0", "cpu:1"};
+  r.ended = "completed";
+  r.steps = 100;
+  r.samples = 6400;
+  r.wall_seconds = 0.5;
+  r.final_loss = 0.25;
+  r.test_accuracy = 0.875;
+  r.ledger = {100, 98, 0, {{"not finite", 1}}, 1};
+  r.staleness.count(0, 40);
+  r.staleness.count(1, 50);
+  r.staleness.count(5, 8);
+  r.discarded_staleness.count(9, 2);
+  exchange_figures shard_0{0, 1, {}, {}, {}};
+  shard_0.gaps.count(1, 3);
+  shard_0.gaps.count(4, 2);
+  exchange_figures shared_block{{}, 1, {}, {}, {}};
+  shared_block.gaps.count(4, 1);
+  r.exchanges = {shard_0, shared_block};
+  r.times.compute.add(std::chrono::seconds{1});
+  r.times.compute.add(std::chrono::seconds{3});
+  r.waits = {1.5, 0, 0.25};
+  r.switches.push_back({50, "sync", "async", "barrier wait 61 %"});
+  r.parameters_sha256 = "ab12";
+  r.seed = 7;
+  return r;
+}
+
+TEST(TrainingReport, HasTheFieldsThatToolsRead) {
+  const json o = json::parse(to_json(finished_run()));
+  EXPECT_THAT(field_names(o),
+              ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
+                          "span", "weights", "policy", "devices", "workers", "micro_batches", "pieces",
+                          "data", "optimizer", "learning_rate", "batch", "shards", "ended", "why", "steps",
+                          "samples", "epochs", "updates", "wall_seconds", "steps_per_second",
+                          "samples_per_second", "final_loss", "test_accuracy", "test_rmse", "sample",
+                          "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
+                          "wait_seconds", "switches", "local_steps", "cure", "parameters_sha256", "seed"));
+  EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
+  EXPECT_THAT(field_names(o["staleness"]),
+              ElementsAre("mean", "p50", "p99", "max", "histogram", "discarded", "per_shard"));
+  EXPECT_THAT(field_names(o["staleness"]["per_shard"][0]),
+              ElementsAre("shard", "worker", "mean", "p50", "p99", "max", "histogram"));
+  EXPECT_THAT(field_names(o["time_split"]),
+              ElementsAre("read", "compute", "wire", "mailbox", "apply", "per_shard"));
+  EXPECT_THAT(field_names(o["time_split"]["compute"]), ElementsAre("seconds", "mean", "max", "count"));
+  EXPECT_THAT(field_names(o["wait_seconds"]), ElementsAre("barrier", "bound", "feeder", "per_worker"));
+  EXPECT_THAT(field_names(o["switches"][0]), ElementsAre("step", "from", "to", "why"));
+}
+
+TEST(TrainingReport, SaysWhereItComesFromAsFarAsThatIsKnown) {
+  training_report r = finished_run();
+  r.origin = this_program();
+  r.worker_waits = {{1, 0, 0.25}, {0.5, 0, 0}};
+  json o = json::parse(to_json(r));
+  EXPECT_EQ(o["version"], r.origin.version);
+  EXPECT_THAT(r.origin.version, testing::MatchesRegex("[0-9]+.[0-9]+.[0-9]+"));
+  EXPECT_THAT(r.origin.compiler, testing::MatchesRegex("[A-Za-z]+ [0-9.]+"));
+  EXPECT_FALSE(r.origin.host.empty() || r.origin.processor.empty());
+  EXPECT_TRUE(o["commit"].is_null() && o["date"].is_null()) << "the program has not told them";
+  EXPECT_EQ(o["wait_seconds"]["per_worker"][1],
+            json::parse(R"({"worker": 1, "barrier": 0.5, "bound": 0.0, "feeder": 0.0})"));
+}
+
+TEST(TrainingReport, WritesEachFigureUnderItsName) {
+  const json o = json::parse(to_json(finished_run()));
+  EXPECT_EQ(o["policy"], "async");
+  EXPECT_EQ(o["devices"], json({"cpu:0", "cpu:1"}));
+  EXPECT_EQ(o["ended"], "completed");
+  EXPECT_EQ(o["why"], "");
+  EXPECT_EQ(o["steps"], 100);
+  EXPECT_EQ(o["samples"], 6400);
+  EXPECT_EQ(o["steps_per_second"], 200.0);
+  EXPECT_EQ(o["samples_per_second"], 12800.0);
+  EXPECT_EQ(o["final_loss"], 0.25);
+  EXPECT_EQ(o["test_accuracy"], 0.875);
+  EXPECT_TRUE(o["test_rmse"].is_null());
+  EXPECT_EQ(o["ledger"],
+            json::parse(R"({"produced":100,"applied":98,"merged":0,"discarded":{"not finite":1},"lost":1})"));
+  EXPECT_EQ(o["staleness"]["histogram"], json::parse("[[0,40],[1,50],[5,8]]"));
+  EXPECT_EQ(o["staleness"]["discarded"], json::parse("[[9,2]]"));
+  EXPECT_EQ(o["staleness"]["p50"], 1);
+  EXPECT_EQ(o["staleness"]["p99"], 5);
+  EXPECT_EQ(o["staleness"]["max"], 5);
+  EXPECT_DOUBLE_EQ(o["staleness"]["mean"].get<double>(), 90.0 / 98);
+  EXPECT_EQ(o["wait_seconds"], json::parse(R"({"barrier":1.5,"bound":0.0,"feeder":0.25,"per_worker":[]})"));
+  EXPECT_EQ(o["switches"][0]["why"], "barrier wait 61 %");
+  EXPECT_EQ(o["parameters_sha256"], "ab12");
+  EXPECT_EQ(o["seed"], 7);
+}
+
+TEST(TrainingReport, WritesNullForWhatIsUnknown) {
+  training_report r;
+  r.ended = "stopped";
+  const json o = json::parse(to_json(r));
+  EXPECT_TRUE(o["final_loss"].is_null());
+  EXPECT_TRUE(o["test_accuracy"].is_null());
+  for (const char* figure : {"mean", "p50", "p99", "max"})
+    EXPECT_TRUE(o["staleness"][figure].is_null()) << figure;
+  EXPECT_EQ(o["staleness"]["histogram"], json::array());
+  EXPECT_EQ(o["switches"], json::array());
+  EXPECT_EQ(o["ledger"]["discarded"], json::object());
+  EXPECT_EQ(o["steps_per_second"], 0.0);
+}
+
+TEST(TrainingReport, WritesTheStalenessOfEachWorkerOnEachShard) {
+  const json o = json::parse(to_json(finished_run()))["staleness"]["per_shard"];
+  EXPECT_EQ(o[0]["shard"], 0);
+  EXPECT_EQ(o[0]["worker"], 1);
+  EXPECT_EQ(o[0]["mean"], 2.2);
+  EXPECT_EQ(o[0]["histogram"], json::parse("[[1,3],[4,2]]"));
+  EXPECT_TRUE(o[1]["shard"].is_null()) << "hogwild has none";
+}
+
+TEST(TrainingReport, WritesTimesInSecondsAndNullWhereNobodyMeasured) {
+  const json o = json::parse(to_json(finished_run()))["time_split"];
+  EXPECT_EQ(o["compute"], json::parse(R"({"seconds":4.0,"mean":2.0,"max":3.0,"count":2})"));
+  for (const char* part : {"read", "wire", "mailbox", "apply"}) EXPECT_TRUE(o[part].is_null()) << part;
+}
+
+TEST(TrainingReport, WritesWhatWasSampledAndNullIfNothingWas) {
+  training_report r = finished_run();
+  r.gradient_cosine.add(0.5);
+  r.gradient_cosine.add(-0.25);
+  const json o = json::parse(to_json(r));
+  EXPECT_EQ(o["gradient_cosine"], json::parse(R"({"count":2,"mean":0.125,"min":-0.25,"max":0.5})"));
+  EXPECT_EQ(o["weight_gap"]["count"], 0);
+  for (const char* figure : {"mean", "min", "max"}) EXPECT_TRUE(o["weight_gap"][figure].is_null()) << figure;
+}
+
+TEST(TrainingReport, WritesItsHistogramsAsLines) {
+  EXPECT_EQ(staleness_csv(finished_run()), "shard,worker,gap,count\n0,1,1,3\n0,1,4,2\n,1,4,1\n");
+  EXPECT_EQ(staleness_csv({}), "shard,worker,gap,count\n");
+}
+
+TEST(TrainingReport, JoinsTheShardsOfAWorker) {
+  EXPECT_THAT(staleness_of(finished_run(), 1).buckets(),
+              ElementsAre(::testing::Pair(1, 3), ::testing::Pair(4, 3)));
+  EXPECT_TRUE(staleness_of(finished_run(), 0).empty());
+}
+
+TEST(TrainingReport, IsJsonWhateverTextItHolds) {
+  training_report r;
+  r.why = "a \"quoted\" line\nand \xff a byte that is no UTF-8";
+  EXPECT_TRUE(json::accept(to_json(r)));
+}
+
+TEST(TrainingReport, IsJsonWhateverTheFigures) {
+  training_report r;
+  r.final_loss = std::numeric_limits<double>::quiet_NaN();
+  const json o = json::parse(to_json(r));
+  EXPECT_TRUE(o["final_loss"].is_null());
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,178 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/hogwild_writer.hpp>
+#include <mailgrad/engine/worker/local_steps.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+// Gradients that are about some variables and say nothing of the others, and what is made of them.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FieldsAre;
+using testing::first_values;
+using testing::layout_of;
+using testing::random_values;
+
+/// Four variables of one, two, one and one cache lines, of which the last is a table.
+parameter_layout four_variables(std::size_t shards = 1) {
+  return layout_of({{"a", {16}}, {"b", {20}}, {"c", {5}}, {"table", {4, 4}, true}}, shards);
+}
+
+using variable_list = std::vector<std::size_t>;
+
+/// Random where it is about something, zero elsewhere.
+std::shared_ptr<gradient> gradient_of(const parameter_layout& layout, const variable_list& variables,
+                                      std::uint64_t seed) {
+  const std::vector<float> values = random_values(layout.dense_size(), seed);
+  auto g = testing::constant_gradient(layout, 0);
+  g->covered = coverage_of(layout, variables);
+  const shard_range all{0, layout.dense_size()};
+  for (const shard_range& r : ranges_of(g->covered, all))
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(r.begin), r.size(),
+                g->dense.as<float>().begin() + static_cast<std::ptrdiff_t>(r.begin));
+  return g;
+}
+
+optimizer_options decaying(std::string_view rule) {
+  optimizer_options o = parse_optimizer(rule);
+  o.learning_rate = 0.1;
+  o.weight_decay = 0.5;
+  return o;
+}
+
+std::vector<float> part(std::span<const float> all, const parameter_layout& layout, std::size_t variable) {
+  const placed_variable& v = layout.variables()[variable];
+  const auto values = all.subspan(v.offset, v.dims.size());
+  return {values.begin(), values.end()};
+}
+
+TEST(Coverage, JoinsNeighboursAndLeavesTablesOut) {
+  const parameter_layout layout = four_variables();
+  EXPECT_THAT(*coverage_of(layout, variable_list{1, 0}), ElementsAre(FieldsAre(0, 48)));
+  EXPECT_THAT(*coverage_of(layout, variable_list{0, 2, 3}), ElementsAre(FieldsAre(0, 16), FieldsAre(48, 64)));
+  EXPECT_THAT(*coverage_of(layout, variable_list{3}), ElementsAre());
+}
+
+TEST(Coverage, IsNullIfNothingIsLeftOut) {
+  EXPECT_EQ(coverage_of(four_variables(), variable_list{2, 1, 0}), nullptr);
+  EXPECT_EQ(coverage_of(layout_of({{"table", {4, 4}, true}}, 1), variable_list{0}), nullptr);
+}
+
+TEST(Coverage, KnowsWhatLiesInIt) {
+  const auto covered = coverage_of(four_variables(), variable_list{0, 2});
+  EXPECT_TRUE(covers(covered, {0, 16}));
+  EXPECT_TRUE(covers(covered, {52, 60}));
+  EXPECT_FALSE(covers(covered, {16, 48}));
+  EXPECT_FALSE(covers(coverage_of(four_variables(), variable_list{3}), {0, 16}));
+  EXPECT_TRUE(covers(nullptr, {0, 64}));
+}
+
+class CoverageOfRule : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(CoverageOfRule, LeavesTheRestAloneInWeightsAndInState) {
+  const parameter_layout layout = four_variables();
+  const optimizer_options o = decaying(GetParam());
+  shard mixed(layout, 0, 3, o);
+  shard only_a(layout, 0, 3, o);
+  for (std::uint64_t step = 0; step < 8; ++step) {
+    const auto of_a = gradient_of(layout, {0}, step);
+    const auto of_bc = gradient_of(layout, {1, 2}, 100 + step);
+    const bool turn_of_a = step % 2 == 0;
+    const contribution one{turn_of_a ? of_a : of_bc, 0.5F};
+    const contribution nothing{gradient_of(layout, {}, 0)};
+    mixed.update(host_stream{}, {&one, 1});
+    only_a.update(host_stream{}, turn_of_a ? std::span(&one, 1) : std::span(&nothing, 1));
+    const auto now = mixed.snapshot()->as<float>();
+    EXPECT_EQ(part(now, layout, 0), part(only_a.snapshot()->as<float>(), layout, 0)) << "step " << step;
+  }
+  EXPECT_EQ(mixed.version(), 8U);
+  const std::vector<float> began = first_values(layout, 3);
+  const auto untouched = only_a.snapshot()->as<float>();
+  for (const std::size_t v : {1U, 2U, 3U}) EXPECT_EQ(part(untouched, layout, v), part(began, layout, v)) << v;
+  for (const std::size_t v : {0U, 1U, 2U})
+    EXPECT_NE(part(mixed.snapshot()->as<float>(), layout, v), part(began, layout, v)) << v;
+}
+
+TEST_P(CoverageOfRule, MakesTheSameWeightsHoweverTheyAreCutAndWhoeverHoldsThem) {
+  const optimizer_options o = decaying(GetParam());
+  const parameter_layout whole = four_variables();
+  const parameter_layout halves = four_variables(3);
+  shard one(whole, 0, 3, o);
+  std::vector<shard> three;
+  for (std::uint32_t s = 0; s < 3; ++s) three.emplace_back(halves, s, 3, o);
+  std::vector<std::shared_ptr<const block>> held;
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    const contribution two[] = {{gradient_of(whole, {0, 1}, step), 0.5F},
+                                {gradient_of(whole, {1, 2}, 50 + step), 0.5F}};
+    const std::span work = std::span(two).first(step % 2 + 1);
+    one.update(host_stream{}, work);
+    for (shard& s : three) {
+      held.push_back(s.snapshot());
+      s.update(host_stream{}, work);
+    }
+  }
+  std::vector<float> joined;
+  for (const shard& s : three) std::ranges::copy(s.snapshot()->as<float>(), std::back_inserter(joined));
+  const auto expected = one.snapshot()->as<float>();
+  EXPECT_EQ(joined, std::vector<float>(expected.begin(), expected.end()));
+}
+
+TEST_P(CoverageOfRule, IsHogwildsToo) {
+  const parameter_layout layout = four_variables();
+  const optimizer_options o = decaying(GetParam());
+  shard plain(layout, 0, 3, o);
+  const auto store = std::make_shared<hogwild_store>(first_values(layout, 3));
+  hogwild_writer writer(layout, store, o);
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    const contribution one{gradient_of(layout, {step % 2, 2}, step)};
+    plain.update(host_stream{}, {&one, 1});
+    writer.begin_step();
+    writer.write(*one.values, 1);
+  }
+  std::vector<float> written(layout.size());
+  store->load(0, written);
+  const auto expected = plain.snapshot()->as<float>();
+  EXPECT_EQ(written, std::vector<float>(expected.begin(), expected.end()));
+}
+
+TEST_P(CoverageOfRule, IsThatOfLocalStepsToo) {
+  const auto layout = std::make_shared<parameter_layout>(layout_of({{"a", {16}}, {"b", {20}}}, 1));
+  local_steps local(layout, {2, decaying(GetParam()), {}});
+  const shard weights(*layout, 0, 3, testing::sgd(1));
+  local.receive(0, weights.snapshot());
+  for (std::uint64_t step = 0; step < 2; ++step) local.step(*gradient_of(*layout, {1}, step), 1);
+  const auto difference = local.difference();
+  EXPECT_THAT(*difference->covered, ElementsAre(FieldsAre(16, 48)));
+  EXPECT_THAT(part(difference->dense.as<float>(), *layout, 0), ::testing::Each(0.0F));
+  EXPECT_NE(part(difference->dense.as<float>(), *layout, 1), std::vector<float>(20));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryRule, CoverageOfRule,
+                         ::testing::Values("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam",
+                                           "adamw"));
+
+TEST(Coverage, SumsWhatThereIs) {
+  const parameter_layout layout = four_variables();
+  shard s(layout, 0, 3, testing::sgd(1));
+  const std::vector<float> before = first_values(layout, 3);
+  const auto both = testing::constant_gradient(layout, 4);
+  both->covered = coverage_of(layout, variable_list{0, 1});
+  const auto second = testing::constant_gradient(layout, 8);
+  second->covered = coverage_of(layout, variable_list{1});
+  const contribution two[] = {{both, 0.5F}, {second, 0.5F}};
+  s.update(host_stream{}, two);
+  const auto after = s.snapshot()->as<float>();
+  EXPECT_FLOAT_EQ(after[0], before[0] - 2);
+  EXPECT_FLOAT_EQ(after[16], before[16] - 6);
+  EXPECT_EQ(after[48], before[48]);
+}
+
+} // namespace
+} // namespace mailgrad

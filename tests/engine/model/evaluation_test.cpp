@@ -1,0 +1,147 @@
+#include <mailgrad/tests/engine/small_problem.hpp>
+
+#include <mailgrad/engine/model/evaluation.hpp>
+
+#include <mailgrad/engine/worker/replica.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mailgrad {
+namespace {
+
+/// The next token is looked up from this one.
+model_outputs next_from_table(graph& g, const model_request& r) {
+  const value x = g.input("features", {r.batch, r.sample_dims[0]}, dtype::int32);
+  const value labels = g.input("labels", {r.batch, r.sample_dims[0]}, dtype::int32);
+  const value logits = embedding(x, r.classes, r.classes, "table");
+  return {logits, cross_entropy(logits, labels)};
+}
+
+std::vector<float> values_where(const parameter_layout& layout, const std::string& variable,
+                                const std::vector<float>& values) {
+  std::vector<float> all(layout.size());
+  const auto found = std::ranges::find(layout.variables(), variable, &placed_variable::name);
+  std::ranges::copy(values, all.begin() + static_cast<std::ptrdiff_t>(found->offset));
+  return all;
+}
+
+model_request request_for(const dataset& samples) {
+  model_request r;
+  r.sample_dims = samples.sample_dims();
+  r.features = samples.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
+  r.classes = samples.classes();
+  return r;
+}
+
+TEST(Evaluation, CountsTheSamplesWhoseLargestLogitIsTheirLabels) {
+  const auto data = testing::small_data(300); // more than one pass, and a rest
+  model_request request;
+  request.sample_dims = data->train.sample_dims();
+  request.classes = data->train.classes();
+  const model_function model = [](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{}}, r);
+  };
+  const parameter_layout layout = lay_out(model, request, 2);
+  std::vector<float> weights(layout.size()); // the identity: feature c speaks for class c
+  const placed_variable& w = layout.variables()[0];
+  for (std::size_t c = 0; c < 3; ++c) weights[w.offset + c * w.dims.back() + c] = 1;
+  const evaluation e = evaluate(model, request, layout, weights, data->train);
+
+  double right = 0;
+  double loss = 0;
+  const auto& features = std::get<float_features>(data->train.features()).values;
+  for (std::size_t i = 0; i < data->train.size(); ++i) {
+    const float* x = features.data() + i * testing::small_features;
+    const auto label = static_cast<std::size_t>(data->train.labels()[i]);
+    right += std::max_element(x, x + 3) - x == static_cast<std::ptrdiff_t>(label) ? 1 : 0;
+    double sum = 0;
+    for (std::size_t c = 0; c < 3; ++c) sum += std::exp(static_cast<double>(x[c] - x[label]));
+    loss += std::log(sum);
+  }
+  EXPECT_DOUBLE_EQ(e.accuracy.value(), right / 300);
+  EXPECT_FALSE(e.rmse);
+  EXPECT_NEAR(e.loss, loss / 300, 1e-5);
+}
+
+TEST(Evaluation, MeasuresTheDistanceToNumbers) {
+  std::vector<float> xs(300);
+  std::vector<float> targets;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    xs[i] = static_cast<float>(i % 7);
+    targets.push_back(2 * xs[i] + (i % 2 == 0 ? 3.0F : -1.0F)); // off by 3 and by 1 in turns
+  }
+  const dataset samples(float_features{{1}, xs}, targets);
+  model_request request = request_for(samples);
+  request.wanted = answer::a_number;
+  const model_function model = [](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{}}, r);
+  };
+  const parameter_layout layout = lay_out(model, request, 1);
+  const evaluation e = evaluate(model, request, layout, values_where(layout, "dense1/weights", {2}), samples);
+  EXPECT_NEAR(e.rmse.value(), std::sqrt(5.0), 1e-6);
+  EXPECT_NEAR(e.loss, 5.0, 1e-5);
+  EXPECT_FALSE(e.accuracy);
+}
+
+TEST(Evaluation, RefusesAModelOfClassesWhereNumbersAreToBePredicted) {
+  const dataset samples(float_features{{1}, {1, 2}}, std::vector<float>{0.5F, 1});
+  model_request request = request_for(samples);
+  request.wanted = answer::a_number;
+  const model_function model = [](graph& g, const model_request& r) {
+    model_request classes = r;
+    classes.wanted = answer::a_class;
+    classes.classes = 2;
+    return build_classifier(g, {dense_layer{}}, classes);
+  };
+  EXPECT_THAT(
+      [&] { lay_out(model, request, 1); },
+      ::testing::ThrowsMessage<graph_error>(::testing::HasSubstr(
+          "input 'labels' of the model is int32, where the data set has float32, numbers to predict")));
+}
+
+TEST(Evaluation, EndsEarlyIfItIsAskedTo) {
+  const auto data = testing::small_data(800);
+  const model_request request = request_for(data->train);
+  const parameter_layout layout = lay_out(testing::small_model(), request, 1);
+  const std::vector<float> weights(layout.size());
+  const auto passes_before = [&](int stop_at) {
+    int asked = 0;
+    const auto stop = [&] { return ++asked > stop_at; };
+    return std::pair(evaluate(testing::small_model(), request, layout, weights, data->train, stop).whole,
+                     asked);
+  };
+  EXPECT_EQ(passes_before(0), std::pair(false, 2)) << "nor is the rest of less than a pass run";
+  EXPECT_EQ(passes_before(2), std::pair(false, 4));
+  EXPECT_EQ(passes_before(4), std::pair(true, 4)) << "three passes and a rest";
+}
+
+TEST(Evaluation, CountsEachTokenOfAWindow) {
+  token_windows text{{0, 1, 2, 0, 1, 2, 0, 1, 2, 1}, 3, 3}; // 0 1 2 0 1 2 0 1 2, then a surprise
+  const dataset samples(text, {}, 3);
+  ASSERT_EQ(samples.size(), 3U);
+  const parameter_layout layout = lay_out(next_from_table, request_for(samples), 1);
+  const evaluation e = evaluate(next_from_table, request_for(samples), layout,
+                                values_where(layout, "table/table", {0, 5, 0, 0, 0, 5, 5, 0, 0}), samples);
+  EXPECT_DOUBLE_EQ(e.accuracy.value(), 8.0 / 9);
+}
+
+TEST(Evaluation, TestsRowsWithoutASingleEntry) {
+  const dataset samples(sparse_features{2, {0, 0, 0, 0}, {}, {}}, {0, 1, 1}, 2);
+  model_request request = request_for(samples);
+  request.nonzeros = 4; // as the training set has it
+  const model_function model = [](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{}}, r);
+  };
+  const parameter_layout layout = lay_out(model, request, 1);
+  const evaluation e = evaluate(model, request, layout, values_where(layout, "dense1/bias", {0, 1}), samples);
+  EXPECT_DOUBLE_EQ(e.accuracy.value(), 2.0 / 3);
+}
+
+} // namespace
+} // namespace mailgrad

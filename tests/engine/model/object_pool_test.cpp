@@ -1,0 +1,58 @@
+#include <mailgrad/engine/model/object_pool.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace mailgrad {
+namespace {
+
+class ObjectPool : public ::testing::Test {
+protected:
+  int made_ = 0;
+  object_pool<int> pool_{[this] { return std::make_shared<int>(made_++); }};
+};
+
+TEST_F(ObjectPool, MakesNothingBeforeItIsAsked) {
+  EXPECT_EQ(made_, 0);
+  EXPECT_EQ(pool_.size(), 0U);
+}
+
+TEST_F(ObjectPool, MakesAnotherWhileAllAreOut) {
+  const auto first = pool_.take();
+  const auto second = pool_.take();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(made_, 2);
+}
+
+TEST_F(ObjectPool, LendsTheSameObjectAgainWhenItsLastHolderLetGo) {
+  auto first = pool_.take();
+  auto other_holder = first;
+  const int* const address = first.get();
+  first.reset();
+  EXPECT_NE(pool_.take().get(), address) << "somebody still holds it";
+  other_holder.reset();
+  EXPECT_EQ(pool_.take().get(), address);
+  EXPECT_EQ(made_, 2);
+}
+
+TEST_F(ObjectPool, OutlivesItsPool) {
+  std::shared_ptr<int> held;
+  {
+    object_pool<int> pool([] { return std::make_shared<int>(7); });
+    held = pool.take();
+  }
+  EXPECT_EQ(*held, 7);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST_F(ObjectPool, MakesNothingInASteadyState) {
+  for (int i = 0; i < 100; ++i) {
+    const auto a = pool_.take();
+    const auto b = pool_.take();
+  }
+  EXPECT_EQ(made_, 2);
+}
+
+} // namespace
+} // namespace mailgrad

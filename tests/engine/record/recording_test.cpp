@@ -1,0 +1,413 @@
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/files/little_endian.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <functional>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using kind = order_entry::kind;
+
+constexpr std::int64_t late = std::numeric_limits<std::int64_t>::max();
+
+recording_header small_header() {
+  return {2, 2, {{"batch", "4"}, {"policy", "async"}}, {"--batch=4", "--policy=async"}};
+}
+
+/// Worker 0 makes one step, worker 1 two; both shards take them, each in an order of its own.
+std::vector<std::vector<order_entry>> small_turns() {
+  return {{{kind::joined, {0}},
+           {kind::joined, {1}},
+           {kind::gradient, {1}, 1, 0, 7},
+           {kind::gradient, {0}, 1, 0, late},
+           {kind::switched, {}},
+           {kind::gradient, {1}, 2, 0, -9},
+           {kind::left, {0}},
+           {kind::left, {1}}},
+          {{kind::joined, {1}},
+           {kind::joined, {0}},
+           {kind::gradient, {0}, 1, 0, 5},
+           {kind::gradient, {1}, 1, 0, 6},
+           {kind::switched, {}},
+           {kind::gradient, {1}, 2, 0, 8},
+           {kind::left, {1}},
+           {kind::left, {0}}}};
+}
+
+recording_end small_end() {
+  return {"completed", "", {}, {{"sync", "planned for step 2", {1, 1}, {1, 1}}}, std::string(64, 'a')};
+}
+
+constexpr recorded_deal small_deals[] = {{{0}, 0}, {{1}, 1}, {{1}, (1ULL << 48) - 1}};
+
+/// What a writer writes; `end` may be left out.
+std::string written(const recording_header& header, const std::vector<std::vector<order_entry>>& turns,
+                    const std::optional<recording_end>& end) {
+  std::stringbuf bytes;
+  recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", header);
+  if (end)
+    for (const recorded_switch& s : end->switches) writer.add_switch(s);
+  for (std::uint32_t s = 0; s < turns.size(); ++s) writer.add_turns(s, turns[s]);
+  writer.add_deals(small_deals);
+  if (end) writer.end(*end);
+  return bytes.str();
+}
+
+std::string small_recording() { return written(small_header(), small_turns(), small_end()); }
+
+/// Why `bytes` are refused; empty if they are not. Anything but a recording_error is let through.
+std::string refusal(const std::string& bytes) {
+  try {
+    require_repeatable(parse_recording(bytes, "x.rec"));
+  } catch (const recording_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Recording, HoldsWhatWasWritten) {
+  const recording r = parse_recording(small_recording(), "x.rec");
+  EXPECT_EQ(r.name, "x.rec");
+  EXPECT_EQ(r.header.workers, 2U);
+  EXPECT_EQ(r.header.facts, small_header().facts);
+  EXPECT_EQ(r.header.words, small_header().words);
+  ASSERT_EQ(r.turns.size(), 2U);
+  for (std::size_t s = 0; s < 2; ++s) {
+    ASSERT_EQ(r.turns[s].size(), small_turns()[s].size());
+    for (std::size_t i = 0; i < r.turns[s].size(); ++i) {
+      const order_entry expected = small_turns()[s][i];
+      EXPECT_EQ(r.turns[s][i].what, expected.what);
+      EXPECT_EQ(r.turns[s][i].worker, expected.worker);
+      EXPECT_EQ(r.turns[s][i].step, expected.step);
+      EXPECT_EQ(r.turns[s][i].arrived, expected.arrived);
+    }
+  }
+  EXPECT_EQ(r.batches, (std::vector<std::vector<std::uint64_t>>{{0}, {1, (1ULL << 48) - 1}}));
+  EXPECT_EQ(r.end.ended, "completed");
+  EXPECT_EQ(r.end.switches, small_end().switches);
+  EXPECT_EQ(r.end.parameters_sha256, small_end().parameters_sha256);
+  EXPECT_EQ(refusal(small_recording()), "");
+}
+
+TEST(Recording, TakesAtMostThirtyTwoBytesAnUpdate) {
+  constexpr std::size_t updates = 10'000;
+  constexpr std::size_t at_once = 1024;
+  for (const std::uint32_t shards : {1U, 2U, 7U}) {
+    std::stringbuf bytes;
+    recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", {3, shards, {}, {}});
+    const std::size_t before = bytes.view().size();
+    for (std::size_t i = 0; i < updates; i += at_once) {
+      for (std::uint32_t s = 0; s < shards; ++s)
+        writer.add_turns(s, std::vector<order_entry>(at_once, {kind::gradient, {2}, i + 1, 0, late}));
+      writer.add_deals(std::vector<recorded_deal>(at_once, {{2}, i}));
+    }
+    EXPECT_LE(bytes.view().size() - before, 32 * shards * updates) << shards << " shards";
+  }
+}
+
+TEST(Recording, IsRefusedIfItIsCutAnywhere) {
+  const std::string whole = small_recording();
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    EXPECT_THAT(refusal(whole.substr(0, length)),
+                AllOf(HasSubstr("'x.rec'"), Not(HasSubstr("\n")),
+                      ::testing::AnyOf(HasSubstr("cut short"), HasSubstr("no recording"))))
+        << length;
+}
+
+TEST(Recording, IsRefusedIfAnyByteIsAnother) {
+  const std::string whole = small_recording();
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    for (const int flip : {1, 0x80, 0xff}) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      EXPECT_THAT(refusal(damaged), AllOf(HasSubstr("'x.rec'"), Not(HasSubstr("\n")))) << i;
+    }
+}
+
+TEST(Recording, IsRefusedIfSomethingFollows) {
+  EXPECT_THAT(refusal(small_recording() + "x"), HasSubstr("cut short"));
+  EXPECT_THAT(refusal(small_recording() + small_recording()), HasSubstr("checksum"));
+}
+
+TEST(Recording, SaysWhatWasExpectedAndFound) {
+  EXPECT_THAT(refusal("{\"policy\": \"async\"}"), HasSubstr("does not begin with 'mgradrec'"));
+  EXPECT_THAT(refusal(""), HasSubstr("does not begin with 'mgradrec'"));
+  std::string newer = small_recording();
+  newer[8] = 3;
+  EXPECT_THAT(refusal(newer), HasSubstr("has format 3; this version reads format 2"));
+  EXPECT_THAT(refusal(written(small_header(), small_turns(), std::nullopt)), HasSubstr("is cut short"));
+  EXPECT_THAT(refusal(small_recording() + "x"), HasSubstr("has more behind its end"));
+}
+
+/// Nobody would write these, but a checksum does not keep anybody from it.
+TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
+  const auto with_turns = [](const std::function<void(std::vector<std::vector<order_entry>>&)>& change) {
+    auto turns = small_turns();
+    change(turns);
+    return refusal(written(small_header(), turns, small_end()));
+  };
+  EXPECT_THAT(with_turns([](auto& t) { t[1].erase(t[1].begin() + 5); }),
+              HasSubstr("other gradients on shard 1"));
+  EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin()); }),
+              HasSubstr("worker 0 out of order: turn 3 of shard 0 comes before it joins"));
+  EXPECT_THAT(with_turns([](auto& t) {
+                t[0].insert(t[0].begin() + 1, {kind::joined, {0}});
+              }),
+              HasSubstr("turn 2 of shard 0 joins again"));
+  EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin() + 4); }),
+              HasSubstr("has 1 switches; shard 0 made 0"));
+  EXPECT_THAT(with_turns([](auto& t) {
+                t[0].push_back({kind::gradient, {1}, 3});
+              }),
+              HasSubstr("out of order"));
+  EXPECT_THAT(with_turns([](auto& t) {
+                t[0].insert(t[0].begin() + 4, {kind::gradient, {0}, 2});
+              }),
+              HasSubstr("of worker 0 up to step 1, there up to 2"));
+  EXPECT_THAT(with_turns([](auto& t) { t[0][0].worker = {2}; }), HasSubstr("names worker 2 of 2"));
+  EXPECT_THAT(with_turns([](auto& t) { t.push_back({{kind::left, {0}}}); }), HasSubstr("names shard 2 of 2"));
+  EXPECT_THAT(with_turns([](auto& t) { t[0][0].what = static_cast<kind>(9); }), HasSubstr("turn of kind 9"));
+
+  const auto with_end = [](const std::function<void(recording_end&)>& change) {
+    recording_end end = small_end();
+    change(end);
+    return refusal(written(small_header(), small_turns(), end));
+  };
+  EXPECT_THAT(with_end([](auto& e) { e.switches[0].batches = {1}; }), HasSubstr("without its workers"));
+  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "snyc"; }),
+              AllOf(HasSubstr("has a switch that cannot be"), HasSubstr("did you mean 'sync'")));
+  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "backup:2"; }), HasSubstr("can be at most 1"));
+  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "hogwild"; }),
+              HasSubstr("has a switch that cannot be"));
+  EXPECT_THAT(with_end([](auto& e) { e.switches[0].present = {0, 0}; }), HasSubstr("without its workers"));
+  EXPECT_THAT(with_end([](auto& e) {
+                e.switches[0].batches = {2, 1};
+              }),
+              HasSubstr("switches worker 0 after batch 2; expected 0 to 1"));
+  EXPECT_THAT(with_end([](auto& e) {
+                e.switches[0].batches = {1, 3};
+              }),
+              HasSubstr("switches worker 1 after batch 3; expected 0 to 2"));
+}
+
+TEST(Recording, IsRefusedWithoutWorkersOrShardsOrWithMoreThanItNumbers) {
+  const auto with = [](std::uint32_t workers, std::uint32_t shards) {
+    recording_header header = small_header();
+    header.workers = workers;
+    header.shards = shards;
+    return refusal(written(header, {}, small_end()));
+  };
+  EXPECT_THAT(with(0, 2), HasSubstr("is of 0 workers and 2 shards; expected 1 to 65536 of each"));
+  EXPECT_THAT(with(2, 0), HasSubstr("is of 2 workers and 0 shards"));
+  EXPECT_THAT(with(65537, 2), HasSubstr("is of 65537 workers"));
+  EXPECT_THAT(with(2, 65537), HasSubstr("and 65537 shards"));
+  EXPECT_NO_THROW(create_recording("/dev/null", {65536, 65536, {}, {}}));
+  EXPECT_THROW(create_recording("/dev/null", {2, 65537, {}, {}}), recording_error);
+}
+
+TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {
+  const auto with_steps = [](std::uint64_t first, std::uint64_t second) {
+    auto turns = small_turns();
+    for (auto& of_shard : turns)
+      for (order_entry& t : of_shard)
+        if (t.what == kind::gradient && t.worker == rank{1}) t.step = t.step == 1 ? first : second;
+    return refusal(written(small_header(), turns, small_end()));
+  };
+  EXPECT_EQ(with_steps(1, 2), "");
+  EXPECT_THAT(with_steps(1, 3),
+              HasSubstr("worker 1 out of order: turn 6 of shard 0 has step 3; expected step 2"));
+  EXPECT_THAT(with_steps(1, 1), HasSubstr("turn 6 of shard 0 has step 1; expected step 2"));
+  EXPECT_THAT(with_steps(2, 3), HasSubstr("turn 3 of shard 0 has step 2; expected step 1"));
+  EXPECT_THAT(with_steps(0, 1), HasSubstr("turn 3 of shard 0 has step 0; expected step 1"));
+
+  const auto without = [](kind what) {
+    auto turns = small_turns();
+    for (auto& of_shard : turns)
+      std::erase_if(of_shard, [&](const order_entry& t) { return t.what == what && t.worker == rank{0}; });
+    for (auto& of_shard : turns)
+      std::erase_if(of_shard, [&](const order_entry& t) {
+        return t.what == kind::gradient && t.worker == rank{0} && what == kind::joined;
+      });
+    return refusal(written(small_header(), turns, small_end()));
+  };
+  EXPECT_THAT(without(kind::joined),
+              HasSubstr("worker 0 out of order: turn 5 of shard 0 comes before it joins"));
+  EXPECT_THAT(without(kind::left), HasSubstr("worker 0 never leaves shard 0"));
+}
+
+TEST(Recording, IsRefusedIfABatchWasDealtTwice) {
+  recording r = parse_recording(small_recording(), "x.rec");
+  require_repeatable(r);
+  r.batches[1].back() = 0;
+  try {
+    require_repeatable(r);
+    FAIL() << "nobody noticed";
+  } catch (const recording_error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("deals batch 0 twice: to worker 0 and to worker 1"));
+  }
+}
+
+TEST(Recording, OfAKilledRunHoldsThePartsThatAreWhole) {
+  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  const std::size_t header = 20 + number_in<4>(std::string_view(bytes).substr(12));
+  std::size_t entries_before = 0;
+  for (std::size_t length = 0; length <= bytes.size(); ++length) {
+    const std::string left = bytes.substr(0, length);
+    if (length < header) {
+      EXPECT_THROW(parse_killed_recording(left, "x.rec"), recording_error) << length;
+      continue;
+    }
+    const recording r = parse_killed_recording(left, "x.rec");
+    EXPECT_TRUE(r.killed);
+    const std::size_t entries =
+        r.turns[0].size() + r.turns[1].size() + r.batches[0].size() + r.batches[1].size();
+    EXPECT_GE(entries, entries_before);
+    entries_before = entries;
+  }
+  EXPECT_EQ(entries_before, 8U + 8U + 3U);
+}
+
+TEST(Recording, OfAKilledRunEndsBeforeAPartThatIsDamaged) {
+  const std::string whole = written(small_header(), small_turns(), std::nullopt);
+  const std::size_t header = 20 + number_in<4>(std::string_view(whole).substr(12));
+  const std::size_t first_part = 8 + 8 * 16 + 4;
+  for (std::size_t i = header; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] ^= 1;
+    const recording r = parse_killed_recording(damaged, "x.rec");
+    EXPECT_EQ(r.turns[0].size(), i < header + first_part ? 0U : 8U) << i;
+    EXPECT_TRUE(r.batches[1].empty() || i >= whole.size() - 4 - 24 - 8) << i;
+  }
+}
+
+TEST(Recording, IsRefusedIfALengthPromisesMoreThanThereIs) {
+  std::string bytes = small_recording();
+  const std::string tail = bytes.substr(bytes.size() - 8);
+  bytes.resize(bytes.size() - 12);
+  const std::size_t first_part = 20 + number_in<4>(std::string_view(bytes).substr(12));
+  for (const std::size_t at : {std::size_t{12}, first_part + 4}) {
+    std::string longer = bytes;
+    longer.replace(at, 4, "\xff\xff\xff\xff");
+    append_number<4>(longer, crc32_z(0, reinterpret_cast<const Bytef*>(longer.data()), longer.size()));
+    EXPECT_THAT(refusal(longer + tail), HasSubstr("is damaged: expected")) << at;
+  }
+}
+
+TEST(Recording, TellsWhyARunCannotBeRepeated) {
+  recording_end lost = small_end();
+  lost.lost = {1};
+  EXPECT_THAT(refusal(written(small_header(), small_turns(), lost)), HasSubstr("lost worker 1"));
+  recording_end failed = small_end();
+  failed.ended = "failed";
+  failed.why = "shard 0 is lost";
+  EXPECT_THAT(refusal(written(small_header(), small_turns(), failed)), HasSubstr("failed (shard 0 is lost)"));
+}
+
+TEST(Recording, KeepsTextsThatAreNoUnicode) {
+  recording_header header = small_header();
+  header.words = {"--data=\xff\xfe"};
+  EXPECT_EQ(refusal(written(header, small_turns(), small_end())), "");
+}
+
+TEST(Recording, GoesThroughAFile) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const auto writer = create_recording(path, small_header());
+  writer->add_switch(small_end().switches[0]);
+  for (std::uint32_t s = 0; s < 2; ++s) writer->add_turns(s, small_turns()[s]);
+  writer->add_deals(small_deals);
+  writer->end(small_end());
+  EXPECT_EQ(read_recording(path).end.parameters_sha256, small_end().parameters_sha256);
+}
+
+TEST(Recording, IsWrittenByOneRunAtATime) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const auto first = create_recording(path, small_header());
+  try {
+    create_recording(path, small_header());
+    FAIL() << "both write into one file";
+  } catch (const recording_error& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("another run is recording into it")));
+  }
+  EXPECT_THROW(read_recording(path + ".partial"), recording_error) << "it is being written";
+  first->add_turns(0, small_turns()[0]);
+  first->end({"completed", "", {}, {}, ""});
+  EXPECT_EQ(read_recording(path).turns[0].size(), 8U);
+}
+
+TEST(Recording, OfAKilledRunIsReadByItsName) {
+  const scratch_folder folder;
+  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
+  const std::string path = (folder.path() / "run.rec").string();
+  EXPECT_EQ(read_recording(path + ".partial").turns[0].size(), 8U);
+  try {
+    read_recording(path);
+    FAIL() << "it is not there";
+  } catch (const std::system_error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("run.rec.partial'")) << "what else there is";
+  }
+  folder.write("run.rec.partial", small_recording());
+  EXPECT_FALSE(read_recording(path + ".partial").killed) << "killed after its last word";
+}
+
+TEST(Recording, OfAKilledRunOutlivesTheNextRun) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_FALSE(read_recording(path).killed);
+  EXPECT_EQ(read_recording(path + ".killed").turns[0].size(), 8U);
+  EXPECT_TRUE(read_recording(path + ".killed").killed);
+  folder.write("run.rec.partial", "no recording");
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_TRUE(read_recording(path + ".killed").killed) << "nothing else takes its place";
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() / 2));
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_EQ(read_recording(path + ".killed").turns[0].size(), 8U) << "nor does a later one";
+  folder.write("run.rec.partial", bytes);
+  std::filesystem::remove(path + ".killed");
+  const int reader = open((path + ".partial").c_str(), O_RDONLY);
+  ASSERT_EQ(flock(reader, LOCK_SH), 0);
+  EXPECT_THROW(create_recording(path, small_header()), recording_error)
+      << "what cannot be kept is not overwritten";
+  close(reader);
+}
+
+TEST(Recording, IsRefusedByItsFirstWordsHoweverMuchFollows) {
+  EXPECT_THROW(read_recording("/dev/zero"), recording_error) << "to read all of it takes for ever";
+}
+
+TEST(Recording, SaysSoIfAFileCannotBeReadOrWritten) {
+  EXPECT_THROW(read_recording("/no/such/file"), std::system_error);
+  EXPECT_THROW(read_recording("/"), std::exception);
+  EXPECT_THROW(create_recording("/no/such/folder/run.rec", small_header()), std::system_error);
+  const auto full = create_recording("/dev/full", small_header());
+  full->add_turns(0, std::vector<order_entry>(100'000));
+  try {
+    full->end(small_end());
+    FAIL() << "nothing can have been written";
+  } catch (const std::runtime_error& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("/dev/full"), HasSubstr("cannot be written: No space left")));
+  }
+}
+
+} // namespace
+} // namespace mailgrad

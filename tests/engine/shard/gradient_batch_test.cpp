@@ -1,0 +1,171 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+
+#include <mailgrad/engine/shard/gradient_batch.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using testing::dense_gradient;
+using ::testing::ElementsAre;
+using testing::layout_of;
+using ::testing::Pair;
+using testing::random_values;
+
+constexpr std::uint32_t workers = 3;
+
+waiting_gradient sent(std::uint32_t worker, std::uint64_t step, std::shared_ptr<const gradient> values,
+                      float scale = 1) {
+  return {{{worker}, step, 0, 0, std::bit_cast<std::uint32_t>(scale), std::move(values)}, nullptr};
+}
+
+/// As a parameter actor without a cure does.
+contribution counted(const waiting_gradient& g, float share) {
+  return {g.what.values, std::bit_cast<float>(g.what.scale_bits) * share};
+}
+
+struct handed_over {
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> gradients; ///< worker, step
+  std::vector<contribution> contributions;
+};
+
+handed_over hand_over(gradient_batch& batch, float share) {
+  handed_over all;
+  batch.hand_over(share, counted, [&](const push_gradient& x, const contribution* what) {
+    all.gradients.emplace_back(x.worker.value, x.step);
+    if (what) all.contributions.push_back(*what);
+  });
+  return all;
+}
+
+TEST(GradientBatch, HandsOverWhatCameByRankWhateverTheOrderOfArrival) {
+  const parameter_layout layout = layout_of({{"w", {8}}}, 1);
+  gradient_batch batch(std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), workers);
+  EXPECT_TRUE(batch.empty());
+  std::vector<std::shared_ptr<const gradient>> values;
+  for (std::uint32_t r = 0; r < workers; ++r) values.push_back(dense_gradient(random_values(16, r)));
+  for (const std::uint32_t r : {2U, 0U, 1U}) batch.add(sent(r, 5, values[r], 0.5F), counted);
+  EXPECT_EQ(batch.size(), 3U);
+  const handed_over all = hand_over(batch, 0.25F);
+  EXPECT_THAT(all.gradients, ElementsAre(Pair(0, 5), Pair(1, 5), Pair(2, 5)));
+  ASSERT_EQ(all.contributions.size(), 3U);
+  for (std::uint32_t r = 0; r < workers; ++r) {
+    EXPECT_EQ(all.contributions[r].values, values[r]) << "one gradient of a worker is used where it lies";
+    EXPECT_EQ(all.contributions[r].scale, 0.125F);
+  }
+  EXPECT_TRUE(batch.empty());
+}
+
+TEST(GradientBatch, LetsGradientsGoOnceTheirWorkerHasSentAnother) {
+  const parameter_layout layout = layout_of({{"w", {8}}}, 1);
+  gradient_batch batch(std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), workers);
+  std::vector<std::weak_ptr<const gradient>> held;
+  for (std::uint64_t step = 1; step <= 100; ++step)
+    for (std::uint32_t r = 0; r < 2; ++r) {
+      auto values = dense_gradient(random_values(16, step));
+      held.emplace_back(values);
+      batch.add(sent(r, step, std::move(values)), counted);
+      const auto alive = std::ranges::count_if(held, [](const auto& g) { return !g.expired(); });
+      ASSERT_LE(alive, 2) << "step " << step;
+    }
+  EXPECT_EQ(batch.size(), 200U);
+  EXPECT_EQ(batch.of({0}), 100U);
+  EXPECT_EQ(batch.of({2}), 0U);
+  EXPECT_EQ(hand_over(batch, 1).contributions.size(), 2U);
+  EXPECT_EQ(batch.of({0}), 0U);
+}
+
+/// A shard that moves by what a batch hands over, against one that moves by all gradients themselves.
+struct two_shards {
+  explicit two_shards(const parameter_layout& layout, std::uint32_t index)
+      : batched(std::make_shared<shard>(layout, index, 1, testing::sgd(1))),
+        plain(layout, index, 1, testing::sgd(1)), batch(batched, workers) {}
+
+  void add(std::uint32_t worker, const std::shared_ptr<const gradient>& g, float scale) {
+    batch.add(sent(worker, ++steps, g, scale), counted);
+    all.push_back({g, scale * share});
+  }
+
+  void expect_same_update() {
+    batched->update(host_stream{}, hand_over(batch, share).contributions);
+    plain.update(host_stream{}, std::exchange(all, {}));
+    const auto got = batched->snapshot()->as<float>();
+    const auto want = plain.snapshot()->as<float>();
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << "float " << i;
+  }
+
+  static constexpr float share = 0.2F;
+  std::shared_ptr<shard> batched;
+  shard plain;
+  gradient_batch batch;
+  std::vector<contribution> all;
+  std::uint64_t steps = 0;
+};
+
+TEST(GradientBatch, AddsUpDenseAndSparsePartsOfEveryShard) {
+  const parameter_layout layout = layout_of({{"w", {40}}, {"table", {20, 4}, true}}, 3);
+  for (std::uint32_t s = 0; s < layout.shard_count(); ++s) {
+    two_shards both(layout, s);
+    for (std::uint64_t round = 0; round < 3; ++round) { // sums begin anew in each
+      for (std::uint64_t i = 0; i < 7; ++i) {
+        const auto g = dense_gradient(random_values(layout.dense_size(), 10 * round + i));
+        const auto row = static_cast<std::int32_t>((3 * i + round) % 20);
+        testing::add_rows(*g, 1, 4, {row, 19, -1}, random_values(12, 100 + i));
+        testing::add_rows(*g, 1, 4, {19}, random_values(4, 200 + i)); // gathered twice in one step
+        both.add(static_cast<std::uint32_t>(i % workers), g, 0.5F + static_cast<float>(i));
+      }
+      both.expect_same_update();
+    }
+  }
+}
+
+TEST(GradientBatch, LeavesWhatNoGradientOfTheBatchIsAbout) {
+  const parameter_layout layout = layout_of({{"a", {16}}, {"b", {16}}, {"c", {16}}}, 1);
+  two_shards both(layout, 0);
+  const float untouched = both.plain.snapshot()->as<float>()[32];
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    std::vector<float> values(layout.dense_size());
+    std::fill_n(values.begin(), 16, 1.0F + static_cast<float>(i));
+    const auto g = dense_gradient(values);
+    g->covered = std::make_shared<const coverage>(coverage{{0, 32}});
+    auto& further = g->addends.emplace_back();
+    further.values = block(layout.dense_size() * sizeof(float));
+    std::ranges::fill(further.values.as<float>(), 9.0F); // counts where it is covered, and nowhere else
+    further.covered = std::make_shared<const coverage>(coverage{{16, 32}});
+    both.add(0, g, 1);
+  }
+  both.expect_same_update();
+  EXPECT_EQ(both.batched->snapshot()->as<float>()[32], untouched);
+}
+
+/// What a cure applies in place of a gradient counts in the place of its dense part.
+TEST(GradientBatch, AddsUpWhatIsAppliedInPlaceOfGradients) {
+  const parameter_layout layout = layout_of({{"w", {16}}}, 1);
+  const auto weights = std::make_shared<shard>(layout, 0, 1, testing::sgd(1));
+  gradient_batch batch(weights, workers);
+  const auto doubled = [](const waiting_gradient& g, float share) {
+    auto twice = std::make_shared<block>(g.what.values->dense.bytes());
+    for (std::size_t i = 0; i < 16; ++i) twice->as<float>()[i] = 2 * g.what.values->dense.as<float>()[i];
+    return contribution{g.what.values, share, twice};
+  };
+  for (std::uint64_t step = 1; step <= 3; ++step)
+    batch.add(sent(1, step, dense_gradient(std::vector<float>(16, static_cast<float>(step)))), doubled);
+  std::vector<contribution> all;
+  batch.hand_over(1, doubled, [&](const push_gradient&, const contribution* what) {
+    if (what) all.push_back(*what);
+  });
+  const float before = weights->snapshot()->as<float>()[3];
+  weights->update(host_stream{}, all);
+  EXPECT_NEAR(weights->snapshot()->as<float>()[3], before - 12, 1e-5);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,64 @@
+#include <mailgrad/engine/shard/ordered_gradients.hpp>
+
+#include <gtest/gtest.h>
+
+namespace mailgrad {
+namespace {
+
+using kind = order_entry::kind;
+
+push_gradient gradient_of(std::uint32_t worker, std::uint64_t step) {
+  push_gradient x;
+  x.worker = {worker};
+  x.step = step;
+  return x;
+}
+
+TEST(OrderedGradients, GivesGradientsInTheOrderOfTheTurnsNotOfTheirArrival) {
+  ordered_gradients q(2);
+  q.arrive(gradient_of(1, 1));
+  EXPECT_FALSE(q.next());
+  q.expect({kind::gradient, {0}, 1});
+  q.expect({kind::gradient, {1}, 1});
+  EXPECT_FALSE(q.next()) << "worker 0 comes first";
+  q.arrive(gradient_of(0, 1));
+  EXPECT_EQ(q.next()->gradient->worker, rank{0});
+  EXPECT_EQ(q.next()->gradient->worker, rank{1});
+  EXPECT_FALSE(q.next());
+}
+
+TEST(OrderedGradients, WaitsForTheStepThatIsMeant) {
+  ordered_gradients q(1);
+  q.arrive(gradient_of(0, 4));
+  q.expect({kind::gradient, {0}, 5});
+  EXPECT_FALSE(q.next());
+  q.arrive(gradient_of(0, 5));
+  EXPECT_EQ(q.next()->gradient->step, 5U);
+}
+
+TEST(OrderedGradients, DoesNotWaitForTheDead) {
+  ordered_gradients q(2);
+  q.expect({kind::joined, {0}});
+  q.expect({kind::gradient, {0}, 1});
+  q.expect({kind::left, {0}});
+  EXPECT_FALSE(q.next());
+  q.forget({0});
+  EXPECT_EQ(q.next()->turn.what, kind::joined);
+  EXPECT_FALSE(q.next()->gradient);
+  EXPECT_EQ(q.next()->turn.what, kind::left);
+}
+
+TEST(OrderedGradients, StopsAtASwitchUntilItIsTaken) {
+  ordered_gradients q(1);
+  q.join({0});
+  q.expect({kind::switched, {}});
+  q.expect({kind::joined, {0}});
+  EXPECT_TRUE(q.switch_is_next());
+  EXPECT_FALSE(q.next());
+  q.take_switch();
+  EXPECT_FALSE(q.switch_is_next());
+  EXPECT_EQ(q.next()->turn.what, kind::joined);
+}
+
+} // namespace
+} // namespace mailgrad

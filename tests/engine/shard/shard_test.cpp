@@ -1,0 +1,222 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+
+#include <mailgrad/engine/shard/shard.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+namespace mailgrad {
+namespace {
+
+using testing::add_rows;
+using testing::constant_gradient;
+using testing::dense_gradient;
+using testing::first_values;
+using testing::layout_of;
+using testing::random_values;
+using testing::sgd;
+
+std::vector<float> values_of(const std::shared_ptr<const block>& snapshot) {
+  const std::span<const float> values = snapshot->as<float>();
+  return {values.begin(), values.end()};
+}
+
+void update_once(shard& s, std::shared_ptr<const gradient> g, float scale = 1) {
+  const contribution one{std::move(g), scale};
+  s.update(host_stream{}, {&one, 1});
+}
+
+TEST(Shard, BeginsWithTheFirstValuesOfItsVariables) {
+  const parameter_layout layout = layout_of({{"w", {5, 20}}, {"table", {9, 4}, true}}, 3);
+  const std::vector<float> all = first_values(layout, 4);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const shard s(layout, i, 4, sgd(1));
+    const shard_range r = layout.shard(i);
+    EXPECT_EQ(values_of(s.snapshot()), std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(r.begin),
+                                                          all.begin() + static_cast<std::ptrdiff_t>(r.end)));
+    EXPECT_EQ(s.version(), 0U);
+    EXPECT_EQ(s.index(), i);
+  }
+}
+
+TEST(Shard, TakesOneStepOfTheOptimiserOnTheScaledSum) {
+  const parameter_layout layout = layout_of({{"w", {16}}}, 1);
+  shard s(layout, 0, 1, sgd(0.5));
+  const std::vector<float> before = values_of(s.snapshot());
+  const contribution two[] = {{constant_gradient(layout, 1), 0.25F}, {constant_gradient(layout, 4), 0.5F}};
+  s.update(host_stream{}, two);
+  EXPECT_EQ(s.version(), 1U);
+  for (std::size_t i = 0; i < 16; ++i)
+    EXPECT_FLOAT_EQ(s.snapshot()->as<float>()[i], before[i] - 0.5F * 2.25F);
+}
+
+TEST(Shard, WritesInPlaceWhenNobodyHoldsItsWeights) {
+  const parameter_layout layout = layout_of({{"w", {64}}}, 1);
+  shard s(layout, 0, 1, sgd(1));
+  const block* const memory = s.snapshot().get();
+  for (int i = 0; i < 5; ++i) {
+    update_once(s, constant_gradient(layout, 1));
+    EXPECT_EQ(s.snapshot().get(), memory);
+  }
+}
+
+TEST(Shard, NeverChangesASnapshotThatSomebodyHolds) {
+  const parameter_layout layout = layout_of({{"w", {64}}, {"table", {8, 2}, true}}, 1);
+  shard s(layout, 0, 1, sgd(1));
+  std::vector<std::shared_ptr<const block>> held;
+  std::vector<std::vector<float>> values;
+  for (int i = 0; i < 6; ++i) {
+    held.push_back(s.snapshot());
+    values.push_back(values_of(held.back()));
+    const auto g = constant_gradient(layout, 1);
+    add_rows(*g, 1, 2, {i, 7}, {1, 1, 1, 1});
+    update_once(s, g);
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(values_of(held[i]), values[i]) << "version " << i;
+  EXPECT_EQ(std::set(held.begin(), held.end()).size(), held.size());
+}
+
+TEST(Shard, NeedsNoMoreThanOneSpareForOneHolderOfTheLatestWeights) {
+  const parameter_layout layout = layout_of({{"w", {64}}}, 1);
+  shard s(layout, 0, 1, sgd(1));
+  std::shared_ptr<const block> latest;
+  std::set<const void*> seen;
+  for (int i = 0; i < 20; ++i) {
+    latest = s.snapshot();
+    seen.insert(latest.get());
+    update_once(s, constant_gradient(layout, 1));
+  }
+  EXPECT_EQ(seen.size(), 2U);
+}
+
+TEST(Shard, MakesTheSameWeightsWhoeverHoldsThem) {
+  const parameter_layout layout = layout_of({{"w", {48}}, {"table", {8, 2}, true}}, 1);
+  const optimizer_options o = parse_optimizer("adam");
+  shard alone(layout, 0, 1, o);
+  shard watched(layout, 0, 1, o);
+  std::vector<std::shared_ptr<const block>> held;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const auto g = dense_gradient(random_values(layout.dense_size(), i));
+    add_rows(*g, 1, 2, {static_cast<std::int32_t>(i % 8), 3}, random_values(4, 100 + i));
+    if (i % 3 != 0) held.push_back(watched.snapshot());
+    if (i % 7 == 0) held.clear();
+    update_once(alone, g);
+    update_once(watched, g);
+    ASSERT_EQ(values_of(alone.snapshot()), values_of(watched.snapshot())) << "step " << i;
+  }
+}
+
+/// The weights of all shards after some steps with random gradients, tables with repeated rows among them.
+std::vector<float> trained_in_shards(const optimizer_options& o, std::size_t shards) {
+  const parameter_layout layout =
+      layout_of({{"w1", {9, 17}}, {"b1", {17}}, {"t1", {21, 3}, true}, {"t2", {5, 8}, true}}, shards);
+  std::vector<shard> all;
+  for (std::uint32_t i = 0; i < shards; ++i) all.emplace_back(layout, i, 11, o);
+  for (std::uint64_t step = 0; step < 15; ++step) {
+    std::vector<contribution> work;
+    for (std::uint64_t worker = 0; worker < 2; ++worker) {
+      const std::uint64_t seed = 2 * step + worker;
+      const auto g = dense_gradient(random_values(layout.dense_size(), seed));
+      const auto row = static_cast<std::int32_t>(seed);
+      add_rows(*g, 2, 3, {row % 21, 20, row % 21, -1, 4}, random_values(15, 50 + seed));
+      add_rows(*g, 3, 8, {row % 5, 4}, random_values(16, 90 + seed));
+      work.push_back({g, 0.5F});
+    }
+    for (shard& s : all) s.update(host_stream{}, work);
+  }
+  std::vector<float> flat;
+  for (const shard& s : all) std::ranges::copy(s.snapshot()->as<float>(), std::back_inserter(flat));
+  return flat;
+}
+
+class ShardOptimiser : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(ShardOptimiser, MakesTheSameWeightsHoweverTheyAreCut) {
+  const optimizer_options o = parse_optimizer(GetParam());
+  const std::vector<float> whole = trained_in_shards(o, 1);
+  for (const std::size_t shards : {2U, 3U, 5U}) EXPECT_EQ(trained_in_shards(o, shards), whole) << shards;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryRule, ShardOptimiser,
+                         ::testing::Values("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam",
+                                           "adamw"));
+
+TEST(Shard, UpdatesOnlyTheRowsOfATableThatAGradientLists) {
+  const parameter_layout layout = layout_of({{"table", {6, 2}, true}}, 1);
+  shard s(layout, 0, 1, sgd(1));
+  const std::vector<float> before = values_of(s.snapshot());
+  const auto g = std::make_shared<gradient>();
+  add_rows(*g, 0, 2, {4, 1, 4, -1, 0}, {1, 2, 10, 20, 100, 200, 9, 9, 9, 9});
+  update_once(s, g, 0.5F);
+  const std::vector<float> after = values_of(s.snapshot());
+  const std::vector<float> change{0, 0, 5, 10, 0, 0, 0, 0, 50.5, 101, 0, 0};
+  for (std::size_t i = 0; i < change.size(); ++i)
+    EXPECT_NEAR(before[i] - after[i], change[i], 1e-4) << "float " << i;
+}
+
+TEST(Shard, KeepsTheRowsOfATableThatASpareBlockMissed) {
+  const parameter_layout layout = layout_of({{"table", {4, 1}, true}}, 1);
+  shard s(layout, 0, 1, sgd(1));
+  const std::vector<float> before = values_of(s.snapshot());
+  std::shared_ptr<const block> held;
+  for (std::int32_t row = 0; row < 4; ++row) { // the two blocks take turns
+    held = s.snapshot();
+    const auto g = std::make_shared<gradient>();
+    add_rows(*g, 0, 1, {row}, {1});
+    update_once(s, g);
+  }
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(s.snapshot()->as<float>()[i], before[i] - 1);
+}
+
+TEST(Shard, KeepsTheRowsThatItLoadedThoughASpareIsOlder) {
+  const parameter_layout layout = layout_of({{"table", {4, 16}, true}}, 1);
+  shard s(layout, 0, 1, sgd(1));
+  const auto update_row = [&](std::int32_t row) {
+    const std::shared_ptr<const block> held = s.snapshot(); // so that the spare takes the next version
+    const auto g = std::make_shared<gradient>();
+    add_rows(*g, 0, 16, {row}, std::vector<float>(16, 1));
+    update_once(s, g);
+  };
+  for (std::int32_t row = 0; row < 3; ++row) update_row(row);
+  const std::vector<float> loaded(64, 7);
+  s.load(hogwild_store(loaded), 1);
+  for (std::int32_t row = 0; row < 2; ++row) update_row(row);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(s.snapshot()->as<float>()[i], i < 32 ? 6 : 7) << i;
+}
+
+TEST(Shard, MakesTheSameTablesHoweverOldItsSparesAre) {
+  const parameter_layout layout = layout_of({{"w", {16}}, {"t1", {50, 4}, true}, {"t2", {20, 4}, true}}, 1);
+  shard alone(layout, 0, 1, parse_optimizer("adagrad"));
+  shard watched(layout, 0, 1, parse_optimizer("adagrad"));
+  std::mt19937_64 random(5);
+  std::vector<std::shared_ptr<const block>> held(4);
+  for (std::uint64_t step = 0; step < 400; ++step) {
+    const auto g = constant_gradient(layout, 1);
+    add_rows(*g, 1, 4, {static_cast<std::int32_t>(random() % 50)}, random_values(4, step));
+    add_rows(*g, 2, 4, {static_cast<std::int32_t>(random() % 20)}, random_values(4, 1000 + step));
+    update_once(alone, g);
+    update_once(watched, g);
+    ASSERT_EQ(values_of(alone.snapshot()), values_of(watched.snapshot())) << "step " << step;
+    auto& one = held[random() % held.size()]; // some hold one for longer than the log remembers
+    if (step < 100 || step > 300 || &one != held.data())
+      one = random() % 3 == 0 ? nullptr : watched.snapshot();
+  }
+}
+
+TEST(Shard, CountsAnUpdateFromAnEmptyListOfRows) {
+  const parameter_layout layout = layout_of({{"table", {4, 1}, true}}, 1);
+  shard s(layout, 0, 1, sgd(1));
+  const std::vector<float> before = values_of(s.snapshot());
+  const auto g = std::make_shared<gradient>();
+  add_rows(*g, 0, 1, {-1}, {1});
+  update_once(s, g);
+  EXPECT_EQ(s.version(), 1U);
+  EXPECT_EQ(values_of(s.snapshot()), before);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <mailgrad/engine/account/time_source.hpp>
+
+#include <atomic>
+#include <cstdint>
+
+namespace mailgrad::testing {
+
+/// A clock that goes on by a microsecond each time it is read: everything takes some time, and always the same.
+class ticking_time final : public time_source {
+public:
+  instant now() const noexcept override { return std::chrono::microseconds{++ticks_}; }
+
+private:
+  mutable std::atomic<std::int64_t> ticks_ = 0;
+};
+
+} // namespace mailgrad::testing

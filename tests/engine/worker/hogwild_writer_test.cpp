@@ -1,0 +1,190 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/hogwild_writer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace mailgrad {
+namespace {
+
+using testing::add_rows;
+using testing::constant_gradient;
+using testing::dense_gradient;
+using testing::first_values;
+using testing::layout_of;
+using testing::random_values;
+using testing::sgd;
+
+std::vector<float> values_of(const hogwild_store& store) {
+  std::vector<float> values(store.size());
+  store.load(0, values);
+  return values;
+}
+
+class HogwildWriterAlone : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(HogwildWriterAlone, MakesTheWeightsOfThePlainOptimiserBitForBit) {
+  const parameter_layout layout = layout_of({{"w", {37, 31}}, {"b", {31}}}, 1); // two tiles and a rest
+  const optimizer_options o = parse_optimizer(GetParam());
+  shard plain(layout, 0, 3, o);
+  const auto store = std::make_shared<hogwild_store>(first_values(layout, 3));
+  hogwild_writer writer(layout, store, o);
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    const auto g = dense_gradient(random_values(layout.dense_size(), step));
+    const contribution one{g, 0.75F};
+    plain.update(host_stream{}, {&one, 1});
+    writer.begin_step();
+    EXPECT_EQ(writer.write(*g, 0.75F), 0U) << "nobody else writes";
+    const std::span<const float> expected = plain.snapshot()->as<float>();
+    ASSERT_EQ(values_of(*store), std::vector<float>(expected.begin(), expected.end())) << "step " << step;
+  }
+}
+
+TEST_P(HogwildWriterAlone, MakesTheRowsOfThePlainOptimiserBitForBit) {
+  const parameter_layout layout = layout_of({{"table", {12, 3}, true}}, 1);
+  const optimizer_options o = parse_optimizer(GetParam());
+  shard plain(layout, 0, 3, o);
+  const auto store = std::make_shared<hogwild_store>(first_values(layout, 3));
+  hogwild_writer writer(layout, store, o);
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    const auto g = std::make_shared<gradient>();
+    const auto row = static_cast<std::int32_t>(step);
+    add_rows(*g, 0, 3, {row, 11, row, -1, 2}, random_values(15, step)); // a row twice, and a short list
+    const contribution one{g, 0.5F};
+    plain.update(host_stream{}, {&one, 1});
+    writer.begin_step();
+    writer.write(*g, 0.5F);
+    const std::span<const float> expected = plain.snapshot()->as<float>();
+    ASSERT_EQ(values_of(*store), std::vector<float>(expected.begin(), expected.end())) << "step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryRule, HogwildWriterAlone,
+                         ::testing::Values("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam",
+                                           "adamw"));
+
+TEST(HogwildWriter, AddsEachRepeatOfARowOnce) {
+  const parameter_layout layout = layout_of({{"table", {16, 1}, true}}, 1);
+  const auto store = std::make_shared<hogwild_store>(std::vector<float>(layout.size()));
+  hogwild_writer writer(layout, store, sgd(1));
+  gradient g;
+  add_rows(g, 0, 1, {3, 3, 5, 3}, {-1, -2, -8, -4});
+  writer.begin_step();
+  writer.write(g, 1);
+  EXPECT_EQ(store->load(3), 7.0F);
+  EXPECT_EQ(store->load(5), 8.0F);
+  EXPECT_EQ(store->load(4), 0.0F);
+}
+
+// With a velocity of 0.5 v + g, two updates by 1 and 2 in place of one by 3 would move the row by 1 + 2.5.
+TEST(HogwildWriter, MovesARowThatIsGatheredTwiceOnce) {
+  const parameter_layout layout = layout_of({{"table", {16, 1}, true}}, 1);
+  const auto store = std::make_shared<hogwild_store>(std::vector<float>(layout.size()));
+  optimizer_options o = parse_optimizer("momentum:momentum=0.5");
+  o.learning_rate = 1;
+  hogwild_writer writer(layout, store, o);
+  gradient g;
+  add_rows(g, 0, 1, {3}, {-1});
+  add_rows(g, 0, 1, {5, 3}, {-8, -2});
+  for (const float expected : {3.0F, 7.5F}) {
+    writer.begin_step();
+    writer.write(g, 1);
+    EXPECT_EQ(store->load(3), expected);
+  }
+  EXPECT_EQ(store->load(5), 20.0F);
+}
+
+// Rates 1, 1, 1/2, 1/2, 1/4, 1/4. A count of each writer's own would give 1, 1, 1, 1, 1/2, 1/2.
+TEST(HogwildWriter, FollowsTheScheduleByTheUpdatesOfAll) {
+  const parameter_layout layout = layout_of({{"w", {16}}, {"table", {16, 1}, true}}, 1);
+  const auto store = std::make_shared<hogwild_store>(std::vector<float>(layout.size()));
+  optimizer_options o = sgd(1);
+  o.schedule = parse_schedule("step:every=2,factor=0.5");
+  hogwild_writer first(layout, store, o);
+  hogwild_writer second(layout, store, o);
+  const auto g = constant_gradient(layout, -1);
+  add_rows(*g, 1, 1, {2}, {-1});
+  for (int i = 0; i < 3; ++i)
+    for (hogwild_writer* const writer : {&first, &second}) {
+      writer->begin_step();
+      writer->write(*g, 1);
+    }
+  EXPECT_EQ(store->load(0), 3.5F);
+  EXPECT_EQ(store->load(layout.dense_size() + 2), 3.5F);
+}
+
+TEST(HogwildWriter, ReadsTheSharedBlockItself) {
+  const parameter_layout layout = layout_of({{"w", {16}}}, 1);
+  const auto store = std::make_shared<hogwild_store>(first_values(layout, 1));
+  hogwild_writer writer(layout, store, sgd(1));
+  EXPECT_EQ(writer.begin_step(), store->racing_view());
+}
+
+TEST(HogwildWriter, CountsTheUpdatesOfOthersBetweenReadingAndWriting) {
+  const parameter_layout layout = layout_of({{"w", {16}}}, 1);
+  const auto store = std::make_shared<hogwild_store>(first_values(layout, 1));
+  hogwild_writer slow(layout, store, sgd(1));
+  hogwild_writer fast(layout, store, sgd(1));
+  const auto g = constant_gradient(layout, 0);
+  slow.begin_step();
+  for (int i = 0; i < 3; ++i) {
+    fast.begin_step();
+    EXPECT_EQ(fast.write(*g, 1), 0U);
+  }
+  EXPECT_EQ(slow.write(*g, 1), 3U);
+  slow.begin_step();
+  EXPECT_EQ(slow.write(*g, 1), 0U);
+  EXPECT_EQ(store->version(), 5U);
+}
+
+TEST(HogwildWriter, LosesNothingWhereWritersTouchRowsOfTheirOwn) {
+  constexpr int steps = 3000;
+  const parameter_layout layout = layout_of({{"table", {64, 2}, true}}, 1);
+  const auto store = std::make_shared<hogwild_store>(std::vector<float>(layout.size()));
+  const auto work = [&](std::int32_t first_row) {
+    hogwild_writer writer(layout, store, sgd(1));
+    gradient g;
+    add_rows(g, 0, 2, {first_row, first_row + 2, first_row}, {-1, -1, -1, -1, -1, -1});
+    for (int i = 0; i < steps; ++i) {
+      writer.begin_step();
+      writer.write(g, 1);
+    }
+  };
+  {
+    const std::jthread even(work, 0);
+    const std::jthread odd(work, 1); // shares cache lines with the other, but no coordinate
+  }
+  EXPECT_EQ(store->version(), 2U * steps);
+  for (std::size_t row = 0; row < 4; ++row)
+    for (std::size_t column = 0; column < 2; ++column)
+      EXPECT_EQ(store->load(row * 2 + column), (row < 2 ? 2.0F : 1.0F) * steps) << row;
+}
+
+TEST(HogwildWriter, NeverTearsACoordinateThatTwoWritersShare) {
+  constexpr int steps = 3000;
+  const parameter_layout layout = layout_of({{"table", {16, 1}, true}}, 1);
+  const auto store = std::make_shared<hogwild_store>(std::vector<float>(layout.size()));
+  const auto work = [&] {
+    hogwild_writer writer(layout, store, sgd(1));
+    gradient g;
+    add_rows(g, 0, 1, {9}, {-1});
+    for (int i = 0; i < steps; ++i) {
+      writer.begin_step();
+      writer.write(g, 1);
+    }
+  };
+  {
+    const std::jthread first(work);
+    const std::jthread second(work);
+  }
+  const float sum = store->load(9); // an increment may be lost, but none is ever half there
+  EXPECT_EQ(sum, static_cast<float>(static_cast<int>(sum)));
+  EXPECT_GE(sum, 1.0F);
+  EXPECT_LE(sum, 2.0F * steps);
+}
+
+} // namespace
+} // namespace mailgrad

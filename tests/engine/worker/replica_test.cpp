@@ -1,0 +1,189 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/noting_operation.hpp>
+
+#include <mailgrad/engine/worker/replica.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/reductions.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+namespace mailgrad {
+namespace {
+
+using testing::first_values;
+using testing::small_data;
+using testing::small_model;
+using testing::sparse_data;
+
+/// A replica of a model over one shard, whose weights the test may move.
+class Replica : public ::testing::Test {
+protected:
+  void build(const std::shared_ptr<const data_split>& data, const model_function& model = small_model()) {
+    data_ = data;
+    model_request request;
+    request.sample_dims = data->train.sample_dims();
+    request.classes = data->train.classes();
+    request.nonzeros = data->train.is_sparse() ? max_nonzeros(data->train, batch_size) : 0;
+    layout_ = std::make_shared<parameter_layout>(lay_out(model, request, 1));
+    weights_ = first_values(*layout_, 5);
+    replica_.emplace(model, request, layout_);
+    replica_->use_weights(0, weights_.data());
+  }
+
+  std::shared_ptr<batch> samples(std::uint32_t first, std::size_t count, std::uint64_t number = 0) const {
+    auto b = std::make_shared<batch>();
+    const std::size_t room = data_->train.is_sparse() ? max_nonzeros(data_->train, batch_size) : 0;
+    shape_batch(data_->train, count, room, *b);
+    std::vector<std::uint32_t> which(count);
+    std::iota(which.begin(), which.end(), first);
+    fill_batch(data_->train, which, *b);
+    b->number = number;
+    return b;
+  }
+
+  float loss_of(const std::shared_ptr<const batch>& b, gradient& g) {
+    bool done = false;
+    replica_->run(host_stream{}, b, g, [&done] { done = true; });
+    EXPECT_TRUE(done) << "a host stream has finished when run() returns";
+    return replica_->loss();
+  }
+  float loss_of(const std::shared_ptr<const batch>& b) {
+    const auto g = replica_->make_gradient();
+    return loss_of(b, *g);
+  }
+
+  /// (loss(w + h) - loss(w - h)) / 2h for one weight.
+  double central_difference(const std::shared_ptr<const batch>& b, std::size_t weight) {
+    constexpr float h = 1e-2F;
+    const float was = weights_[weight];
+    weights_[weight] = was + h;
+    const double above = loss_of(b);
+    weights_[weight] = was - h;
+    const double below = loss_of(b);
+    weights_[weight] = was;
+    return (above - below) / (2 * static_cast<double>(h));
+  }
+
+  static constexpr std::size_t batch_size = 8;
+  std::shared_ptr<const data_split> data_;
+  std::shared_ptr<const parameter_layout> layout_;
+  std::vector<float> weights_;
+  std::optional<replica> replica_;
+};
+
+TEST_F(Replica, ComputesTheGradientOfItsLoss) {
+  build(small_data());
+  const auto b = samples(0, batch_size);
+  const auto g = replica_->make_gradient();
+  const float loss = loss_of(b, *g);
+  EXPECT_GT(loss, 0.0F);
+  for (const placed_variable& v : layout_->variables())
+    for (std::size_t i = 0; i < v.dims.size(); ++i)
+      EXPECT_NEAR(g->dense.as<float>()[v.offset + i], central_difference(b, v.offset + i), 2e-3)
+          << v.name << '[' << i << ']';
+}
+
+TEST_F(Replica, TakesAShortBatchForWhatItIs) {
+  build(small_data());
+  const auto whole = replica_->make_gradient();
+  const auto first = replica_->make_gradient();
+  const auto rest = replica_->make_gradient();
+  const float loss = loss_of(samples(0, 8), *whole);
+  const float first_loss = loss_of(samples(0, 5), *first);
+  const float rest_loss = loss_of(samples(5, 3), *rest);
+  EXPECT_NEAR(loss, (5 * first_loss + 3 * rest_loss) / 8, 1e-5);
+  for (std::size_t i = 0; i < layout_->dense_size(); ++i)
+    EXPECT_NEAR(whole->dense.as<float>()[i],
+                (5 * first->dense.as<float>()[i] + 3 * rest->dense.as<float>()[i]) / 8, 1e-5);
+}
+
+TEST_F(Replica, ComputesTheSameBitsAgainAfterABatchOfAnotherSize) {
+  build(small_data());
+  const auto before = replica_->make_gradient();
+  const auto after = replica_->make_gradient();
+  loss_of(samples(0, 8), *before);
+  loss_of(samples(8, 3));
+  loss_of(samples(0, 8), *after);
+  EXPECT_TRUE(std::ranges::equal(before->dense.as<float>(), after->dense.as<float>()));
+}
+
+TEST_F(Replica, ReadsTheWeightsWhereTheyLie) {
+  build(small_data());
+  const auto b = samples(0, batch_size);
+  const float before = loss_of(b);
+  std::ranges::fill(weights_, 0.0F);
+  EXPECT_NE(loss_of(b), before);
+  EXPECT_NEAR(loss_of(b), std::log(3.0), 1e-5) << "all classes are as likely";
+}
+
+TEST_F(Replica, ComputesTheRowsOfASparseGradient) {
+  build(sparse_data());
+  const auto b = samples(0, batch_size);
+  const auto g = replica_->make_gradient();
+  loss_of(b, *g);
+  ASSERT_EQ(g->sparse.size(), 1U);
+  const gradient_rows& part = g->sparse[0];
+  const placed_variable& table = layout_->variables()[part.variable];
+  ASSERT_TRUE(table.sparse);
+  std::vector<float> dense(table.dims.size());
+  for (std::size_t j = 0; j < part.rows.size() && part.rows[j] >= 0; ++j)
+    for (std::size_t c = 0; c < part.width; ++c)
+      dense[static_cast<std::size_t>(part.rows[j]) * part.width + c] += part.values[j * part.width + c];
+  for (std::size_t i = 0; i < dense.size(); ++i)
+    EXPECT_NEAR(dense[i], central_difference(b, table.offset + i), 2e-3) << i;
+}
+
+TEST_F(Replica, TellsKernelsThatGradientsAreReadLater) {
+  const auto notes = std::make_shared<std::vector<next_use>>();
+  build(small_data(), [notes](graph& g, const model_request& request) {
+    const model_outputs made = small_model()(g, request);
+    const value extra = g.variable("extra", {2}, initialiser{});
+    const auto op = std::make_shared<test::noting_operation>(notes);
+    const value noted = g.apply_one(op, {extra}, std::source_location::current());
+    return model_outputs{made.logits, made.loss + reduce_mean(noted)};
+  });
+  loss_of(samples(0, batch_size));
+  EXPECT_EQ(*notes, (std::vector{next_use::soon, next_use::later})) << "forward and backward";
+}
+
+TEST_F(Replica, PointsIntoTheBatchForItsRowsAndKeepsItAlive) {
+  build(sparse_data());
+  auto b = samples(0, batch_size);
+  const std::span<const std::int32_t> columns = b->columns.values<std::int32_t>();
+  const auto g = replica_->make_gradient();
+  loss_of(b, *g);
+  EXPECT_EQ(g->sparse.at(0).rows.data(), columns.data());
+  EXPECT_EQ(g->source, b);
+  b.reset();
+  EXPECT_EQ(g->source.use_count(), 1);
+}
+
+TEST_F(Replica, DrawsDropoutFromTheNumberOfTheBatch) {
+  build(small_data(), [](graph& g, const model_request& request) {
+    return build_classifier(g, {dense_layer{8, activation::tanh}, dropout_layer{0.5F}, dense_layer{}},
+                            request);
+  });
+  const float first = loss_of(samples(0, batch_size, 1));
+  EXPECT_NE(loss_of(samples(0, batch_size, 2)), first);
+  EXPECT_EQ(loss_of(samples(0, batch_size, 1)), first);
+}
+
+TEST_F(Replica, RefusesAModelThatTheLayoutDoesNotFit) {
+  build(small_data());
+  model_request request;
+  request.sample_dims = {testing::small_features + 1};
+  request.classes = 3;
+  replica other(small_model(), request, layout_);
+  other.use_weights(0, weights_.data());
+  const auto g = other.make_gradient();
+  EXPECT_THROW(other.run(host_stream{}, samples(0, 4), *g, [] {}), graph_error);
+}
+
+} // namespace
+} // namespace mailgrad

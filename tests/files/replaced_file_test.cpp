@@ -1,0 +1,110 @@
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/files/replaced_file.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+class ReplacedFile : public ::testing::Test {
+protected:
+  static std::string text_of(const std::filesystem::path& file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  }
+  bool nothing_beside() const { return !std::filesystem::exists(file_ + ".partial"); }
+
+  const scratch_folder folder_;
+  const std::string file_ = folder_.write("old", "before").string();
+};
+
+TEST_F(ReplacedFile, TakesThePlaceOfTheOlderOneWhenItIsKept) {
+  replaced_file f(file_);
+  f << "after";
+  f.flush();
+  EXPECT_EQ(text_of(file_), "before");
+  EXPECT_EQ(text_of(file_ + ".partial"), "after");
+  EXPECT_EQ(f.keep(), 0);
+  EXPECT_EQ(text_of(file_), "after");
+  EXPECT_TRUE(nothing_beside());
+}
+
+TEST_F(ReplacedFile, LeavesTheOlderOneIfItIsNotKept) {
+  { replaced_file(file_) << "after"; }
+  EXPECT_EQ(text_of(file_), "before");
+  EXPECT_TRUE(nothing_beside());
+}
+
+TEST_F(ReplacedFile, FollowsALink) {
+  const std::filesystem::path link = folder_.path() / "link";
+  std::filesystem::create_symlink(file_, link);
+  replaced_file f(link.string());
+  f << "after";
+  EXPECT_EQ(f.keep(), 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(text_of(file_), "after");
+}
+
+TEST_F(ReplacedFile, WritesIntoADeviceAndSaysWhyItCannot) {
+  replaced_file full("/dev/full");
+  full << "more than fits";
+  EXPECT_EQ(full.keep(), ENOSPC);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  replaced_file nowhere((folder_.path() / "none" / "x").string());
+  EXPECT_FALSE(nowhere.is_open());
+  EXPECT_EQ(errno, ENOENT);
+}
+
+TEST_F(ReplacedFile, IsRefusedWhileAnotherWritesIt) {
+  replaced_file first(file_, replaced_file::if_taken::fail);
+  first << "the first";
+  first.flush();
+  EXPECT_TRUE(replaced_file::is_being_written(replaced_file::partial(file_)));
+  {
+    replaced_file second(file_, replaced_file::if_taken::fail);
+    EXPECT_FALSE(second.is_open());
+    EXPECT_EQ(errno, EWOULDBLOCK);
+  }
+  EXPECT_EQ(text_of(file_ + ".partial"), "the first") << "the second has touched nothing";
+  EXPECT_EQ(first.keep(), 0);
+  EXPECT_EQ(text_of(file_), "the first");
+  EXPECT_EQ(replaced_file(file_, replaced_file::if_taken::fail).keep(), 0) << "the lock has ended";
+}
+
+TEST_F(ReplacedFile, TakesWhatADeadProcessLeft) {
+  const std::filesystem::path left = folder_.write("old.partial", "of a process that was killed");
+  EXPECT_FALSE(replaced_file::is_being_written(left.string()));
+  replaced_file f(file_, replaced_file::if_taken::fail);
+  f << "after";
+  EXPECT_EQ(f.keep(), 0);
+  EXPECT_EQ(text_of(file_), "after");
+}
+
+TEST_F(ReplacedFile, StaysWholeThoughManyWriteIt) {
+  std::vector<std::thread> writers;
+  for (char c = 'a'; c < 'i'; ++c)
+    writers.emplace_back([this, c] {
+      for (int round = 0; round < 20; ++round) {
+        replaced_file f(file_);
+        for (int i = 0; i < 50; ++i) f << std::string(1000, c) << std::flush;
+        EXPECT_EQ(f.keep(), 0);
+      }
+    });
+  for (std::thread& writer : writers) writer.join();
+  const std::string text = text_of(file_);
+  EXPECT_EQ(text, std::string(50'000, text.at(0)));
+  EXPECT_TRUE(nothing_beside());
+}
+
+} // namespace
+} // namespace mailgrad
