@@ -3,8 +3,7 @@
 
 #include "measuring.hpp"
 
-#include <mailgrad/actors/run/staleness_tracker.hpp>
-#include <mailgrad/actors/shard/parameter_actor.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/graph/graph.hpp>
 
 #include <bit>
@@ -117,17 +116,17 @@ double ping_pong(caf::actor_system& system) {
 double exchange(caf::actor_system& system) {
   graph g;
   g.variable("w", shape{floats}, initialiser::zeros());
-  const parameter_layout layout(g, {false}, 1);
-  const auto time = std::make_shared<machine_time>();
-  const caf::actor tracker = mailgrad::spawn<staleness_tracker>(
-      system, staleness_tracker_options{time, [](const training_progress&) {}});
-  const caf::actor server = mailgrad::spawn<parameter_actor>(
-      system, parameter_actor_options{std::make_shared<shard>(layout, 0, 1, optimizer_options{}), "async", 1,
-                                      tracker, time});
+  run_plan plan; // of one shard and one worker
+  plan.options.workers = 1;
+  plan.policies = {{0, "async"}};
+  plan.layout = std::make_shared<parameter_layout>(g, std::vector{false}, 1);
+  run_crew_options options{std::make_shared<machine_time>()};
+  options.roles = {.shards = true, .feeder = false, .coordinator = false, .workers = false};
+  run_crew crew(system, std::move(plan), std::move(options));
   auto result = std::make_shared<std::promise<double>>();
-  mailgrad::spawn<pusher>(system, server, result);
+  mailgrad::spawn<pusher>(system, crew.shards().front(), result);
   const double microseconds = result->get_future().get();
-  for (const caf::actor& a : {server, tracker}) kill(a);
+  crew.give_up();
   return microseconds;
 }
 

@@ -4,8 +4,8 @@
 //
 //   overshoot [PICTURE]
 
-#include <mailgrad/actors/run/staleness_tracker.hpp>
-#include <mailgrad/actors/shard/parameter_actor.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
+#include <mailgrad/actors/run/run_home.hpp>
 
 #include <algorithm>
 #include <array>
@@ -78,18 +78,20 @@ private:
 };
 
 journey travelled(const char* policy, const turns& order) {
-  const parameter_layout layout({{"point", {2}, initialiser::constant(1)}}, 1);
+  run_plan plan; // of one shard that two workers share
+  plan.options.workers = 2;
+  plan.policies = {{0, policy}};
+  plan.layout = std::make_shared<parameter_layout>(
+      std::vector<placed_variable>{{"point", {2}, initialiser::constant(1)}}, 1);
+  plan.shard_rule.learning_rate = 0.2;
+
   const auto notes = std::make_shared<journey>();
-  const auto time = std::make_shared<machine_time>();
-  caf::actor_system_config settings;
-  configure<caf::id_block::mailgrad>(settings);
-  actor_home home(settings);
-  auto weights = std::make_shared<shard>(layout, 0, 1, optimizer_options{.learning_rate = 0.2});
-  const auto tracker = spawn<staleness_tracker>(home.system(), staleness_tracker_options{time, {}});
-  const auto server = spawn<parameter_actor>(
-      home.system(), parameter_actor_options{std::move(weights), policy, 2, tracker, time});
-  spawn<two_workers>(home.system(), server, order, notes);
-  send_anonymously(tracker, give_up{});
+  run_home home({parse_device("cpu:0"), parse_device("cpu:0")});
+  run_crew_options options{std::make_shared<machine_time>()};
+  options.roles = {.shards = true, .feeder = false, .coordinator = false, .workers = false};
+  run_crew crew(home.system(), std::move(plan), std::move(options));
+  spawn<two_workers>(home.system(), crew.shards().front(), order, notes);
+  send_anonymously(crew.tracker(), give_up{});
   home.wait();
   return *notes;
 }

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <mailgrad/actors/shard/parameter_actor.hpp>
+#include <mailgrad/engine/training_options.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mailgrad {
 
@@ -42,5 +45,10 @@ std::shared_ptr<const own_parameter_actor> make_own_parameter_actor(bool switche
         return spawn<State>(system, std::move(options));
       }});
 }
+
+/// Refuses options under which `o.parameter_actor`, if there is one, cannot work.
+///
+/// Errors  std::invalid_argument.
+void require_own_parameter_actor(const training_options& o, const std::vector<scheduled_policy>& policies);
 
 } // namespace mailgrad

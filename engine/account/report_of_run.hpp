@@ -5,7 +5,7 @@
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
-
+#include <mailgrad/engine/run_plan.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 
@@ -23,6 +23,9 @@ namespace mailgrad {
 ///
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block.
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});
+
+/// Adds what `plan` says of the run, once report_of() has told what became of it.
+void describe(training_report& r, const run_plan& plan);
 
 /// Where a run stood at its end; what was told of its progress before may be some steps old.
 training_progress final_progress(const run_outcome& outcome, instant elapsed);

@@ -21,7 +21,6 @@ std::vector<device> devices_of(const training_options& o, std::uint32_t worker) 
 
 void require_worker_devices(const training_options& o) {
   if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
-  for (const device d : o.devices) require_available(d);
   const std::uint32_t workers = workers_of(o);
   if (o.devices.size() % workers != 0)
     throw std::invalid_argument("workers: " + std::to_string(o.devices.size()) +

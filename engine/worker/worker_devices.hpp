@@ -17,7 +17,7 @@ std::vector<device> devices_of(const training_options& o, std::uint32_t worker);
 /// Refuses devices that cannot be shared out.
 ///
 /// Errors  std::invalid_argument: none, too few or no multiple of the workers, one that a worker has twice, micro-batches
-///         of workers that span nothing; device_error for a device that is not there.
+///         of workers that span nothing.
 void require_worker_devices(const training_options& o);
 
 /// Refuses a model that its worker's devices cannot compute as it is placed.

@@ -2,6 +2,12 @@
 #include <mailgrad/tests/support/allocation_count.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
+#include <mailgrad/actors/shard/parameter_actor.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/hogwild_writer.hpp>
+#include <mailgrad/engine/worker/local_steps.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>

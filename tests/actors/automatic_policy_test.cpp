@@ -1,6 +1,7 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
+#include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gmock/gmock.h>

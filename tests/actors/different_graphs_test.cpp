@@ -4,6 +4,8 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/name_scope.hpp>
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>

@@ -230,7 +230,7 @@ const auto explored_runs =
                       explored_run{"ssp:1, sync@3", 5}, explored_run{"sync", 5}, explored_run{"sync", 6},
                       explored_run{"ssp:1", 6}, explored_run{"async", 6}, explored_run{"async, sync@3", 6});
 const auto runs_in_full = ::testing::Values(explored_run{"sync", 4}, explored_run{"ssp:1", 2},
-                                            explored_run{"async", 2}, explored_run{"sync, async@2", 2});
+                                            explored_run{"async", 2}, explored_run{"sync, async@1", 2});
 #endif
 INSTANTIATE_TEST_SUITE_P(TwoWorkersTwoShards, Interleavings, explored_runs, name_of);
 INSTANTIATE_TEST_SUITE_P(TwoWorkersTwoShards, InterleavingsInFull, runs_in_full, name_of);

@@ -70,7 +70,9 @@ TEST_F(Spanning, GivesTheSameWeightsInEveryOrderOfMessages) {
       ASSERT_EQ(run.weights(), *first);
     }
     std::mt19937_64 random(0);
-    const assembled_run whole(system_.actors(), of_pieces("sync", 2, 1), data_, time_);
+    testing::assembly in_one = of_pieces("sync", 2, 1);
+    in_one.micro_batches = 1;
+    const assembled_run whole(system_.actors(), in_one, data_, time_);
     deliver(random);
     EXPECT_THAT(*first, Pointwise(FloatNear(1e-5F), whole.weights())) << devices << " devices a worker";
   }

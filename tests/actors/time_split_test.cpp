@@ -2,6 +2,7 @@
 #include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
+#include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gmock/gmock.h>

@@ -3,6 +3,8 @@
 
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/files/sha256.hpp>
 
 #include <gmock/gmock.h>

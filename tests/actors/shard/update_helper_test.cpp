@@ -1,6 +1,8 @@
 #include <mailgrad/tests/actors/run_checks.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
+#include <mailgrad/actors/shard/parameter_actor.hpp>
+
 #include <gmock/gmock.h>
 
 #include <random>

@@ -1,9 +1,12 @@
 #pragma once
 
-#include <mailgrad/actors/training.hpp>
+#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
+#include <mailgrad/engine/training_options.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
+#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -13,7 +16,7 @@ namespace mailgrad {
 
 /// The policies to run, if all options are right.
 ///
-/// Errors  std::invalid_argument; device_error for a device that is not there.
+/// Errors  std::invalid_argument.
 std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data);
 
 /// How the feeder deals.

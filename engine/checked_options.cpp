@@ -1,6 +1,5 @@
-#include <mailgrad/actors/run/checked_options.hpp>
+#include <mailgrad/engine/checked_options.hpp>
 
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/worker/worker_devices.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
@@ -44,28 +43,6 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
   require_cure(o.cure, setting_of(o, policies));
 }
 
-void require_fitting(const own_parameter_actor& own, const std::vector<scheduled_policy>& policies,
-                     bool automatic) {
-  if (has_hogwild(policies))
-    throw std::invalid_argument("parameter actor '" + own.name + "': hogwild has no parameter actors");
-  if ((policies.size() > 1 || automatic) && !own.switches)
-    throw std::invalid_argument("parameter actor '" + own.name + "' switches no policy; name one alone");
-}
-
-void require_own_parameter_actor(const training_options& o, const std::vector<scheduled_policy>& policies) {
-  if (!o.parameter_actor) return;
-  if (!o.parameter_actor->spawn)
-    throw std::invalid_argument("parameter actor '" + o.parameter_actor->name +
-                                "': there is no function that spawns it");
-  require_fitting(*o.parameter_actor, policies, is_automatic(o.policy));
-  if (const auto cure = make_cure(o.cure, {workers_of(o)}); cure && cure->pull())
-    throw std::invalid_argument("cure '" + o.cure + "': workers would be drawn to what parameter actor '" +
-                                o.parameter_actor->name + "' knows nothing of");
-  if (!o.record.empty() || o.replay)
-    throw std::invalid_argument("record: parameter actor '" + o.parameter_actor->name +
-                                "' does not tell the order in which it takes gradients");
-}
-
 void require_amounts(const training_options& o, const data_split& data) {
   if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
   if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
@@ -104,7 +81,6 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_worker_devices(o);
   auto policies = parse_policy_schedule(o.policy, workers_of(o));
   require_optimizers(o, policies);
-  require_own_parameter_actor(o, policies);
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument("record: a replay repeats recording '" + o.replay->name +
                                 "' and makes none of its own");

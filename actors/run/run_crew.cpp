@@ -1,0 +1,168 @@
+#include <mailgrad/actors/run/run_crew.hpp>
+
+#include <mailgrad/actors/run/feeder.hpp>
+#include <mailgrad/actors/run/staleness_tracker.hpp>
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/update_helper.hpp>
+#include <mailgrad/actors/worker/device_actor.hpp>
+#include <mailgrad/actors/worker/piece_actor.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/policies/hogwild.hpp>
+
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace mailgrad {
+
+run_crew::run_crew(caf::actor_system& system, run_plan plan, run_crew_options options)
+    : system_(system), plan_(std::move(plan)), options_(std::move(options)) {
+  try {
+    spawn_all();
+  } catch (...) {
+    give_up(); // whoever lives already waits for the others
+    throw;
+  }
+}
+
+void run_crew::spawn_all() {
+  spawn_tracker();
+  if (plan_.shares_block()) share_block();
+  if (options_.roles.shards && plan_.has_shards()) spawn_shards();
+  if (options_.roles.feeder) spawn_feeder();
+  if (options_.roles.coordinator) spawn_coordinator();
+  started_ = options_.time->now();
+  for (std::uint32_t r = 0; options_.roles.workers && r < plan_.workers(); ++r) spawn_device(r);
+}
+
+void run_crew::give_up() {
+  for (const auto& actors : {devices_, pieces_, shards_, helpers_, {coordinator_, feeder_, tracker_}})
+    for (const caf::actor& a : actors)
+      if (a) send_anonymously(a, mailgrad::give_up{});
+  if (options_.recorder) send_anonymously(options_.recorder, mailgrad::give_up{});
+}
+
+std::shared_ptr<trace_track> run_crew::new_track(std::string name) const {
+  const std::size_t events = plan_.options.trace_events;
+  if (events == 0) return nullptr;
+  return std::make_shared<trace_track>(std::move(name), events, options_.created);
+}
+
+void run_crew::spawn_tracker() {
+  tracker_ =
+      spawn<staleness_tracker>(system_, staleness_tracker_options{options_.time, options_.on_progress});
+}
+
+void run_crew::share_block() {
+  const parameter_layout& layout = *plan_.layout;
+  std::vector<float> initial(layout.size());
+  for (std::size_t s = 0; s < layout.shard_count(); ++s)
+    layout.initialise_shard(s, plan_.options.seed,
+                            std::span(initial).subspan(layout.shard(s).begin, layout.shard(s).size()));
+  store_ = std::make_shared<hogwild_store>(initial);
+}
+
+/// The first shard last: it leads the others where the policy wants them to agree.
+void run_crew::spawn_shards() {
+  for (std::size_t h = 0; h < plan_.update_helpers; ++h) helpers_.push_back(spawn<update_helper>(system_));
+  for (std::uint32_t s = plan_.options.shards; s-- > 0;) shards_.insert(shards_.begin(), spawn_shard(s));
+}
+
+caf::actor run_crew::spawn_shard(std::uint32_t s) {
+  const training_options& o = plan_.options;
+  parameter_actor_options duties{std::make_shared<shard>(*plan_.layout, s, o.seed, plan_.shard_rule),
+                                 plan_.first_policy(),
+                                 plan_.workers(),
+                                 tracker_,
+                                 options_.time,
+                                 s == 0 ? shards_ : std::vector<caf::actor>(),
+                                 o.cure,
+                                 options_.recorder,
+                                 o.replay};
+  duties.store = store_;
+  duties.trace = new_track("shard " + std::to_string(s));
+  duties.hands = helpers_;
+  if (o.parameter_actor) return o.parameter_actor->spawn(system_, std::move(duties));
+  return spawn<parameter_actor>(system_, std::move(duties));
+}
+
+void run_crew::spawn_feeder() {
+  const auto& data = plan_.data;
+  feeder_ = spawn<mailgrad::feeder>(
+      system_, feeder_options{std::shared_ptr<const dataset>(data, &data->train), plan_.deal,
+                              plan_.request.nonzeros, plan_.holds, options_.recorder, plan_.options.replay,
+                              options_.time, new_track("feeder")});
+}
+
+void run_crew::spawn_coordinator() {
+  coordinator_options options;
+  options.workers = plan_.workers();
+  options.policies = plan_.policies;
+  options.automatic = plan_.automatic;
+  options.tracker = tracker_;
+  options.time = options_.time;
+  options.shards = shards_;
+  options.feeder = feeder_;
+  options.feeder_traced = plan_.options.trace_events > 0;
+  options.replayed = plan_.options.replay;
+  options.recorder = options_.recorder;
+  options.on_end = options_.on_end;
+  options.on_wait = options_.on_wait;
+  coordinator_ = options_.coordinator_has_thread
+                     ? spawn<mailgrad::coordinator, caf::detached>(system_, std::move(options))
+                     : spawn<mailgrad::coordinator>(system_, std::move(options));
+}
+
+void run_crew::spawn_device(std::uint32_t worker) {
+  const training_options& o = plan_.options;
+  device_actor_options options;
+  options.worker = {worker};
+  give_model(options);
+  if (o.local_steps > 0) {
+    const auto cure = make_cure(o.cure, {plan_.workers()});
+    options.local = std::make_shared<local_steps>(
+        plan_.layout, local_steps_options{o.local_steps, o.optimizer, cure ? cure->pull() : std::nullopt});
+  }
+  if (store_) options.writer = std::make_shared<hogwild_writer>(*plan_.layout, store_, o.optimizer);
+  options.direct = plan_.first_policy() == hogwild_policy::policy_name;
+  for (std::size_t s = 0; s < plan_.layout->shard_count(); ++s)
+    options.shard_begins.push_back(plan_.layout->shard(s).begin);
+  options.shards = shards_;
+  for (std::uint32_t s = 0; options_.between && s < shards_.size(); ++s)
+    options.shards[s] = options_.between({worker}, s, shards_[s]);
+  options.clip_norm = o.optimizer.clip_norm;
+  options.feeder = feeder_;
+  options.tracker = tracker_;
+  options.coordinator = coordinator_;
+  options.time = options_.time;
+  options.sample_gap = o.sample_gap;
+  options.trace =
+      new_track("worker " + std::to_string(worker) +
+                (options.pieces ? "" : " on " + to_string(plan_.request_of(worker).devices.front())));
+  devices_.push_back(spawn<device_actor>(system_, std::move(options)));
+}
+
+/// A worker computes on its own device, or in pieces on several, each with an actor.
+void run_crew::give_model(device_actor_options& options) {
+  const std::uint32_t worker = options.worker.value;
+  const model_request request = plan_.request_of(worker);
+  if (request.devices.size() == 1) {
+    options.model = std::make_shared<replica>(plan_.model, request, plan_.replica_layout);
+    return;
+  }
+  spanning_replica::options span{
+      options.worker,  request.devices, {}, plan_.options.micro_batches, plan_.replica_layout, {},
+      plan_.sums_apart};
+  for (std::size_t p = 0; p < request.devices.size(); ++p) {
+    span.pieces.push_back(spawn<piece_actor>(
+        system_,
+        piece_actor_options{p, request.devices, host_stream{}, plan_.model, request, plan_.replica_layout,
+                            request.devices.size() + 1, options_.time, plan_.sums_apart}));
+    span.traces.push_back(
+        new_track("worker " + std::to_string(worker) + ", piece on " + to_string(request.devices[p])));
+  }
+  pieces_.insert(pieces_.end(), span.pieces.begin(), span.pieces.end());
+  options.model = options.pieces = std::make_shared<spanning_replica>(std::move(span));
+}
+
+} // namespace mailgrad

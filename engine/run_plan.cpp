@@ -1,0 +1,105 @@
+#include <mailgrad/engine/run_plan.hpp>
+
+#include <mailgrad/engine/checked_options.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/record/killed_recording.hpp>
+#include <mailgrad/engine/record/run_fingerprint.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
+#include <mailgrad/engine/worker/worker_devices.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
+
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// Cures, hogwild, local steps, clipping and a parameter actor of the user's own compute with a gradient as one dense
+/// block, so the last device of a worker adds the parts up. Otherwise the shards do. That shows in the bits, so all of
+/// it is among facts_of().
+bool adds_up_at_shards(const run_plan& plan) {
+  const training_options& o = plan.options;
+  return !plan.shares_block() && o.local_steps == 0 && o.optimizer.clip_norm == 0 && !o.parameter_actor &&
+         !make_cure(o.cure, {plan.workers()});
+}
+
+std::uint64_t steps_of(const run_plan& plan) {
+  if (!plan.options.replay) return dealer(plan.deal).batches();
+  std::uint64_t dealt = 0;
+  for (const auto& batches : plan.options.replay->batches) dealt += batches.size();
+  return dealt;
+}
+
+void lay_out_weights(run_plan& plan) {
+  const std::uint32_t shards = plan.has_shards() ? plan.options.shards : 1;
+  plan.layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, shards));
+  plan.replica_layout = plan.layout;
+  if (plan.options.local_steps > 0) // a worker has weights of its own in one piece
+    plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));
+  require_dense_if_needed(plan.options, *plan.layout);
+}
+
+} // namespace
+
+std::uint32_t run_plan::workers() const { return workers_of(options); }
+bool run_plan::shares_block() const { return has_hogwild(policies); }
+bool run_plan::has_shards() const { return !shares_block() || policies.size() > 1; }
+
+model_request run_plan::request_of(std::uint32_t worker) const {
+  model_request of_worker = request;
+  of_worker.worker = worker;
+  of_worker.devices = devices_of(options, worker);
+  return of_worker;
+}
+
+run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, training_options options) {
+  if (!data) throw std::invalid_argument("training: there is no data set");
+  run_plan plan;
+  plan.policies = checked_policies(options, *data);
+  plan.model = std::move(model);
+  plan.data = std::move(data);
+  plan.options = std::move(options);
+  const training_options& o = plan.options;
+  plan.request = request_for(*plan.data, o.batch);
+  plan.request.seed = o.seed;
+  plan.request.workers = plan.workers();
+  if (plan.data->test.size() > 0) require_readable(plan.request, plan.data->test);
+  for (std::uint32_t r = 0; r < plan.workers(); ++r)
+    require_placed(plan.model, plan.request_of(r), o.micro_batches, plan.policies);
+  plan.request.devices = devices_of(o, 0);
+  lay_out_weights(plan);
+  if (is_automatic(o.policy) && !o.replay) plan.automatic = parse_auto(o.policy);
+  if (!o.replay) plan.holds = switch_steps(plan.policies);
+  plan.shard_rule = shard_optimizer(o);
+  plan.deal = deal_of(o, *plan.data, plan.first_policy());
+  plan.steps = steps_of(plan);
+  plan.sums_apart = adds_up_at_shards(plan);
+  return plan;
+}
+
+void require_recordable(const run_plan& plan) {
+  if (plan.shares_block())
+    throw std::invalid_argument("record: hogwild has no order to record, since its workers write at once; "
+                                "choose another policy");
+}
+
+void plan_replay(run_plan& plan) {
+  require_recordable(plan);
+  training_options& o = plan.options;
+  require_repeatable(*o.replay);
+  require_same_run(*o.replay, o, facts_of(plan.model, plan.request, *plan.data, o));
+  for (const recorded_switch& s : o.replay->end.switches)
+    require_switch(o, plan.policies, s.policy); // the cure may exclude what the recording names
+  plan.recorded_steps = dealer(plan.deal).batches();
+  const auto cure = make_cure(o.cure, {plan.workers()});
+  const replay_terms terms{plan.first_policy(), o.local_steps, cure && cure->pull(), plan.recorded_steps};
+  if (o.replay->killed)
+    o.replay = std::make_shared<const recording>(repeatable_part(*o.replay, terms));
+  else
+    require_replay_ends(*o.replay, terms);
+  plan.steps = steps_of(plan);
+}
+
+} // namespace mailgrad
