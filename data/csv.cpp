@@ -1,41 +1,21 @@
 #include <mailgrad/data/csv.hpp>
 
+#include <mailgrad/data/csv_fields.hpp>
 #include <mailgrad/files/error.hpp>
 #include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace mailgrad {
 
 namespace {
 
 using fields = std::vector<std::string_view>;
-
-std::string_view trimmed(std::string_view field) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!field.empty() && blank(field.front())) field.remove_prefix(1);
-  while (!field.empty() && blank(field.back())) field.remove_suffix(1);
-  if (field.size() >= 2 && field.front() == '"' && field.back() == '"')
-    field = field.substr(1, field.size() - 2);
-  return field;
-}
-
-void split(std::string_view line, char delimiter, fields& out) {
-  out.clear();
-  while (true) {
-    const auto end = line.find(delimiter);
-    out.push_back(trimmed(line.substr(0, end)));
-    if (end == std::string_view::npos) return;
-    line.remove_prefix(end + 1);
-  }
-}
-
-char most_frequent_delimiter(std::string_view line) {
-  constexpr std::array delimiters{',', ';', '\t'};
-  return *std::ranges::max_element(delimiters, {}, [&](char c) { return std::ranges::count(line, c); });
-}
 
 bool is_number(std::string_view field) { return parse_number(field).has_value(); }
 
@@ -48,9 +28,9 @@ bool names_a_label(std::string_view field) {
 }
 
 /// Turns lines into rows, once the first of them has shown the layout.
-class csv_parser {
+class csv_reader {
 public:
-  csv_parser(line_reader& lines, const csv_options& options, label_map& labels)
+  csv_reader(line_reader& lines, const csv_options& options, label_map& labels)
       : lines_(lines), labels_(labels) {
     rows_.layout = options;
   }
@@ -67,7 +47,8 @@ public:
 
 private:
   std::optional<std::string_view> learn_layout(std::string_view line);
-  void find_label(const fields& header, const fields& row);
+  void find_label(bool first_by_name, const fields& row);
+  void split(std::string_view line);
   void add(std::string_view line);
   float finite(std::string_view field, std::size_t column) const;
   void add_label(std::string_view field, std::size_t column);
@@ -75,15 +56,16 @@ private:
   line_reader& lines_;
   label_map& labels_;
   csv_rows rows_;
-  std::string header_;
+  std::optional<csv_fields> splitter_; ///< once the delimiter is known
   fields fields_;
 };
 
 /// Returns the first row.
-std::optional<std::string_view> csv_parser::learn_layout(std::string_view line) {
+std::optional<std::string_view> csv_reader::learn_layout(std::string_view line) {
   csv_options& layout = rows_.layout;
   if (layout.delimiter == 0) layout.delimiter = most_frequent_delimiter(line);
-  split(line, layout.delimiter, fields_);
+  splitter_.emplace(layout.delimiter);
+  split(line);
   if (layout.columns == 0) layout.columns = fields_.size();
   if (layout.columns < 2)
     throw_malformed(lines_.file(), lines_.number(),
@@ -92,28 +74,32 @@ std::optional<std::string_view> csv_parser::learn_layout(std::string_view line) 
   if (layout.header == csv_header::automatic)
     layout.header = std::ranges::none_of(fields_, is_number) ? csv_header::present : csv_header::absent;
   if (layout.header == csv_header::absent) {
-    find_label({}, fields_);
+    find_label(false, fields_);
     return line;
   }
-  header_ = line;
-  fields header;
-  split(header_, layout.delimiter, header);
+  const bool label_is_first = names_a_label(fields_.front());
   const auto first_row = lines_.next();
-  if (first_row) split(*first_row, layout.delimiter, fields_);
-  find_label(header, fields_);
+  if (first_row) split(*first_row);
+  find_label(label_is_first, fields_);
   return first_row;
 }
 
-void csv_parser::find_label(const fields& header, const fields& row) {
+void csv_reader::find_label(bool first_by_name, const fields& row) {
   csv_label& label = rows_.layout.label;
   if (label != csv_label::automatic) return;
-  const bool by_name = !header.empty() && names_a_label(header.front());
-  const bool by_word = !is_number(row.front()) && is_number(row.back());
-  label = by_name || by_word ? csv_label::first : csv_label::last;
+  const bool first_by_word = !is_number(row.front()) && is_number(row.back());
+  label = first_by_name || first_by_word ? csv_label::first : csv_label::last;
 }
 
-void csv_parser::add(std::string_view line) {
-  split(line, rows_.layout.delimiter, fields_);
+void csv_reader::split(std::string_view line) {
+  if (!splitter_->split(line, fields_))
+    throw_malformed(
+        lines_.file(), lines_.number(),
+        "expected double quotes around the whole of a field, found one that is open or within it");
+}
+
+void csv_reader::add(std::string_view line) {
+  split(line);
   const std::size_t columns = rows_.layout.columns;
   if (fields_.size() != columns)
     throw_malformed(lines_.file(), lines_.number(),
@@ -127,7 +113,7 @@ void csv_parser::add(std::string_view line) {
                                                              rows_.labels.size() + rows_.targets.size()));
 }
 
-float csv_parser::finite(std::string_view field, std::size_t column) const {
+float csv_reader::finite(std::string_view field, std::size_t column) const {
   const auto number = parse_number(field);
   if (!number || !fits_float(*number))
     throw_malformed(lines_.file(), lines_.number(),
@@ -136,7 +122,7 @@ float csv_parser::finite(std::string_view field, std::size_t column) const {
   return static_cast<float>(*number);
 }
 
-void csv_parser::add_label(std::string_view field, std::size_t column) {
+void csv_reader::add_label(std::string_view field, std::size_t column) {
   if (rows_.layout.holds == label_kind::numbers) {
     rows_.targets.push_back(finite(field, column));
     return;
@@ -153,7 +139,7 @@ void csv_parser::add_label(std::string_view field, std::size_t column) {
 
 csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels) {
   line_reader lines{file};
-  csv_rows rows = csv_parser{lines, options, labels}.parse();
+  csv_rows rows = csv_reader{lines, options, labels}.parse();
   if (labels.is_open() && options.holds == label_kind::classes) labels.settle(rows.labels);
   return rows;
 }

@@ -64,6 +64,17 @@ TEST(Csv, LeavesOutAHeader) {
   EXPECT_EQ(read("1,2,0\n3,4,1\n", {.header = csv_header::present}).labels.size(), 1U);
 }
 
+TEST(Csv, ReadsClassNamesWithDelimitersInThem) {
+  const csv_rows rows = read("\"a,b\",1\n\"c \"\"d\"\"\",2\n\"a,b\",3\n");
+  EXPECT_THAT(rows.labels, ElementsAre(0, 1, 0));
+  EXPECT_THAT(rows.features.values, ElementsAre(1, 2, 3));
+}
+
+TEST(Csv, RefusesAQuoteThatIsOpenAtTheEndOfItsLine) {
+  EXPECT_THAT(csv_complaint("a,1\n\"b,2\n"),
+              HasSubstr("line 2: expected double quotes around the whole of a field"));
+}
+
 TEST(Csv, KnowsOtherDelimitersQuotesAndLineEnds) {
   for (const char* text : {"1;2;0\r\n3;4;1\r\n\r\n", "1\t2\t0\n3\t4\t1\n", " 1 , \"2\" ,\"0\"\n3,4,1"}) {
     const csv_rows rows = read(text);
