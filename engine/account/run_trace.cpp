@@ -2,9 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <cstdio>
 #include <ostream>
+#include <string>
 
 namespace mailgrad {
 
@@ -74,51 +73,41 @@ kind_words words_of(trace_kind kind) {
   return {"unknown", "unknown"};
 }
 
-/// Microseconds, to the nanosecond.
-std::string micros(instant span) {
-  std::array<char, 40> text;
-  const auto ns = span.count();
-  std::snprintf(text.data(), text.size(), "%lld.%03lld", static_cast<long long>(ns / 1000),
-                static_cast<long long>(ns % 1000));
-  return text.data();
-}
+/// Of the format: to the nanosecond.
+double in_microseconds(instant span) { return static_cast<double>(span.count()) / 1000; }
 
-std::string in_quotes(std::string_view text) {
-  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-std::string number(std::string_view name, std::uint64_t value) {
-  return in_quotes(name) + ':' + std::to_string(value);
-}
-
-std::string args_of(const trace_event& e) {
+json args_of(const trace_event& e) {
   switch (e.what) {
   case trace_kind::compute:
-    return number("step", e.step);
+    return {{"step", e.step}};
   case trace_kind::compute_part:
-    return number("step", e.step) + ',' + number("micro_batch", e.peer) + ',' + number("segment", e.version);
+    return {{"step", e.step}, {"micro_batch", e.peer}, {"segment", e.version}};
   case trace_kind::deal:
-    return number("worker", e.peer) + ',' + number("batch", e.step);
+    return {{"worker", e.peer}, {"batch", e.step}};
   case trace_kind::read:
-    return number("shard", e.peer) + ',' + number("version", e.version);
+    return {{"shard", e.peer}, {"version", e.version}};
   case trace_kind::apply:
-    return number("worker", e.peer) + ',' + number("step", e.step) + ',' +
-           number("version_read", e.version_read) + ',' + number("version", e.version) + ',' +
-           number("gap", e.version - 1 - e.version_read);
+    return {{"worker", e.peer},
+            {"step", e.step},
+            {"version_read", e.version_read},
+            {"version", e.version},
+            {"gap", e.version - 1 - e.version_read}};
   case trace_kind::discard:
-    return number("worker", e.peer) + ',' + number("step", e.step) + ",\"reason\":" + in_quotes(e.word);
+    return {{"worker", e.peer}, {"step", e.step}, {"reason", e.word}};
   case trace_kind::change_policy:
-    return "\"policy\":" + in_quotes(e.word);
+    return {{"policy", e.word}};
   case trace_kind::shard_mailbox:
   case trace_kind::shard_at_work:
   case trace_kind::own_mailbox:
   case trace_kind::barrier:
   case trace_kind::bound:
-    return number("shard", e.peer);
+    return {{"shard", e.peer}};
   default:
-    return {};
+    return json::object();
   }
 }
+
+std::string text_of(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 /// Writes events one a line, with commas between them.
 class event_list {
@@ -126,30 +115,35 @@ public:
   explicit event_list(std::ostream& out) : out_(out) {}
 
   void name_track(std::size_t track, const std::string& name) {
-    const auto describe = [&](const char* what, const std::string& args) {
-      line("\"ph\":\"M\",\"name\":\"" + std::string(what) + "\",\"args\":{" + args + '}', track);
-    };
-    describe("thread_name", "\"name\":" + in_quotes(name));
-    describe("thread_sort_index", number("sort_index", track));
+    add(track, {{"ph", "M"}, {"name", "thread_name"}, {"args", {{"name", name}}}});
+    add(track, {{"ph", "M"}, {"name", "thread_sort_index"}, {"args", {{"sort_index", track}}}});
   }
   void name_process(const std::string& name) {
-    line(R"("ph":"M","name":"process_name","args":{"name":)" + in_quotes(name) + '}', coordinator_track);
+    add(coordinator_track, {{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", name}}}});
   }
   void span(std::size_t track, const std::string& name, const char* category, instant begin, instant end,
-            const std::string& args) {
-    line(R"("ph":"X","name":)" + in_quotes(name) + ",\"cat\":\"" + category + "\",\"ts\":" + micros(begin) +
-             ",\"dur\":" + micros(end - begin) + ",\"args\":{" + args + '}',
-         track);
+            const json& args) {
+    add(track, {{"ph", "X"},
+                {"name", name},
+                {"cat", category},
+                {"ts", in_microseconds(begin)},
+                {"dur", in_microseconds(end - begin)},
+                {"args", args}});
   }
-  void moment(std::size_t track, const std::string& name, instant when, const std::string& args) {
-    line(R"("ph":"i","s":"t","name":)" + in_quotes(name) + ",\"cat\":\"moment\",\"ts\":" + micros(when) +
-             ",\"args\":{" + args + '}',
-         track);
+  void moment(std::size_t track, const std::string& name, instant when, const json& args) {
+    add(track, {{"ph", "i"},
+                {"s", "t"},
+                {"name", name},
+                {"cat", "moment"},
+                {"ts", in_microseconds(when)},
+                {"args", args}});
   }
 
 private:
-  void line(const std::string& fields, std::size_t track) {
-    out_ << (first_ ? "\n" : ",\n") << "{\"pid\":" << process << ",\"tid\":" << track << ',' << fields << '}';
+  void add(std::size_t track, json event) {
+    event["pid"] = process;
+    event["tid"] = track;
+    out_ << (first_ ? "\n" : ",\n") << text_of(event);
     first_ = false;
   }
 
@@ -172,8 +166,8 @@ void write_coordinator(event_list& list, const run_trace& trace) {
   list.name_track(coordinator_track, "coordinator");
   for (const policy_switch& s : trace.switches)
     list.span(coordinator_track, "switch from " + s.from + " to " + s.to, "work", s.begun - trace.started,
-              s.ended - trace.started, number("step", s.step) + ",\"why\":" + in_quotes(s.why));
-  list.moment(coordinator_track, trace.how, trace.ended - trace.started, {});
+              s.ended - trace.started, {{"step", s.step}, {"why", s.why}});
+  list.moment(coordinator_track, trace.how, trace.ended - trace.started, json::object());
 }
 
 } // namespace
@@ -181,8 +175,8 @@ void write_coordinator(event_list& list, const run_trace& trace) {
 void write_trace(std::ostream& out, const run_trace& trace) {
   json missing = json::array();
   for (const std::string& line : missing_in(trace)) missing.push_back(line);
-  out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"missing\":"
-      << missing.dump(-1, ' ', false, json::error_handler_t::replace) << "},\n\"traceEvents\":[";
+  out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"missing\":" << text_of(missing)
+      << "},\n\"traceEvents\":[";
   event_list list(out);
   list.name_process("mailgrad");
   write_coordinator(list, trace);
