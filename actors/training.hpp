@@ -21,13 +21,14 @@ namespace mailgrad {
 
 /// A training run in progress: its actors live on threads of their own, one for each device.
 ///
-/// Each worker builds a graph of its own, which may differ (model_request::worker): variables of one name are the same
-/// weights, and a worker changes only what its loss depends on. The accuracy at the end is that of worker 0's graph.
-/// Errors  the constructor: std::invalid_argument (an option, no model, no data, test samples unlike the others),
-///         device_error (a device that is not there), graph_error (a model that does not fit the data),
-///         recording_error (a recording of another run, or of one that cannot be repeated), std::system_error (no
-///         file to record into). A run that goes wrong later ends with a report that says so, never with an
-///         exception.
+/// Each worker builds a graph of its own, which may differ (model_request::worker): variables of one name are
+/// the same weights, and a worker changes only what its loss depends on. The accuracy at the end is that of
+/// worker 0's graph.
+/// Errors  the constructor: std::invalid_argument (an option, no model, no data, test samples unlike the
+///         others), device_error (a device that is not there), graph_error (a model that does not fit the
+///         data), recording_error (a recording of another run, or of one that cannot be repeated),
+///         std::system_error (no file to record into). A run that goes wrong later ends with a report that
+///         says so, never with an exception.
 /// Threads wait_for, progress, stop, switch_policy and name_waits: any; the rest: the owner's.
 class training {
 public:
@@ -41,11 +42,13 @@ public:
   /// Ends the run in good order: steps that have begun are finished and their gradients taken.
   void stop(const std::string& why);
 
-  /// Runs on under another policy as soon as every worker has finished its step; the report says when that was.
+  /// Runs on under another policy as soon as every worker has finished its step; the report says when that
+  /// was.
   ///
-  /// Errors  std::invalid_argument as make_policy() has it, for one that the cure excludes, for hogwild unless it is among the
-  ///         policies of the run, in a run of hogwild alone, which has no shards to switch, in a replay,
-  ///         which switches as recorded, and for a parameter actor of one's own that switches nothing.
+  /// Errors  std::invalid_argument as make_policy() has it, for one that the cure excludes, for hogwild
+  ///         unless it is among the policies of the run, in a run of hogwild alone, which has no shards to
+  ///         switch, in a replay, which switches as recorded, and for a parameter actor of one's own that
+  ///         switches nothing.
   void switch_policy(const std::string& policy, const std::string& why);
 
   /// Waits until the run ends, at most so long; true if it has ended.
@@ -58,9 +61,9 @@ public:
   /// Each wait the actors know of, in words, as far as they answer within `span`.
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
 
-  /// Waits for the end, measures accuracy or error on the test set, and says what the run did. Completes the recording.
-  /// `stop_test` is asked again and again during the test; true ends that, and the accuracy is not known. A test
-  /// that throws leaves its words in the report, whose run has then failed.
+  /// Waits for the end, measures accuracy or error on the test set, and says what the run did. Completes the
+  /// recording. `stop_test` is asked again and again during the test; true ends that, and the accuracy is not
+  /// known. A test that throws leaves its words in the report, whose run has then failed.
   training_report report(const std::function<bool()>& stop_test = {});
 
   /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().

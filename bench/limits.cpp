@@ -1,5 +1,6 @@
 // What this machine can do at best: multiply-adds, memory, and passing a cache line from core to core. Every
-// other figure of this folder stands beside one of these. With any argument: the last alone, which takes no time.
+// other figure of this folder stands beside one of these. With any argument: the last alone, which takes no
+// time.
 
 #include "measuring.hpp"
 

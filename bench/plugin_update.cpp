@@ -1,5 +1,5 @@
-// What a rule from a plug-in costs: updates by two plug-ins, built by the README's recipe without a build type,
-// against those by the built-in rules of the same formulas, in turns.
+// What a rule from a plug-in costs: updates by two plug-ins, built by the README's recipe without a build
+// type, against those by the built-in rules of the same formulas, in turns.
 
 #include "measuring.hpp"
 

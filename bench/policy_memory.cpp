@@ -1,5 +1,6 @@
-// The memory that a run takes under each policy, where two and where 300 gradients make an update: a batch must not keep
-// what it can add up. Each run is a process of its own, whose largest resident size the system tells.
+// The memory that a run takes under each policy, where two and where 300 gradients make an update: a batch
+// must not keep what it can add up. Each run is a process of its own, whose largest resident size the system
+// tells.
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/models/model.hpp>

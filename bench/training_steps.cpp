@@ -77,8 +77,8 @@ run_result run(const words& w, training_options o, std::shared_ptr<const data_sp
   return {t.report(), processors, ended - watch.seconds(), ended};
 }
 
-/// Short runs find how many steps a long one takes. What a run does once, such as touching new memory, can make most of a
-/// short one, so the length grows until it is reached.
+/// Short runs find how many steps a long one takes. What a run does once, such as touching new memory, can
+/// make most of a short one, so the length grows until it is reached.
 run_result run_for(const words& w, const training_options& o, const std::shared_ptr<const data_split>& data) {
   std::uint64_t steps = 8;
   for (;;) {

@@ -14,8 +14,8 @@ namespace mailgrad {
 /// Columns of a help text.
 inline constexpr std::size_t help_width = 100;
 
-/// `text` in lines of at most `width` columns, broken between words; a word that is longer stands alone. All lines but
-/// the first have `indent` spaces before them, which do not count.
+/// `text` in lines of at most `width` columns, broken between words; a word that is longer stands alone. All
+/// lines but the first have `indent` spaces before them, which do not count.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent = 0);
 
 /// A line of a list, "  name             what", with `what` wrapped.

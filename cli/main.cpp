@@ -23,8 +23,8 @@ namespace mailgrad {
 
 namespace {
 
-/// What was printed may not have arrived, on a full disk for one. Whoever closed the terminal of a run, or reads a
-/// pipe no further, knows that.
+/// What was printed may not have arrived, on a full disk for one. Whoever closed the terminal of a run, or
+/// reads a pipe no further, knows that.
 int checked_output(int code) {
   errno = 0;
   std::cout.flush();
@@ -34,9 +34,9 @@ int checked_output(int code) {
   throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
 }
 
-/// A closed standard stream would lend its number to the next file, which then got the words that are meant for a user.
-/// Standard output stays one that cannot be written. A file that may not grow, or a pipe that nobody reads any more,
-/// is a write that fails, not a signal.
+/// A closed standard stream would lend its number to the next file, which then got the words that are meant
+/// for a user. Standard output stays one that cannot be written. A file that may not grow, or a pipe that
+/// nobody reads any more, is a write that fails, not a signal.
 void prepare_process() {
   const std::pair<int, int> streams[] = {
       {STDIN_FILENO, O_RDONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_WRONLY}};

@@ -25,7 +25,8 @@ bool is_writable(const std::string& path) {
   return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
 }
 
-/// Keeps a pipe open, so that its reader sees no end before something is written; of any other file it does nothing.
+/// Keeps a pipe open, so that its reader sees no end before something is written; of any other file it does
+/// nothing.
 class held_pipe {
 public:
   explicit held_pipe(const std::string& path) {

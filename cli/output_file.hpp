@@ -7,10 +7,10 @@
 
 namespace mailgrad {
 
-/// Where something that a run leaves behind goes. The path is tried before the run, so that an hour of training is not
-/// lost to a wrong one, and the file is replaced in one step after it, so that a reader never sees half of one. A link
-/// is followed; a pipe or a device is written into. A run that does not end leaves no file behind. The path
-/// "-" is standard output, as tools have it; a file of that name is "./-".
+/// Where something that a run leaves behind goes. The path is tried before the run, so that an hour of
+/// training is not lost to a wrong one, and the file is replaced in one step after it, so that a reader never
+/// sees half of one. A link is followed; a pipe or a device is written into. A run that does not end leaves
+/// no file behind. The path "-" is standard output, as tools have it; a file of that name is "./-".
 class output_file {
 public:
   static constexpr std::string_view standard_output = "-";

@@ -22,8 +22,8 @@ namespace mailgrad {
 
 namespace {
 
-/// Follows a run to its end, and says what it waits for when nothing moves. Whether a signal has stopped it: one that
-/// comes after the last look here is for the test.
+/// Follows a run to its end, and says what it waits for when nothing moves. Whether a signal has stopped it:
+/// one that comes after the last look here is for the test.
 bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c) {
   constexpr instant stall = std::chrono::seconds{10};
   const machine_time time;

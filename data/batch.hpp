@@ -11,8 +11,8 @@
 namespace mailgrad {
 
 /// The names under which a batch feeds a program. Dense and token sets feed `features` and `labels`; sparse
-/// sets feed `columns`, `values`, `offsets` and `labels`; sets of categories feed `categories`, `labels` and, where
-/// samples have numbers, too, `features`.
+/// sets feed `columns`, `values`, `offsets` and `labels`; sets of categories feed `categories`, `labels` and,
+/// where samples have numbers, too, `features`.
 namespace batch_input {
 inline constexpr std::string_view features = "features";
 inline constexpr std::string_view columns = "columns";

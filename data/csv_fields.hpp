@@ -10,8 +10,8 @@ namespace mailgrad {
 
 /// Splits lines of delimited text into fields.
 ///
-/// A field in double quotes may hold the delimiter, and two double quotes in it stand for one. Blanks around a field
-/// do not count.
+/// A field in double quotes may hold the delimiter, and two double quotes in it stand for one. Blanks around
+/// a field do not count.
 /// Source  RFC 4180, as libcsv reads it; but a field ends with its line.
 /// Threads one caller at a time.
 class csv_fields {

@@ -71,8 +71,8 @@ public:
   dataset(feature_store features, std::vector<float> targets);
 
   std::size_t size() const noexcept { return size_; }
-  /// Of the features of one sample: {height, width, channels}, {features}, {window length}, or {numbers}, which may be
-  /// {0} where samples have categories.
+  /// Of the features of one sample: {height, width, channels}, {features}, {window length}, or {numbers},
+  /// which may be {0} where samples have categories.
   const shape& sample_dims() const noexcept { return sample_dims_; }
   std::size_t classes() const noexcept { return classes_; }
   label_kind labelled_with() const noexcept { return kind_; }

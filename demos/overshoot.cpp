@@ -1,6 +1,7 @@
-// The overshoot of stale gradients: two workers read the same weights and push one after the other. In `async` the second
-// gradient counts, though the first has moved the weights, and carries them past the valley. In `sync` the workers wait
-// for each other, and the second step begins where the first has led. Prints both and draws them, into overshoot.svg.
+// The overshoot of stale gradients: two workers read the same weights and push one after the other. In
+// `async` the second gradient counts, though the first has moved the weights, and carries them past the
+// valley. In `sync` the workers wait for each other, and the second step begins where the first has led.
+// Prints both and draws them, into overshoot.svg.
 //
 //   overshoot [PICTURE]
 

@@ -1,6 +1,6 @@
 // A parameter actor of one's own: it speaks the messages of the protocol and owns its shard, in the place of
-// Mailgrad's. This one applies every gradient as it comes, and tells how fresh those of each worker were. With one
-// worker that is Mailgrad's own `async`, bit for bit, which is checked first.
+// Mailgrad's. This one applies every gradient as it comes, and tells how fresh those of each worker were.
+// With one worker that is Mailgrad's own `async`, bit for bit, which is checked first.
 //
 //   own_parameter_actor [DATA]      fashion-mnist, or a folder or file that mailgrad train --data takes
 

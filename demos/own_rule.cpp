@@ -1,5 +1,5 @@
-// An update rule of one's own, compiled into the program: Signum beside plain SGD, on two workers that do not wait
-// for each other.
+// An update rule of one's own, compiled into the program: Signum beside plain SGD, on two workers that do not
+// wait for each other.
 //
 //   own_rule [DATA]      fashion-mnist, or a folder or file that mailgrad train --data takes
 
@@ -14,7 +14,8 @@ using namespace mailgrad;
 
 /// A step of the learning rate along the sign of the momentum.
 ///
-/// Source  Bernstein, Wang, Azizzadenesheli & Anandkumar, "signSGD", ICML 2018, Algorithm 2, arXiv:1802.04434.
+/// Source  Bernstein, Wang, Azizzadenesheli & Anandkumar, "signSGD", ICML 2018, Algorithm 2,
+///         arXiv:1802.04434.
 struct signum {
   static constexpr const char* name = "signum";
   static constexpr std::size_t states = 1;

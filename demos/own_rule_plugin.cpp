@@ -6,8 +6,8 @@
 
 /// Lion.
 ///
-/// Source  Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, Algorithm 2, arXiv:2302.06675.
-///         Its decoupled weight decay is Mailgrad's own, which every rule shares.
+/// Source  Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, Algorithm 2,
+///         arXiv:2302.06675. Its decoupled weight decay is Mailgrad's own, which every rule shares.
 struct lion {
   static constexpr const char* name = "lion";
   static constexpr std::size_t states = 1;

@@ -1,5 +1,6 @@
-// A polynomial from samples of it: y = 5x^2 + 3, of which the program knows only the degree. Adam finds the coefficients
-// of x^2, x and 1. On one device in polynomial.cpp, on two in polynomial_replicated.cpp: two lines differ.
+// A polynomial from samples of it: y = 5x^2 + 3, of which the program knows only the degree. Adam finds the
+// coefficients of x^2, x and 1. On one device in polynomial.cpp, on two in polynomial_replicated.cpp: two
+// lines differ.
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/operations/activations.hpp>

@@ -11,8 +11,8 @@
 
 namespace mailgrad {
 
-// What can be said of the options of a run before any actor lives. Each refusal is one line that says what would be
-// right.
+// What can be said of the options of a run before any actor lives. Each refusal is one line that says what
+// would be right.
 
 /// The policies to run, if all options are right.
 ///

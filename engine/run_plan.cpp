@@ -16,9 +16,9 @@ namespace mailgrad {
 
 namespace {
 
-/// Cures, hogwild, local steps, clipping and a parameter actor of the user's own compute with a gradient as one dense
-/// block, so the last device of a worker adds the parts up. Otherwise the shards do. That shows in the bits, so all of
-/// it is among facts_of().
+/// Cures, hogwild, local steps, clipping and a parameter actor of the user's own compute with a gradient as
+/// one dense block, so the last device of a worker adds the parts up. Otherwise the shards do. That shows in
+/// the bits, so all of it is among facts_of().
 bool adds_up_at_shards(const run_plan& plan) {
   const training_options& o = plan.options;
   return !plan.shares_block() && o.local_steps == 0 && o.optimizer.clip_norm == 0 && !o.parameter_actor &&

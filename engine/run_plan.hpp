@@ -51,15 +51,16 @@ struct run_plan {
 
 /// Decides all that can be decided before any actor lives.
 ///
-/// Errors  std::invalid_argument: an option, no model, no data, test samples unlike the others; graph_error: a model
-///         that does not fit the data. Whether this machine has the devices is not asked: require_available() does.
+/// Errors  std::invalid_argument: an option, no model, no data, test samples unlike the others; graph_error:
+///         a model that does not fit the data. Whether this machine has the devices is not asked:
+///         require_available() does.
 run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, training_options options);
 
 /// Errors  std::invalid_argument: hogwild has no order to record, since its workers write at once.
 void require_recordable(const run_plan& plan);
 
-/// Refuses a plan whose `options.replay` is a recording of another run or of one that cannot be repeated. Of a run
-/// that was killed, what can be repeated takes its place.
+/// Refuses a plan whose `options.replay` is a recording of another run or of one that cannot be repeated. Of
+/// a run that was killed, what can be repeated takes its place.
 ///
 /// Errors  recording_error; as require_recordable().
 void plan_replay(run_plan& plan);

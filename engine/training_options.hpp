@@ -19,8 +19,8 @@ struct own_parameter_actor;
 struct training_options {
   std::vector<device> devices{
       {device_kind::cpu, 0}}; ///< one worker each; a device named twice runs two in turns
-  /// 0: as many as devices. Fewer: the devices are shared out, the first ones to the first worker, and each worker's
-  /// model spans its own, as scopes, replicate() or pipelined() place it.
+  /// 0: as many as devices. Fewer: the devices are shared out, the first ones to the first worker, and each
+  /// worker's model spans its own, as scopes, replicate() or pipelined() place it.
   std::uint32_t workers = 0;
   std::size_t micro_batches =
       1; ///< of the batch of a worker that spans devices, so that all of them have work

@@ -12,8 +12,9 @@ namespace mailgrad {
 /// The bytes of a file, plain or gzip (told apart by what the file begins with), read once from start to end.
 ///
 /// What a file says about itself is never trusted: room is taken as bytes arrive, and a stream that unpacks
-/// to more than `most_bytes` is refused. Units   offsets count unpacked bytes. Errors  data_error: the file
-/// is missing, unreadable or no regular file; the gzip stream is cut or damaged. Threads one at a time.
+/// to more than `most_bytes` is refused. Units   offsets count unpacked bytes.
+/// Errors  data_error: the file is missing, unreadable or no regular file; the gzip stream is cut or damaged.
+/// Threads  one at a time.
 class byte_source {
 public:
   static constexpr std::uint64_t most_bytes = std::uint64_t{4} << 30;

@@ -6,9 +6,9 @@
 
 namespace mailgrad {
 
-/// A file that takes the place of an older one in one step, when it is whole: until then it is FILE.partial, so that
-/// no reader ever sees half of one, and a crash leaves the older one as it was. A link is followed; what is no file, a
-/// pipe or a device, is written into.
+/// A file that takes the place of an older one in one step, when it is whole: until then it is FILE.partial,
+/// so that no reader ever sees half of one, and a crash leaves the older one as it was. A link is followed;
+/// what is no file, a pipe or a device, is written into.
 ///
 /// Two who write files of one name do not mix their bytes: FILE.partial is locked as long as it is written,
 /// and the lock ends with the process. Where one waits for another, the later one's file stays.

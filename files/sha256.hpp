@@ -6,7 +6,8 @@
 
 namespace mailgrad {
 
-/// 64 hexadecimal digits. Source  FIPS 180-4.
+/// 64 hexadecimal digits.
+/// Source  FIPS 180-4.
 std::string sha256(std::span<const std::byte> bytes);
 
 } // namespace mailgrad

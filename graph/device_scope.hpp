@@ -21,8 +21,9 @@ private:
   node_place before_;
 };
 
-/// While it lives, operations are placed on a device; an inner scope goes before an outer one. Their gradients follow
-/// them. Inputs and variables have no place: a worker's batch and its weights can be read on all of its devices.
+/// While it lives, operations are placed on a device; an inner scope goes before an outer one. Their
+/// gradients follow them. Inputs and variables have no place: a worker's batch and its weights can be read on
+/// all of its devices.
 ///
 ///   const device_scope here(g, "cpu:1");
 ///

@@ -14,8 +14,8 @@ namespace mailgrad {
 /// Shapes  loss: scalar. One adjoint for each of `with_respect_to`, empty where the loss does not depend on
 /// it.
 ///         Sparse parts arise for variables that only gathering operations read; other values get dense ones.
-/// Errors  graph_error, naming the user's line, if the loss is no scalar, or passes through an operation without a
-///         gradient, or whose gradient has another shape than the operand.
+/// Errors  graph_error, naming the user's line, if the loss is no scalar, or passes through an operation
+///         without a gradient, or whose gradient has another shape than the operand.
 std::vector<adjoint> gradients(const value& loss, std::span<const value> with_respect_to,
                                std::source_location where = std::source_location::current());
 

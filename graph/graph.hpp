@@ -73,8 +73,8 @@ public:
 
   value input(std::string name, const shape& dims, dtype type = dtype::float32,
               std::source_location where = std::source_location::current());
-  /// The variable of that name, made when first asked for. Another shape under that name is an error. A name_scope puts
-  /// its own name before this one, and may say otherwise.
+  /// The variable of that name, made when first asked for. Another shape under that name is an error. A
+  /// name_scope puts its own name before this one, and may say otherwise.
   value variable(std::string name, const shape& dims, initialiser first_values,
                  std::source_location where = std::source_location::current());
   value constant(tensor values, std::source_location where = std::source_location::current());
@@ -87,13 +87,14 @@ public:
     return apply(std::move(op), std::move(inputs), where).front();
   }
 
-  /// While there is one, input() asks it in place of adding an input; returns the one before. So a model function
-  /// can be given values that are no inputs, such as a part of one.
+  /// While there is one, input() asks it in place of adding an input; returns the one before. So a model
+  /// function can be given values that are no inputs, such as a part of one.
   input_source exchange_input_source(input_source source) {
     return std::exchange(input_source_, std::move(source));
   }
 
-  /// Of the operations that are added from now on, until it is set again; scopes restore it (device_scope.hpp).
+  /// Of the operations that are added from now on, until it is set again; scopes restore it
+  /// (device_scope.hpp).
   void set_place(const node_place& place) { place_ = place; }
   const node_place& place() const noexcept { return place_; }
   /// Of an operation that is there already.

@@ -21,9 +21,9 @@ struct drawing_options {
 /// operations that read them stand in one box; the backward pass is dashed. An edge is labelled where it does
 /// not start at a node's first output. A node's tooltip is the line of the program that made it.
 ///
-/// Of a placed graph the operations of a device stand in its box, whose title says how much it gets from others; what goes
-/// from one device to another is a thick edge, the first of each value with its bytes a step. Inputs and variables that
-/// several devices read stand outside.
+/// Of a placed graph the operations of a device stand in its box, whose title says how much it gets from
+/// others; what goes from one device to another is a thick edge, the first of each value with its bytes a
+/// step. Inputs and variables that several devices read stand outside.
 std::string graphviz(const graph& g, const drawing_options& options = {});
 
 } // namespace mailgrad

@@ -8,17 +8,17 @@
 
 namespace mailgrad {
 
-/// As long as it lives, "<name>/" stands before the names of variables that its graph is asked for, by layers too. Names
-/// of inputs stay as they are: a batch knows them.
+/// As long as it lives, "<name>/" stands before the names of variables that its graph is asked for, by layers
+/// too. Names of inputs stay as they are: a batch knows them.
 ///
-/// Scopes nest: "tower/layer/weights". Opening a scope of the same name again gives the same names, so a function that is
-/// called twice in it shares its variables, as long as `share` lets it. Without a word on sharing it is as in the scope
-/// around.
+/// Scopes nest: "tower/layer/weights". Opening a scope of the same name again gives the same names, so a
+/// function that is called twice in it shares its variables, as long as `share` lets it. Without a word on
+/// sharing it is as in the scope around.
 ///
-/// Source  variable_scope of TensorFlow 1, with reuse=tf.AUTO_REUSE, True and False as sharing::allowed, required and
-///         refused. Differs: allowed is the default.
-/// Errors  graph_error for a name that is empty, or begins or ends with '/'; from graph::variable() for one that may not be
-///         shared or made.
+/// Source  variable_scope of TensorFlow 1, with reuse=tf.AUTO_REUSE, True and False as sharing::allowed,
+///         required and refused. Differs: allowed is the default.
+/// Errors  graph_error for a name that is empty, or begins or ends with '/'; from graph::variable() for one
+///         that may not be shared or made.
 /// Threads as its graph. Scopes end in the reverse order of their beginnings.
 class name_scope {
 public:

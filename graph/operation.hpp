@@ -73,7 +73,8 @@ public:
 
   virtual std::string_view name() const noexcept = 0;
 
-  /// Types of the outputs. Errors  shape_error whose text needs no name of the operation.
+  /// Types of the outputs.
+  /// Errors  shape_error whose text needs no name of the operation.
   virtual std::vector<value_type> infer(std::span<const value_type> inputs) const = 0;
 
   /// Nodes that compute the gradient with respect to each input. `dy` holds the gradient of each output,
@@ -94,8 +95,8 @@ public:
   /// kind run as one kernel.
   virtual std::optional<elementwise_function> function() const noexcept { return std::nullopt; }
 
-  /// What it costs, in multiply-adds: enough to cut a model into parts of like work. A value that is written counts as
-  /// work_per_value, about what a core multiplies meanwhile.
+  /// What it costs, in multiply-adds: enough to cut a model into parts of like work. A value that is written
+  /// counts as work_per_value, about what a core multiplies meanwhile.
   static constexpr double work_per_value = 16;
   virtual double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const;
 

@@ -44,8 +44,8 @@ struct variable_piece {
 /// tables between rows too. So every variable begins on a cache line of its shard, and so does every piece of
 /// one. The offsets do not depend on the number of shards.
 ///
-/// Errors  std::invalid_argument if there are no variables, one holds no weights, a scalar is said to be sparse, or there
-///         are more shards than places to cut.
+/// Errors  std::invalid_argument if there are no variables, one holds no weights, a scalar is said to be
+///         sparse, or there are more shards than places to cut.
 class parameter_layout {
 public:
   /// `sparse` says for each of model.variables() whether its gradient comes in rows, and must be as long.

@@ -10,8 +10,8 @@ namespace mailgrad {
 
 namespace {
 
-/// How many times a chain of operands goes from one device to another before it comes here; and where this is.
-/// Ordered so that whoever is read comes first.
+/// How many times a chain of operands goes from one device to another before it comes here; and where this
+/// is. Ordered so that whoever is read comes first.
 struct segment_key {
   std::size_t crossings = 0;
   std::size_t where = 0; ///< index in placement::devices()
@@ -76,8 +76,8 @@ private:
     }
   }
 
-  /// What depends on constants alone is computed by the first segment of its device that reads it: no segment is worth
-  /// having for the 1 that a backward pass begins with.
+  /// What depends on constants alone is computed by the first segment of its device that reads it: no segment
+  /// is worth having for the 1 that a backward pass begins with.
   void move_constants() {
     std::vector<char> fixed(keys_.size(), 0);
     std::vector<std::optional<std::size_t>> first_reader(
@@ -112,8 +112,8 @@ private:
     }
   }
 
-  /// Sources that are wanted themselves are delivered where they are wanted beside another value, or by the last
-  /// segment.
+  /// Sources that are wanted themselves are delivered where they are wanted beside another value, or by the
+  /// last segment.
   void deliver() {
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const value& at = wanted_[i].beside.value_or(wanted_[i].what);

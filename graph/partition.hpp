@@ -27,11 +27,12 @@ struct segment {
 
 /// A placed graph cut into segments, in an order in which they can be computed one after the other.
 ///
-/// A segment ends where a value of another device is waited for, so a chain of two devices has three: the first half
-/// of the forward pass; the second half, forward and backward; and the rest of the backward pass, again on the first
-/// device. Only what the wanted values need is in it.
+/// A segment ends where a value of another device is waited for, so a chain of two devices has three: the
+/// first half of the forward pass; the second half, forward and backward; and the rest of the backward pass,
+/// again on the first device. Only what the wanted values need is in it.
 ///
-/// Errors  graph_error if a wanted value belongs to another graph, or is to be delivered before it can be computed.
+/// Errors  graph_error if a wanted value belongs to another graph, or is to be delivered before it can be
+///         computed.
 std::vector<segment> cut_into_segments(const graph& g, const placement& places,
                                        std::span<const wanted_value> wanted);
 

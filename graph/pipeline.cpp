@@ -15,7 +15,8 @@ namespace {
 /// How much a cut may lie off the best balance for the sake of fewer bytes: a fiftieth of a stage.
 constexpr double tolerance = 0.02;
 
-/// The operations that the loss needs, in their order, with what they cost and what a cut behind them would send.
+/// The operations that the loss needs, in their order, with what they cost and what a cut behind them would
+/// send.
 struct forward_pass {
   std::vector<std::uint32_t> operations;
   std::vector<double> work_until;  ///< of the operations up to each, that one included
@@ -51,8 +52,8 @@ forward_pass walk(const graph& g, const value& loss) {
   return f;
 }
 
-/// The place behind which stage `stage` of `stages` ends: nearest to its share of the work, and of those nearly as near
-/// the one that sends least.
+/// The place behind which stage `stage` of `stages` ends: nearest to its share of the work, and of those
+/// nearly as near the one that sends least.
 std::size_t end_of_stage(const forward_pass& f, std::size_t first, std::size_t stage, std::size_t stages) {
   const double total = f.work_until.back();
   const double share = total * static_cast<double>(stage + 1) / static_cast<double>(stages);

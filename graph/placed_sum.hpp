@@ -7,8 +7,9 @@
 
 namespace mailgrad {
 
-/// What `sum` adds up, in that order, if each addend is computed on a device of its own: whoever reads the sum may then
-/// take the addends where they lie, and no device has to wait for the others to add. `sum` alone if it is no such sum.
+/// What `sum` adds up, in that order, if each addend is computed on a device of its own: whoever reads the
+/// sum may then take the addends where they lie, and no device has to wait for the others to add. `sum` alone
+/// if it is no such sum.
 ///
 /// The gradient of a variable that replicas share is one.
 /// Errors  graph_error if `sum` belongs to another graph.

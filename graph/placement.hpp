@@ -11,9 +11,9 @@ namespace mailgrad {
 
 /// Which device computes each operation of a graph.
 ///
-/// An operation of a scope runs on its device, a gradient where its forward operation does. One without a scope follows
-/// its operands: it runs where the last of them is computed, so that it never makes two devices wait for each other;
-/// if it reads only inputs, variables and constants, on the first device.
+/// An operation of a scope runs on its device, a gradient where its forward operation does. One without a
+/// scope follows its operands: it runs where the last of them is computed, so that it never makes two devices
+/// wait for each other; if it reads only inputs, variables and constants, on the first device.
 ///
 /// Threads const access from many.
 class placement {
@@ -33,20 +33,22 @@ private:
   std::vector<device> devices_;
 };
 
-// What follows checks a placement that was made of the whole graph: nodes that were added later are not in it.
+// What follows checks a placement that was made of the whole graph: nodes that were added later are not in
+// it.
 
 /// Refuses operations on other devices than these.
 ///
 /// Errors  graph_error that names the operation, its line, and the devices there are.
 void require_devices(const graph& g, const placement& places, std::span<const device> devices);
 
-/// Refuses a variable that operations on two devices read: for hogwild, where there is no version that both could read.
+/// Refuses a variable that operations on two devices read: for hogwild, where there is no version that both
+/// could read.
 ///
 /// Errors  graph_error that names the variable, both operations and their lines.
 void require_variables_apart(const graph& g, const placement& places, const value& loss);
 
-/// Refuses a forward pass that leaves a device and comes back: the pieces of a pipeline must follow one another, since
-/// each works on another part of the batch at the same time.
+/// Refuses a forward pass that leaves a device and comes back: the pieces of a pipeline must follow one
+/// another, since each works on another part of the batch at the same time.
 ///
 /// Errors  graph_error that names the operation, its line, and the device it should be on.
 void require_one_way(const graph& g, const placement& places, const value& loss);

@@ -25,8 +25,8 @@ std::string to_string(const value_type& t);
 /// "models.cpp:12", as errors name a line of the user's program.
 std::string line_of(const std::source_location& where);
 
-/// One output of one node of a graph: a handle, valid as long as its graph. One made without a graph is no value, which
-/// every operation refuses.
+/// One output of one node of a graph: a handle, valid as long as its graph. One made without a graph is no
+/// value, which every operation refuses.
 class value {
 public:
   value() = default;

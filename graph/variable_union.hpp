@@ -12,18 +12,20 @@
 
 namespace mailgrad {
 
-/// The variables of the graphs that workers build each for themselves, one of each name: variables of the same name are
-/// the same weights.
+/// The variables of the graphs that workers build each for themselves, one of each name: variables of the
+/// same name are the same weights.
 ///
-/// They stand in the order in which they are first met, and begin with the first values that stand there. If all graphs
-/// are alike this is the layout of any of them.
+/// They stand in the order in which they are first met, and begin with the first values that stand there. If
+/// all graphs are alike this is the layout of any of them.
 class variable_union {
 public:
-  /// Adds the variables of the graph that `worker` built, in their order. `adjoints` are their gradients: where one is
-  /// empty this graph does not train the variable, and another says whether its gradient comes in rows.
+  /// Adds the variables of the graph that `worker` built, in their order. `adjoints` are their gradients:
+  /// where one is empty this graph does not train the variable, and another says whether its gradient comes
+  /// in rows.
   ///
-  /// Errors  graph_error for a variable that a graph before has with another type or shape, or whose gradient comes in rows
-  ///         in the one and whole in the other: names both, with their lines and workers. Nothing has changed then.
+  /// Errors  graph_error for a variable that a graph before has with another type or shape, or whose gradient
+  ///         comes in rows in the one and whole in the other: names both, with their lines and workers.
+  ///         Nothing has changed then.
   void add(const graph& model, std::span<const adjoint> adjoints, std::uint32_t worker);
 
   /// Errors  as the constructor of parameter_layout.

@@ -6,7 +6,8 @@
 
 namespace mailgrad {
 
-/// What attends to what: positions of a window to those at and before them, in each sample and head by itself.
+/// What attends to what: positions of a window to those at and before them, in each sample and head by
+/// itself.
 struct attention_shape {
   std::size_t batch = 0, window = 0, heads = 0;
   std::size_t head_width = 0; ///< numbers of a query, a key or a value of one head
@@ -17,14 +18,14 @@ struct attention_shape {
 std::size_t attention_scratch_bytes(const attention_shape& a) noexcept;
 std::size_t attention_gradient_scratch_bytes(const attention_shape& a) noexcept;
 
-/// Causal scaled dot-product attention: row i of a head is the sum over j <= i of p(i, j) value j, where p(i, .)
-/// is the softmax of query i . key j / sqrt(head_width).
+/// Causal scaled dot-product attention: row i of a head is the sum over j <= i of p(i, j) value j, where p(i,
+/// .) is the softmax of query i . key j / sqrt(head_width).
 ///
 /// Source  Vaswani et al., "Attention Is All You Need", NIPS 2017, equation 1, with the mask of its section
 ///         3.2.3. Differs: most of what the mask hides is not computed.
-/// Shapes  qkv: float32[batch, window, 3, heads, head_width]: queries, keys, values; y: [batch, window, heads,
-///         head_width]; probabilities: [batch, heads, window, window], zeros above the diagonal; scratch:
-///         attention_scratch_bytes(a), 64-byte aligned.
+/// Shapes  qkv: float32[batch, window, 3, heads, head_width]: queries, keys, values; y: [batch, window,
+///         heads, head_width]; probabilities: [batch, heads, window, window], zeros above the diagonal;
+///         scratch: attention_scratch_bytes(a), 64-byte aligned.
 /// Errors  device_error for a stream of a GPU.
 void causal_attention(const stream& s, const attention_shape& a, const float* qkv, float* y,
                       float* probabilities, void* scratch);

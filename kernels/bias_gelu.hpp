@@ -6,7 +6,8 @@
 
 namespace mailgrad {
 
-/// y = gelu(x + b) and its slope there, which share their one expensive function: the gradient is then a product.
+/// y = gelu(x + b) and its slope there, which share their one expensive function: the gradient is then a
+/// product.
 ///
 /// Source  Hendrycks & Gimpel, arXiv:1606.08415: z Phi(z), with slope Phi(z) + z phi(z).
 /// Shapes  x, y, slope: float32[rows, columns]; b: [columns]. y may be x.

@@ -42,8 +42,8 @@ struct elementwise_chain {
 ///
 /// Shapes  inputs: float32[n], or [1]; outputs: float32[n]. An output may be the memory of an input of n
 ///         elements that no later step reads.
-/// Errors  shape_error for a chain that refers to inputs, steps or outputs that are not there; device_error for a GPU this
-///         build lacks.
+/// Errors  shape_error for a chain that refers to inputs, steps or outputs that are not there; device_error
+///         for a GPU this build lacks.
 void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n, void* scratch);
 

@@ -26,13 +26,13 @@ struct gemm_shape {
 std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 
 /// Source  Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008,
-///         with the register tile of Van Zee & van de Geijn, "BLIS", ACM TOMS 41(3), 2015. Differs: A is
-///         read where it lies or, transposed, copied by the first tile that reads it, as B is; a transposed B is
+///         with the register tile of Van Zee & van de Geijn, "BLIS", ACM TOMS 41(3), 2015. Differs: A is read
+///         where it lies or, transposed, copied by the first tile that reads it, as B is; a transposed B is
 ///         packed before.
 /// Shapes  c: apart from a and b. scratch: gemm_scratch_bytes(g), 64-byte aligned.
 /// Errors  device_error for a GPU this build lacks, or that cuBLAS reports.
-/// Threads one caller at a time for one c and scratch. The same operands give the same bits, whatever `c_use`: on the host
-///         it lets a large C go past the caches, on a GPU it means nothing.
+/// Threads one caller at a time for one c and scratch. The same operands give the same bits, whatever
+///         `c_use`: on the host it lets a large C go past the caches, on a GPU it means nothing.
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use = next_use::soon);
 

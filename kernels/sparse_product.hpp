@@ -21,8 +21,8 @@ struct compressed_rows {
 /// y = x * table.
 ///
 /// Shapes  table: float32[columns of x, width]; y: float32[x.rows(), width].
-/// Errors  shape_error without offsets; std::out_of_range for a column that the table lacks or an offset behind the entries;
-///         device_error for a stream of a GPU.
+/// Errors  shape_error without offsets; std::out_of_range for a column that the table lacks or an offset
+///         behind the entries; device_error for a stream of a GPU.
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y);
 

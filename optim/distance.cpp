@@ -9,8 +9,8 @@ namespace mailgrad {
 
 namespace {
 
-/// The sum of term(0) to term(n - 1), as sixteen partial sums in a fixed order: the same values give the same bits
-/// whatever the vector width.
+/// The sum of term(0) to term(n - 1), as sixteen partial sums in a fixed order: the same values give the same
+/// bits whatever the vector width.
 template <class Term>
 double summed(std::size_t n, Term term) {
   constexpr std::size_t lanes = 16;

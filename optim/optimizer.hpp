@@ -74,8 +74,8 @@ public:
   virtual std::string_view name() const noexcept = 0;
   virtual void update(const stream& s, const dense_update& work) = 0;
 
-  /// Whether several threads may update ranges of one step that do not overlap, after prepare() for it. A rule that a
-  /// user wrote was promised one thread.
+  /// Whether several threads may update ranges of one step that do not overlap, after prepare() for it. A
+  /// rule that a user wrote was promised one thread.
   virtual bool divides() const noexcept = 0;
   /// What all ranges of a step share; update() does it if nobody has.
   virtual void prepare(update_number step, double rate) = 0;

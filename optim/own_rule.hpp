@@ -16,10 +16,11 @@ struct own_rule {
   std::string file{};                   ///< of a plug-in, as it was named; empty for a rule compiled in
 };
 
-/// The rule of a table with its settings as they come: `options.rule = make_own_rule(rule_table<my_functor>)`.
+/// The rule of a table with its settings as they come: `options.rule =
+/// make_own_rule(rule_table<my_functor>)`.
 ///
-/// Errors  std::invalid_argument in one line, if the table is of another version of the interface or incomplete, or
-///         the rule does not work element by element (rule_check.hpp).
+/// Errors  std::invalid_argument in one line, if the table is of another version of the interface or
+///         incomplete, or the rule does not work element by element (rule_check.hpp).
 own_rule make_own_rule(const mailgrad_rule& table);
 
 /// Whether the word for an optimiser means a file: it has a '/' in it or ends in ".so".

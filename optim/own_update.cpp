@@ -14,8 +14,8 @@ namespace mailgrad {
 
 namespace {
 
-/// Floats of a sum of gradients in progress: so few that the processor fetches the next ahead, so many that a call
-/// costs little. 1024 take half as long again on blocks beyond the caches.
+/// Floats of a sum of gradients in progress: so few that the processor fetches the next ahead, so many that a
+/// call costs little. 1024 take half as long again on blocks beyond the caches.
 constexpr std::size_t tile = 256;
 
 using state_list = std::array<float*, MAILGRAD_PLUGIN_MOST_STATES>;
@@ -60,8 +60,8 @@ void penalise(const weight_penalty& penalty, const float* weights, float* gradie
   }
 }
 
-/// Weights and states from `first` on; gradients and `updated` begin there. A rule that prepares takes scale and
-/// penalties in its own loop; for others a pass over each tile does it.
+/// Weights and states from `first` on; gradients and `updated` begin there. A rule that prepares takes scale
+/// and penalties in its own loop; for others a pass over each tile does it.
 void run(const own_update& rule, const weight_penalty& penalty, const weight_update& work,
          std::span<float* const> state, std::size_t first) {
   const std::size_t count = work.weights.size();

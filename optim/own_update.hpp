@@ -16,9 +16,9 @@ struct own_update {
   std::uint64_t step = 1; ///< counts from 1
 };
 
-/// update() and update_rows() of kernels/update.hpp with the same shapes, errors and threads, on the host alone.
-/// The rule sees ranges with their gradients summed, and their penalty taken unless it prepares gradients itself. Rows
-/// must differ, as row_sum leaves them: narrow ones are updated several at a time.
+/// update() and update_rows() of kernels/update.hpp with the same shapes, errors and threads, on the host
+/// alone. The rule sees ranges with their gradients summed, and their penalty taken unless it prepares
+/// gradients itself. Rows must differ, as row_sum leaves them: narrow ones are updated several at a time.
 void update(const stream& s, const own_update& rule, const weight_penalty& penalty, const weight_update& work,
             std::span<float* const> state);
 void update_rows(const stream& s, const own_update& rule, const weight_penalty& penalty,

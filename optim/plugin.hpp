@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-// An update rule of one's own, from a functor: nothing but headers, for a shared library or for a program that
-// trains with it.
+// An update rule of one's own, from a functor: nothing but headers, for a shared library or for a program
+// that trains with it.
 //
 //     struct scaled_sgd {
 //       static constexpr const char* name = "scaled-sgd";
@@ -26,16 +26,17 @@
 //     };
 //     MAILGRAD_PLUGIN(scaled_sgd)
 //
-// With states it is `operator()(float& w, float g, float& first, ...)`. It works element by element: what becomes of a
-// weight follows from that weight, its gradient and its states, never from a neighbour, because a shard may be cut
-// anywhere. A rule that needs more, say the step for a bias correction, has a constructor from
-// `const mailgrad_rule_step&`, which finds there the step, the learning rate and the settings, and no weights. It keeps
-// numbers and no pointers. A trivially copyable rule is made at most once for an update, and one may serve several
-// shards of the same step; any other rule is made for each range of weights.
+// With states it is `operator()(float& w, float g, float& first, ...)`. It works element by element: what
+// becomes of a weight follows from that weight, its gradient and its states, never from a neighbour, because
+// a shard may be cut anywhere. A rule that needs more, say the step for a bias correction, has a constructor
+// from `const mailgrad_rule_step&`, which finds there the step, the learning rate and the settings, and no
+// weights. It keeps numbers and no pointers. A trivially copyable rule is made at most once for an update,
+// and one may serve several shards of the same step; any other rule is made for each range of weights.
 
 namespace mailgrad {
 
-// All of it is static: two libraries may both have a rule `mine`, and a shared name would make them share one table.
+// All of it is static: two libraries may both have a rule `mine`, and a shared name would make them share one
+// table.
 
 /// The settings of a functor, none if it has none.
 template <class Rule>
@@ -115,8 +116,8 @@ static constexpr mailgrad_rule_step without_weights(const mailgrad_rule_step& st
   return {nullptr, nullptr, nullptr, nullptr, 0, step.step, step.learning_rate, step.settings, nullptr};
 }
 
-/// This thread's last rule, if step, rate and settings are the same: the powers of a bias correction take longer
-/// than the update of a short range of weights.
+/// This thread's last rule, if step, rate and settings are the same: the powers of a bias correction take
+/// longer than the update of a short range of weights.
 template <class Rule>
 static const Rule& rule_made_for(const mailgrad_rule_step& step) {
   struct last {

@@ -7,8 +7,8 @@
 #include <utility>
 
 // The names of a functor's fields, so that plugin.hpp can hold them against the names of its settings. C++20
-// cannot list them, but g++ and clang write the name of a field into the name of a function that has its address
-// as a parameter.
+// cannot list them, but g++ and clang write the name of a field into the name of a function that has its
+// address as a parameter.
 
 namespace mailgrad {
 

@@ -23,8 +23,8 @@ void require_complete(const mailgrad_rule& table, std::string_view who);
 /// Updates 64 weights three times, in one range and in two, in place and into other memory, and compares the
 /// bits. This finds rules that would make training depend on how a shard is cut.
 ///
-/// Errors  std::invalid_argument in one line, for a rule that looks at a neighbour, keeps something between calls,
-///         reads a weight after writing it, or throws.
+/// Errors  std::invalid_argument in one line, for a rule that looks at a neighbour, keeps something between
+///         calls, reads a weight after writing it, or throws.
 void require_element_by_element(const mailgrad_rule& table, std::span<const double> settings,
                                 std::string_view who);
 

@@ -13,8 +13,8 @@ namespace mailgrad {
 ///   const std::size_t layers = s.take_number("layers", 2, 1, 100); // 4
 ///   s.require_nothing_left();
 ///
-/// Errors  std::invalid_argument in one line that quotes the whole text, and names the key, what its value must
-///         be, or the nearest right key.
+/// Errors  std::invalid_argument in one line that quotes the whole text, and names the key, what its value
+///         must be, or the nearest right key.
 /// Threads one caller at a time; the text must outlive it.
 class model_settings {
 public:

@@ -13,8 +13,8 @@ namespace mailgrad {
 /// Errors  an empty view if there are no names.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
 
-/// Whether a word may stand for a name so many edits away: at most a third of its letters, but two of four or more, and
-/// one of fewer.
+/// Whether a word may stand for a name so many edits away: at most a third of its letters, but two of four or
+/// more, and one of fewer.
 bool is_near(std::string_view word, std::size_t edits) noexcept;
 
 /// The name that `word` may stand for: the nearest where that is near, else one that begins it, as "batch"

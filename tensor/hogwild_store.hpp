@@ -77,8 +77,8 @@ private:
   alignas(block::alignment) std::atomic<std::uint64_t> version_{0};
 };
 
-/// The span in which a thread reads racing_view(). It does nothing, but tells ThreadSanitizer that this race is
-/// the algorithm.
+/// The span in which a thread reads racing_view(). It does nothing, but tells ThreadSanitizer that this race
+/// is the algorithm.
 class racing_read {
 public:
 #ifdef __SANITIZE_THREAD__

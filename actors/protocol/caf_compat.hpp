@@ -104,8 +104,8 @@ bool inspect(Inspector& f, Enum& x) {
 /// Full name of a CAF option such as "scheduler.max-threads".
 inline std::string option(const std::string& name) { return caf_1 ? "caf." + name : name; }
 
-/// Gives all threads one queue, first come, first served. The default, a stack for each thread, lets actors that
-/// keep each other busy starve whoever is called from outside: a request to stop would wait for the end.
+/// Gives all threads one queue, first come, first served. The default, a stack for each thread, lets actors
+/// that keep each other busy starve whoever is called from outside: a request to stop would wait for the end.
 inline void share_work(caf::actor_system_config& config) {
 #if CAF_MAJOR_VERSION >= 1
   config.set("caf.scheduler.policy", "sharing");
@@ -166,7 +166,8 @@ void send_after(Self&& self, caf::timespan delay, const Handle& to, Ts&&... xs) 
 // CAF 1.x calls default handlers deprecated, in favour of a handler for any message.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-/// Messages that the behaviour at hand does not know wait until one does; or, as at first, they are dropped with a line.
+/// Messages that the behaviour at hand does not know wait until one does; or, as at first, they are dropped
+/// with a line.
 inline void hold_others(caf::event_based_actor* self) { self->set_default_handler(caf::skip); }
 inline void drop_others(caf::event_based_actor* self) { self->set_default_handler(caf::print_and_drop); }
 #pragma GCC diagnostic pop
@@ -176,7 +177,8 @@ inline caf::actor sender_of(caf::event_based_actor* self) {
   return caf::actor_cast<caf::actor>(self->current_sender());
 }
 
-/// An exception that leaves a handler of `self`, or its birth, ends it; who watches it learns what the exception said.
+/// An exception that leaves a handler of `self`, or its birth, ends it; who watches it learns what the
+/// exception said.
 inline void keep_last_words(caf::event_based_actor* self) {
   self->set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
     try {
@@ -295,8 +297,8 @@ private:
 };
 #endif
 
-/// An actor system that begins and ends inside CAF: its destructor ends CAF's own servers, and waits for the last
-/// actor of ours, by messages of its own.
+/// An actor system that begins and ends inside CAF: its destructor ends CAF's own servers, and waits for the
+/// last actor of ours, by messages of its own.
 class actor_home {
 public:
   explicit actor_home(caf::actor_system_config& config) {
@@ -305,8 +307,8 @@ public:
   }
   ~actor_home() {
 #ifdef __SANITIZE_THREAD__
-    // CAF's threads end by way of an object on this stack. It must not lie where our own functions have been, since
-    // they are not seen to have returned before.
+    // CAF's threads end by way of an object on this stack. It must not lie where our own functions have been,
+    // since they are not seen to have returned before.
     char untouched[1 << 18];
     asm volatile("" : : "r"(untouched) : "memory");
 #endif

@@ -18,10 +18,11 @@
 #include <string>
 #include <vector>
 
-// Every message of a run; push_gradient has a header of its own, those that switch its policy lie in switching_messages.hpp, what is reported at the end in
-// actor_reports.hpp. A request is verb + noun, a notice a past participle, a reply a noun. Numbers with a fraction
-// travel as their bits (CAF 0.17 cannot encode every float), times as nanoseconds of the run's time source. Messages
-// with memory or statistics in them stay inside the process.
+// Every message of a run; push_gradient has a header of its own, those that switch its policy lie in
+// switching_messages.hpp, what is reported at the end in actor_reports.hpp. A request is verb + noun, a
+// notice a past participle, a reply a noun. Numbers with a fraction travel as their bits (CAF 0.17 cannot
+// encode every float), times as nanoseconds of the run's time source. Messages with memory or statistics in
+// them stay inside the process.
 
 namespace mailgrad {
 
@@ -36,8 +37,8 @@ struct join_shard {
   caf::actor device;
 };
 
-/// The weights of a shard as they were just before a gradient was applied to them, by itself or in a batch: one that is
-/// sampled, or what stands for one under a cure that draws workers to what they met.
+/// The weights of a shard as they were just before a gradient was applied to them, by itself or in a batch:
+/// one that is sampled, or what stands for one under a cure that draws workers to what they met.
 struct weights_met {
   std::uint64_t step = 0; ///< of the gradient
   std::shared_ptr<const block> values;
@@ -75,8 +76,8 @@ struct go_on {};
 
 // -- between shards ----------------------------------------------------------------------------------------
 
-// First shard to every other, while the policy wants all of them to judge alike: order_entry, what it judged, in its
-// order. No answer.
+// First shard to every other, while the policy wants all of them to judge alike: order_entry, what it judged,
+// in its order. No answer.
 
 // -- recording the order -----------------------------------------------------------------------------------
 
@@ -93,8 +94,8 @@ struct switch_noted {
   std::shared_ptr<const recorded_switch> what;
 };
 
-/// The owner of a run to the recorder, when the run has ended: nothing follows but what the feeder has not told. Passed
-/// on to the feeder, who tells that and sends it back. No answer.
+/// The owner of a run to the recorder, when the run has ended: nothing follows but what the feeder has not
+/// told. Passed on to the feeder, who tells that and sends it back. No answer.
 struct end_recording {
   std::shared_ptr<const recording_end> what;
   caf::actor feeder{}; ///< who may have more to tell; none: nobody
@@ -128,8 +129,8 @@ struct worker_progress {
   std::int64_t barrier_wait = 0; ///< and those of them at a barrier
 };
 
-/// Coordinator to tracker, once: tell me what you see each so many steps. Answered with `signals_observed`, again and
-/// again.
+/// Coordinator to tracker, once: tell me what you see each so many steps. Answered with `signals_observed`,
+/// again and again.
 struct watch_signals {
   std::uint64_t steps = 0;
 };

@@ -9,8 +9,8 @@
 
 namespace mailgrad {
 
-/// What an actor has to tell the recorder, told so much at a time: a message an update would cost more than the update.
-/// And each second, so that of slow steps a run that is killed leaves as much behind.
+/// What an actor has to tell the recorder, told so much at a time: a message an update would cost more than
+/// the update. And each second, so that of slow steps a run that is killed leaves as much behind.
 ///
 /// Threads those of its actor.
 class order_log {

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-// How a worker computes a gradient on several devices: each has a piece of the model, and an actor that owns it.
+// How a worker computes a gradient on several devices: each has a piece of the model, and an actor that owns
+// it.
 //
 //     worker --compute_step--> every piece;  every piece --step_computed--> worker: the gradient is complete
 //     piece --values_computed--> piece that reads them --values_used--> back: credit for another micro-batch
@@ -24,8 +25,8 @@ struct weight_view {
   std::shared_ptr<const void> owner;
 };
 
-/// What the pieces of a worker share of one step; none of them changes it. All of its micro-batches are computed with
-/// one version of the weights.
+/// What the pieces of a worker share of one step; none of them changes it. All of its micro-batches are
+/// computed with one version of the weights.
 struct step_work {
   std::uint64_t step = 0; ///< the worker's own count of what it computes, from 1
   std::vector<micro_batch> micro_batches;

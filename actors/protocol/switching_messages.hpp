@@ -21,7 +21,8 @@ struct request_switch {
   std::string why;
 };
 
-/// Coordinator to device: begin no step until the weights of `epoch` are there. Answered with `worker_paused`.
+/// Coordinator to device: begin no step until the weights of `epoch` are there. Answered with
+/// `worker_paused`.
 struct pause_worker {
   std::uint64_t epoch = 0;
   bool direct = false; ///< under the next policy the worker writes into the shared block: hogwild
@@ -35,8 +36,8 @@ struct worker_paused {
   std::uint64_t batches = 0; ///< trained so far
 };
 
-/// Coordinator to shard: when the gradients of each worker up to `steps` (by rank) are taken, `policy` begins.
-/// Answered with `policy_switched`.
+/// Coordinator to shard: when the gradients of each worker up to `steps` (by rank) are taken, `policy`
+/// begins. Answered with `policy_switched`.
 struct switch_policy {
   std::uint64_t epoch = 0;
   std::string policy;
@@ -49,12 +50,12 @@ struct policy_switched {
   std::uint64_t epoch = 0;
 };
 
-/// Coordinator to feeder, once: tell me where you hold. Answered with a `step_reached` for each step that the feeder
-/// was born to hold at.
+/// Coordinator to feeder, once: tell me where you hold. Answered with a `step_reached` for each step that the
+/// feeder was born to hold at.
 struct watch_holds {};
 
-/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`. In a replay: all workers have come
-/// to the recorded switch of that number, from 1.
+/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`. In a replay: all
+/// workers have come to the recorded switch of that number, from 1.
 struct step_reached {
   std::uint64_t step = 0;
 };

@@ -15,8 +15,8 @@
 
 namespace mailgrad {
 
-/// Shard to hands, and a hand to itself after each part: compute parts of this update, if any are left. Answered with
-/// `update_helped` by whoever computes the last, if that is not the shard, or `update_failed`.
+/// Shard to hands, and a hand to itself after each part: compute parts of this update, if any are left.
+/// Answered with `update_helped` by whoever computes the last, if that is not the shard, or `update_failed`.
 struct help_update {
   std::shared_ptr<parallel_update> work;
   caf::actor shard;

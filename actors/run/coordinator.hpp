@@ -29,8 +29,8 @@ struct coordinator_options {
 /// asked for their books and the outcome is told.
 ///
 /// Guarantees  on_end is called once, also when workers, shards or the feeder die; nobody waits for the dead.
-/// Never       takes part in a step: batches are the permits, dealt ahead by the feeder. A switch of policy is its
-///             switcher's affair.
+/// Never       takes part in a step: batches are the permits, dealt ahead by the feeder. A switch of policy
+///             is its switcher's affair.
 ///
 ///     running --stop, divergence, failure--> stopping --last worker accounted for--> collecting --> ended
 ///        \--------------------- last worker accounted for -------------------------/

@@ -12,14 +12,15 @@
 
 namespace mailgrad {
 
-/// The coordinator's part in a switch of policy: a fence that every worker and every shard passes, one switch after
-/// the other. messages.hpp draws the protocol.
+/// The coordinator's part in a switch of policy: a fence that every worker and every shard passes, one switch
+/// after the other. messages.hpp draws the protocol.
 ///
-/// In a replay the recorded switches take the place of the schedule. Each begins when the feeder holds the workers who
-/// take part at the batch before which they were paused then, and all others have ended.
+/// In a replay the recorded switches take the place of the schedule. Each begins when the feeder holds the
+/// workers who take part at the batch before which they were paused then, and all others have ended.
 ///
-/// Guarantees  every gradient computed under a policy is judged by that policy; under the next, all workers start
-///             from the same version of each shard; a worker or shard that dies on the way holds up nobody.
+/// Guarantees  every gradient computed under a policy is judged by that policy; under the next, all workers
+///             start from the same version of each shard; a worker or shard that dies on the way holds up
+///             nobody.
 ///
 ///     idle --request, step reached--> pausing --all workers paused or gone--> switching --all shards--> idle
 class policy_switcher {
@@ -28,7 +29,8 @@ public:
                   std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time,
                   const std::vector<recorded_switch>* replayed = nullptr, caf::actor recorder = {});
 
-  /// Asks the feeder to say when it holds for a switch that is planned: what it deals after that is trained after it.
+  /// Asks the feeder to say when it holds for a switch that is planned: what it deals after that is trained
+  /// after it.
   void begin();
 
   void request(const request_switch& x);

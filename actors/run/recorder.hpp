@@ -15,8 +15,8 @@ struct recorder_options {
       on_end; ///< called once: why it could not be written; empty if it is
 };
 
-/// Writes what shards and the feeder note into a recording, which is there once it is whole. It blocks on the file, so it
-/// wants a thread of its own.
+/// Writes what shards and the feeder note into a recording, which is there once it is whole. It blocks on the
+/// file, so it wants a thread of its own.
 ///
 ///     recording --end_recording--> waiting for the feeder's last --the same from it, or its death--> ended
 ///         \-------------------- end_recording that names no feeder ------------------------------------/

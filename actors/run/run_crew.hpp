@@ -40,17 +40,18 @@ struct run_crew_options {
   std::function<caf::actor(rank worker, std::uint32_t shard, const caf::actor& handle)> between{};
 };
 
-/// The actors of a run, spawned as a plan says. This is the one place that wires them, on whatever system: threads of
-/// their own, a test that steps through messages, a virtual clock.
+/// The actors of a run, spawned as a plan says. This is the one place that wires them, on whatever system:
+/// threads of their own, a test that steps through messages, a virtual clock.
 ///
-/// Never   owns a thread, and never waits: who owns the system waits until no actor lives, before anything is destroyed
-///         that the callbacks refer to.
+/// Never   owns a thread, and never waits: who owns the system waits until no actor lives, before anything is
+///         destroyed that the callbacks refer to.
 /// Threads coordinator() and store(): any; the rest: the owner's.
 class run_crew {
 public:
   /// Spawns them; the devices come last, and the run is on.
   ///
-  /// Errors  graph_error, std::system_error: a replica that cannot be built. Those who live then are told to give up.
+  /// Errors  graph_error, std::system_error: a replica that cannot be built. Those who live then are told to
+  ///         give up.
   run_crew(caf::actor_system& system, run_plan plan, run_crew_options options);
 
   /// Tells them to end, the recorder last.

@@ -10,9 +10,9 @@
 
 namespace mailgrad {
 
-/// First come, first served, for threads that stay awake a while when there is nothing: whoever sleeps is called back by
-/// the kernel, within 15 us on an idle machine, but on a virtual one whose host has others to serve often not for a
-/// millisecond. While awake, a thread yields to whoever else wants the processor.
+/// First come, first served, for threads that stay awake a while when there is nothing: whoever sleeps is
+/// called back by the kernel, within 15 us on an idle machine, but on a virtual one whose host has others to
+/// serve often not for a millisecond. While awake, a thread yields to whoever else wants the processor.
 ///
 /// Threads any.
 template <class T>

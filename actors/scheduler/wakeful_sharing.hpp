@@ -1,5 +1,6 @@
-// How the threads of a run share work: see wakeful_queue. CAF 1.x has schedulers of another make; there, and where
-// ThreadSanitizer would see one half of CAF's templates, the threads share work as CAF has it and sleep at once.
+// How the threads of a run share work: see wakeful_queue. CAF 1.x has schedulers of another make; there, and
+// where ThreadSanitizer would see one half of CAF's templates, the threads share work as CAF has it and sleep
+// at once.
 #pragma once
 
 #include <mailgrad/actors/protocol/caf_compat.hpp>
@@ -47,9 +48,10 @@ public:
   void resume_job_later(Worker* self, caf::resumable* job) {
     central_enqueue(self->parent(), job);
   }
-  /// Runs the actors that are ready, and returns what is none, such as the end of the thread. CAF's loop, which calls
-  /// this, would note for its log whom it runs, by a dynamic_cast and look-ups under a lock, and so would each actor: a
-  /// sixth of the smallest step. Where logging is compiled out, the thread has no log, until an actor on it spawns one.
+  /// Runs the actors that are ready, and returns what is none, such as the end of the thread. CAF's loop,
+  /// which calls this, would note for its log whom it runs, by a dynamic_cast and look-ups under a lock, and
+  /// so would each actor: a sixth of the smallest step. Where logging is compiled out, the thread has no log,
+  /// until an actor on it spawns one.
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
     if constexpr (CAF_LOG_LEVEL == CAF_LOG_LEVEL_QUIET) caf::logger::set_current_actor_system(nullptr);

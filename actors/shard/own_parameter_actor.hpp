@@ -12,11 +12,12 @@
 
 namespace mailgrad {
 
-/// A parameter actor that somebody else wrote, spawned for each shard in the place of ours. The one header of this
-/// kind that a program includes to bring its own; demos/own_parameter_actor.cpp is one.
+/// A parameter actor that somebody else wrote, spawned for each shard in the place of ours. The one header of
+/// this kind that a program includes to bring its own; demos/own_parameter_actor.cpp is one.
 ///
-/// It gets what ours gets: a shard with its first weights and the optimiser of the run, which makes version t+1 by
-/// shard::update(), and who else takes part. It may leave policy, cure and tracker alone. By message it owes:
+/// It gets what ours gets: a shard with its first weights and the optimiser of the run, which makes version
+/// t+1 by shard::update(), and who else takes part. It may leave policy, cure and tracker alone. By message
+/// it owes:
 ///
 ///     join_shard      `shard_weights` to the device that it names, once the worker may start
 ///     push_gradient   one `shard_weights` to the worker's device, once it may start again; weights are never written

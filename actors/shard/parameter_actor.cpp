@@ -196,8 +196,9 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   release(x.worker);
 }
 
-/// The first shard got a gradient that died on the way here: its place in the batch stays empty, so that versions of
-/// all shards keep together. A replay that somebody ends early has nothing to keep together, and leaves it at that.
+/// The first shard got a gradient that died on the way here: its place in the batch stays empty, so that
+/// versions of all shards keep together. A replay that somebody ends early has nothing to keep together, and
+/// leaves it at that.
 void parameter_actor::take_lost(const order_entry& turn) {
   const bool merged = judge(turn).what == verdict::merge;
   if (merged && options_.replayed && pending_.empty() && policy_->batch_complete())

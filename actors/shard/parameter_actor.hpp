@@ -53,12 +53,13 @@ struct parameter_actor_options {
 ///
 ///     serving --all wait, several parts--> updating --last part computed--> serving
 ///
-/// Under hogwild the weights lie in a block that all workers write into, and this actor has nothing to judge: it hands
-/// them over when hogwild begins, and takes them back when it ends.
+/// Under hogwild the weights lie in a block that all workers write into, and this actor has nothing to judge:
+/// it hands them over when hogwild begins, and takes them back when it ends.
 ///
-/// Where the policy wants shards to agree, the first judges in the order of its mailbox and tells the others, which
-/// judge in its order; in a replay all judge in the order of a recording. A switch of policy waits until all is taken that was computed under the old one, applies what
-/// lies in the batch, and lets every worker start anew.
+/// Where the policy wants shards to agree, the first judges in the order of its mailbox and tells the others,
+/// which judge in its order; in a replay all judge in the order of a recording. A switch of policy waits
+/// until all is taken that was computed under the old one, applies what lies in the batch, and lets every
+/// worker start anew.
 class parameter_actor {
 public:
   static constexpr const char* name = "mailgrad.parameter-actor";

@@ -8,8 +8,8 @@
 
 namespace mailgrad {
 
-/// What a shard tells of its work while it works: gaps to the tracker, a batch of them at a time, and moments, waits and
-/// work to its timeline, if there is one.
+/// What a shard tells of its work while it works: gaps to the tracker, a batch of them at a time, and
+/// moments, waits and work to its timeline, if there is one.
 ///
 /// Threads one caller at a time.
 class shard_telemetry {
@@ -24,8 +24,8 @@ public:
 
   /// `x` was applied, which made `version`.
   void applied(const push_gradient& x, std::uint64_t version, instant begun, instant span);
-  /// Why the shard was idle until it took up a gradient that `arrived`: it had others of the batch, or none; and whether it
-  /// had to hear first what the first shard judged.
+  /// Why the shard was idle until it took up a gradient that `arrived`: it had others of the batch, or none;
+  /// and whether it had to hear first what the first shard judged.
   void idle(bool batch_begun, instant arrived, bool follows);
   void moment(trace_kind what, const push_gradient& x, std::string_view word);
 

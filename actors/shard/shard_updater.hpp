@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-/// Makes the next version of a shard from the gradients that count: on the thread of its parameter actor, or with
-/// hands, each of which computes parts.
+/// Makes the next version of a shard from the gradients that count: on the thread of its parameter actor, or
+/// with hands, each of which computes parts.
 ///
 ///     add()... --update_alone()--> updated --clear()--> next
 ///     add()... --ask_for_help()--> under way --compute_part()..., the last part is computed, end()--> updated

@@ -5,11 +5,11 @@
 
 namespace mailgrad {
 
-/// Computes parts of an update for a shard that asks for help. A run has one for each of its threads but the first, for
-/// all shards.
+/// Computes parts of an update for a shard that asks for help. A run has one for each of its threads but the
+/// first, for all shards.
 ///
-/// Guarantees  the last part of an update is told to its shard, unless the shard computed that itself; one that comes
-///             late finds nothing to do, and one that dies between two parts has none under way.
+/// Guarantees  the last part of an update is told to its shard, unless the shard computed that itself; one
+///             that comes late finds nothing to do, and one that dies between two parts has none under way.
 /// Never       waits; begins a part of an update that has ended.
 class update_helper {
 public:

@@ -118,7 +118,8 @@ void device_actor::trace_answer(const shard_weights& x, instant taken) {
   trace->work({trace_kind::read, taken, taken + held_[x.shard].read, x.shard, step_, x.version, x.version});
 }
 
-/// Between two steps: a gradient that is being computed, and steps of the worker's own, belong to the old epoch.
+/// Between two steps: a gradient that is being computed, and steps of the worker's own, belong to the old
+/// epoch.
 void device_actor::pause_if_asked() {
   if (!next_epoch_ || computing_ || comparing_ || finished_) return;
   push_difference();
@@ -235,7 +236,8 @@ void device_actor::finish_step() {
   notify_progress(computed);
 }
 
-/// A step of the worker; those of its own count together, when their difference is pushed. Returns the moment.
+/// A step of the worker; those of its own count together, when their difference is pushed. Returns the
+/// moment.
 instant device_actor::note_computed() {
   const instant now = options_.time->now();
   computed_ += now - computing_since_;
@@ -366,8 +368,8 @@ void device_actor::finish() {
   if (!finished_) end_with(worker_finished{report_});
 }
 
-/// Nobody need wait for this worker any longer, and the shards know it before the coordinator does: whatever that tells
-/// them next comes after.
+/// Nobody need wait for this worker any longer, and the shards know it before the coordinator does: whatever
+/// that tells them next comes after.
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   finished_ = true;

@@ -31,8 +31,8 @@ struct device_actor_options {
   caf::actor coordinator;
   std::shared_ptr<const time_source> time;
   std::shared_ptr<trace_track> trace{}; ///< to record into; nobody else holds it once the actor lives
-  /// Every so many steps the gradient is compared with a fresh one of its batch, which costs one more step; until then
-  /// it and the weights it was computed from are held. 0: never.
+  /// Every so many steps the gradient is compared with a fresh one of its batch, which costs one more step;
+  /// until then it and the weights it was computed from are held. 0: never.
   std::uint64_t sample_gap = 0;
 };
 
@@ -40,11 +40,10 @@ struct device_actor_options {
 /// shard, and takes the shards' answers as the weights of the next step.
 ///
 /// Guarantees  one round trip a step and shard; a gradient is pushed to all shards or to none; every weight
-/// it
-///             held is let go before the push, so that a shard nobody else reads may update in place.
-/// Samples     the gradient of each sample_gap-th step goes with the weights it was computed from. As soon as the
-///             worker knows which weights it met on every shard, and waits for none, it computes the batch once more
-///             at these and notes the cosine.
+///             it held is let go before the push, so that a shard nobody else reads may update in place.
+///             Samples     the gradient of each sample_gap-th step goes with the weights it was computed
+///             from. As soon as the worker knows which weights it met on every shard, and waits for none, it
+///             computes the batch once more at these and notes the cosine.
 /// Never       blocks: a step on a CPU is one handler, a step on a GPU ends with a message.
 ///
 ///     joining --weights of all shards, a batch--> computing --pushed--> waiting --weights of all, a batch-->
@@ -52,9 +51,9 @@ struct device_actor_options {
 ///                                                     |                    \--data exhausted--> finished
 ///                                                     +--loss not finite, kernel failed--> finished
 ///
-/// With local steps it pushes the difference that several steps of its own have made, as if that were a gradient.
-/// A switch of policy pauses it between two steps: what it holds is out of date, and it waits for the weights of the
-/// next epoch.
+/// With local steps it pushes the difference that several steps of its own have made, as if that were a
+/// gradient. A switch of policy pauses it between two steps: what it holds is out of date, and it waits for
+/// the weights of the next epoch.
 class device_actor {
 public:
   static constexpr const char* name = "mailgrad.device-actor";

@@ -26,9 +26,9 @@ struct piece_actor_options {
 
 /// Owns one device of a worker that spans several, and the part of its model that is placed there.
 ///
-/// Guarantees  all micro-batches of a step are computed, forward and backward, with the weights it was given for that
-///             step; their parts of the gradient are summed in their order, whatever order messages come in; when it
-///             answers, it holds nothing of the step any more.
+/// Guarantees  all micro-batches of a step are computed, forward and backward, with the weights it was given
+///             for that step; their parts of the gradient are summed in their order, whatever order messages
+///             come in; when it answers, it holds nothing of the step any more.
 /// Never       computes ahead of its readers by more than its credits; blocks.
 ///
 ///     idle --compute_step--> computing --all parts of all micro-batches--> idle

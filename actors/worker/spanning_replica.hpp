@@ -13,11 +13,12 @@
 
 namespace mailgrad {
 
-/// A model that spans several devices, as the worker who owns it sees it: each device has an actor with its piece, and a
-/// step is one message to each and one answer from each.
+/// A model that spans several devices, as the worker who owns it sees it: each device has an actor with its
+/// piece, and a step is one message to each and one answer from each.
 ///
-/// The batch is cut into micro-batches, as equal as can be, so that no piece has to wait until another has done with all
-/// of it; the gradient is the mean over all samples, as if there were none. Random operations draw anew for each.
+/// The batch is cut into micro-batches, as equal as can be, so that no piece has to wait until another has
+/// done with all of it; the gradient is the mean over all samples, as if there were none. Random operations
+/// draw anew for each.
 /// Threads the worker's.
 class spanning_replica : public step_model {
 public:
@@ -28,8 +29,8 @@ public:
     std::size_t micro_batches = 1;  ///< of a batch; fewer if it has fewer samples
     std::shared_ptr<const parameter_layout> layout;
     std::vector<std::shared_ptr<trace_track>> traces{}; ///< one for each piece, or none
-    /// Gradients that several devices add up have an addend for each piece, instead of being added before the step ends:
-    /// for shards, which take the sum in the pass that applies it. The same goes for its pieces.
+    /// Gradients that several devices add up have an addend for each piece, instead of being added before the
+    /// step ends: for shards, which take the sum in the pass that applies it. The same goes for its pieces.
     bool sums_apart = false;
   };
 

@@ -7,7 +7,8 @@ namespace mailgrad {
 
 namespace {
 
-/// Nobody has filled in its books; a parameter actor that a user wrote may leave out accounts, but no weights.
+/// Nobody has filled in its books; a parameter actor that a user wrote may leave out accounts, but no
+/// weights.
 bool is_lost(const shard_report& s) { return s.workers.empty() && !s.values; }
 
 std::string gradients(std::uint64_t count) {

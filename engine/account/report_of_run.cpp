@@ -50,8 +50,8 @@ std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
   return all;
 }
 
-/// Every shard is told how long a gradient took to compute, so that the one which heard of most counts; what a worker
-/// wrote into a shared block counts beside it.
+/// Every shard is told how long a gradient took to compute, so that the one which heard of most counts; what
+/// a worker wrote into a shared block counts beside it.
 time_split times_of(const std::vector<exchange_figures>& exchanges, std::size_t workers) {
   time_split all;
   std::vector<duration_stat> sent(workers);

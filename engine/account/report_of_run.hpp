@@ -18,8 +18,8 @@ namespace mailgrad {
 
 /// The part of a report that the actors' books hold: ending, counts, ledger, staleness and waits.
 ///
-/// The ledger is audited (ledger_audit.hpp). Where its two ends contradict each other, the run has failed, and `why` names
-/// the worker and the shard.
+/// The ledger is audited (ledger_audit.hpp). Where its two ends contradict each other, the run has failed,
+/// and `why` names the worker and the shard.
 ///
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block.
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});

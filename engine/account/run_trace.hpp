@@ -20,11 +20,12 @@ struct run_trace {
   std::vector<policy_switch> switches{};
 };
 
-/// The trace event format that Perfetto and Chrome open: a JSON object whose `traceEvents` are one event a line.
+/// The trace event format that Perfetto and Chrome open: a JSON object whose `traceEvents` are one event a
+/// line.
 ///
-/// One process; a track for each actor, and one of the coordinator for switches of policy. Work and waits are complete
-/// events ("X") that never overlap on a track; what takes no time is an instant event ("i"). Args of `apply`: worker,
-/// step, version_read, version (made) and gap. `otherData` says what is missing.
+/// One process; a track for each actor, and one of the coordinator for switches of policy. Work and waits are
+/// complete events ("X") that never overlap on a track; what takes no time is an instant event ("i"). Args of
+/// `apply`: worker, step, version_read, version (made) and gap. `otherData` says what is missing.
 /// Units   ts and dur are microseconds since the run began, to the nanosecond.
 /// Source  Google, "Trace Event Format", 2016.
 void write_trace(std::ostream& out, const run_trace& trace);

@@ -50,8 +50,9 @@ struct trace_event {
   std::string_view word{};   ///< why a gradient was discarded, which policy begins; of static storage
 };
 
-/// What one actor did, in the order of time and without overlaps, in memory that is taken beforehand: whoever owns it
-/// records into it, and hands it over at the end. When the memory is full, what comes later is counted and left out.
+/// What one actor did, in the order of time and without overlaps, in memory that is taken beforehand: whoever
+/// owns it records into it, and hands it over at the end. When the memory is full, what comes later is
+/// counted and left out.
 ///
 /// Threads one caller at a time.
 class trace_track {

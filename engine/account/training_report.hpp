@@ -80,8 +80,9 @@ struct training_report {
   staleness_histogram discarded_staleness; ///< of those that a shard discarded, which `staleness` leaves out
   std::vector<exchange_figures> exchanges; ///< by shard, then worker
   time_split times;                        ///< of all of them, but what a gradient took to compute once
-  /// Sampled: how far the weights had moved since they were read, a root of the mean square over a shard's weights; and
-  /// the cosine between a gradient and a fresh one of its batch, at the weights it was applied to. Empty if none was.
+  /// Sampled: how far the weights had moved since they were read, a root of the mean square over a shard's
+  /// weights; and the cosine between a gradient and a fresh one of its batch, at the weights it was applied
+  /// to. Empty if none was.
   running_stat weight_gap;
   running_stat gradient_cosine;
   wait_seconds waits;
@@ -105,8 +106,8 @@ struct training_report {
 /// One JSON object. Its field names are an interface: tools and papers read them.
 std::string to_json(const training_report& r);
 
-/// The histograms of staleness as lines "shard,worker,gap,count" under a line that says so; the shard is empty in
-/// hogwild.
+/// The histograms of staleness as lines "shard,worker,gap,count" under a line that says so; the shard is
+/// empty in hogwild.
 std::string staleness_csv(const training_report& r);
 
 /// The gaps of one worker, on all shards.

@@ -32,7 +32,8 @@ shape in_batch(const model_request& request, const shape& sample) {
   return shape(extents);
 }
 
-/// What the part of a batch that feeds this input is; nothing if the batches of this data set have no such part.
+/// What the part of a batch that feeds this input is; nothing if the batches of this data set have no such
+/// part.
 std::optional<value_type> type_of_part(std::string_view input, const model_request& request) {
   const bool tokens = request.features == feature_kind::tokens;
   const bool sparse = request.nonzeros > 0;
@@ -69,7 +70,8 @@ void require_fitting(const std::string& name, const value_type& found, const std
                       "; take the extents from the model_request, and reshape behind the input");
 }
 
-/// While it lives, an input is compared with the batch when it is asked for, before an operation can stumble over it.
+/// While it lives, an input is compared with the batch when it is asked for, before an operation can stumble
+/// over it.
 class compared_inputs {
 public:
   compared_inputs(graph& g, const model_request& request) : graph_(g), request_(request) {

@@ -13,11 +13,12 @@
 
 namespace mailgrad {
 
-/// The inputs and variables that a program reads, found by name: which part of a batch feeds an input, and where the
-/// layout has a variable.
+/// The inputs and variables that a program reads, found by name: which part of a batch feeds an input, and
+/// where the layout has a variable.
 ///
-/// Errors  graph_error, naming the user's line, if the program needs an input that the batches of the request lack or have
-///         with another shape or type, or the graph has a variable that the layout lacks or has with another shape.
+/// Errors  graph_error, naming the user's line, if the program needs an input that the batches of the request
+///         lack or have with another shape or type, or the graph has a variable that the layout lacks or has
+///         with another shape.
 class bound_sources {
 public:
   bound_sources(const graph& g, const program& code, const parameter_layout& layout,
@@ -43,14 +44,15 @@ private:
 
 /// Builds a model, and refuses one that does not fit the batches it is asked for.
 ///
-/// Errors  as build_model; graph_error, naming the user's line and both shapes, for an input that these batches lack, or have
-///         with another shape or type.
+/// Errors  as build_model; graph_error, naming the user's line and both shapes, for an input that these
+///         batches lack, or have with another shape or type.
 model_outputs build_fitting(const model_function& build, graph& g, const model_request& request);
 
 /// A model built for one batch size and compiled for what is wanted of it, with its inputs and variables
 /// found by name: what training and evaluation have in common.
 ///
-/// Errors  as build_fitting; graph_error if the model has a variable that the layout lacks or places otherwise.
+/// Errors  as build_fitting; graph_error if the model has a variable that the layout lacks or places
+///         otherwise.
 /// Threads one caller at a time.
 class bound_model {
 public:
@@ -73,7 +75,8 @@ private:
   std::optional<bound_sources> sources_;
 };
 
-/// The part of a batch that feeds the input of this name. Errors  graph_error if no part has it.
+/// The part of a batch that feeds the input of this name.
+/// Errors  graph_error if no part has it.
 const tensor batch::*batch_part(std::string_view input);
 
 } // namespace mailgrad

@@ -12,7 +12,8 @@ namespace mailgrad {
 /// What of the dense part of a flat vector a gradient is about: ranges that ascend and do not touch.
 using coverage = std::vector<shard_range>;
 
-/// Of these variables, by index; those with sparse gradients cover nothing. Null if they cover all of the dense part.
+/// Of these variables, by index; those with sparse gradients cover nothing. Null if they cover all of the
+/// dense part.
 std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
                                             std::span<const std::size_t> variables);
 

@@ -18,12 +18,12 @@ struct evaluation {
   bool whole = true;          ///< else it was ended early, and says nothing of all samples
 };
 
-/// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread. `stop` is asked every few
-/// hundred samples; true ends it.
+/// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread. `stop` is
+/// asked every few hundred samples; true ends it.
 ///
 /// Shapes  parameters: float32[layout.size()], the whole flat vector.
-/// Errors  shape_error for other parameters than the layout has; std::invalid_argument for samples of another kind or size
-///         than the request's, or no model function; graph_error as build_fitting; device_error.
+/// Errors  shape_error for other parameters than the layout has; std::invalid_argument for samples of another
+///         kind or size than the request's, or no model function; graph_error as build_fitting; device_error.
 evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
                     std::span<const float> parameters, const dataset& samples,
                     const std::function<bool()>& stop = {});

@@ -32,8 +32,8 @@ struct dense_addend {
 /// The gradient of a whole model on one mini-batch, laid out as its weights are: the shards of one model all
 /// read their part of it where it lies.
 ///
-/// A worker whose graph lacks a variable has no gradient of it, which is not the same as a gradient of zero: `covered` says
-/// what this one is about, and its values elsewhere are zero.
+/// A worker whose graph lacks a variable has no gradient of it, which is not the same as a gradient of zero:
+/// `covered` says what this one is about, and its values elsewhere are zero.
 struct gradient {
   block dense;                               ///< float32[parameter_layout::dense_size()]
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`

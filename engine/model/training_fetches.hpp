@@ -21,8 +21,8 @@ struct dense_fetch {
   bool further = false; ///< another device computes the first addend of this variable's gradient
 };
 
-/// Rows of the gradient of a table. Their numbers come from the batch itself where the model reads them from an input,
-/// else from a fetch.
+/// Rows of the gradient of a table. Their numbers come from the batch itself where the model reads them from
+/// an input, else from a fetch.
 struct sparse_fetch {
   std::size_t variable; ///< index in parameter_layout::variables()
   std::size_t width;
@@ -47,7 +47,8 @@ struct training_fetches {
   }
 };
 
-/// Fetches the addends of gradients that several devices add up, each where it is computed, in place of the sums.
+/// Fetches the addends of gradients that several devices add up, each where it is computed, in place of the
+/// sums.
 void take_sums_apart(training_fetches& list, const graph& g, const placement& places);
 
 /// Adds the backward pass to the graph of a model.

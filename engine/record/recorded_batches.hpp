@@ -9,9 +9,9 @@
 
 namespace mailgrad {
 
-/// Gives each worker the batches that a recording says, and holds back those it was to train after a switch of policy
-/// until the switch is done. So every worker can be paused after just the step after which it was paused then: it
-/// asks one batch ahead.
+/// Gives each worker the batches that a recording says, and holds back those it was to train after a switch
+/// of policy until the switch is done. So every worker can be paused after just the step after which it was
+/// paused then: it asks one batch ahead.
 ///
 /// Threads one caller at a time.
 class recorded_batches {

@@ -251,8 +251,9 @@ bool is_of_killed(const std::string& path) {
   return path.ends_with(partial_suffix) || path.ends_with(killed_suffix);
 }
 
-/// A killed run's recording is evidence, and a script may start the next run before anybody has looked at it. So it is
-/// renamed, or the next run is refused. Where an older one is kept already, that stays and this one is written over.
+/// A killed run's recording is evidence, and a script may start the next run before anybody has looked at it.
+/// So it is renamed, or the next run is refused. Where an older one is kept already, that stays and this one
+/// is written over.
 void keep_killed(const std::string& path) {
   const std::string real = replaced_file::without_links(path);
   const std::string partial = replaced_file::partial(real), kept = real + std::string(killed_suffix);

@@ -92,8 +92,8 @@ private:
   int failure_ = 0; ///< errno of the first
 };
 
-/// Opens a file to record into: PATH.partial, which takes the place of PATH at the end of the recording, and is gone
-/// without one. A PATH.partial that a killed run left becomes PATH.killed, if there is none yet.
+/// Opens a file to record into: PATH.partial, which takes the place of PATH at the end of the recording, and
+/// is gone without one. A PATH.partial that a killed run left becomes PATH.killed, if there is none yet.
 ///
 /// Errors  std::system_error; recording_error if it has more workers than a recording can number, or if
 ///         another run is recording into this file.

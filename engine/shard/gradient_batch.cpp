@@ -27,8 +27,8 @@ void gradient_batch::add(waiting_gradient g, const counting& count) {
   add_up(w, g, count);
 }
 
-/// The size of the batch is not known yet, so each gradient counts in full and the sum is scaled later. A cure with a
-/// memory meets these gradients as they come, before those of workers that send one.
+/// The size of the batch is not known yet, so each gradient counts in full and the sum is scaled later. A
+/// cure with a memory meets these gradients as they come, before those of workers that send one.
 void gradient_batch::add_up(of_worker& w, const waiting_gradient& g, const counting& count) {
   weights_->add_to(*w.sum, count(g, 1));
   w.summed.push_back(g.what);

@@ -20,15 +20,16 @@ struct waiting_gradient {
 
 /// The gradients that wait at a shard for the update which they make together.
 ///
-/// The first gradient of a worker waits as it came. Once the same worker sends another, both are added up and let go, so
-/// that a batch takes the memory of one gradient for each worker, however many gradients it has.
+/// The first gradient of a worker waits as it came. Once the same worker sends another, both are added up and
+/// let go, so that a batch takes the memory of one gradient for each worker, however many gradients it has.
 ///
-/// Ranks are added in their order, and the gradients of a rank in the order of its steps: where each worker sends one,
-/// the order of arrival does not show in the bits.
+/// Ranks are added in their order, and the gradients of a rank in the order of its steps: where each worker
+/// sends one, the order of arrival does not show in the bits.
 /// Threads one caller at a time.
 class gradient_batch {
 public:
-  /// What a gradient counts with: `share` of a mean, and whatever it is treated with. Called once for each gradient.
+  /// What a gradient counts with: `share` of a mean, and whatever it is treated with. Called once for each
+  /// gradient.
   using counting = std::function<contribution(const waiting_gradient& g, float share)>;
   /// Takes what an update is made of; no contribution for a gradient that a sum before it contains.
   using taking = std::function<void(const push_gradient& x, const contribution* what)>;
@@ -41,8 +42,8 @@ public:
   std::uint64_t of(rank worker) const;
 
   void add(waiting_gradient g, const counting& count);
-  /// Hands all of them over; each counts with `share`. The batch is empty then, and its sums may be used until the next
-  /// add().
+  /// Hands all of them over; each counts with `share`. The batch is empty then, and its sums may be used
+  /// until the next add().
   void hand_over(float share, const counting& count, const taking& take);
 
 private:

@@ -14,8 +14,8 @@
 
 namespace mailgrad {
 
-/// What a shard gets of several gradients, added up as they come: it takes the memory of one gradient, and of tables
-/// that of the rows that occur.
+/// What a shard gets of several gradients, added up as they come: it takes the memory of one gradient, and of
+/// tables that of the rows that occur.
 ///
 /// shard::add_to() picks what concerns the shard.
 /// Threads one caller at a time; nobody adds while result() is in use.

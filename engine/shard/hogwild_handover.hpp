@@ -9,8 +9,8 @@
 
 namespace mailgrad {
 
-/// The time in which the weights of a shard are those of the block that hogwild's workers write into. It begins and ends
-/// while no worker computes.
+/// The time in which the weights of a shard are those of the block that hogwild's workers write into. It
+/// begins and ends while no worker computes.
 ///
 /// Threads one caller at a time.
 class hogwild_handover {

@@ -6,8 +6,9 @@
 
 namespace mailgrad {
 
-/// One thing that a shard judged, or that changed whom it judges. First shard to every other, while the policy wants all
-/// of them to judge alike; any shard to the recorder; a recording to every shard that repeats a run.
+/// One thing that a shard judged, or that changed whom it judges. First shard to every other, while the
+/// policy wants all of them to judge alike; any shard to the recorder; a recording to every shard that
+/// repeats a run.
 struct order_entry {
   enum class kind : std::uint8_t {
     joined,   ///< `worker` got its first weights

@@ -9,10 +9,11 @@
 
 namespace mailgrad {
 
-/// Puts what happens to a shard into an order that another gave: a gradient that came early waits for its turn, a
-/// turn whose gradient is not there yet holds up those behind it.
+/// Puts what happens to a shard into an order that another gave: a gradient that came early waits for its
+/// turn, a turn whose gradient is not there yet holds up those behind it.
 ///
-/// A worker has one gradient under way at most. Threads one caller at a time.
+/// A worker has one gradient under way at most.
+/// Threads  one caller at a time.
 class ordered_gradients {
 public:
   explicit ordered_gradients(std::uint32_t workers)

@@ -24,14 +24,14 @@ struct contribution {
       dense{}; ///< float32[dense part of the shard]: counts in place of that of `values`
 };
 
-/// The update of the dense part of a shard, in parts that are each computed once, whoever computes them: the result has
-/// the same bits.
+/// The update of the dense part of a shard, in parts that are each computed once, whoever computes them: the
+/// result has the same bits.
 ///
-/// Parts lie in lanes, one for each thread that may come. A processor begins with the lane of its number, whose weights
-/// and whose state of the optimiser it mostly wrote last time, and then helps in the others.
+/// Parts lie in lanes, one for each thread that may come. A processor begins with the lane of its number,
+/// whose weights and whose state of the optimiser it mostly wrote last time, and then helps in the others.
 ///
-/// Threads compute_part(): any, at the same time, from the moment the shard has begun the update; after it has ended the
-///         update there is nothing left to compute. The rest is the shard's.
+/// Threads compute_part(): any, at the same time, from the moment the shard has begun the update; after it
+///         has ended the update there is nothing left to compute. The rest is the shard's.
 class parallel_update {
 public:
   /// Floats of a part, at most: an eighth of a megabyte of each array that an update reads.

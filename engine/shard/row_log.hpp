@@ -7,11 +7,11 @@
 
 namespace mailgrad {
 
-/// Which rows of a shard's tables each of its latest updates wrote: with it, a block that holds an older version of the
-/// tables catches up by copying these rows, where all of them may be a thousand times as many.
+/// Which rows of a shard's tables each of its latest updates wrote: with it, a block that holds an older
+/// version of the tables catches up by copying these rows, where all of them may be a thousand times as many.
 ///
-/// It remembers as many updates as a ring of `depth`; who is further behind copies everything. In a steady state it
-/// allocates nothing.
+/// It remembers as many updates as a ring of `depth`; who is further behind copies everything. In a steady
+/// state it allocates nothing.
 /// Threads one caller at a time.
 class row_log {
 public:
@@ -22,8 +22,8 @@ public:
   /// It writes `width` floats from `first` on, counted from the start of the shard.
   void note(std::size_t first, std::size_t width) { newest().push_back({first, width}); }
 
-  /// Copies to `to`, which holds the tables of `version`, what was written since, from `from`, which holds the last
-  /// version that began. False if that is no longer known; nothing was copied then.
+  /// Copies to `to`, which holds the tables of `version`, what was written since, from `from`, which holds
+  /// the last version that began. False if that is no longer known; nothing was copied then.
   bool catch_up(std::uint64_t version, std::span<const float> from, std::span<float> to) const;
 
 private:

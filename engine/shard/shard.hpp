@@ -25,10 +25,11 @@ namespace mailgrad {
 /// last.
 ///
 /// An update writes in place when nobody holds the weights, else into a spare block: the dense part costs the
-/// same memory traffic either way. Of a sparse table only rows are copied that were written since the spare was the
-/// latest (row_log), and all of it the first time. Shapes  a snapshot is float32[range of the shard], laid out as parameter_layout has it. Errors
-/// shape_error, std::bad_alloc; nothing has changed then. Threads one caller at a time; holders of snapshots
-/// read them on any thread.
+/// same memory traffic either way. Of a sparse table only rows are copied that were written since the spare
+/// was the latest (row_log), and all of it the first time.
+/// Shapes  a snapshot is float32[range of the shard], laid out as parameter_layout has it.
+/// Errors  shape_error, std::bad_alloc; nothing has changed then.
+/// Threads  one caller at a time; holders of snapshots read them on any thread.
 class shard {
 public:
   /// Version 0: the first values of the variables, the same for every cut into shards.
@@ -54,30 +55,30 @@ public:
   /// Of the next update.
   double learning_rate() const { return optimizer_->learning_rate(version_ + 1); }
 
-  /// How far the weights are from `older` ones of this shard, as the root of the mean square over all weights: what
-  /// Barkai et al. call the gap. Exactly 0 if they are the same.
+  /// How far the weights are from `older` ones of this shard, as the root of the mean square over all
+  /// weights: what Barkai et al. call the gap. Exactly 0 if they are the same.
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
   double distance_to(const block& older) const;
 
   /// Adds what of `what` concerns this shard to `sum`, scaled.
   void add_to(gradient_sum& sum, const contribution& what) const;
 
-  /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times `rate`.
-  /// What none of them covers stays as it is, in weights and in state, as rows of tables do that none lists; no gradients
-  /// at all are a gradient of zero.
+  /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times
+  /// `rate`. What none of them covers stays as it is, in weights and in state, as rows of tables do that none
+  /// lists; no gradients at all are a gradient of zero.
   void update(const stream& s, std::span<const contribution> gradients, double rate = 1);
 
-  /// update(), so that others may compute parts of it: from the end of begin_update() until the last part is computed,
-  /// which end_update() demands. Nothing else is called in between.
-  /// `threads` is how many may come; `self` keeps the shard alive for those who hold `work`; null if nobody does.
+  /// update(), so that others may compute parts of it: from the end of begin_update() until the last part is
+  /// computed, which end_update() demands. Nothing else is called in between. `threads` is how many may come;
+  /// `self` keeps the shard alive for those who hold `work`; null if nobody does.
   void begin_update(parallel_update& work, std::span<const contribution> gradients, double rate = 1,
                     std::size_t threads = 1, std::shared_ptr<const void> self = nullptr);
   void end_update(const stream& s, parallel_update& work);
   /// Whether that is worth while: there is more than one part, and its optimiser divides().
   bool divides() const noexcept { return dense_size_ > parallel_update::part_size && optimizer_->divides(); }
 
-  /// The weights to their place in a block of the whole model, which nobody writes to meanwhile, and back: they are then
-  /// the version after `updates` more.
+  /// The weights to their place in a block of the whole model, which nobody writes to meanwhile, and back:
+  /// they are then the version after `updates` more.
   void save(hogwild_store& store) const;
   void load(const hogwild_store& store, std::uint64_t updates);
 

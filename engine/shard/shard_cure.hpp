@@ -11,8 +11,8 @@
 
 namespace mailgrad {
 
-/// The cure of one shard at work: keeps what each worker read, if the cure asks for it, and puts what is applied in the
-/// place of stale gradients.
+/// The cure of one shard at work: keeps what each worker read, if the cure asks for it, and puts what is
+/// applied in the place of stale gradients.
 ///
 /// A cure that compensates costs a snapshot for each worker and one pass over the shard for each gradient.
 /// Threads one caller at a time.
@@ -24,7 +24,8 @@ public:
   /// The weights for `worker` to compute its next gradient from.
   std::shared_ptr<const block> weights_for(rank worker);
 
-  /// What `worker` was last sent; keep it with a gradient that is not applied at once. Null if no cure asks for it.
+  /// What `worker` was last sent; keep it with a gradient that is not applied at once. Null if no cure asks
+  /// for it.
   std::shared_ptr<const block> read_by(rank worker) const { return read_[worker.value]; }
 
   /// Nothing more comes from `worker`.
@@ -39,7 +40,8 @@ public:
   /// What the learning rate, or the gradient itself in a batch, counts with.
   double factor(std::uint64_t gap) const { return cure_ ? cure_->factor(gap) : 1; }
 
-  /// What is applied for the gradient of `x`, computed from `read`; counts with the scale of `x` in either case.
+  /// What is applied for the gradient of `x`, computed from `read`; counts with the scale of `x` in either
+  /// case.
   contribution applied(const push_gradient& x, const std::shared_ptr<const block>& read);
 
 private:

@@ -12,12 +12,12 @@ namespace mailgrad {
 
 /// The cosine of the angle between two gradients of the same mini-batch, over all their values.
 ///
-/// Exactly 1 if they are the same. Nothing if one is 0 or holds a value that is no finite number, or if they list
-/// different rows of a table.
+/// Exactly 1 if they are the same. Nothing if one is 0 or holds a value that is no finite number, or if they
+/// list different rows of a table.
 std::optional<double> cosine(const gradient& a, const gradient& b);
 
-/// A gradient that was pushed, and the weights that each shard applied it to: when all of these are there, its batch
-/// can be computed once more, at weights that are not stale.
+/// A gradient that was pushed, and the weights that each shard applied it to: when all of these are there,
+/// its batch can be computed once more, at weights that are not stale.
 ///
 /// Threads one caller at a time.
 class gradient_comparison {

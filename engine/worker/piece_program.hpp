@@ -24,8 +24,8 @@ struct value_set {
 /// What a piece adds to the gradient of a step.
 struct piece_sum {
   std::shared_ptr<const coverage> covered; ///< by the dense parts of all pieces
-  /// Dense parts go there: this piece writes to the variables it differentiates, and nobody else does, but for what it
-  /// adds to the parts of others, which goes to an addend of its own.
+  /// Dense parts go there: this piece writes to the variables it differentiates, and nobody else does, but
+  /// for what it adds to the parts of others, which goes to an addend of its own.
   std::shared_ptr<gradient> into;
   std::size_t own_addend = 0;         ///< among those of `into`, if this piece has any
   std::vector<char> begun;            ///< by variable: whether a part has been written
@@ -45,8 +45,8 @@ struct micro_batch {
 
 /// What one device computes of a model that spans several, compiled for one size of micro-batch.
 ///
-/// Every piece builds the whole graph and compiles its own segments of it: the same function builds the same graph, so
-/// pieces agree on the numbers of segments and the order of their values.
+/// Every piece builds the whole graph and compiles its own segments of it: the same function builds the same
+/// graph, so pieces agree on the numbers of segments and the order of their values.
 /// Errors  graph_error as the model function has it.
 /// Threads one caller at a time.
 class piece_program {

@@ -28,8 +28,9 @@ struct piece_rows {
   std::span<float> values;
 };
 
-/// One list for each table, in the order of micro-batches and segments, whoever was first to compute them: a rule with state
-/// must see every repeat of a row at once. A list that comes alone is used where it lies, others are copied to `memory`.
+/// One list for each table, in the order of micro-batches and segments, whoever was first to compute them: a
+/// rule with state must see every repeat of a row at once. A list that comes alone is used where it lies,
+/// others are copied to `memory`.
 std::vector<gradient_rows> joined(std::vector<piece_rows> lists, row_memory& memory);
 
 } // namespace mailgrad

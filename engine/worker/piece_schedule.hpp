@@ -11,14 +11,14 @@ namespace mailgrad {
 
 /// Which part of which micro-batch a piece computes next. A plain class: the actor only moves values.
 ///
-/// A part may run when the values it reads are there, when it has run for all micro-batches before, and when everybody
-/// who reads its values still gives credit for them. Of several the one latest in the order of segments goes first:
-/// backward before forward, so that what a micro-batch holds is let go early.
+/// A part may run when the values it reads are there, when it has run for all micro-batches before, and when
+/// everybody who reads its values still gives credit for them. Of several the one latest in the order of
+/// segments goes first: backward before forward, so that what a micro-batch holds is let go early.
 ///
-/// Source  Narayanan et al., PipeDream, SOSP 2019, section 3.2: one forward, one backward; Huang et al., GPipe, NeurIPS
-///         2019: all micro-batches of a step read one version of the weights.
-/// Never   waits for ever, if every credit is at least 1: the earliest segment that the earliest unfinished micro-batch
-///         lacks has all it reads, and whoever reads it has used up what came before.
+/// Source  Narayanan et al., PipeDream, SOSP 2019, section 3.2: one forward, one backward; Huang et al.,
+///         GPipe, NeurIPS 2019: all micro-batches of a step read one version of the weights.
+/// Never   waits for ever, if every credit is at least 1: the earliest segment that the earliest unfinished
+///         micro-batch lacks has all it reads, and whoever reads it has used up what came before.
 class piece_schedule {
 public:
   /// A part as the schedule sees it.
@@ -35,7 +35,8 @@ public:
     friend bool operator==(const turn&, const turn&) = default;
   };
 
-  /// Parts by micro-batch, which may be of several sizes; `credits` is how many micro-batches a reader may be behind.
+  /// Parts by micro-batch, which may be of several sizes; `credits` is how many micro-batches a reader may be
+  /// behind.
   piece_schedule(std::vector<std::vector<part>> parts, std::size_t credits);
 
   /// The values of a segment are there, be it another piece's or one of this piece.

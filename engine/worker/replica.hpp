@@ -14,8 +14,8 @@ namespace mailgrad {
 /// elsewhere.
 ///
 /// Batches of any size are taken: for each size a program is compiled when it first comes, so an epoch's
-/// short last batch counts as what it is. Other than that a step allocates nothing. Threads one caller at a
-/// time.
+/// short last batch counts as what it is. Other than that a step allocates nothing.
+/// Threads  one caller at a time.
 class replica : public step_model {
 public:
   /// `request.batch` is ignored.
@@ -56,10 +56,11 @@ private:
   float loss_ = 0;
 };
 
-/// The layout over `shards` shards of the variables of a model, as all `request.workers` of its workers build it.
+/// The layout over `shards` shards of the variables of a model, as all `request.workers` of its workers build
+/// it.
 ///
-/// Errors  graph_error from the model function, or as variable_union has it; std::invalid_argument for more shards than can
-///         be cut.
+/// Errors  graph_error from the model function, or as variable_union has it; std::invalid_argument for more
+///         shards than can be cut.
 parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards);
 
 } // namespace mailgrad

@@ -9,8 +9,8 @@
 
 namespace mailgrad {
 
-/// What a worker computes its gradients with: a model on a device of its own (replica), or one that spans several
-/// (spanning_replica).
+/// What a worker computes its gradients with: a model on a device of its own (replica), or one that spans
+/// several (spanning_replica).
 ///
 /// Threads one caller at a time.
 class step_model {

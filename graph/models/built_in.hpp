@@ -29,7 +29,8 @@ std::vector<std::string_view> built_in_models();
 /// Errors  std::invalid_argument for a setting that the model does not have, or a value that is none.
 std::optional<model_function> built_in_model(std::string_view name_and_settings);
 
-/// Dense layers as wide as `hidden` says, with an activation and dropout behind each, then one of the classes.
+/// Dense layers as wide as `hidden` says, with an activation and dropout behind each, then one of the
+/// classes.
 ///
 /// Errors  as built_in_model.
 layer_stack mlp_layers(model_settings& s);

@@ -22,12 +22,14 @@ struct dlrm_options {
   interaction how = interaction::dot;
 };
 
-/// A recommender: a table of embeddings for each category, a network for the numbers of a sample if it has any, whose
-/// result is one more vector, their interactions, and a network on top. Tables get their gradients in rows.
+/// A recommender: a table of embeddings for each category, a network for the numbers of a sample if it has
+/// any, whose result is one more vector, their interactions, and a network on top. Tables get their gradients
+/// in rows.
 ///
 /// Variables are called "category1/table", "bottom1/weights", "top1/bias" and so on.
-/// Source  Naumov et al., "Deep Learning Recommendation Model for Personalization and Recommendation Systems", 2019,
-///         arXiv:1906.00091. First values of tables: uniform in +-1/sqrt(rows), as in its code; layers as dense() has them.
+/// Source  Naumov et al., "Deep Learning Recommendation Model for Personalization and Recommendation
+///         Systems", 2019, arXiv:1906.00091. First values of tables: uniform in +-1/sqrt(rows), as in its
+///         code; layers as dense() has them.
 /// Errors  graph_error if the samples have no categories, or with `dot` less than two vectors.
 model_outputs build_dlrm(graph& g, const dlrm_options& options, const model_request& request);
 

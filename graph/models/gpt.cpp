@@ -31,7 +31,8 @@ public:
     const value labels = g_.input("labels", window, dtype::int32);
     const value table = g_.variable("tokens/table", {request_.classes, o_.width}, normal(deviation));
     const value positions = g_.variable("positions/table", {window[1], o_.width}, normal(deviation));
-    // A batch reads most of so small a table, if not all: through a view its gradient comes whole, not in rows.
+    // A batch reads most of so small a table, if not all: through a view its gradient comes whole, not in
+    // rows.
     value x = drop(gather(reshape(table, table.dims()), tokens) + positions);
     for (std::size_t i = 1; i <= o_.layers; ++i) x = block(x, "block" + std::to_string(i));
     x = layer_norm(x, "norm");

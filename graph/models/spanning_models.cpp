@@ -61,7 +61,8 @@ private:
 
 constexpr std::size_t usual_batch = 64;
 
-/// What costs how much depends on the batch, and a cut that moves would split a variable's gradient over two devices.
+/// What costs how much depends on the batch, and a cut that moves would split a variable's gradient over two
+/// devices.
 std::vector<std::optional<std::uint32_t>> usual_stages(const model_function& model, model_request request) {
   graph sketch;
   request.batch = usual_batch;

@@ -41,7 +41,8 @@ private:
   std::vector<table_gradient> parts_;
 };
 
-/// From the indices and the gradient of what was gathered. Outputs: the row numbers of every table, then their values.
+/// From the indices and the gradient of what was gathered. Outputs: the row numbers of every table, then
+/// their values.
 class tables_gradient_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "gather_tables_gradient"; }

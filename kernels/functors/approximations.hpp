@@ -132,7 +132,8 @@ struct normal_parts {
   float density; ///< within 1e-7
 };
 
-/// Source  Abramowitz & Stegun, "Handbook of Mathematical Functions", 7.1.26, whose exponential is the density's.
+/// Source  Abramowitz & Stegun, "Handbook of Mathematical Functions", 7.1.26, whose exponential is the
+///         density's.
 MAILGRAD_HOST_DEVICE inline normal_parts normal_at(float x) {
   const float decay = exp_of_negative(-0.5F * x * x);
   const float distance = x < 0.0F ? -x : x;

@@ -77,8 +77,8 @@ void multiply(const tile::left_part& a, const panels& b, range depth, float* c, 
         tile::into::overwrite, spare);
 }
 
-/// The first `columns` of a row: softmax of scale * scores up to and with `last`, then zeros. Of scores beyond `last`,
-/// those up to `computed` may be raised, too: in whole vectors that costs nothing.
+/// The first `columns` of a row: softmax of scale * scores up to and with `last`, then zeros. Of scores
+/// beyond `last`, those up to `computed` may be raised, too: in whole vectors that costs nothing.
 void masked_softmax(float* scores, float scale, std::size_t last, std::size_t computed, std::size_t columns) {
   std::fill(scores + last + 1, scores + computed, -std::numeric_limits<float>::infinity());
   shift_row(scores, scores, computed, scale);
@@ -139,8 +139,8 @@ private:
   float* spare_;
 };
 
-/// Source  Vaswani's equation 1, differentiated: dV = P^T dY, dP = dY V^T, dS = P (dP - sum of dP P along a row),
-///         dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
+/// Source  Vaswani's equation 1, differentiated: dV = P^T dY, dP = dY V^T, dS = P (dP - sum of dP P along a
+///         row), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
 class backward_pass {
 public:
   backward_pass(const attention_shape& a, float* scratch)

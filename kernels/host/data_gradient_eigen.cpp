@@ -35,7 +35,8 @@ void for_each_run(const window_grid& g, Visit visit) {
   }
 }
 
-/// dx: dy times the weights gives a gradient for each value of each window; those of the same pixel are added up.
+/// dx: dy times the weights gives a gradient for each value of each window; those of the same pixel are added
+/// up.
 class eigen_data_gradient : public convolution_plan {
 public:
   explicit eigen_data_gradient(const convolution_shape& c) : shape_(c) {}

@@ -10,8 +10,8 @@ namespace mailgrad {
 
 namespace {
 
-/// Floats along the depth of a tile, at most, if one row of a window is no longer: with `columns` floats of the weights
-/// each they stay in the L2 cache while the windows of an image pass by.
+/// Floats along the depth of a tile, at most, if one row of a window is no longer: with `columns` floats of
+/// the weights each they stay in the L2 cache while the windows of an image pass by.
 constexpr std::size_t max_depth = 800;
 
 /// An image with the padding that its windows reach into; without any, the image itself where it lies.
@@ -113,7 +113,8 @@ protected:
   panels right_; ///< of the weights, or of dy of one image
 };
 
-/// y: windows times weights. The windows of a row of y lie a pixel apart in the padded image, and are read there.
+/// y: windows times weights. The windows of a row of y lie a pixel apart in the padded image, and are read
+/// there.
 class direct_convolution : public direct_plan {
 public:
   explicit direct_convolution(const convolution_shape& c)

@@ -15,12 +15,12 @@ namespace {
 /// Most rows of B that are read at a time: with `columns` floats each they leave the L1 cache some room.
 constexpr std::size_t max_depth = 400;
 
-/// Most floats of B that are copied at once, if more than one panel is that small: half of a 512 KiB L2 cache, where
-/// they stay while the rows of A pass by.
+/// Most floats of B that are copied at once, if more than one panel is that small: half of a 512 KiB L2
+/// cache, where they stay while the rows of A pass by.
 constexpr std::size_t right_floats = 65536;
 
-/// Floats of C from which on it is written past the caches if it is read later: half of a 512 KiB L2 cache, which it would
-/// push out.
+/// Floats of C from which on it is written past the caches if it is read later: half of a 512 KiB L2 cache,
+/// which it would push out.
 constexpr std::size_t least_past_caches = 65536;
 
 /// Blocks of about equal depth: a shallow one at the end would spend its time on loading and storing C.
@@ -55,7 +55,8 @@ struct range {
   std::size_t size() const { return last - first; }
 };
 
-/// Asks for the rows of A that the next tiles read, a share with each panel of B: at once they would be too many.
+/// Asks for the rows of A that the next tiles read, a share with each panel of B: at once they would be too
+/// many.
 class read_ahead {
 public:
   read_ahead(const float* values, std::size_t row_step, std::size_t rows, std::size_t depth,
@@ -82,8 +83,8 @@ private:
   std::size_t column_ = 0;
 };
 
-/// One product, B in panels of as many columns as a register tile has. The first tile that reads a panel of B, or rows
-/// of A that lie apart, leaves a copy without gaps to the tiles that follow.
+/// One product, B in panels of as many columns as a register tile has. The first tile that reads a panel of
+/// B, or rows of A that lie apart, leaves a copy without gaps to the tiles that follow.
 class panel_product {
 public:
   panel_product(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch,

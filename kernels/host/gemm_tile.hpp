@@ -36,8 +36,8 @@ struct left_part {
   };
 };
 
-/// The same with rows side by side, written to `copy` without the gaps as it is read: element (r, p) then lies
-/// at copy[p * Rows + r].
+/// The same with rows side by side, written to `copy` without the gaps as it is read: element (r, p) then
+/// lies at copy[p * Rows + r].
 struct copied_left_part {
   const float* values;
   std::size_t inner_step;
@@ -61,7 +61,8 @@ struct copied_left_part {
   };
 };
 
-/// A left_part cut into runs along k: element (r, p) of a run lies at values[run * run_step + r + p * inner_step].
+/// A left_part cut into runs along k: element (r, p) of a run lies at values[run * run_step + r + p *
+/// inner_step].
 struct left_runs {
   const float* values;
   std::size_t inner_step;
@@ -201,8 +202,8 @@ struct result_part {
   std::size_t row_count, column_count;
 };
 
-/// C (+)= A B for a part of C of any size. B has whole vectors: what reaches over the right edge of C is kept out of it
-/// by way of `spare`, which holds rows x columns floats.
+/// C (+)= A B for a part of C of any size. B has whole vectors: what reaches over the right edge of C is kept
+/// out of it by way of `spare`, which holds rows x columns floats.
 template <class Left, class Right>
 void multiply_part(const Left& a, const Right& b, std::size_t k, const result_part& c, into how,
                    float* spare) {
@@ -218,8 +219,8 @@ void multiply_part(const Left& a, const Right& b, std::size_t k, const result_pa
     }
 }
 
-/// Calls visit(first, last) for parts of [first, last) of at most `rows` each and of about equal height: a last one of few
-/// rows would wait for its own additions.
+/// Calls visit(first, last) for parts of [first, last) of at most `rows` each and of about equal height: a
+/// last one of few rows would wait for its own additions.
 template <class Visit>
 void for_each_height(std::size_t first, std::size_t last, Visit visit) {
   for (std::size_t tiles = (last - first + rows - 1) / rows; tiles > 0; --tiles) {

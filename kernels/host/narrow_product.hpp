@@ -86,7 +86,8 @@ private:
     }
   }
 
-  /// The transpose of A times b: its rows, each times a number of b. In two sums, or each would wait for itself.
+  /// The transpose of A times b: its rows, each times a number of b. In two sums, or each would wait for
+  /// itself.
   template <std::size_t Length>
   static void add_rows(std::size_t rows, const float* a, const float* b, float* c) {
     float sums[2][Length] = {};

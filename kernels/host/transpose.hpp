@@ -63,8 +63,8 @@ inline void transpose_few_columns(const float* from, std::size_t from_stride, fl
 
 /// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns.
 ///
-/// It goes by squares as wide as a vector. Those that would reach over an edge are moved back from it: some elements
-/// are copied twice.
+/// It goes by squares as wide as a vector. Those that would reach over an edge are moved back from it: some
+/// elements are copied twice.
 inline void transpose(const float* from, std::size_t from_stride, float* to, std::size_t to_stride,
                       std::size_t rows, std::size_t columns) {
   constexpr std::size_t side = simd::width;

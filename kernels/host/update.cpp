@@ -20,8 +20,8 @@ constexpr std::size_t tile = 128;
 template <class Rule>
 using state_of = std::array<float*, Rule::states>;
 
-/// The loop itself; `gradient` gives element k. `weights` and `updated` are the same memory or apart, so no iteration
-/// touches another's.
+/// The loop itself; `gradient` gives element k. `weights` and `updated` are the same memory or apart, so no
+/// iteration touches another's.
 template <class Rule, class Gradient, std::size_t... i>
 void loop(const Rule& rule, const float* weights, float* updated, Gradient gradient,
           [[maybe_unused]] const state_of<Rule>& state, std::size_t n, std::index_sequence<i...>) {
@@ -39,7 +39,8 @@ void apply(const Rule& rule, const float* weights, float* updated, Gradient grad
   loop(rule, weights, updated, gradient, state, n, std::make_index_sequence<Rule::states>{});
 }
 
-/// One that counts as it is rounds like the sum of several: a factor, even of 1, would be fused with what follows.
+/// One that counts as it is rounds like the sum of several: a factor, even of 1, would be fused with what
+/// follows.
 template <class Rule>
 void apply_one(const Rule& rule, const float* weights, float* updated, const scaled_gradient& g,
                const state_of<Rule>& state, std::size_t n) {

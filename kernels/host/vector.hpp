@@ -42,8 +42,8 @@ inline constexpr bool passes_caches = true;
 inline constexpr bool passes_caches = false;
 #endif
 
-/// Stores past the caches where it can, to memory as aligned as a vector is; fence_stores() comes before another thread
-/// reads it.
+/// Stores past the caches where it can, to memory as aligned as a vector is; fence_stores() comes before
+/// another thread reads it.
 inline void store_past_caches(float* to, const vector& v) {
 #if !defined(__SSE__) || defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   store(to, v);
@@ -67,7 +67,8 @@ inline void fence_stores() {
 
 inline constexpr std::size_t cache_line = 16; ///< floats
 
-/// Asks for the line of a float that will be read soon, or much later, or overwritten soon. The float need not exist.
+/// Asks for the line of a float that will be read soon, or much later, or overwritten soon. The float need
+/// not exist.
 inline void prefetch(const float* of) { __builtin_prefetch(of, 0, 3); }
 inline void prefetch_to_l2(const float* of) { __builtin_prefetch(of, 0, 2); }
 inline void prefetch_to_write(const float* of) { __builtin_prefetch(of, 1, 3); }

@@ -10,12 +10,14 @@
 
 namespace mailgrad {
 
-/// The two that predict. DANA-Zero: a momentum for each worker, and workers compute at the weights where the momenta of all will have taken
-/// the model by the time the gradient comes: v_i = G v_i + g; w -= eta v_i; sent is w - eta G (v_1 + ... + v_M). The
-/// momentum is the cure's own, G = 0.9 unless given, so the optimiser is plain SGD.
+/// The two that predict. DANA-Zero: a momentum for each worker, and workers compute at the weights where the
+/// momenta of all will have taken the model by the time the gradient comes: v_i = G v_i + g; w -= eta v_i;
+/// sent is w - eta G (v_1 + ... + v_M). The momentum is the cure's own, G = 0.9 unless given, so the
+/// optimiser is plain SGD.
 ///
-/// Source  Hakimi, Barkai, Gabel & Schuster, "Taming momentum in a distributed asynchronous environment", 2019,
-///         arXiv:1907.11612, Algorithm 4. dana-dc compensates the gradient first as DC-ASGD does, L = 2 unless given.
+/// Source  Hakimi, Barkai, Gabel & Schuster, "Taming momentum in a distributed asynchronous environment",
+///         2019, arXiv:1907.11612, Algorithm 4. dana-dc compensates the gradient first as DC-ASGD does, L = 2
+///         unless given.
 class predicting_dana : public cure {
 public:
   predicting_dana(double momentum, double lambda, const cure_site& site)
@@ -85,10 +87,11 @@ public:
   std::string_view name() const noexcept override { return "dana-dc"; }
 };
 
-/// DANA-Slim: the same steps as DANA-Zero in other coordinates, the shard's weights being Zero's predicted ones:
-/// v_i = G v_i + g; w -= eta (G v_i + g).
+/// DANA-Slim: the same steps as DANA-Zero in other coordinates, the shard's weights being Zero's predicted
+/// ones: v_i = G v_i + g; w -= eta (G v_i + g).
 ///
-/// Source  as dana_zero, Algorithm 5. Differs: v_i lies at the shard, not at the worker; the arithmetic is the same.
+/// Source  as dana_zero, Algorithm 5. Differs: v_i lies at the shard, not at the worker; the arithmetic is
+///         the same.
 class dana_slim final : public cure {
 public:
   static constexpr cure_form form{"dana-slim:G", "the steps of dana-zero without predicting",

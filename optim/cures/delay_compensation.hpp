@@ -8,15 +8,16 @@
 
 namespace mailgrad {
 
-/// The gradient at `w`, to first order, from the gradient `g` at `w_read`: the curvature is taken for lambda g^2.
+/// The gradient at `w`, to first order, from the gradient `g` at `w_read`: the curvature is taken for lambda
+/// g^2.
 inline float delay_compensated(float g, float lambda, float w, float w_read) noexcept {
   return g + lambda * g * g * (w - w_read);
 }
 
 /// DC-ASGD with a constant lambda, 0.04 unless given: g + L g^2 (w - r).
 ///
-/// Source  Zheng, Meng, Wang, Chen, Yu, Ma & Liu, "Asynchronous stochastic gradient descent with delay compensation",
-///         ICML 2017, arXiv:1609.08326, Algorithm 2
+/// Source  Zheng, Meng, Wang, Chen, Yu, Ma & Liu, "Asynchronous stochastic gradient descent with delay
+///         compensation", ICML 2017, arXiv:1609.08326, Algorithm 2
 class delay_compensation final : public cure {
 public:
   static constexpr cure_form form{"dc-asgd:L", "g + L g^2 (weights now - weights read), L = 0.04: DC-ASGD-c",

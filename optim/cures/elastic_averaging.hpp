@@ -7,16 +7,17 @@
 
 namespace mailgrad {
 
-/// EASGD: workers train on weights x_i of their own; every few steps x_i and the shard's weights w are drawn together,
-/// both by A (x_i - w) of what they were; A = 0.9 / M unless given. The gradient of the worker's next step is taken at
-/// that x_i too: x_i - eta g(x_i) - A (x_i - w). EAMSGD is the same with `nesterov` at the worker.
+/// EASGD: workers train on weights x_i of their own; every few steps x_i and the shard's weights w are drawn
+/// together, both by A (x_i - w) of what they were; A = 0.9 / M unless given. The gradient of the worker's
+/// next step is taken at that x_i too: x_i - eta g(x_i) - A (x_i - w). EAMSGD is the same with `nesterov` at
+/// the worker.
 ///
-/// A worker sends what it has moved, r - x_i, with r the weights it last got; the shard applies A (w - x_i) in its
-/// place, with SGD of learning rate 1, and answers with w as it met x_i too, for elastic_pull(). Under sync all workers
-/// meet the same w, which moves by the sum.
-/// Source  Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NeurIPS 2015, arXiv:1412.6651,
-///         Algorithms 1 and 2; under sync the synchronous form they follow from. It weighs no staleness: x_i meets w
-///         as it is then.
+/// A worker sends what it has moved, r - x_i, with r the weights it last got; the shard applies A (w - x_i)
+/// in its place, with SGD of learning rate 1, and answers with w as it met x_i too, for elastic_pull(). Under
+/// sync all workers meet the same w, which moves by the sum.
+/// Source  Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NeurIPS 2015,
+///         arXiv:1412.6651, Algorithms 1 and 2; under sync the synchronous form they follow from. It weighs
+///         no staleness: x_i meets w as it is then.
 class elastic_averaging final : public cure {
 public:
   static constexpr cure_form form{"easgd:A",

@@ -8,7 +8,8 @@
 
 namespace mailgrad {
 
-// Cures that shorten the step of a stale gradient and keep no state. Each is made from the numbers behind its name.
+// Cures that shorten the step of a stale gradient and keep no state. Each is made from the numbers behind its
+// name.
 
 class step_scale : public cure {
 public:
@@ -18,7 +19,8 @@ protected:
   static double real(std::uint64_t n) noexcept { return static_cast<double>(n); }
 };
 
-/// SA-ASGD. Source  Zhang, Gupta, Lian & Liu, IJCAI 2016, arXiv:1511.05950
+/// SA-ASGD.
+/// Source  Zhang, Gupta, Lian & Liu, IJCAI 2016, arXiv:1511.05950
 class inverse_scale final : public step_scale {
 public:
   static constexpr cure_form form{"inverse", "the step counts 1 / max(1, gap): SA-ASGD",
@@ -52,7 +54,8 @@ private:
   double a_;
 };
 
-/// FedAsync's other weight of staleness. Source  and difference as polynomial_scale.
+/// FedAsync's other weight of staleness.
+/// Source  and difference as polynomial_scale.
 class hinge_scale final : public step_scale {
 public:
   static constexpr cure_form form{
@@ -99,7 +102,8 @@ private:
 };
 
 /// FedBuff's weight; its buffer of K is the policy k-batch-async:K, its clients' work --local-steps.
-/// Source  Nguyen et al., "Federated learning with buffered asynchronous aggregation", AISTATS 2022, arXiv:2106.06639
+/// Source  Nguyen et al., "Federated learning with buffered asynchronous aggregation", AISTATS 2022,
+///         arXiv:2106.06639
 class fedbuff_scale final : public step_scale {
 public:
   static constexpr cure_form form{"fedbuff", "a difference counts 1 / sqrt(1 + gap), with k-batch-async:K",

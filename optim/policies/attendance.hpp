@@ -9,8 +9,8 @@
 
 namespace mailgrad {
 
-/// Who takes part, and whose gradient lies in the pending batch, one of each at most. The gradient of a worker
-/// that leaves stays in its batch; the worker is only no longer waited for.
+/// Who takes part, and whose gradient lies in the pending batch, one of each at most. The gradient of a
+/// worker that leaves stays in its batch; the worker is only no longer waited for.
 class attendance {
 public:
   void join(rank worker) {

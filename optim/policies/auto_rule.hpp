@@ -34,7 +34,8 @@ struct auto_options {
 /// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value.
 auto_options parse_auto(std::string_view text);
 
-/// The rule of `--policy auto`: in step as long as that costs little, asynchronous while stale gradients do no harm.
+/// The rule of `--policy auto`: in step as long as that costs little, asynchronous while stale gradients do
+/// no harm.
 ///
 ///     sync --workers wait more than `wait` of their time--> async
 ///     async --the loss is `harm` above its best, gradients are stale--> sync, where they may wait twice as long

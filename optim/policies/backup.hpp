@@ -4,8 +4,9 @@
 
 namespace mailgrad {
 
-/// Synchronous with backup workers: one update from the mean of the first N - b gradients of N workers. Those of
-/// the b slowest come too late and are dropped, so b stragglers cost no time, and what only they have seen is lost.
+/// Synchronous with backup workers: one update from the mean of the first N - b gradients of N workers. Those
+/// of the b slowest come too late and are dropped, so b stragglers cost no time, and what only they have seen
+/// is lost.
 ///
 /// A worker that dies shrinks N; it does not use up one of the b. Staleness is 0.
 /// Source  Chen, Pan, Monga, Bengio & Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016,

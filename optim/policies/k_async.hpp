@@ -9,10 +9,11 @@ struct world_size {
   std::uint32_t value = 0;
 };
 
-/// One update from the mean of the first K gradients of K different workers, however stale; those K wait for it,
-/// the others compute on. With K = 1 it is async, with K = N sync.
+/// One update from the mean of the first K gradients of K different workers, however stale; those K wait for
+/// it, the others compute on. With K = 1 it is async, with K = N sync.
 ///
-/// Where fewer than K workers are left, all of them make an update. Mean staleness of N busy workers (N - K) / K.
+/// Where fewer than K workers are left, all of them make an update. Mean staleness of N busy workers (N - K)
+/// / K.
 /// Source  Dutta, Joshi, Ghosh, Dube & Nagpurkar, "Slow and Stale Gradients Can Win the Race", AISTATS 2018,
 ///         arXiv:1803.01113 (K-async SGD).
 class k_async_policy final : public policy {

@@ -4,7 +4,8 @@
 
 namespace mailgrad {
 
-/// One update from the mean of the first K fresh gradients; a fast worker may send several of them. Staleness 0.
+/// One update from the mean of the first K fresh gradients; a fast worker may send several of them. Staleness
+/// 0.
 ///
 /// Source  Dutta, Joshi, Ghosh, Dube & Nagpurkar, "Slow and Stale Gradients Can Win the Race", AISTATS 2018,
 ///         arXiv:1803.01113 (K-batch-sync SGD).

@@ -43,11 +43,11 @@ struct decision {
 ///     merge:               batch_complete() ? -> one update from the batch, then batch_applied()
 ///     after each of both:  may_start(worker) for every worker that waits; yes sends it the weights
 ///
-/// A policy that takes some gradients and not others needs every shard of a run to take the same (shards_agree): all
-/// shards then judge in the order of the first. To add a policy, derive here, name it in policy.cpp, and test the
-/// class by itself.
-/// Source  Zhu, Naruse & Goto, "Learning Efficient Parameter Server Synchronization Policies for Distributed SGD",
-///         ICLR 2020, Algorithm 1: one server loop for every policy.
+/// A policy that takes some gradients and not others needs every shard of a run to take the same
+/// (shards_agree): all shards then judge in the order of the first. To add a policy, derive here, name it in
+/// policy.cpp, and test the class by itself.
+/// Source  Zhu, Naruse & Goto, "Learning Efficient Parameter Server Synchronization Policies for Distributed
+///         SGD", ICLR 2020, Algorithm 1: one server loop for every policy.
 /// Threads one caller at a time.
 class policy {
 public:
@@ -84,7 +84,8 @@ struct policy_form {
 };
 std::vector<policy_form> policy_forms();
 
-/// A policy as an option has it, "async", "ssp:3" or "dssp:1,4". "hogwild" has no object: its workers ask nobody.
+/// A policy as an option has it, "async", "ssp:3" or "dssp:1,4". "hogwild" has no object: its workers ask
+/// nobody.
 ///
 /// Errors  std::invalid_argument in one line that says what would be right.
 std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers);
@@ -92,8 +93,8 @@ std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers
 /// Errors  as make_policy, but takes "hogwild" too.
 void require_policy(std::string_view text, std::uint32_t workers);
 
-/// Whether the feeder deals batches to workers by rank, so that a run gives the same bits every time: a barrier for
-/// all of them makes the rest of it independent of the order of arrival.
+/// Whether the feeder deals batches to workers by rank, so that a run gives the same bits every time: a
+/// barrier for all of them makes the rest of it independent of the order of arrival.
 bool keeps_in_step(std::string_view text);
 
 } // namespace mailgrad

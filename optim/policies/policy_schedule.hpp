@@ -22,9 +22,8 @@ bool is_automatic(std::string_view text);
 
 /// "async, sync@1000, ssp:3@2000": the first policy begins with the run, each other at its step.
 ///
-/// Errors  std::invalid_argument in one line: a policy that make_policy() refuses; a step that is missing, no whole
-///         number or not after the one before; auto beside another, or as
-///         parse_auto() has it.
+/// Errors  std::invalid_argument in one line: a policy that make_policy() refuses; a step that is missing, no
+///         whole number or not after the one before; auto beside another, or as parse_auto() has it.
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers);
 
 /// Whether workers write into a block that all of them share, at least for a time.

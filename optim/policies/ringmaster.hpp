@@ -4,12 +4,13 @@
 
 namespace mailgrad {
 
-/// Asynchronous with a threshold: a gradient of delay below R is applied, an older one dropped, and its worker starts
-/// again from the weights as they are. R = 1 takes only fresh gradients; with R beyond any delay it is async.
+/// Asynchronous with a threshold: a gradient of delay below R is applied, an older one dropped, and its
+/// worker starts again from the weights as they are. R = 1 takes only fresh gradients; with R beyond any
+/// delay it is async.
 ///
 /// The paper's form without stops: a step that has become too old is finished before it is dropped.
-/// Source  Maranjyan, Tyurin & Richtarik, "Ringmaster ASGD: The First Asynchronous SGD with Optimal Time Complexity",
-///         ICML 2025, arXiv:2501.16168.
+/// Source  Maranjyan, Tyurin & Richtarik, "Ringmaster ASGD: The First Asynchronous SGD with Optimal Time
+///         Complexity", ICML 2025, arXiv:2501.16168.
 class ringmaster_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "ringmaster";

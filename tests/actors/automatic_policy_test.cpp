@@ -71,7 +71,8 @@ TEST(AutomaticPolicy, LeavesTheBarrierAndSaysWhy) {
   EXPECT_GT(r.ledger.applied, 0U);
 }
 
-/// Labels that have nothing to do with the samples: nobody learns more than to be unsure, so gradients never vanish.
+/// Labels that have nothing to do with the samples: nobody learns more than to be unsure, so gradients never
+/// vanish.
 std::shared_ptr<const data_split> noise(std::size_t count) {
   const dataset samples = testing::small_samples(count, 1);
   std::vector<std::int32_t> labels;
@@ -84,8 +85,8 @@ std::shared_ptr<const data_split> noise(std::size_t count) {
                  {}});
 }
 
-// A rate that the mean of eight fresh gradients bears, and one gradient after the other, each seven updates old, does
-// not.
+// A rate that the mean of eight fresh gradients bears, and one gradient after the other, each seven updates
+// old, does not.
 TEST(AutomaticPolicy, GoesBackToTheBarrierWhenStaleGradientsDoHarmAndSaysWhy) {
   testing::deterministic_system system;
   const auto time = std::make_shared<testing::manual_time>();

@@ -128,8 +128,8 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
   for (std::size_t k = 0; k < found.size(); ++k) ASSERT_NEAR(found[k], expected[k], 1e-5) << k;
 }
 
-/// A third is guessing. Of the final weights: the last loss of a worker may be an early one, where the other takes most
-/// batches.
+/// A third is guessing. Of the final weights: the last loss of a worker may be an early one, where the other
+/// takes most batches.
 constexpr double learned = 0.6;
 
 // The mean of what SGD moves each worker is what the mean gradient moves all of them.
@@ -183,8 +183,8 @@ std::vector<float> weights_after(training_options o, std::uint64_t steps) {
   return weights_of(o);
 }
 
-// x the worker's weights, w the shard's, g by plain SGD on the same batches:
-//   x1 = w0 - eta g(w0);  x2 = x1 - eta g(x1) - A (x1 - w0);  w1 = w0 + A (x1 - w0);  at the end w2 = w1 + A (x2 - w1)
+// x the worker's weights, w the shard's, g by plain SGD on the same batches: x1 = w0 - eta g(w0);  x2 = x1 -
+// eta g(x1) - A (x1 - w0);  w1 = w0 + A (x1 - w0);  at the end w2 = w1 + A (x2 - w1)
 TEST(ElasticTraining, TakesTheGradientWhereTheExchangeBegins) {
   constexpr float pull = 0.25F;
   for (const char* policy : {"async", "sync"}) {

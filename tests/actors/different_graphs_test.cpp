@@ -142,8 +142,8 @@ TEST_F(DifferentGraphs, LeaveAloneWhatNobodyTrains) {
   }
 }
 
-/// Two shards, async, Adam with decay: each worker's tower must be what its own gradients make of it, in whatever
-/// order those of the other came between.
+/// Two shards, async, Adam with decay: each worker's tower must be what its own gradients make of it, in
+/// whatever order those of the other came between.
 TEST_F(DifferentGraphs, MoveInAsyncOnlyWhatTheyHave) {
   assembly a = two_workers("async");
   a.batches = 1;

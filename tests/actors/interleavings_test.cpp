@@ -8,8 +8,8 @@
 #include <random>
 #include <set>
 
-// Small runs in every order in which their messages can arrive: nothing is sampled. Larger ones, and those that
-// somebody disturbs, are sampled in schedules_test.cpp.
+// Small runs in every order in which their messages can arrive: nothing is sampled. Larger ones, and those
+// that somebody disturbs, are sampled in schedules_test.cpp.
 
 namespace mailgrad {
 namespace {
@@ -99,10 +99,11 @@ public:
   ///   - the coordinator writes down how many steps were made when a switch was done: who had finished then;
   ///   - once the feeder deals by rank it deals each rank its own: who had how many of those it dealt before;
   ///   - who leaves has left: whoever says so, and a second word of it is ignored.
-  /// All else fills places and ticks boxes. The feeder has dealt as many batches as it sent, and holds or goes on since
-  /// it said or heard so. A device has one place for the weights of each shard and one for a batch, and begins a step
-  /// when all are filled; a pause empties those of the shards. A shard holds whom it has not answered; its version is
-  /// in its answers, or, before them, the number of gradients; the order in a batch is that of ranks.
+  /// All else fills places and ticks boxes. The feeder has dealt as many batches as it sent, and holds or
+  /// goes on since it said or heard so. A device has one place for the weights of each shard and one for a
+  /// batch, and begins a step when all are filled; a pause empties those of the shards. A shard holds whom it
+  /// has not answered; its version is in its answers, or, before them, the number of gradients; the order in
+  /// a batch is that of ranks.
   std::optional<experience> remembered(place actor, const life& so_far, experience heard) const override {
     std::string& text = heard.text;
     if (leaves_no_trace(so_far, text)) return std::nullopt;

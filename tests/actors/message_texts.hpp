@@ -19,9 +19,9 @@ const Message* as(const caf::mailbox_element& m) {
   return content.match_elements<Message>() ? &content.get_as<Message>(0) : nullptr;
 }
 
-/// Messages in words: all that the receiver steers by. What steers nobody is left out, so that runs which differ only
-/// there are one: times (the clock stands still), and, unless `with_values`, who computed with which samples and what
-/// came of it.
+/// Messages in words: all that the receiver steers by. What steers nobody is left out, so that runs which
+/// differ only there are one: times (the clock stands still), and, unless `with_values`, who computed with
+/// which samples and what came of it.
 class message_texts {
 public:
   explicit message_texts(bool with_values) : with_values_(with_values) {}

@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 using testing::options_for;
 using testing::trained;
 
-/// Stands between one worker and one shard, as the worker's device to the shard: every push gets one answer, whatever
-/// becomes of it on the way, and every policy begins with one.
+/// Stands between one worker and one shard, as the worker's device to the shard: every push gets one answer,
+/// whatever becomes of it on the way, and every policy begins with one.
 class answers {
 public:
   static constexpr const char* name = "test.answers";

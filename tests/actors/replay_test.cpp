@@ -12,8 +12,8 @@
 #include <optional>
 #include <random>
 
-// Whole runs, recorded in one order of delivery and repeated in others, under every policy: a replay must come to the
-// same weights, ledgers and histograms, and record the same again.
+// Whole runs, recorded in one order of delivery and repeated in others, under every policy: a replay must
+// come to the same weights, ledgers and histograms, and record the same again.
 
 namespace mailgrad {
 namespace {

@@ -46,9 +46,9 @@ inline std::uint64_t versions_passed(const worker_account& account) {
   return sum;
 }
 
-/// Where every worker is always busy and each gradient makes a version, a version passes a worker by (a gap) or is
-/// its own: summed over workers, gaps and the ages of what they hold at the end are (M - 1) U, less what they missed
-/// before their first read. `notes` by rank, of this shard.
+/// Where every worker is always busy and each gradient makes a version, a version passes a worker by (a gap)
+/// or is its own: summed over workers, gaps and the ages of what they hold at the end are (M - 1) U, less
+/// what they missed before their first read. `notes` by rank, of this shard.
 inline void expect_staleness_conserved(const shard_report& shard,
                                        const std::vector<const exchange_notes*>& notes) {
   std::uint64_t gaps = 0;

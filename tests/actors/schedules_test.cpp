@@ -7,8 +7,8 @@
 #include <optional>
 #include <random>
 
-// Whole runs, under every policy and with switches, in thousands of orders of delivery each: whatever must hold in
-// any of them is checked in all.
+// Whole runs, under every policy and with switches, in thousands of orders of delivery each: whatever must
+// hold in any of them is checked in all.
 
 namespace mailgrad {
 namespace {

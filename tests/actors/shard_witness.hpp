@@ -11,15 +11,15 @@
 
 namespace mailgrad::testing {
 
-/// Sees what one shard hears and says, keeps books of its own by the definitions of the policies, and expects the
-/// shard to keep to them. It knows async, ssp:S and sync, and switches between them.
+/// Sees what one shard hears and says, keeps books of its own by the definitions of the policies, and expects
+/// the shard to keep to them. It knows async, ssp:S and sync, and switches between them.
 class shard_witness {
 public:
   shard_witness(std::vector<std::string> policies, std::uint32_t workers)
       : policies_(std::move(policies)), notes_(workers), present_(workers, true) {}
 
-  /// Where a gradient makes a version of its own, no version may come from two; at a barrier, none but from one of
-  /// each worker, all computed from the version before.
+  /// Where a gradient makes a version of its own, no version may come from two; at a barrier, none but from
+  /// one of each worker, all computed from the version before.
   void hears(const push_gradient& x) {
     exchange_notes& with = notes_[x.worker.value];
     ASSERT_FALSE(with.versions_read.empty()) << "worker " << x.worker.value << " has read nothing";

@@ -31,7 +31,8 @@ struct roles {
   }
 };
 
-/// A training run that stands still until it is told which message arrives next, with a witness at every shard.
+/// A training run that stands still until it is told which message arrives next, with a witness at every
+/// shard.
 class stepped_training final : public stepped_run {
 public:
   stepped_training(deterministic_system& system, const assembly& a,
@@ -93,7 +94,8 @@ private:
     if (const auto* x = as<worker_left>(m)) witness.hears(*x);
   }
 
-  /// Of what a shard says at once to different others the order is not known; those of the next epoch come last.
+  /// Of what a shard says at once to different others the order is not known; those of the next epoch come
+  /// last.
   void witness_sees(place shard, const std::vector<held_messages::held>& sent) {
     shard_witness& witness = witnesses_[shard - roles_.workers];
     const std::uint64_t epoch = witness.epoch();

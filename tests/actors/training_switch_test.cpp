@@ -8,7 +8,8 @@
 #include <stdexcept>
 #include <string>
 
-// Whole runs that change their policy on the way, on threads of their own. Nothing here depends on who is how fast.
+// Whole runs that change their policy on the way, on threads of their own. Nothing here depends on who is how
+// fast.
 
 namespace mailgrad {
 namespace {

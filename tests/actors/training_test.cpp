@@ -268,10 +268,10 @@ TEST(Training, LeavesTheAccuracyOutIfTheTestIsEnded) {
   EXPECT_EQ(r.parameters_sha256.size(), 64U);
 }
 
-// Workers start anew from one version and are stopped together. After the feeder has heard of it, each makes the step
-// it is in and that of the batch it has, two at most; so no more than two updates by each of the others pass the
-// weights that a worker reads last. All else that passes a worker is a gap: with U updates, gaps sum up to (M - 1) U,
-// less 2 (M - 1) for each worker at most.
+// Workers start anew from one version and are stopped together. After the feeder has heard of it, each makes
+// the step it is in and that of the batch it has, two at most; so no more than two updates by each of the
+// others pass the weights that a worker reads last. All else that passes a worker is a gap: with U updates,
+// gaps sum up to (M - 1) U, less 2 (M - 1) for each worker at most.
 TEST(Training, HasAMeanStalenessOfAllOtherWorkers) {
   for (const std::uint32_t workers : {2U, 4U}) {
     training_options o = options_for("sync, async@" + std::to_string(workers), workers);

@@ -57,8 +57,9 @@ INSTANTIATE_TEST_SUITE_P(Edges, GemmOfShape,
                                           testing::Values(1, 2, 7, 8, 9, 11, 16, 17, 33),
                                           testing::Values(1, 7, 8, 17, 300)));
 
-/// A C just large enough to be written past the caches and just too small; one float too narrow; at the depth that is still one
-/// block, and deeper; of one strip of rows; and, by the second number, with rows that begin within cache lines.
+/// A C just large enough to be written past the caches and just too small; one float too narrow; at the depth
+/// that is still one block, and deeper; of one strip of rows; and, by the second number, with rows that begin
+/// within cache lines.
 class GemmReadLater : public testing::TestWithParam<std::tuple<extents, std::size_t>> {};
 
 TEST_P(GemmReadLater, GivesTheSameBits) {

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-// Kernels that take spans compare their lengths. Bare pointers are the caller's to answer for: the graph's operations,
-// which have inferred the shapes.
+// Kernels that take spans compare their lengths. Bare pointers are the caller's to answer for: the graph's
+// operations, which have inferred the shapes.
 
 namespace mailgrad {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-// That each cure helps where its paper says so: the same workers, learning rate, seeds and number of gradients, with it
-// and without it. Everything here is determined by its seeds.
+// That each cure helps where its paper says so: the same workers, learning rate, seeds and number of
+// gradients, with it and without it. Everything here is determined by its seeds.
 
 namespace mailgrad {
 namespace {

@@ -44,7 +44,8 @@ TEST(CureIdentities, DelayCompensationOfNothingIsAsynchronousSgd) {
   EXPECT_NE(trained({.cure = "dc-asgd:2"}), trained({}));
 }
 
-// X18: where lambda g^2 is the curvature itself, the gradient of a quadratic is carried exactly to where it is applied.
+// X18: where lambda g^2 is the curvature itself, the gradient of a quadratic is carried exactly to where it
+// is applied.
 TEST(CureIdentities, DelayCompensationWithTheTrueCurvatureIsSequential) {
   constexpr double h = 0.7, rate = 0.3;
   for (const std::size_t delay : {1U, 3U, 7U}) {

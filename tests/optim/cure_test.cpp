@@ -75,8 +75,8 @@ bool settles(double rate, std::uint64_t delay) {
   return std::abs(x.back()) < 1e-3;
 }
 
-// x' = x - a x(t - tau) is stable below 2 sin(pi / (2 (2 tau + 1))): a rate that fits no delay beyond 1 fits every delay
-// under these cures.
+// x' = x - a x(t - tau) is stable below 2 sin(pi / (2 (2 tau + 1))): a rate that fits no delay beyond 1 fits
+// every delay under these cures.
 TEST(StepScale, MakesOneLearningRateFitEveryDelay) {
   for (const std::uint64_t delay : {2U, 4U, 8U, 16U, 32U}) {
     const double limit = 2 * std::sin(std::numbers::pi / (2.0 * (2.0 * static_cast<double>(delay) + 1)));

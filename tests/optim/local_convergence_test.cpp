@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-// Workers that take steps of their own and send what they have moved: that what tames their sum helps where its paper
-// says so. The same seeds, learning rates and numbers of exchanges with it and without it.
+// Workers that take steps of their own and send what they have moved: that what tames their sum helps where
+// its paper says so. The same seeds, learning rates and numbers of exchanges with it and without it.
 
 namespace mailgrad {
 namespace {
@@ -117,15 +117,15 @@ double median_loss(const local_run& r) {
   return static_cast<double>(losses[2]);
 }
 
-// Zhang, Choromanska & LeCun: with many steps between exchanges the sum of all differences goes too far, and workers
-// drawn to a centre do not.
+// Zhang, Choromanska & LeCun: with many steps between exchanges the sum of all differences goes too far, and
+// workers drawn to a centre do not.
 TEST(LocalConvergence, ElasticAveragingBearsManyStepsBetweenExchanges) {
   const double summed = median_loss({.steps = 16});
   EXPECT_LT(median_loss({.cure = "easgd", .steps = 16}), 0.5 * summed);
 }
 
-// Liu et al.: Nesterov's momentum of each difference is too much where they come one by one; moved once a round it is
-// not.
+// Liu et al.: Nesterov's momentum of each difference is too much where they come one by one; moved once a
+// round it is not.
 TEST(LocalConvergence, DelayedNesterovKeepsMomentumAsynchronously) {
   const double eager = median_loss({.outer = "nesterov:momentum=0.9", .outer_rate = 0.3});
   const double delayed = median_loss({.outer = "delayed-nesterov:momentum=0.9,period=8", .outer_rate = 0.3});

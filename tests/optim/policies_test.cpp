@@ -275,8 +275,8 @@ gradient_stamp at_time(std::uint32_t worker, std::int64_t tenths) {
   return {{worker}, 1, 0, 0, tenths * 100'000'000};
 }
 
-// The slow worker comes every 3.5 s, at 7 last, the fast one every second, at 8 last, one step ahead. Its second gradient
-// from now, at 10, and its third, at 11, are nearest to 10.5, when the slow one catches up.
+// The slow worker comes every 3.5 s, at 7 last, the fast one every second, at 8 last, one step ahead. Its
+// second gradient from now, at 10, and its third, at 11, are nearest to 10.5, when the slow one catches up.
 TEST(DsspPolicy, GrantsTheStepsAfterWhichTheSlowestCatchesUp) {
   const auto p = joined("dssp:0,4", 2);
   for (const auto& [worker, tenths] : {std::pair{1U, 35}, {0U, 60}, {1U, 70}, {0U, 70}})

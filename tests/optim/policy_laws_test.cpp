@@ -22,15 +22,16 @@ double mean_gap(const simulated_workers& s) {
 double seconds_an_update(const simulated_workers& s) { return s.now / static_cast<double>(s.updates); }
 double steps_a_second(const simulated_workers& s) { return static_cast<double>(s.gradients) / s.now; }
 
-// Every version that is made passes each of the others by: whatever the times are, gaps of what was taken, of what was
-// dropped and of what is under way sum up to (M - 1) U.
+// Every version that is made passes each of the others by: whatever the times are, gaps of what was taken, of
+// what was dropped and of what is under way sum up to (M - 1) U.
 TEST(PolicyLaws, ConserveStalenessExactly) {
   for (const char* text : {"async", "ringmaster:1", "ringmaster:3", "ringmaster:1000"})
     for (const std::uint32_t workers : {1U, 2U, 5U, 16U}) {
       const auto p = make_policy(text, workers);
       simulated_workers s(*p, workers, exponential());
       s.run(5000);
-      // a dropped gradient makes no version, but its worker has seen all those before it: its age counts as dropped
+      // a dropped gradient makes no version, but its worker has seen all those before it: its age counts as
+      // dropped
       EXPECT_EQ(s.gaps_applied + s.gaps_discarded + s.ages_in_flight(), (workers - 1) * s.updates) << text;
     }
 }

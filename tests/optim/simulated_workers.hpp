@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-// The server loop that policy.hpp shows, on a virtual clock: workers that take so long for a gradient, no messages, no
-// weights. What it counts is known in closed form.
+// The server loop that policy.hpp shows, on a virtual clock: workers that take so long for a gradient, no
+// messages, no weights. What it counts is known in closed form.
 
 namespace mailgrad::testing {
 

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-// One shard, a cure, an optimiser and asynchronous workers on a virtual clock: what the actors do, without them.
+// One shard, a cure, an optimiser and asynchronous workers on a virtual clock: what the actors do, without
+// them.
 
 namespace mailgrad::testing {
 

@@ -26,8 +26,8 @@ namespace mailgrad::testing {
 
 #if CAF_MAJOR_VERSION >= 1
 
-/// What CAF 0.17 has as its scheduler for tests; that of CAF 1.x does not let the test choose who comes next. Fits
-/// CAF 1.0 and 1.1: on the way to 1.2 schedulers take more arguments.
+/// What CAF 0.17 has as its scheduler for tests; that of CAF 1.x does not let the test choose who comes next.
+/// Fits CAF 1.0 and 1.1: on the way to 1.2 schedulers take more arguments.
 class stepping_scheduler final : public caf::scheduler {
 public:
   void schedule(caf::resumable* who) override { jobs.push_back(who); }

@@ -12,8 +12,8 @@
 
 namespace mailgrad::testing {
 
-/// Takes each message out of the mailbox it was sent to, and puts it back when the test wants it to be handled. So the
-/// test decides in which order an actor hears from different others.
+/// Takes each message out of the mailbox it was sent to, and puts it back when the test wants it to be
+/// handled. So the test decides in which order an actor hears from different others.
 ///
 /// Actors that are not among those given handle their messages at once.
 class held_messages {

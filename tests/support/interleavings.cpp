@@ -10,8 +10,8 @@ namespace mailgrad::testing {
 
 namespace {
 
-/// What is asked of whom, and in which state: two states are one for this only if the same actors still listen, since
-/// what is said to one that has ended is never seen.
+/// What is asked of whom, and in which state: two states are one for this only if the same actors still
+/// listen, since what is said to one that has ended is never seen.
 std::uint64_t question(std::uint32_t ended, std::uint32_t life, place from, std::uint32_t text) {
   if (ended >= 1U << outside || life >= 1U << 24 || text >= 1U << 20)
     throw std::length_error("interleavings: too many states of one actor, or too many messages");

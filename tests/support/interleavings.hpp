@@ -20,8 +20,8 @@ using place = std::uint8_t;
 /// Whoever waits for the run: what is sent here stays here.
 inline constexpr place outside = 15;
 
-/// From one actor to another. Messages on one line keep their order, and nothing else does: any message that is first
-/// on its line may be the next to arrive, whatever was sent before it elsewhere.
+/// From one actor to another. Messages on one line keep their order, and nothing else does: any message that
+/// is first on its line may be the next to arrive, whatever was sent before it elsewhere.
 struct line {
   place from = 0;
   place to = 0;
@@ -55,8 +55,8 @@ public:
 
   /// What all send when they are born; to be called once, before all else.
   virtual std::vector<posted> begin() = 0;
-  /// Hands over the first message on a line; what the receiver then sends, on each line in its order. Checks, by
-  /// GoogleTest's means, what must hold of the receiver.
+  /// Hands over the first message on a line; what the receiver then sends, on each line in its order. Checks,
+  /// by GoogleTest's means, what must hold of the receiver.
   virtual std::vector<posted> deliver(line on) = 0;
   virtual bool has_ended(place actor) const = 0;
 };
@@ -70,12 +70,12 @@ public:
   virtual std::string name(place actor) const = 0;
   virtual std::unique_ptr<stepped_run> start() const = 0;
 
-  /// How a message is remembered: in the words it came with, and what of the moment must be known besides, where the
-  /// order matters that it was heard in. Nothing if it leaves no trace.
+  /// How a message is remembered: in the words it came with, and what of the moment must be known besides,
+  /// where the order matters that it was heard in. Nothing if it leaves no trace.
   virtual std::optional<experience> remembered(place actor, const life& so_far, experience heard) const = 0;
 
-  /// Whether this message may go before all others without loss: in any order with whatever else may still reach its
-  /// receiver, it leaves the same receiver behind, which has said the same.
+  /// Whether this message may go before all others without loss: in any order with whatever else may still
+  /// reach its receiver, it leaves the same receiver behind, which has said the same.
   virtual bool goes_first(place actor, const life& so_far, const std::string& text) const = 0;
 
   /// Checks what must hold when no message is under way any more; `told` are those to the outside.
@@ -93,10 +93,11 @@ struct exploration {
 
 /// All orders in which the messages of a run can arrive, with equivalent states merged.
 ///
-/// An actor is a function of what it heard: clocks stand still, chance is seeded. So a state of a run is the life of
-/// each actor and the messages under way, and what an actor in a certain state says to a message need be tried only
-/// once, on real actors that are brought there from their birth. All else is a search through known answers. Each
-/// replay compares the answers on its way with those known, and so tests what remembered() claims.
+/// An actor is a function of what it heard: clocks stand still, chance is seeded. So a state of a run is the
+/// life of each actor and the messages under way, and what an actor in a certain state says to a message need
+/// be tried only once, on real actors that are brought there from their birth. All else is a search through
+/// known answers. Each replay compares the answers on its way with those known, and so tests what
+/// remembered() claims.
 ///
 /// Stops at the first failure, and prints the deliveries that led to it.
 class interleavings {
@@ -105,8 +106,8 @@ public:
 
   exploration explore();
 
-  /// Plays real runs in orders drawn from `random`, where nothing goes first, and expects each to end in a state that
-  /// explore() came to: a test of goes_first() and remembered().
+  /// Plays real runs in orders drawn from `random`, where nothing goes first, and expects each to end in a
+  /// state that explore() came to: a test of goes_first() and remembered().
   void confirm(std::mt19937_64& random, std::size_t runs);
 
 private:

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-// Wrong shapes, lengths and nulls at every public entry: each is refused by one exception in one line, and the sanitizers
-// see that nothing was read before.
+// Wrong shapes, lengths and nulls at every public entry: each is refused by one exception in one line, and
+// the sanitizers see that nothing was read before.
 
 namespace mailgrad::testing {
 

@@ -10,7 +10,8 @@
 
 namespace mailgrad::test {
 
-/// Computes values of a placed graph segment by segment, each with a program and memory of its own, as devices do.
+/// Computes values of a placed graph segment by segment, each with a program and memory of its own, as
+/// devices do.
 class segment_runner {
 public:
   segment_runner(const graph& g, const placement& places, const std::vector<value>& wanted)

@@ -5,7 +5,8 @@
 namespace mailgrad {
 namespace {
 
-/// Worker 0 trains two batches before a switch and one after it, worker 1 one and none; worker 2 has ended before it.
+/// Worker 0 trains two batches before a switch and one after it, worker 1 one and none; worker 2 has ended
+/// before it.
 std::shared_ptr<const recording> one_switch() {
   recording r;
   r.header.workers = 3;

@@ -10,7 +10,8 @@ namespace {
 using part = piece_schedule::part;
 using turn = piece_schedule::turn;
 
-/// First piece of two: forward is segment 0, which piece 1 reads; backward is segment 2, which reads segment 1.
+/// First piece of two: forward is segment 0, which piece 1 reads; backward is segment 2, which reads segment
+/// 1.
 std::vector<std::vector<part>> first_of_two(std::size_t micro_batches) {
   return std::vector<std::vector<part>>(micro_batches, {{0, {}, {1}}, {2, {0, 1}, {}}});
 }
@@ -59,9 +60,11 @@ TEST(PieceSchedule, KeepsTheOrderOfMicroBatchesWhateverArrivesFirst) {
   EXPECT_TRUE(s.finished());
 }
 
-/// Busy share of each piece where a part takes `span` and messages take none: all pieces are simulated together.
+/// Busy share of each piece where a part takes `span` and messages take none: all pieces are simulated
+/// together.
 double least_busy_share(std::size_t pieces, std::size_t micro_batches, std::size_t credits) {
-  // A chain: piece p has forward segment p and backward segment 2 * pieces - 2 - p; the last has one for both.
+  // A chain: piece p has forward segment p and backward segment 2 * pieces - 2 - p; the last has one for
+  // both.
   const auto backward_of = [&](std::size_t p) { return 2 * pieces - 2 - p; };
   std::vector<piece_schedule> all;
   for (std::size_t p = 0; p < pieces; ++p) {

@@ -1,5 +1,5 @@
-// compare_rules PLUGIN DATA: whether a plug-in with the formula of SGD makes the weights of the built-in one, bit
-// for bit, under every policy whose weights do not depend on who is how fast.
+// compare_rules PLUGIN DATA: whether a plug-in with the formula of SGD makes the weights of the built-in one,
+// bit for bit, under every policy whose weights do not depend on who is how fast.
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
 
