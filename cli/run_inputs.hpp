@@ -21,7 +21,7 @@ struct input_file {
   std::string path;
 };
 
-/// Errors  data_error if there is no such data.
+/// Errors  file_error if there is no such data.
 std::vector<input_file> files_of(const run_inputs& in);
 
 /// Whether an output may be written to `path`; two names or links of one file count as one.

@@ -17,11 +17,11 @@ struct byte_labels {
 
 /// Classes of a training set: one more than its largest label.
 ///
-/// Errors  data_error if there is a gap among the labels, since a damaged label looks just so. Where classes
+/// Errors  file_error if there is a gap among the labels, since a damaged label looks just so. Where classes
 ///         really have no samples, say how many there are and use require_below() instead.
 std::size_t count_classes(const byte_labels& labels);
 
-/// Errors  data_error naming the first label that is not below `classes`.
+/// Errors  file_error naming the first label that is not below `classes`.
 void require_below(std::size_t classes, const byte_labels& labels);
 
 std::vector<std::int32_t> widened(const byte_labels& labels);

@@ -1,7 +1,7 @@
 #include <mailgrad/data/cifar.hpp>
 
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 
 #include <stdexcept>
 

@@ -18,14 +18,14 @@ struct cifar_records {
 /// Source  A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009; the binary version.
 ///         Differs: the planes are interwoven, so that the channels of a pixel lie side by side.
 /// Shapes  `dims` of a picture: {height, width, channels}; CIFAR has {32, 32, 3}.
-/// Errors  data_error: the file is empty or does not hold whole records, which a plain file's size tells at
+/// Errors  file_error: the file is empty or does not hold whole records, which a plain file's size tells at
 ///         once; a label is not below `classes`, if they are known.
 cifar_records read_cifar(const std::filesystem::path& file, const shape& dims = {32, 32, 3},
                          std::size_t classes = 0);
 
 /// `classes` 0: as many as the labels show.
 ///
-/// Errors  data_error: a label is out of range.
+/// Errors  file_error: a label is out of range.
 dataset join_cifar(cifar_records records, std::size_t classes);
 
 } // namespace mailgrad

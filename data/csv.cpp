@@ -1,7 +1,7 @@
 #include <mailgrad/data/csv.hpp>
 
 #include <mailgrad/data/csv_fields.hpp>
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 

@@ -40,7 +40,7 @@ struct csv_rows {
 ///
 /// A training file finds `labels` open and settles them; a test file finds them settled. Targets need none.
 /// Shapes  {columns - 1}.
-/// Errors  data_error: no rows; more of them than the limit has room for; another number of columns; double
+/// Errors  file_error: no rows; more of them than the limit has room for; another number of columns; double
 ///         quotes that do not stand around a whole field; a field that is no finite number; a label that
 ///         `labels` refuses, or a target that is no finite number.
 csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels);

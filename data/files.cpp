@@ -1,7 +1,7 @@
 #include <mailgrad/data/files.hpp>
 
 #include <mailgrad/data/sniff.hpp>
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 
 #include <algorithm>
 #include <array>
@@ -195,7 +195,7 @@ fs::path find_path(std::string_view name_or_path, const file_options& options) {
     }
   std::string where = searched.empty() ? "" : "; looked for that name in " + searched + ", too";
   if (name_or_path == "fashion-mnist") where += "; Debian's package dataset-fashion-mnist brings it";
-  throw data_error(std::make_error_code(std::errc::no_such_file_or_directory),
+  throw file_error(std::make_error_code(std::errc::no_such_file_or_directory),
                    in_quotes(name_or_path) + ": expected a data set, found no such file or folder" + where);
 }
 

@@ -45,7 +45,7 @@ struct data_files {
 ///   one *.data or *.csv; one *-vect or *.libsvm; one *.txt        CSV; libsvm; text; to be cut
 ///
 /// or a single file: with its partner if that lies beside it, otherwise to be cut.
-/// Errors  data_error, one line that says what was looked for.
+/// Errors  file_error, one line that says what was looked for.
 data_files find_files(std::string_view name_or_path, const file_options& options);
 
 } // namespace mailgrad

@@ -1,6 +1,6 @@
 #include <mailgrad/data/label_map.hpp>
 
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>

@@ -27,7 +27,7 @@ inline constexpr std::size_t most_libsvm_features = std::size_t{1} << 24;
 /// A training file finds `labels` open and settles them; a test file finds them settled.
 /// Shapes  `features` wide; 0: as the largest index in the file says. A test file is given the width of its
 ///         training file, since not every file uses every index.
-/// Errors  data_error: no rows; a label that `labels` refuses; an index that is 0, not above the one before
+/// Errors  file_error: no rows; a label that `labels` refuses; an index that is 0, not above the one before
 /// or
 ///         beyond the features; a value that is no finite number; more rows than `limit` has room for.
 libsvm_rows read_libsvm(const std::filesystem::path& file, std::size_t features, label_map& labels,

@@ -4,7 +4,7 @@
 #include <mailgrad/data/idx.hpp>
 #include <mailgrad/data/libsvm.hpp>
 #include <mailgrad/data/text.hpp>
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
 
@@ -231,7 +231,7 @@ std::uint64_t bytes_on_disk(const data_files& files) {
 }
 
 [[noreturn]] void throw_too_large(const data_files& files) {
-  throw data_error(
+  throw file_error(
       std::make_error_code(std::errc::not_enough_memory),
       in_quotes(files.name) + ": out of memory after reading some of its " +
           byte_count(bytes_on_disk(files)).text() +

@@ -38,7 +38,7 @@ struct open_options {
 /// Labels and widths come from the training file, and the test file has to fit.
 ///
 /// A file that brings no test set is cut: its first train_fraction (0.8, of a text 0.9) is for training.
-/// Errors  data_error, one line: nothing of that name; a folder of unknown layout; a damaged file; files of a
+/// Errors  file_error, one line: nothing of that name; a folder of unknown layout; a damaged file; files of a
 ///         format that does not hold what `task` asks for; samples that take more memory than the limit or
 ///         the machine has.
 data_split open_data(std::string_view name_or_path, const open_options& options = {});

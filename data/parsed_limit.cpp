@@ -1,6 +1,6 @@
 #include <mailgrad/data/parsed_limit.hpp>
 
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
 
 #include <string>

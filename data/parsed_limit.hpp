@@ -11,7 +11,7 @@ namespace mailgrad {
 struct parsed_limit {
   std::uint64_t bytes = std::uint64_t{4} << 30;
 
-  /// Errors  data_error, which says how to go on, if `found` bytes are more.
+  /// Errors  file_error, which says how to go on, if `found` bytes are more.
   void require(const std::filesystem::path& file, std::uint64_t found) const;
 };
 

@@ -1,6 +1,6 @@
 #include <mailgrad/data/ratings.hpp>
 
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 

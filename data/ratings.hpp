@@ -35,7 +35,7 @@ struct rating_options {
 /// Source  MovieTweetings: Dooms, De Pessemier & Martens, CrowdRec at RecSys 2013.
 /// Shapes  k = 5 categories; d = genres of `items`, 0 without that file.
 /// Units   times are seconds since 1970.
-/// Errors  data_error with the line: another number of fields; a user, an item, a rating or a time that is
+/// Errors  file_error with the line: another number of fields; a user, an item, a rating or a time that is
 ///         none; an item that is described twice; more than 64 genres; more ratings than the limit has room
 ///         for.
 dataset read_ratings(const std::filesystem::path& ratings, const std::filesystem::path& items,

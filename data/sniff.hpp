@@ -13,7 +13,7 @@ file_format format_of_name(std::string_view name);
 
 /// The format that a file's first lines look like; `automatic` if they look like none.
 ///
-/// Errors  data_error, as byte_source.
+/// Errors  file_error, as byte_source.
 file_format format_of_content(const std::filesystem::path& file);
 
 } // namespace mailgrad

@@ -2,7 +2,7 @@
 
 #include <mailgrad/data/utf8.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 
 #include <algorithm>
 #include <map>

@@ -17,7 +17,7 @@ struct text_corpus {
 
 /// Reads UTF-8 text, plain or gzip, character by character.
 ///
-/// Errors  data_error: the file is empty, no UTF-8, or longer than `limit` at 4 bytes a character.
+/// Errors  file_error: the file is empty, no UTF-8, or longer than `limit` at 4 bytes a character.
 text_corpus read_text(const std::filesystem::path& file, const parsed_limit& limit = {});
 
 } // namespace mailgrad

@@ -1,6 +1,6 @@
 #include <mailgrad/files/byte_source.hpp>
 
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 
 #include <algorithm>
 #include <array>

@@ -13,7 +13,7 @@ namespace mailgrad {
 ///
 /// What a file says about itself is never trusted: room is taken as bytes arrive, and a stream that unpacks
 /// to more than `most_bytes` is refused. Units   offsets count unpacked bytes.
-/// Errors  data_error: the file is missing, unreadable or no regular file; the gzip stream is cut or damaged.
+/// Errors  file_error: the file is missing, unreadable or no regular file; the gzip stream is cut or damaged.
 /// Threads  one at a time.
 class byte_source {
 public:

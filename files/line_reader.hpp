@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 
 #include <optional>
 #include <string_view>
@@ -10,7 +10,7 @@ namespace mailgrad {
 
 /// The lines of a text file, without their ends ("\n" or "\r\n").
 ///
-/// Errors  data_error for an empty line before another, for a line over `longest` bytes, and as byte_source.
+/// Errors  file_error for an empty line before another, for a line over `longest` bytes, and as byte_source.
 /// Threads one at a time.
 class line_reader {
 public:

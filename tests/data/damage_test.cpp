@@ -89,7 +89,7 @@ TEST(Damage, EndsInADatasetOrInOneLine) {
         EXPECT_GT(split.train.size(), 0U);
         EXPECT_LT(split.train.bytes() + split.test.bytes(), std::size_t{1} << 20);
         ++read;
-      } catch (const data_error& e) {
+      } catch (const file_error& e) {
         ASSERT_NE(round, 0) << e.what();
         EXPECT_EQ(std::string_view(e.what()).find('\n'), std::string_view::npos) << e.what();
         ++refused;

@@ -97,7 +97,7 @@ TEST(ByteSource, KeepsTheCodeOfTheSystem) {
   try {
     byte_source source{"/nowhere/at/all"};
     FAIL();
-  } catch (const data_error& e) {
+  } catch (const file_error& e) {
     EXPECT_EQ(e.code(), std::errc::no_such_file_or_directory);
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -70,12 +70,12 @@ inline std::string idx_labels(std::uint32_t count, std::string_view labels) {
   return big_endian(0x801) + big_endian(count) + std::string(labels);
 }
 
-/// What the data_error says that `read` has to throw, without the folder of the file: one line.
+/// What the file_error says that `read` has to throw, without the folder of the file: one line.
 template <class Read>
 std::string complaint(Read read) {
   try {
     read();
-  } catch (const data_error& e) {
+  } catch (const file_error& e) {
     std::string text = e.what();
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     const auto folder = text.find("mailgrad-");

@@ -1,4 +1,4 @@
-#include <mailgrad/files/error.hpp>
+#include <mailgrad/files/file_error.hpp>
 
 #include <array>
 #include <cstdio>
@@ -26,7 +26,7 @@ std::string in_one_line(const std::filesystem::path& file) {
 
 [[noreturn]] void throw_line(const std::filesystem::path& file, const std::string& where,
                              std::string_view what) {
-  throw data_error(world_errc::malformed_file, in_one_line(file) + ": " + where + std::string(what));
+  throw file_error(world_errc::malformed_file, in_one_line(file) + ": " + where + std::string(what));
 }
 
 } // namespace
@@ -43,7 +43,7 @@ void throw_malformed(const std::filesystem::path& file, std::string_view what) {
 
 void throw_unreadable(const std::filesystem::path& file, int code) {
   const std::error_code error{code, std::generic_category()};
-  throw data_error(error, in_one_line(file) + ": cannot be read: " + error.message());
+  throw file_error(error, in_one_line(file) + ": cannot be read: " + error.message());
 }
 
 std::string in_quotes(std::string_view found) {

@@ -11,9 +11,9 @@
 namespace mailgrad {
 
 /// A file cannot be read, or does not hold what its format promises; `what()` is one line for the user.
-class data_error : public std::system_error {
+class file_error : public std::system_error {
 public:
-  data_error(std::error_code code, std::string_view what) : std::system_error(code), text_(what) {}
+  file_error(std::error_code code, std::string_view what) : std::system_error(code), text_(what) {}
   const char* what() const noexcept override { return text_.c_str(); }
 
 private:
