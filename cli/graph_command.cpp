@@ -78,7 +78,7 @@ std::string picture_of(const graph_words& w) {
 }
 
 int draw(const graph_words& w) {
-  require_no_input("--output", w.output, files_of({w.model, w.data, {}}));
+  require_no_input("--output", w.output, files_of({w.model, w.data, {}, {}}));
   const output_file output("picture", w.output);
   const std::string picture = picture_of(w);
   output.write([&](std::ostream& out) { out << picture; });

@@ -3,6 +3,7 @@
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/engine/record/run_fingerprint.hpp>
 #include <mailgrad/optim/own_rule.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <filesystem>
 #include <iostream>
@@ -13,12 +14,13 @@ namespace mailgrad {
 
 namespace {
 
-/// Without built-in rules.
-std::vector<std::string> plugins_in(const run_inputs& in) {
-  std::vector<std::string> files;
+/// Those of policies and of rules.
+std::vector<input_file> plugins_in(const run_inputs& in) {
+  std::vector<input_file> files;
+  for (const std::string& file : plugins_of_policy(in.policy)) files.push_back({"--policy", file});
   for (const std::string& optimizer : in.optimizers)
     if (const std::string file = optimizer.substr(0, optimizer.find(':')); names_a_plugin(file))
-      files.push_back(file);
+      files.push_back({"--optimizer", file});
   return files;
 }
 
@@ -28,7 +30,7 @@ std::vector<input_file> files_of(const run_inputs& in) {
   std::vector<input_file> all{{"--model", in.model}};
   if (!in.data.empty())
     for (const auto& file : find_files(in.data, {}).all()) all.push_back({"--data", file});
-  for (const std::string& file : plugins_in(in)) all.push_back({"--optimizer", file});
+  for (const input_file& plugin : plugins_in(in)) all.push_back(plugin);
   if (in.replay) all.push_back({"the recording", in.replay->name});
   return all;
 }
@@ -45,9 +47,9 @@ void require_no_input(const std::string& option, const std::string& path,
 
 void announce_plugins(const run_inputs& in) {
   if (!in.replay) return;
-  for (const std::string& file : plugins_in(in)) {
-    const std::string sum = require_recorded_plugin(*in.replay, file);
-    std::cerr << "loading the plug-in of the recording: " << file << ", SHA-256 " << sum << '\n';
+  for (const input_file& plugin : plugins_in(in)) {
+    const std::string sum = require_recorded_plugin(*in.replay, plugin.path);
+    std::cerr << "loading the plug-in of the recording: " << plugin.path << ", SHA-256 " << sum << '\n';
   }
 }
 

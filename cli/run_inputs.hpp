@@ -11,6 +11,7 @@ namespace mailgrad {
 struct run_inputs {
   std::string model;
   std::string data;                    ///< empty: none
+  std::string policy;                  ///< or several, with plug-ins among them
   std::vector<std::string> optimizers; ///< rules or plug-ins, with settings
   const recording* replay = nullptr;   ///< the run to repeat
 };

@@ -76,7 +76,7 @@ void add_what_the_tool_knows(training_report& r, const train_words& w, const std
 finished_run run_with(const train_words& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay) {
   const std::string date = utc_date(std::chrono::system_clock::now());
-  const run_inputs inputs{w.model, w.data, {w.optimizer, w.outer_optimizer}, replay.get()};
+  const run_inputs inputs{w.model, w.data, w.policy, {w.optimizer, w.outer_optimizer}, replay.get()};
   announce_plugins(inputs);
   training_options options = understood(w);
   options.record = w.outputs.record;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/optim/plugin.h>
+#include <mailgrad/optim/plugin_library.hpp>
 
 #include <string>
 #include <string_view>
@@ -22,9 +23,6 @@ struct own_rule {
 /// Errors  std::invalid_argument in one line, if the table is of another version of the interface or
 ///         incomplete, or the rule does not work element by element (rule_check.hpp).
 own_rule make_own_rule(const mailgrad_rule& table);
-
-/// Whether the word for an optimiser means a file: it has a '/' in it or ends in ".so".
-bool names_a_plugin(std::string_view word);
 
 /// Loads the rule that a shared library exports. A path without '/' lies in the working folder.
 ///

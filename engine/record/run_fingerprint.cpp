@@ -179,6 +179,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
     if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
       facts.emplace_back(plugin_fact(own->file), hash_of_file(own->file));
+  for (const std::string& file : plugins_of_policy(o.policy))
+    facts.emplace_back(plugin_fact(file), hash_of_file(file));
   return facts;
 }
 

@@ -4,11 +4,6 @@
 
 namespace mailgrad {
 
-/// How many workers a run has.
-struct world_size {
-  std::uint32_t value = 0;
-};
-
 /// One update from the mean of the first K gradients of K different workers, however stale; those K wait for
 /// it, the others compute on. With K = 1 it is async, with K = N sync.
 ///

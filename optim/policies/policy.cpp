@@ -1,5 +1,6 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
+#include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/backup.hpp>
 #include <mailgrad/optim/policies/dssp.hpp>
@@ -7,6 +8,7 @@
 #include <mailgrad/optim/policies/k_async.hpp>
 #include <mailgrad/optim/policies/k_batch_async.hpp>
 #include <mailgrad/optim/policies/k_batch_sync.hpp>
+#include <mailgrad/optim/policies/own_policy.hpp>
 #include <mailgrad/optim/policies/rennala.hpp>
 #include <mailgrad/optim/policies/ringmaster.hpp>
 #include <mailgrad/optim/policies/ssp.hpp>
@@ -16,6 +18,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <deque>
+#include <mutex>
 #include <span>
 #include <stdexcept>
 
@@ -98,10 +102,83 @@ constexpr std::array known{
   throw std::invalid_argument("policy '" + std::string(text) + "': " + why);
 }
 
+/// Policies of users' own, by what an option calls them: a name, or the file of a plug-in.
+class own_policies {
+public:
+  const known_policy* find(std::string_view word) {
+    std::lock_guard guard(mutex_);
+    return find_unlocked(word);
+  }
+
+  const known_policy& add(const own_policy_entry& entry, std::string_view word) {
+    std::lock_guard guard(mutex_);
+    if (const known_policy* before = find_unlocked(word)) {
+      if (before->make != entry.make) fail(word, "another policy of your own has this name");
+      return *before;
+    }
+    own& added = all_.emplace_back();
+    added.word = word;
+    added.form = added.word + (entry.numbers == 0 ? "" : entry.numbers == 1 ? ":1" : ":1,2");
+    added.policy = {
+        added.word, {added.form, "of your own"}, added.form, {entry.numbers, "each number"}, entry.make};
+    return added.policy;
+  }
+
+  std::vector<std::string_view> words() {
+    std::lock_guard guard(mutex_);
+    std::vector<std::string_view> all;
+    for (const own& o : all_) all.push_back(o.word);
+    return all;
+  }
+
+private:
+  struct own {
+    std::string word, form;
+    known_policy policy;
+  };
+
+  const known_policy* find_unlocked(std::string_view word) const {
+    const auto found = std::ranges::find(all_, word, &own::word);
+    return found == all_.end() ? nullptr : &found->policy;
+  }
+
+  std::mutex mutex_;
+  std::deque<own> all_; ///< none is ever removed, and none moves
+};
+
+own_policies& registered() {
+  static own_policies all;
+  return all;
+}
+
+void require_usable(std::string_view word, const own_policy_entry& entry) {
+  if (entry.interface_version != own_policy_version)
+    fail(word, "has version " + std::to_string(entry.interface_version) +
+                   " of the interface for policies, this mailgrad has version " +
+                   std::to_string(own_policy_version));
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  if (entry.name.empty() || !std::ranges::all_of(entry.name, fits))
+    fail(word, "the name of a policy is of letters, digits, '-' and '_'");
+  if (!entry.make || entry.numbers > 2) fail(word, "its entry says not how it is made");
+}
+
+const known_policy& load(std::string_view file) {
+  plugin_library library(file, [file](const std::string& why) { fail(file, why); });
+  const auto& entry = *static_cast<const own_policy_entry*>(library.table_from("mailgrad_plugin_policy"));
+  require_usable(file, entry);
+  const known_policy& added = registered().add(entry, file);
+  library.keep();
+  return added;
+}
+
 const known_policy& find(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   const auto found = std::ranges::find(known, name, &known_policy::name);
   if (found != known.end()) return *found;
+  if (const known_policy* own = registered().find(name)) return *own;
+  if (names_a_plugin(name)) return load(name);
   throw std::invalid_argument("policy '" + std::string(name) + "' is unknown; " +
                               suggestion(name, policy_names()));
 }
@@ -160,6 +237,7 @@ std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
   names.reserve(known.size());
   for (const known_policy& p : known) names.push_back(p.name);
+  for (const std::string_view own : registered().words()) names.push_back(own);
   return names;
 }
 
@@ -168,6 +246,13 @@ std::vector<policy_form> policy_forms() {
   forms.reserve(known.size());
   for (const known_policy& p : known) forms.push_back(p.form);
   return forms;
+}
+
+void register_policy(const own_policy_entry& entry) {
+  require_usable(entry.name, entry);
+  if (std::ranges::find(known, entry.name, &known_policy::name) != known.end())
+    fail(entry.name, "is one of Mailgrad's; give yours another name");
+  registered().add(entry, entry.name);
 }
 
 void require_policy(std::string_view text, std::uint32_t workers) { checked_numbers(text, workers); }

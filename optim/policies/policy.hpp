@@ -16,6 +16,11 @@ struct rank {
   friend auto operator<=>(const rank&, const rank&) = default;
 };
 
+/// How many workers a run has.
+struct world_size {
+  std::uint32_t value = 0;
+};
+
 /// What a policy sees of a gradient when a shard takes it from its mailbox.
 struct gradient_stamp {
   rank worker;
@@ -44,8 +49,9 @@ struct decision {
 ///     after each of both:  may_start(worker) for every worker that waits; yes sends it the weights
 ///
 /// A policy that takes some gradients and not others needs every shard of a run to take the same
-/// (shards_agree): all shards then judge in the order of the first. To add a policy, derive here, name it in
-/// policy.cpp, and test the class by itself.
+/// (shards_agree): all shards then judge in the order of the first. A policy of your own derives from this
+/// and stays where you want it (own_policy.hpp). One of Mailgrad's is named in policy.cpp and tested by
+/// itself.
 /// Source  Zhu, Naruse & Goto, "Learning Efficient Parameter Server Synchronization Policies for Distributed
 ///         SGD", ICLR 2020, Algorithm 1: one server loop for every policy.
 /// Threads one caller at a time.
@@ -74,7 +80,7 @@ public:
   virtual bool may_start(rank worker) const = 0;
 };
 
-/// Names of all policies, for help and for errors.
+/// Names of all policies, those of users' own behind ours, for errors.
 std::vector<std::string_view> policy_names();
 
 /// How each is written, with its numbers, and what it does in a few words: {"ssp:S", "..."}.
@@ -84,8 +90,8 @@ struct policy_form {
 };
 std::vector<policy_form> policy_forms();
 
-/// A policy as an option has it, "async", "ssp:3" or "dssp:1,4". "hogwild" has no object: its workers ask
-/// nobody.
+/// A policy as an option has it, "async", "ssp:3" or "dssp:1,4", or one of a user's own, "mine:3" or
+/// "./libmine.so:3". "hogwild" has no object: its workers ask nobody.
 ///
 /// Errors  std::invalid_argument in one line that says what would be right.
 std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers);

@@ -1,5 +1,6 @@
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
+#include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
@@ -65,7 +66,7 @@ std::uint64_t read_step(std::string_view part, std::string_view word) {
 void require_known(std::string_view name) {
   const std::string_view word = name.substr(0, name.find(':'));
   std::vector<std::string_view> names(policy_names());
-  if (std::ranges::find(names, word) != names.end()) return;
+  if (std::ranges::find(names, word) != names.end() || names_a_plugin(word)) return;
   names.push_back(auto_rule::policy_name);
   throw std::invalid_argument("policy '" + std::string(word) + "' is unknown; " + suggestion(word, names));
 }
@@ -83,6 +84,15 @@ scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) 
 }
 
 } // namespace
+
+std::vector<std::string> plugins_of_policy(std::string_view text) {
+  std::vector<std::string> files;
+  for (const std::string_view part : split(text)) {
+    const std::string_view word = part.substr(0, part.find_first_of(":@"));
+    if (names_a_plugin(trimmed(word))) files.emplace_back(trimmed(word));
+  }
+  return files;
+}
 
 bool is_automatic(std::string_view text) {
   const std::string_view whole = trimmed(text);

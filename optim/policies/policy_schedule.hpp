@@ -16,6 +16,9 @@ struct scheduled_policy {
   friend bool operator==(const scheduled_policy&, const scheduled_policy&) = default;
 };
 
+/// The files of the plug-ins that a schedule names; none is opened.
+std::vector<std::string> plugins_of_policy(std::string_view text);
+
 /// Whether a rule switches, as it sees the run go: "auto", with settings or without, as parse_auto() reads
 /// it. Its schedule is the policy it begins with.
 bool is_automatic(std::string_view text);

@@ -214,7 +214,8 @@ constexpr std::array policies{"async",
                               "sync, backup:1@3, k-async:2@7, async@10"};
 
 TEST(EveryPolicyThatCanBeReplayed, IsTried) {
-  for (const std::string_view name : policy_names()) {
+  for (const policy_form& form : policy_forms()) { // a user's own are not among them
+    const std::string_view name = form.text.substr(0, form.text.find(':'));
     const bool tried = std::ranges::any_of(
         policies, [&](std::string_view text) { return text.substr(0, text.find(':')) == name; });
     EXPECT_EQ(tried, name != "hogwild") << name;

@@ -1,6 +1,8 @@
 #include <mailgrad/tests/actors/run_checks.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
+#include <mailgrad/demos/own_policy.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -312,12 +314,19 @@ TEST_P(Schedules, TakeRequestsToSwitchAtAnyMomentWhoeverDies) {
   EXPECT_GT(switched, schedules / 4) << "most requests come in time";
 }
 
+/// The same, once Mailgrad knows the demo's policy.
+const char* with_own_policies(const char* policy) {
+  own_policy<fair_turns>("1");
+  return policy;
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, Schedules,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:3", "ringmaster:2",
                                            "async, sync@4, ssp:1@8",
                                            "sync, backup:1@3, k-async:2@7, async@10",
-                                           "sync, hogwild@4, async@8"),
+                                           "sync, hogwild@4, async@8", with_own_policies("fair-turns:1"),
+                                           with_own_policies("fair-turns:1, async@5")),
                          [](const auto& policy) { return testing::test_name(policy.param); });
 
 } // namespace

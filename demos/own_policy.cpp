@@ -1,0 +1,33 @@
+// A policy of one's own, compiled into the program: fair_turns beside async, on three workers.
+//
+//   own_policy [DATA]      fashion-mnist, or a folder or file that mailgrad train --data takes
+
+#include "own_policy.hpp"
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/data/open.hpp>
+
+#include <exception>
+#include <iostream>
+
+using namespace mailgrad;
+
+int main(int argc, char** argv) {
+  try {
+    const auto data = std::make_shared<data_split>(open_data(argc > 1 ? argv[1] : "fashion-mnist"));
+    for (const std::string& policy : {own_policy<fair_turns>("1"), std::string("async")}) {
+      training_options options;
+      options.devices.assign(3, parse_device("cpu:0"));
+      options.batch = 16;
+      options.epochs = 2;
+      options.policy = policy;
+      const training_report r = train(find_model("softmax"), data, options);
+      std::cout << r.policy << ": " << r.ended << ", mean staleness " << r.staleness.mean() << ", gradients "
+                << to_string(r.ledger) << '\n';
+      if (r.ended != "completed" || !r.ledger.balances()) return 1;
+    }
+  } catch (const std::exception& e) {
+    std::cerr << "own_policy: " << e.what() << '\n';
+    return 2;
+  }
+}

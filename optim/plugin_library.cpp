@@ -1,0 +1,49 @@
+#include <mailgrad/optim/plugin_library.hpp>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// What the loader complains of, without the path it begins with.
+std::string loader_complaint(const std::string& file) {
+  const char* text = dlerror();
+  std::string why = text ? text : "unknown error";
+  return why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why;
+}
+
+} // namespace
+
+bool names_a_plugin(std::string_view word) {
+  return word.find('/') != std::string_view::npos || word.ends_with(".so");
+}
+
+void plugin_library::closes_library::operator()(void* library) const { dlclose(library); }
+
+plugin_library::plugin_library(std::string_view path, refusal refuse) : refuse_(std::move(refuse)) {
+  // The loader would look for a bare name among the libraries of the system.
+  const std::string file = (path.find('/') == std::string_view::npos ? "./" : "") + std::string(path);
+  if (access(file.c_str(), R_OK) != 0) refuse_("cannot be read: " + std::generic_category().message(errno));
+  library_.reset(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!library_) refuse_("cannot be loaded: " + loader_complaint(file));
+}
+
+const void* plugin_library::table_from(const char* function) const {
+  const auto describe = reinterpret_cast<const void* (*)()>(dlsym(library_.get(), function));
+  if (!describe) refuse_("is no plug-in: it has no function " + std::string(function));
+  const void* table = describe();
+  if (!table) refuse_("is no plug-in: its " + std::string(function) + " returns nothing");
+  return table;
+}
+
+void plugin_library::keep() {
+  library_.release(); // NOLINT(bugprone-unused-return-value): nobody closes it
+}
+
+} // namespace mailgrad

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace mailgrad {
+
+/// Whether a word of an option is the file of a plug-in: it has a slash in it, or ends with ".so".
+bool names_a_plugin(std::string_view word);
+
+/// A shared library with something of a user's own in it. It is unloaded with the object, unless keep() was
+/// called.
+///
+/// Threads one caller at a time.
+class plugin_library {
+public:
+  /// Told in one line why the file is none; does not return.
+  using refusal = std::function<void(const std::string& why)>;
+
+  plugin_library(std::string_view path, refusal refuse);
+
+  /// The function of this name, which takes nothing and returns a table.
+  const void* table_from(const char* function) const;
+
+  /// Leaves it loaded for the rest of the process, as its functions are used till then.
+  void keep();
+
+private:
+  struct closes_library {
+    void operator()(void* library) const;
+  };
+
+  refusal refuse_;
+  std::unique_ptr<void, closes_library> library_;
+};
+
+} // namespace mailgrad

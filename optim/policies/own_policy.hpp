@@ -1,0 +1,98 @@
+#pragma once
+
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+// A policy of a user's own: a class that derives from `policy` and says its name.
+//
+//     class every_other final : public mailgrad::policy {
+//     public:
+//       static constexpr std::string_view policy_name = "every-other";
+//       explicit every_other(std::uint64_t n);     // the number in "every-other:2"; or none, or two
+//       ...
+//     };
+//
+// Compiled into a program it is an option like any other:
+//
+//     options.policy = own_policy<every_other>("2");
+//
+// and in a shared library that ends with MAILGRAD_POLICY(every_other) it is one of the tool:
+//
+//     mailgrad train --policy ./libevery_other.so:2
+//
+// A library needs the headers alone, but the compiler that built Mailgrad, since it hands over objects of
+// C++.
+
+namespace mailgrad {
+
+/// Raised when `policy` or what stands here changes, as libraries of before cannot be used then.
+inline constexpr std::uint32_t own_policy_version = 1;
+
+/// What Mailgrad is told of such a class.
+struct own_policy_entry {
+  std::uint32_t interface_version = 0;
+  std::string_view name;
+  std::size_t numbers = 0; ///< behind the colon, at most two
+  std::unique_ptr<policy> (*make)(std::span<const std::uint64_t>, world_size) = nullptr;
+};
+
+/// Numbers that a class takes, each as std::uint64_t; behind them it may ask for the world_size.
+template <std::derived_from<policy> P>
+constexpr std::size_t numbers_of() {
+  using number = std::uint64_t;
+  if (std::is_constructible_v<P, number, number> || std::is_constructible_v<P, number, number, world_size>)
+    return 2;
+  return std::is_constructible_v<P, number> || std::is_constructible_v<P, number, world_size> ? 1 : 0;
+}
+
+template <std::derived_from<policy> P>
+std::unique_ptr<policy> make_own_policy([[maybe_unused]] std::span<const std::uint64_t> n,
+                                        [[maybe_unused]] world_size workers) {
+  using number = std::uint64_t;
+  if constexpr (std::is_constructible_v<P, number, number, world_size>)
+    return std::make_unique<P>(n[0], n[1], workers);
+  else if constexpr (std::is_constructible_v<P, number, number>)
+    return std::make_unique<P>(n[0], n[1]);
+  else if constexpr (std::is_constructible_v<P, number, world_size>)
+    return std::make_unique<P>(n[0], workers);
+  else if constexpr (std::is_constructible_v<P, number>)
+    return std::make_unique<P>(n[0]);
+  else if constexpr (std::is_constructible_v<P, world_size>)
+    return std::make_unique<P>(workers);
+  else
+    return std::make_unique<P>();
+}
+
+template <std::derived_from<policy> P>
+inline constexpr own_policy_entry policy_entry{own_policy_version, P::policy_name, numbers_of<P>(),
+                                               make_own_policy<P>};
+
+/// From now on make_policy() knows it. The same entry may come again.
+///
+/// Errors  std::invalid_argument: a name that is none, or that another policy has.
+/// Threads any.
+void register_policy(const own_policy_entry& entry);
+
+/// Registers the class, and returns what `training_options::policy` calls it.
+///
+/// Errors  as register_policy().
+template <std::derived_from<policy> P>
+std::string own_policy(std::string_view numbers = {}) {
+  register_policy(policy_entry<P>);
+  return std::string(P::policy_name) + (numbers.empty() ? "" : ":") + std::string(numbers);
+}
+
+} // namespace mailgrad
+
+/// Makes a shared library a plug-in with this policy.
+#define MAILGRAD_POLICY(P)                                                                                   \
+  extern "C" __attribute__((visibility("default"))) const void* mailgrad_plugin_policy() {                   \
+    return &mailgrad::policy_entry<P>;                                                                       \
+  }

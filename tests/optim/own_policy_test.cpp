@@ -1,0 +1,140 @@
+#include <mailgrad/demos/own_policy.hpp>
+
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Takes every gradient as it comes.
+class takes_all : public policy {
+public:
+  std::string_view name() const noexcept override { return "takes-all"; }
+  void join(rank) override {}
+  void leave(rank) override {}
+  decision judge(const gradient_stamp&) override { return {}; }
+  bool batch_complete() const override { return false; }
+  void batch_applied() override {}
+  bool may_start(rank) const override { return true; }
+};
+
+template <std::size_t Numbers>
+class with_numbers : public takes_all {
+public:
+  static constexpr std::string_view policy_name = Numbers == 0 ? "none-at-all" : "two-of-them";
+  with_numbers() requires(Numbers == 0) = default;
+  with_numbers(std::uint64_t a, std::uint64_t b) requires(Numbers == 2) : sum(a + b) {}
+  std::uint64_t sum = 0;
+};
+
+class namesake : public takes_all {
+public:
+  static constexpr std::string_view policy_name = "fair-turns";
+};
+class impostor : public takes_all {
+public:
+  static constexpr std::string_view policy_name = "sync";
+};
+class misnamed : public takes_all {
+public:
+  static constexpr std::string_view policy_name = "a:b";
+};
+
+std::string why_refused(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(OwnPolicy, IsMadeByItsNameAndNumbers) {
+  EXPECT_EQ(own_policy<fair_turns>("2"), "fair-turns:2");
+  const auto made = make_policy("fair-turns:2", 3);
+  EXPECT_EQ(made->name(), "fair-turns");
+  EXPECT_TRUE(made->shards_agree());
+  EXPECT_THAT(policy_names(), Contains("fair-turns"));
+}
+
+TEST(OwnPolicy, TakesAsManyNumbersAsItsConstructor) {
+  EXPECT_EQ(own_policy<with_numbers<0>>(), "none-at-all");
+  own_policy<with_numbers<2>>("1,2");
+  EXPECT_NO_THROW(require_policy("none-at-all", 1));
+  const auto made = make_policy("two-of-them:3,4", 1);
+  EXPECT_EQ(dynamic_cast<const with_numbers<2>&>(*made).sum, 7U);
+  EXPECT_THAT(why_refused([] { make_policy("none-at-all:1", 1); }), HasSubstr("takes no number"));
+  EXPECT_THAT(why_refused([] { make_policy("two-of-them:1", 1); }),
+              HasSubstr("it takes 2 numbers, such as two-of-them:1,2"));
+}
+
+TEST(OwnPolicy, StandsInASchedule) {
+  own_policy<fair_turns>("1");
+  EXPECT_THAT(parse_policy_schedule("async, fair-turns:1@5", 2),
+              ElementsAre(scheduled_policy{0, "async"}, scheduled_policy{5, "fair-turns:1"}));
+}
+
+TEST(OwnPolicy, KeepsItsNameToItself) {
+  own_policy<fair_turns>("1");
+  EXPECT_NO_THROW(own_policy<fair_turns>("3"));
+  EXPECT_THAT(why_refused([] { own_policy<namesake>(); }),
+              HasSubstr("another policy of your own has this name"));
+  EXPECT_THAT(why_refused([] { own_policy<impostor>(); }),
+              HasSubstr("policy 'sync': is one of Mailgrad's; give yours another name"));
+  EXPECT_THAT(why_refused([] { own_policy<misnamed>(); }), HasSubstr("letters, digits, '-' and '_'"));
+}
+
+TEST(OwnPolicy, OfAnotherInterfaceIsRefusedWithBothVersions) {
+  own_policy_entry old = policy_entry<fair_turns>;
+  old.interface_version = 7;
+  EXPECT_THAT(why_refused([&] { register_policy(old); }),
+              HasSubstr("has version 7 of the interface for policies, this mailgrad has version 1"));
+}
+
+const std::string plugins = MAILGRAD_TEST_PLUGINS;
+
+TEST(OwnPolicy, ComesFromASharedLibrary) {
+  const std::string file = plugins + "/fair_turns.so";
+  EXPECT_EQ(make_policy(file + ":1", 2)->name(), "fair-turns");
+  EXPECT_EQ(parse_policy_schedule("async, " + file + ":1@5", 2).back().policy, file + ":1");
+  EXPECT_THAT(plugins_of_policy("async, " + file + ":1@5"), ElementsAre(file));
+}
+
+TEST(OwnPolicy, ThatCannotBeLoadedIsRefusedInOneLine) {
+  EXPECT_THAT(why_refused([] { make_policy("./not-there.so", 1); }),
+              HasSubstr("policy './not-there.so': cannot be read: No such file"));
+  EXPECT_THAT(why_refused([] { make_policy(plugins + "/own_sgd.so", 1); }),
+              HasSubstr("is no plug-in: it has no function mailgrad_plugin_policy"));
+}
+
+TEST(FairTurns, HoldWhoIsAhead) {
+  fair_turns p(1, {2});
+  for (const std::uint32_t r : {0U, 1U}) p.join({r});
+  p.judge({{0}, 1, 0, 0});
+  EXPECT_TRUE(p.may_start({0}));
+  p.judge({{0}, 2, 1, 1});
+  EXPECT_FALSE(p.may_start({0}));
+  p.judge({{1}, 1, 0, 2});
+  EXPECT_TRUE(p.may_start({0}));
+  p.judge({{0}, 3, 2, 3});
+  EXPECT_FALSE(p.may_start({0}));
+  p.leave({1});
+  EXPECT_TRUE(p.may_start({0}));
+}
+
+TEST(FairTurns, DropWhatIsTooStale) {
+  fair_turns p(0, {2});
+  p.join({0});
+  EXPECT_EQ(p.judge({{0}, 1, 0, 4}).what, verdict::apply);
+  EXPECT_EQ(p.judge({{0}, 2, 0, 5}).what, verdict::discard);
+}
+
+} // namespace
+} // namespace mailgrad
