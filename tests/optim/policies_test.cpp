@@ -414,7 +414,11 @@ TEST(MakePolicy, KnowsEveryFormItLists) {
     const std::string whole = text;
     EXPECT_EQ(make_policy(text, 4)->name(), whole.substr(0, whole.find(':')));
   }
-  EXPECT_EQ(policy_forms().size(), policy_names().size());
+  const std::vector<policy_form> forms = policy_forms();
+  const std::vector<std::string_view> names = policy_names(); // those of users' own stand behind them
+  ASSERT_GE(names.size(), forms.size());
+  for (std::size_t i = 0; i < forms.size(); ++i)
+    EXPECT_EQ(names[i], forms[i].text.substr(0, forms[i].text.find(':')));
 }
 
 struct refused {
