@@ -1,5 +1,6 @@
 #include <mailgrad/actors/training.hpp>
 
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
@@ -11,7 +12,8 @@
 #include <mailgrad/engine/record/run_fingerprint.hpp>
 #include <mailgrad/engine/run_plan.hpp>
 #include <mailgrad/files/sha256.hpp>
-#include <mailgrad/optim/policies/hogwild.hpp>
+
+#include <fmt/format.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -20,6 +22,7 @@
 #include <utility>
 
 namespace mailgrad {
+using messaging::send_anonymously;
 
 namespace {
 
@@ -29,7 +32,7 @@ std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
   return given;
 }
 
-/// What a run on the threads of this machine needs besides its plan.
+/// What a run on the threads of this machine needs in addition to its plan.
 run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split> data,
                          training_options options) {
   for (const device d : options.devices) require_available(d);
@@ -56,6 +59,7 @@ public:
   training_report report(const std::function<bool()>& stop_test);
   run_trace trace();
   std::span<const float> parameters();
+  std::vector<float> predict(const named_arrays& samples);
   const parameter_layout& layout() const noexcept { return *plan_.layout; }
   std::uint64_t total_steps() const noexcept { return plan_.steps; }
   std::string recording_failure() const { return recorder_ ? recorder_->failure() : ""; }
@@ -74,14 +78,14 @@ private:
   const run_plan plan_;
   std::vector<float> parameters_;
 
-  mutable std::mutex mutex_; ///< guards the four below, which actors hand over to the owner
+  mutable std::mutex mutex_; ///< guards the four members below, which actors write and the owner reads
   std::condition_variable changed_;
   training_progress progress_;
   std::optional<run_outcome> outcome_;
   instant ended_{0};
   std::vector<std::string> waits_;
 
-  run_home home_; ///< waits for the last actor when it is destroyed, so all that holds one comes after it
+  run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
   std::optional<run_crew> crew_;
 };
@@ -123,7 +127,7 @@ run_crew_options training::implementation::crew_options() {
   };
   options.on_wait = [this](const wait_named& w) {
     std::lock_guard guard(mutex_);
-    waits_.push_back(in_words(w, time_->now()));
+    waits_.push_back(in_words(w));
     changed_.notify_all();
   };
   return options;
@@ -134,7 +138,7 @@ void training::implementation::switch_policy(const std::string& policy, const st
   require_switch(options(), plan_.policies, policy);
   if (!plan_.has_shards())
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
-  if (policy == hogwild_policy::policy_name && !crew_->store())
+  if (!policy_spec(policy, plan_.workers()).traits().needs_shards && !crew_->store())
     throw std::invalid_argument(
         "policy 'hogwild': this run has no block to share; name hogwild among its policies");
   if (options().parameter_actor && !options().parameter_actor->switches)
@@ -166,6 +170,11 @@ std::vector<std::string> training::implementation::name_waits(std::chrono::milli
   return waits_;
 }
 
+std::vector<float> training::implementation::predict(const named_arrays& samples) {
+  if (parameters().empty()) throw std::runtime_error("predict: a shard was lost, and its weights with it");
+  return mailgrad::predict(plan_.model, plan_.request, layout(), parameters(), samples);
+}
+
 std::span<const float> training::implementation::parameters() {
   wait();
   if (!parameters_.empty()) return parameters_;
@@ -193,18 +202,17 @@ training_report training::implementation::report(const std::function<bool()>& st
   return r;
 }
 
-/// Also finds what the last updates did, from which no loss was computed any more.
+/// Also finds infinite weights of the last updates, after which no loss was computed.
 void training::implementation::require_finite_weights(training_report& r) {
   const std::optional<std::string> found = not_finite_in_words(layout(), parameters());
   if (!found) return;
   if (r.ended != "failed") r.ended = "diverged";
   const std::string rules =
       "rule '" + r.optimizer + "'" + (options().local_steps > 0 ? " and '" + r.outer_optimizer + "'" : "");
-  r.why +=
-      (r.why.empty() ? "" : "; ") + *found + " after " + std::to_string(r.updates) + " updates by " + rules;
+  r.why += fmt::format("{}{} after {} updates by {}", r.why.empty() ? "" : "; ", *found, r.updates, rules);
 }
 
-/// A run whose weights cannot be tested keeps its report, and says why.
+/// A run whose weights cannot be tested still has a report, which tells the reason.
 void training::implementation::try_out(training_report& r, const std::function<bool()>& stop_test) {
   try {
     if (plan_.data->test.size() > 0) test(r, stop_test);
@@ -253,6 +261,7 @@ training_report training::report(const std::function<bool()>& stop_test) { retur
 run_trace training::trace() { return self_->trace(); }
 std::uint64_t training::total_steps() const noexcept { return self_->total_steps(); }
 std::span<const float> training::parameters() { return self_->parameters(); }
+std::vector<float> training::predict(const named_arrays& samples) { return self_->predict(samples); }
 const parameter_layout& training::layout() const noexcept { return self_->layout(); }
 
 training_report train(model_function model, std::shared_ptr<const data_split> data, training_options options,

@@ -39,41 +39,48 @@ public:
   training(const training&) = delete;
   training& operator=(const training&) = delete;
 
-  /// Ends the run in good order: steps that have begun are finished and their gradients taken.
+  /// Ends the run: steps that have begun are finished, and their gradients are taken.
   void stop(const std::string& why);
 
-  /// Runs on under another policy as soon as every worker has finished its step; the report says when that
-  /// was.
+  /// Switches to another policy as soon as every worker has finished its step. The report tells the step.
   ///
-  /// Errors  std::invalid_argument as make_policy() has it, for one that the cure excludes, for hogwild
-  ///         unless it is among the policies of the run, in a run of hogwild alone, which has no shards to
-  ///         switch, in a replay, which switches as recorded, and for a parameter actor of one's own that
-  ///         switches nothing.
+  /// Errors  std::invalid_argument as make_policy(), and for a policy that the cure excludes; for hogwild, if
+  ///         it is not among the policies of the run; in a run of hogwild alone, which has no shards; in a
+  ///         replay, which switches as recorded; with a parameter actor of the user's that cannot switch.
   void switch_policy(const std::string& policy, const std::string& why);
 
-  /// Waits until the run ends, at most so long; true if it has ended.
+  /// Waits until the run ends, but at most for `span`; true if it has ended.
   bool wait_for(std::chrono::milliseconds span);
 
   training_progress progress() const;
-  /// Mini-batches of the whole run, by all workers.
+  /// The number of mini-batches of the whole run, over all workers.
   std::uint64_t total_steps() const noexcept;
 
-  /// Each wait the actors know of, in words, as far as they answer within `span`.
+  /// What the actors wait for, in words: each wait that an actor names within `span`.
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
 
-  /// Waits for the end, measures accuracy or error on the test set, and says what the run did. Completes the
-  /// recording. `stop_test` is asked again and again during the test; true ends that, and the accuracy is not
-  /// known. A test that throws leaves its words in the report, whose run has then failed.
+  /// Waits for the end, measures accuracy or error on the test set, completes the recording and reports the
+  /// run. `stop_test` is called repeatedly during the test; if it returns true, the test ends and the
+  /// accuracy stays unknown. If the test throws, the run has failed, and the report has the text of the
+  /// exception.
   training_report report(const std::function<bool()>& stop_test = {});
 
-  /// Why the recording could not be written; empty if it is, or none was asked for. Known after report().
+  /// Why the recording could not be written; empty if it was written or not asked for. Known after report().
   std::string recording_failure() const;
-  /// Waits for the end. The timeline of the run; without tracks if none was recorded.
+  /// Waits for the end. Returns the timeline of the run, without tracks if none was asked for.
   run_trace trace();
 
-  /// The weights, float32[layout().size()], after the end; empty if a shard was lost, and its part with it.
+  /// Waits for the end. Returns the weights, float32[layout().size()]; empty if a shard was lost.
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept;
+
+  /// Waits for the end. Applies the trained model to each of these samples, on the calling thread. The result
+  /// is the logits of each, or the numbers that the model predicts.
+  ///
+  /// Shapes  samples: the inputs of the data it was trained on; the result: float32[samples, classes], or
+  ///         float32[samples, numbers of a target].
+  /// Errors  std::invalid_argument for other inputs than those; std::runtime_error if weights were lost.
+  std::vector<float> predict(const named_arrays& samples);
 
 private:
   class implementation;

@@ -1,8 +1,10 @@
-// What a step pays for being an exchange between actors: a push to a real parameter actor and its answer,
-// with an update of sixteen weights, against a ping-pong of two bare CAF actors, in turns.
+// Measures what the exchange between actors costs a step. A push to a real parameter actor and its answer,
+// with an update of sixteen weights, is compared with a ping-pong of two bare CAF actors, in turns.
 
 #include "measuring.hpp"
 
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/protocol/register_messages.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/graph/graph.hpp>
 
@@ -12,6 +14,7 @@
 
 using namespace mailgrad;
 using namespace mailgrad::bench;
+using messaging::kill, messaging::on, messaging::send;
 
 namespace {
 
@@ -21,17 +24,17 @@ constexpr std::size_t floats = 16;
 
 struct config : caf::actor_system_config {
   explicit config(std::size_t threads) {
-    configure<caf::id_block::mailgrad>(*this);
-    set(option("scheduler.max-threads"), threads);
+    register_messages(*this);
+    set(caf_compat::option("scheduler.max-threads"), threads);
   }
 };
 
-/// Counts round trips and says what one took, in microseconds.
+/// Counts round trips, and reports the time of one in microseconds.
 class round_counter {
 public:
   explicit round_counter(std::shared_ptr<std::promise<double>> result) : result_(std::move(result)) {}
 
-  /// True once all are done.
+  /// Counts one; true after the last.
   bool count() {
     if (done_ == 0) watch_ = {};
     if (done_++ < rounds) return false;
@@ -76,7 +79,7 @@ private:
   round_counter counter_;
 };
 
-/// A device without a model: pushes the same gradient again and again.
+/// A worker without a model, which pushes the same gradient again and again.
 class pusher {
 public:
   static constexpr const char* name = "pusher";
@@ -88,11 +91,13 @@ public:
   }
 
   caf::behavior make_behavior() {
-    send(self_, shard_, join_shard{rank{0}, caf::actor_cast<caf::actor>(self_)});
+    send(self_, shard_, join_shard{rank{0}, {}, caf::actor_cast<caf::actor>(self_)});
     return {on(self_, [this](const shard_weights& x) {
       if (counter_.count()) return self_->quit();
       send(self_, shard_,
-           push_gradient{rank{0}, ++step_, x.version, 0, std::bit_cast<std::uint32_t>(1.0F), gradient_});
+           push_gradient{
+               {{{}, rank{0}, {}, ++step_}, x.header.version, {}, std::bit_cast<std::uint32_t>(1.0F)},
+               {gradient_}});
     })};
   }
 
@@ -101,13 +106,13 @@ private:
   caf::actor shard_;
   round_counter counter_;
   std::shared_ptr<const gradient> gradient_;
-  std::uint64_t step_ = 0;
+  step_number step_;
 };
 
 double ping_pong(caf::actor_system& system) {
   auto result = std::make_shared<std::promise<double>>();
-  const caf::actor other = mailgrad::spawn<wall>(system);
-  mailgrad::spawn<player>(system, other, result);
+  const caf::actor other = mailgrad::messaging::spawn<wall>(system);
+  mailgrad::messaging::spawn<player>(system, other, result);
   const double microseconds = result->get_future().get();
   kill(other);
   return microseconds;
@@ -118,13 +123,13 @@ double exchange(caf::actor_system& system) {
   g.variable("w", shape{floats}, initialiser::zeros());
   run_plan plan; // of one shard and one worker
   plan.options.workers = 1;
-  plan.policies = {{0, "async"}};
+  plan.policies = {{0, {"async", plan.workers()}}};
   plan.layout = std::make_shared<parameter_layout>(g, std::vector{false}, 1);
   run_crew_options options{std::make_shared<machine_time>()};
   options.roles = {.shards = true, .feeder = false, .coordinator = false, .workers = false};
   run_crew crew(system, std::move(plan), std::move(options));
   auto result = std::make_shared<std::promise<double>>();
-  mailgrad::spawn<pusher>(system, crew.shards().front(), result);
+  mailgrad::messaging::spawn<pusher>(system, crew.shards().front(), result);
   const double microseconds = result->get_future().get();
   crew.give_up();
   return microseconds;

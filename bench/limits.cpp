@@ -1,6 +1,6 @@
-// What this machine can do at best: multiply-adds, memory, and passing a cache line from core to core. Every
-// other figure of this folder stands beside one of these. With any argument: the last alone, which takes no
-// time.
+// Measures the limits of this machine: multiply-adds, memory, and passing a cache line from core to core.
+// Every other figure of this folder is compared with one of these. With any argument only the last, short
+// measurement runs.
 
 #include "measuring.hpp"
 
@@ -30,7 +30,8 @@ constexpr std::size_t vector_bytes = 16;
 #endif
 using vector [[gnu::vector_size(vector_bytes), gnu::may_alias]] = float;
 
-/// GFLOP/s of multiply-adds on registers. Twelve chains hide the latency of two units with some to spare.
+/// GFLOP/s of multiply-adds on registers. Twelve chains are more than enough to hide the latency of two
+/// units.
 double multiply_adds() {
   constexpr int chains = 12;
   constexpr long rounds = 4'000'000;
@@ -47,7 +48,7 @@ double multiply_adds() {
   return per_round * static_cast<double>(rounds) / seconds / 1e9;
 }
 
-/// The same on two threads at once: twice as much only if two processors are two cores.
+/// The same on two threads at once, which gives twice as much only if two processors are two cores.
 double multiply_adds_twice() {
   double other = 0;
   std::thread second([&other] { other = multiply_adds(); });
@@ -56,7 +57,7 @@ double multiply_adds_twice() {
   return own + other;
 }
 
-// Each pass goes once over n floats of every array; the bytes are what it reads and writes.
+// Each pass goes once over n floats of every array; its bytes are those that it reads and writes.
 
 struct arrays {
   explicit arrays(std::size_t bytes)
@@ -69,7 +70,7 @@ struct arrays {
   std::array<block, 4> memory;
 };
 
-/// Eight sums at a time: one alone would wait for its own last addition.
+/// Adds up eight sums at a time, because a single sum would wait for its own last addition.
 void read(arrays& a) {
   const auto* x = reinterpret_cast<const vector*>(a[0]);
   const std::size_t n = a.size * sizeof(float) / vector_bytes;

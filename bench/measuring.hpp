@@ -10,14 +10,14 @@
 
 namespace mailgrad::bench {
 
-/// How long something took, and how much of a processor this program got meanwhile: a share below what its
-/// threads asked for means that other programs ran, and that the figure is worth nothing.
+/// Measures wall time, and the share of processors that this program got. If the share is below the number of
+/// busy threads, other programs ran, and the figure is worthless.
 class stopwatch {
 public:
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
-  /// Processor time of all threads by wall time.
+  /// Processor time of all threads divided by wall time.
   double processors() const { return (cpu_now() - cpu_begin_) / seconds(); }
 
 private:
@@ -44,14 +44,14 @@ inline double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// Half the distance between the quartiles, by the median.
+/// Half the distance between the quartiles, divided by the median.
 inline double spread(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t quarter = values.size() / 4;
   return (values[values.size() - 1 - quarter] - values[quarter]) / 2 / median(values);
 }
 
-/// Keeps the compiler from leaving out what computes `value`.
+/// Keeps the compiler from removing the computation of `value`.
 template <class T>
 void keep(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");

@@ -1,5 +1,5 @@
-// What a rule from a plug-in costs: updates by two plug-ins, built by the README's recipe without a build
-// type, against those by the built-in rules of the same formulas, in turns.
+// Measures the cost of a rule from a plug-in. Updates by two plug-ins, built by the README's recipe without a
+// build type, are compared with those by the built-in rules of the same formulas, in turns.
 
 #include "measuring.hpp"
 
@@ -20,7 +20,7 @@ struct work {
   const char* what;
   std::size_t floats;
   std::size_t gradients; ///< summed in a step
-  std::size_t rows = 0;  ///< if any, a step takes a sparse gradient of so many rows
+  std::size_t rows = 0;  ///< rows of a sparse gradient; 0: the gradient is dense
   double l2 = 0;
 };
 

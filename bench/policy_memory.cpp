@@ -1,6 +1,6 @@
-// The memory that a run takes under each policy, where two and where 300 gradients make an update: a batch
-// must not keep what it can add up. Each run is a process of its own, whose largest resident size the system
-// tells.
+// Measures the memory of a run under each policy, with 2 and with 300 gradients in an update. It shows that a
+// batch adds up its gradients instead of keeping them. Each run is a process of its own, whose largest
+// resident size the system reports.
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/models/model.hpp>
@@ -51,7 +51,7 @@ void train_under(const std::string& policy, std::uint64_t steps) {
   if (r.ended != "completed") throw std::runtime_error(policy + ": " + r.why);
 }
 
-/// Largest resident size of a process that does this, in MiB; less than 0 if it failed.
+/// The largest resident size of a process that runs `work`, in MiB; negative if it failed.
 template <class F>
 double peak_of(const F& work) {
   std::cout.flush();

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-// The smallest model there is: the coefficients of [x^2, x, 1], from samples of y = 5x^2 + 3. What a step of
-// it takes is what a step takes at least.
+// A minimal model: the coefficients of [x^2, x, 1], learnt from samples of y = 5x^2 + 3. The time of its step
+// is the overhead of any step.
 
 namespace mailgrad::bench {
 

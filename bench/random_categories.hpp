@@ -10,7 +10,7 @@ inline constexpr std::size_t tables = 8;
 inline constexpr std::size_t rows_in_table = 100'000;
 inline constexpr std::size_t category_samples = 256 * 1000;
 
-/// Samples of eight categories drawn uniformly, and a number to predict: the worst there is for caches.
+/// Samples of eight categories drawn uniformly, which is the worst case for caches, and a number to predict.
 inline data_split random_categories() {
   std::mt19937_64 random(1);
   categorical_features f{std::vector<std::size_t>(tables, rows_in_table), {}, 0, {}};

@@ -1,5 +1,5 @@
-// What a shard's own book-keeping costs: an update of a shard against the same loop over bare arrays, in
-// turns.
+// Measures the cost of a shard's book-keeping: an update of a shard against the same loop over bare arrays,
+// in turns.
 
 #include "measuring.hpp"
 
@@ -37,8 +37,8 @@ void bare_loop(const float* weights, float* updated, const float* g, std::size_t
   keep(updated);
 }
 
-/// Pairs of a bare loop and an update. While `held`, a reader keeps each version as long as it is current, so
-/// that no update can write in place.
+/// Measures pairs of a bare loop and an update. If `held`, a reader keeps each version while it is current,
+/// so that no update can write in place.
 void measure(std::size_t floats, bool held, const std::string& what) {
   optimizer_options options; // plain SGD
   options.learning_rate = learning_rate;
@@ -46,7 +46,7 @@ void measure(std::size_t floats, bool held, const std::string& what) {
   const std::vector<contribution> gradients{{some_gradient(floats), 1.0F}};
   const float* g = gradients[0].values->dense.as<float>().data();
   block bare[2]{block(floats * sizeof(float)), block(floats * sizeof(float))};
-  std::shared_ptr<const block> reader;
+  snapshot reader;
 
   std::vector<double> shard_rates, bare_rates, shares;
   for (int r = -2; r < repetitions; ++r) {
@@ -55,7 +55,7 @@ void measure(std::size_t floats, bool held, const std::string& what) {
     const double bare_seconds =
         seconds_of([&] { bare_loop(bare[from].as<float>().data(), bare[to].as<float>().data(), g, floats); });
     if (held) reader = s.snapshot();
-    const double shard_seconds = seconds_of([&] { s.update(host_stream{}, gradients); });
+    const double shard_seconds = seconds_of([&] { s.update(gradients); });
     if (r < 0) continue; // the first touches of memory
     const double gigabytes = 3.0 * static_cast<double>(floats * sizeof(float)) / 1e9;
     bare_rates.push_back(gigabytes / bare_seconds);

@@ -1,5 +1,5 @@
-// Steps per second of whole training runs: feeding, computing, exchanging, updating. The run is made as long
-// as asked for, so that what happens once (compiling, first touches of memory) does not show.
+// Measures steps per second of whole training runs: feeding, computing, exchanging, updating. A run is long
+// enough that one-time costs (compiling, first touches of memory) do not show.
 
 #include "measuring.hpp"
 #include "polynomial.hpp"
@@ -24,7 +24,7 @@ namespace {
 struct run_result {
   training_report report;
   double processors = 0;
-  double began = 0, ended = 0; ///< seconds of the day's clock, as the peers note them
+  double began = 0, ended = 0; ///< seconds of the system clock, as the peers record them
 };
 
 double time_of_day() {
@@ -77,8 +77,8 @@ run_result run(const words& w, training_options o, std::shared_ptr<const data_sp
   return {t.report(), processors, ended - watch.seconds(), ended};
 }
 
-/// Short runs find how many steps a long one takes. What a run does once, such as touching new memory, can
-/// make most of a short one, so the length grows until it is reached.
+/// Finds the number of steps for a run of the wanted length by shorter runs. One-time costs, such as touching
+/// new memory, can dominate a short run, so the number grows until a run is long enough.
 run_result run_for(const words& w, const training_options& o, const std::shared_ptr<const data_split>& data) {
   std::uint64_t steps = 8;
   for (;;) {
@@ -105,7 +105,7 @@ int main(int argc, char** argv) try {
   const auto data = of_polynomial(w)                ? polynomial_samples()
                     : w.data == "random-categories" ? std::make_shared<data_split>(random_categories())
                                                     : std::make_shared<data_split>(open_data(w.data));
-  data->test = {}; // nobody asks how good the weights are
+  data->test = {}; // the quality of the weights is not measured
 
   const run_result r = run_for(w, o, data);
   if (r.report.ended != "completed")
@@ -115,7 +115,7 @@ int main(int argc, char** argv) try {
   std::printf("steps: %.2f steps/s\nprocessors: %.3f\nstaleness: %.3f versions\nwaited: %.4f s of %.4f s\n",
               r.report.steps_per_second(), r.processors, r.report.staleness.mean(),
               r.report.waits.barrier + r.report.waits.feeder, r.report.wall_seconds);
-  for (const piece_figures& p : r.report.pieces)
+  for (const stage_figures& p : r.report.stages)
     std::printf("busy: %.3f of the time, %s\n", p.busy_seconds / r.report.wall_seconds, p.device.c_str());
 } catch (const std::exception& e) {
   std::cerr << e.what() << '\n';

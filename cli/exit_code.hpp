@@ -4,19 +4,19 @@
 
 namespace mailgrad {
 
-/// What the tool tells the shell.
+/// The exit codes of the tool.
 struct exit_code {
   static constexpr int done = 0;
   static constexpr int failed = 1;    ///< a run that started did not reach its end
   static constexpr int bad_input = 2; ///< options or files that cannot be used; nothing was trained
   static constexpr int differs = 3;   ///< a replay reached its end, with other parameters than recorded
   static constexpr int cut_short = 4; ///< a replay went as far as the recording of a killed run goes
-  /// A signal ended the run in good order: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, as shells have
-  /// it.
+  /// A signal ended the run early but in good order. The codes follow the shells: 130 for Ctrl-C, 143 for
+  /// SIGTERM, 129 for SIGHUP.
   static constexpr int of_signal(int number) { return 128 + number; }
 };
 
-/// bad_input for what the user can mend (options, models, files, devices), failed for the rest.
+/// bad_input for errors that the user can correct (options, models, files, devices), failed for all others.
 int exit_code_of(const std::exception& e);
 
 } // namespace mailgrad

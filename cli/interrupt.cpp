@@ -9,9 +9,9 @@ namespace mailgrad {
 namespace {
 
 volatile std::sig_atomic_t signalled = 0;
-volatile std::sig_atomic_t on_terminal = 0; ///< where a progress bar may stand in the last line
+volatile std::sig_atomic_t on_terminal = 0; ///< a progress bar may stand in the last line there
 
-/// Nothing but what POSIX allows a signal handler.
+/// Calls only functions that POSIX allows in a signal handler.
 extern "C" void on_signal(int number) {
   if (signalled == 0) {
     signalled = number;
@@ -22,7 +22,7 @@ extern "C" void on_signal(int number) {
   if (on_terminal == 0) loss.remove_prefix(1);
   [[maybe_unused]] const auto written = write(STDERR_FILENO, loss.data(), loss.size());
   std::signal(number, SIG_DFL);
-  std::raise(number); // arrives when this handler returns
+  std::raise(number); // the signal is delivered when this handler returns
 }
 
 } // namespace

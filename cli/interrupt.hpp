@@ -6,9 +6,9 @@
 
 namespace mailgrad {
 
-/// Turns Ctrl-C (SIGINT), a polite kill (SIGTERM) and a terminal that is closed (SIGHUP) into a question that
-/// a loop can ask. A second signal, of whichever of these kinds, ends the process at once and says what is
-/// lost. A signal that was ignored when the process began, as `nohup` has SIGHUP, stays ignored.
+/// Records Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP), so that a loop can ask for them. A second
+/// signal of any of these kinds ends the process at once with a message that says what is lost. A signal that
+/// was ignored when the process began, as SIGHUP is under `nohup`, stays ignored.
 ///
 /// Threads one object a process.
 class interrupt {
@@ -18,7 +18,7 @@ public:
   interrupt(const interrupt&) = delete;
   interrupt& operator=(const interrupt&) = delete;
 
-  /// The number of the first signal; 0 before it.
+  /// The number of the first signal; 0 if there was none.
   int signal() const noexcept;
   bool requested() const noexcept { return signal() != 0; }
 

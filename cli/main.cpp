@@ -1,6 +1,6 @@
-#include <mailgrad/cli/commands.hpp>
+#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/help_format.hpp>
+#include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
@@ -23,8 +23,8 @@ namespace mailgrad {
 
 namespace {
 
-/// What was printed may not have arrived, on a full disk for one. Whoever closed the terminal of a run, or
-/// reads a pipe no further, knows that.
+/// Reports output that was lost, for example on a full disk. A user who closed the terminal or stopped
+/// reading a pipe knows of the loss, so these two cases are no error.
 int checked_output(int code) {
   errno = 0;
   std::cout.flush();
@@ -34,9 +34,9 @@ int checked_output(int code) {
   throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
 }
 
-/// A closed standard stream would lend its number to the next file, which then got the words that are meant
-/// for a user. Standard output stays one that cannot be written. A file that may not grow, or a pipe that
-/// nobody reads any more, is a write that fails, not a signal.
+/// Opens closed standard streams, because the next file would get their descriptors and the text meant for
+/// the user. Standard output is opened for reading only, so that writing to it still fails. A file beyond its
+/// size limit, or a pipe without a reader, becomes a failed write instead of a signal.
 void prepare_process() {
   const std::pair<int, int> streams[] = {
       {STDIN_FILENO, O_RDONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_WRONLY}};
@@ -52,9 +52,9 @@ int run(int argc, char** argv) {
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
   app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");
-  app.formatter(make_help_format()); // which commands inherit
+  app.formatter(make_help_format()); // subcommands inherit it
   app.require_subcommand(1);
-  app.footer("'mailgrad COMMAND --help' tells more about each.\n"
+  app.footer("'mailgrad COMMAND --help' tells more about each command.\n"
              "Exit codes: 0 done, 1 the run failed, 2 wrong options or damaged input, 3 a replay differs,\n"
              "4 a replay of a killed run went as far as its recording, 130, 143 and 129 stopped by Ctrl-C,\n"
              "SIGTERM and SIGHUP.");

@@ -1,9 +1,11 @@
 #include <mailgrad/cli/option_checks.hpp>
 
+#include <mailgrad/options/number.hpp>
+
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
@@ -11,26 +13,14 @@ namespace mailgrad {
 
 namespace {
 
-template <class Number>
-bool read(std::string_view word, Number& n) {
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
-  return error == std::errc{} && end == word.data() + word.size();
-}
-
-std::string in_digits(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", x);
-  return text;
-}
-
 /// "must be a number from 0 to 1, not 'x'"
 std::string refusal(const std::string& what, const std::string& word) {
-  return "must be " + what + ", not '" + word + "'";
+  return fmt::format("must be {}, not '{}'", what, word);
 }
 
 std::string in_words(double least, double most) {
   if (least == std::numeric_limits<double>::lowest()) return "a finite number, such as 0.01";
-  return "a number from " + in_digits(least) + " to " + in_digits(most);
+  return fmt::format("a number from {:g} to {:g}", least, most);
 }
 
 /// "automatic, classification or regression"
@@ -45,19 +35,19 @@ std::string listed(const std::vector<std::string>& words) {
 
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   const bool open = most == std::numeric_limits<std::uint64_t>::max();
-  const std::string what = "a whole number from " + std::to_string(least) +
-                           (open ? std::string(" on") : " to " + std::to_string(most));
+  const std::string what = open ? fmt::format("a whole number from {} on", least)
+                                : fmt::format("a whole number from {} to {}", least, most);
   return {[=](const std::string& word) {
-            std::uint64_t n = 0;
-            return read(word, n) && n >= least && n <= most ? std::string() : refusal(what, word);
+            const auto n = parse_whole(word);
+            return n && *n >= least && *n <= most ? std::string() : refusal(what, word);
           },
           ""};
 }
 
 CLI::Validator number(double least, double most) {
   return {[=](const std::string& word) {
-            double x = 0;
-            const bool right = read(word, x) && std::isfinite(x) && x >= least && x <= most;
+            const auto x = parse_number(word);
+            const bool right = x && std::isfinite(*x) && *x >= least && *x <= most;
             return right ? std::string() : refusal(in_words(least, most), word);
           },
           ""};

@@ -2,8 +2,11 @@
 
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/engine/record/run_fingerprint.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <iostream>
@@ -14,10 +17,11 @@ namespace mailgrad {
 
 namespace {
 
-/// Those of policies and of rules.
+/// The plug-ins with policies, cures and update rules.
 std::vector<input_file> plugins_in(const run_inputs& in) {
   std::vector<input_file> files;
   for (const std::string& file : plugins_of_policy(in.policy)) files.push_back({"--policy", file});
+  for (const std::string& file : plugins_of_cure(in.cure)) files.push_back({"--cure", file});
   for (const std::string& optimizer : in.optimizers)
     if (const std::string file = optimizer.substr(0, optimizer.find(':')); names_a_plugin(file))
       files.push_back({"--optimizer", file});
@@ -40,8 +44,8 @@ void require_no_input(const std::string& option, const std::string& path,
   for (const input_file& in : inputs) {
     std::error_code nothing_there;
     if (!path.empty() && std::filesystem::equivalent(path, in.path, nothing_there))
-      throw std::invalid_argument(option + " and " + in.option + " both name '" + path +
-                                  "'; name another file to write");
+      throw std::invalid_argument(
+          fmt::format("{} and {} both name '{}'; name another file to write", option, in.option, path));
   }
 }
 

@@ -13,13 +13,14 @@ void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& 
   auto* replicate =
       parser
           .add_flag("--replicate", w.replicate,
-                    "One model over several devices: each computes it on its part of the batch, with "
-                    "shared variables")
+                    "Let a model span several devices: each computes the whole model on its part of the "
+                    "batch, with shared variables")
           ->disable_flag_override()
           ->group(group);
   parser
       .add_flag("--pipeline", w.pipeline,
-                "One model over several devices: each computes a stage of it, with as equal work as can be")
+                "Let a model span several devices: each computes one stage of it; the stages have as equal "
+                "work as possible")
       ->disable_flag_override()
       ->excludes(replicate)
       ->group(group);

@@ -11,7 +11,7 @@
 
 namespace mailgrad {
 
-/// How a model is to span the devices of a worker, as the command line says it.
+/// How the model of a worker spans its devices, as the command line says.
 struct spanning_words {
   bool replicate = false;
   bool pipeline = false;
@@ -23,15 +23,15 @@ struct spanning_words {
 
 void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& group);
 
-/// `model`, made to span devices if that is wanted.
+/// `model`, spanning several devices if the user wants that.
 model_function spanning(model_function model, const spanning_words& w);
 
-/// Errors  std::invalid_argument if there is nothing to span.
+/// Errors  std::invalid_argument if each worker has only one device.
 void require_several(const spanning_words& w, std::size_t devices_of_a_worker);
 
 /// Reads "cpu:0, cpu:1".
 ///
-/// Errors  device_error for a word that is no device, or one that is not there.
+/// Errors  device_error for a word that names no device, or a device that this machine lacks.
 std::vector<device> read_devices(std::string list);
 
 } // namespace mailgrad

@@ -5,8 +5,8 @@
 
 namespace mailgrad {
 
-/// The commit that the tool was built from: "1a2b3c4d5e6f", with "-dirty" behind it if files had changed
-/// since, or "unknown" where the sources are no working tree of git. Found anew by each build
+/// The commit that the tool was built from: "1a2b3c4d5e6f", followed by "-dirty" if files had changed since.
+/// It is "unknown" if the sources are no working tree of git. Each build determines it anew
 /// (cmake/mailgrad_commit.cmake).
 extern const char build_commit[];
 

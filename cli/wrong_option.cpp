@@ -3,6 +3,7 @@
 #include <mailgrad/options/nearest_name.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
@@ -33,7 +34,7 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
-/// Without dashes.
+/// The long names of all options, without dashes.
 std::vector<std::string> options_of(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
@@ -47,7 +48,7 @@ std::string suggested(std::string_view word, const std::vector<std::string>& nam
 
 bool is_option(std::string_view word) { return word.starts_with("--") && word.size() > 2; }
 
-/// The option or argument that the parser's message begins with, "--batch: ..." for one.
+/// The option or argument at the beginning of the parser's message, such as "--batch: ...".
 const CLI::Option* option_in(std::string_view message, const CLI::App& command) {
   constexpr std::string_view conversion = "Could not convert: ";
   if (message.starts_with(conversion)) message.remove_prefix(conversion.size());
@@ -66,7 +67,7 @@ std::pair<std::string, std::string> both_ends(std::string_view message) {
           std::string(message.substr(message.rfind(' ') + 1))};
 }
 
-/// An option that took another one for its value, since its own was forgotten.
+/// Finds an option whose value was forgotten, so that it took the next option for its value.
 std::string forgotten_value(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     for (const std::string& value : option->results())
@@ -74,16 +75,16 @@ std::string forgotten_value(const CLI::App& command) {
   return {};
 }
 
-/// The parser's own words are for whoever writes options, not for whoever types them.
+/// Rewrites the parser's message, which is written for programmers, for the user of the tool.
 std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
   const std::string why = e.what();
   if (dynamic_cast<const CLI::ExcludesError*>(&e) != nullptr) {
     const auto [one, other] = both_ends(why);
-    return one + " and " + other + " exclude each other: give one of them";
+    return fmt::format("{} and {} exclude each other: give one of them", one, other);
   }
   if (dynamic_cast<const CLI::RequiresError*>(&e) != nullptr) {
     const auto [one, other] = both_ends(why);
-    return one + " makes sense only with " + other + ": add it";
+    return fmt::format("{} makes sense only with {}: add it", one, other);
   }
   if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !command.get_parent())
     return "a command is missing; " + suggested("", commands_of(command));
@@ -91,12 +92,12 @@ std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
   if (option == nullptr || dynamic_cast<const CLI::ValidationError*>(&e) != nullptr) return why;
   const std::string name = option->get_name();
   if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr)
-    return "the argument '" + name + "' is missing: " + option->get_description();
+    return fmt::format("the argument '{}' is missing: {}", name, option->get_description());
   if (option->get_expected_max() == 0) return name + " takes no value";
   const auto values = option->results();
   if (dynamic_cast<const CLI::ConversionError*>(&e) != nullptr && !values.empty())
     return name + " cannot be '" + values.front() + "'";
-  if (values.size() > 1) return name + " is given " + std::to_string(values.size()) + " times: give it once";
+  if (values.size() > 1) return fmt::format("{} is given {} times: give it once", name, values.size());
   return name + " needs a value";
 }
 
@@ -118,9 +119,9 @@ std::string unknown_option(const CLI::App& command, const std::string& word) {
                        : text + "; did you mean '--" + std::string(meant) + "'?";
 }
 
-/// An option of a command that stands before it.
+/// The message for an option that stands before its command.
 std::string too_early(const CLI::App& command, const std::string& word) {
-  return "'" + word + "' stands before the command: write '" + name_of(command) + ' ' + word + " ...'";
+  return fmt::format("'{0}' stands before the command: write '{1} {0} ...'", word, name_of(command));
 }
 
 } // namespace

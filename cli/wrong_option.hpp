@@ -9,7 +9,7 @@ class ParseError;
 
 namespace mailgrad {
 
-/// What is wrong with the command line, in one line that names the nearest right option or command.
+/// Says what is wrong with the command line, in one line that names the nearest right option or command.
 std::string explain(const CLI::App& app, const CLI::ParseError& e);
 
 } // namespace mailgrad

@@ -2,7 +2,7 @@
 # nvcc and linked with the CUDA runtime and cuBLAS. Without it the folder's NO_CUDA_SOURCES take their
 # place: they define the same functions and answer each call with a device_error.
 #
-#   mailgrad_add_library(kernels SOURCES ... CUDA_SOURCES cuda/update.cu NO_CUDA_SOURCES no_cuda.cpp)
+#   mailgrad_add_library(kernels SOURCES ... CUDA_SOURCES cuda/update.cu NO_CUDA_SOURCES cuda/no_cuda.cpp)
 include_guard()
 
 if(MAILGRAD_CUDA)

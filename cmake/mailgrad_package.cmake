@@ -23,4 +23,4 @@ install(FILES
 set(mailgrad_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/mailgrad)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
   DESTINATION ${mailgrad_doc_dir})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${mailgrad_doc_dir})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${mailgrad_doc_dir} PATTERN Doxyfile EXCLUDE)

@@ -1,11 +1,12 @@
 #include <mailgrad/data/batch.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 
@@ -23,7 +24,7 @@ shape rows_of(std::size_t n, const shape& sample_dims) {
   return shape(std::span(extents).first(sample_dims.rank() + 1));
 }
 
-/// Rows lie anywhere: the next one is asked for while this one is converted.
+/// The rows of a batch lie scattered, so the next one is prefetched while this one is converted.
 void prefetch(const std::uint8_t* row, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += block::alignment) __builtin_prefetch(row + i);
 }
@@ -42,7 +43,7 @@ void fill(const byte_features& f, sample_ids samples, batch& out) {
   }
 }
 
-/// One value of each sample.
+/// Copies one value of each sample.
 template <class T>
 void copy_column(std::span<const T> all, sample_ids samples, std::span<T> out) {
   for (std::size_t i = 0; i < samples.size(); ++i) out[i] = all[samples[i]];
@@ -65,6 +66,24 @@ void fill(const categorical_features& f, sample_ids samples, batch& out) {
   float* numbers = out.features.values().data();
   for (std::size_t i = 0; i < samples.size(); ++i)
     std::copy_n(f.values.data() + samples[i] * f.width, f.width, numbers + i * f.width);
+}
+
+template <class T>
+void copy_rows(std::span<const T> all, std::size_t width, sample_ids samples, std::span<T> out) {
+  if (width == 1) return copy_column(all, samples, out);
+  T* to = out.data();
+  for (const std::uint32_t i : samples) to = std::copy_n(all.data() + i * width, width, to);
+}
+
+void fill(const named_arrays& f, sample_ids samples, batch& out) {
+  for (std::size_t k = 0; k < out.inputs.size(); ++k) {
+    const sample_array& from = f.all()[k].values;
+    const std::size_t width = from.dims().size() / std::max<std::size_t>(1, from.samples());
+    if (from.type() == dtype::float32)
+      copy_rows(from.values(), width, samples, out.inputs[k].values());
+    else
+      copy_rows(from.values<std::int32_t>(), width, samples, out.inputs[k].values<std::int32_t>());
+  }
 }
 
 void fill(const token_windows& f, sample_ids samples, batch& out) {
@@ -96,7 +115,7 @@ void fill(const sparse_features& f, sample_ids samples, batch& out) {
     end += count;
     offsets[i + 1] = static_cast<std::int32_t>(end);
   }
-  // Beyond the entries of the last fill the padding still stands.
+  // Entries of the last fill may lie behind the new ones; the padding behind those is still in place.
   const std::size_t stale = std::max(end, std::min(out.nonzeros, columns.size()));
   std::fill(columns.begin() + static_cast<std::ptrdiff_t>(end),
             columns.begin() + static_cast<std::ptrdiff_t>(stale), -1);
@@ -110,11 +129,10 @@ void require_samples(const dataset& d, sample_ids samples) {
 #pragma omp simd reduction(max : largest)
   for (std::size_t i = 0; i < samples.size(); ++i) largest = std::max(largest, samples[i]);
   if (!samples.empty() && largest >= d.size())
-    throw std::out_of_range("batch: sample " + std::to_string(largest) + " of a set of " +
-                            std::to_string(d.size()));
+    throw std::out_of_range(fmt::format("batch: sample {} of a set of {}", largest, d.size()));
 }
 
-/// Room that these samples need; what `out` has where that is enough.
+/// The room for entries that `out` needs for these samples. It keeps the room it has if that is enough.
 std::size_t room_for(const dataset& d, sample_ids samples, const batch& out) {
   const auto* sparse = std::get_if<sparse_features>(&d.features());
   if (sparse == nullptr || count_entries(*sparse, samples) <= out.columns.size()) return out.columns.size();
@@ -137,6 +155,15 @@ std::size_t max_nonzeros(const dataset& d, std::size_t samples) {
 void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, batch& out) {
   out.size = samples;
   const dtype label_type = d.has_targets() ? dtype::float32 : dtype::int32;
+  if (const named_arrays* arrays = d.arrays()) {
+    out.inputs.resize(arrays->all().size());
+    for (std::size_t k = 0; k < out.inputs.size(); ++k) {
+      const sample_array& from = arrays->all()[k].values;
+      reshape(out.inputs[k], rows_of(samples, from.sample_dims()), from.type());
+    }
+    reshape(out.labels, rows_of(samples, d.target_dims()), label_type);
+    return;
+  }
   if (const auto counts = d.category_counts(); !counts.empty()) {
     reshape(out.categories, {samples, counts.size()}, dtype::int32);
     if (d.sample_dims().size() > 0) reshape(out.features, rows_of(samples, d.sample_dims()), dtype::float32);
@@ -163,7 +190,7 @@ void fill_batch(const dataset& d, std::span<const std::uint32_t> samples, batch&
   std::visit([&](const auto& f) { fill(f, samples, out); }, d.features());
   if (d.is_tokens()) return;
   if (d.has_targets())
-    copy_column(d.targets(), samples, out.labels.values());
+    copy_rows(d.targets(), d.target_dims().size(), samples, out.labels.values());
   else
     copy_column(d.labels(), samples, out.labels.values<std::int32_t>());
 }

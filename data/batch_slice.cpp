@@ -1,16 +1,17 @@
 #include <mailgrad/data/batch_slice.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 
 namespace {
 
-/// The parts whose first axis counts the samples.
+/// The tensors whose first axis counts the samples.
 constexpr std::array<tensor batch::*, 3> by_sample{&batch::features, &batch::categories, &batch::labels};
 
 void slice_rows(const tensor& whole, std::size_t first, std::size_t count, tensor& out) {
@@ -46,10 +47,13 @@ void slice_entries(const batch& whole, std::size_t first, std::size_t count, bat
 
 void slice_batch(const batch& whole, std::size_t first, std::size_t count, batch& out) {
   if (first > whole.size || count > whole.size - first)
-    throw std::out_of_range("batch: samples " + std::to_string(first) + " to " +
-                            std::to_string(first + count) + " of a batch of " + std::to_string(whole.size));
+    throw std::out_of_range(
+        fmt::format("batch: samples {} to {} of a batch of {}", first, first + count, whole.size));
   for (tensor batch::*const part : by_sample)
     if ((whole.*part).data() != nullptr) slice_rows(whole.*part, first, count, out.*part);
+  out.inputs.resize(whole.inputs.size());
+  for (std::size_t i = 0; i < whole.inputs.size(); ++i)
+    slice_rows(whole.inputs[i], first, count, out.inputs[i]);
   if (whole.offsets.data() != nullptr) slice_entries(whole, first, count, out);
   out.size = count;
   out.number = whole.number;

@@ -6,8 +6,8 @@
 
 namespace mailgrad {
 
-/// Copies `count` samples of a batch from `first` on into a batch of their own, keeping the memory of `out`
-/// where the shapes already fit. Of a sparse batch the entries have as much room as in the whole.
+/// Copies `count` samples of a batch from `first` on into a batch of their own. The memory of `out` is kept
+/// where the shapes already fit. A slice of a sparse batch has as much room for entries as the whole.
 ///
 /// Errors  std::out_of_range if `whole` has no such samples.
 void slice_batch(const batch& whole, std::size_t first, std::size_t count, batch& out);

@@ -1,37 +1,20 @@
 #include <mailgrad/data/dataset.hpp>
 
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/data/batch_input.hpp>
+#include <mailgrad/data/finite.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
 namespace mailgrad {
 
 namespace {
 
-void require(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(std::string("dataset: ") + what);
-}
-
-/// Counted without a branch for each value, since a set may have many millions.
-void require_finite(std::span<const float> values, std::size_t width, const char* what) {
-  constexpr std::size_t together = 4096;
-  for (std::size_t first = 0; first < values.size(); first += together) {
-    const auto part = values.subspan(first, std::min(together, values.size() - first));
-    int infinite = 0;
-#pragma omp simd reduction(+ : infinite)
-    for (std::size_t i = 0; i < part.size(); ++i)
-      infinite += std::abs(part[i]) <= std::numeric_limits<float>::max() ? 0 : 1;
-    if (infinite == 0) continue;
-    const auto found = std::ranges::find_if_not(part, [](float x) { return std::isfinite(x); });
-    const std::size_t at = first + static_cast<std::size_t>(found - part.begin());
-    const std::string sample = width > 0 ? " of sample " + std::to_string(at / width) : "";
-    throw std::invalid_argument(std::string("dataset: ") + what + ' ' +
-                                std::to_string(width > 0 ? at % width : at) + sample + " is " +
-                                std::to_string(*found) + "; features must be finite");
-  }
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::invalid_argument(fmt::format("dataset: {}", what));
 }
 
 std::size_t rows(const shape& dims, std::size_t values) {
@@ -84,11 +67,17 @@ std::size_t rows(const categorical_features& f) {
   return count;
 }
 
+std::size_t rows(const named_arrays& f) { return f.samples(); }
+
 shape dims_of(const byte_features& f) { return f.dims; }
 shape dims_of(const float_features& f) { return f.dims; }
 shape dims_of(const sparse_features& f) { return {f.width}; }
 shape dims_of(const token_windows& f) { return {f.length}; }
 shape dims_of(const categorical_features& f) { return {f.width}; }
+shape dims_of(const named_arrays& f) {
+  const sample_array* features = f.find(batch_input::features);
+  return features != nullptr && features->type() == dtype::float32 ? features->sample_dims() : shape{0};
+}
 
 std::size_t bytes_of(const byte_features& f) { return f.values.capacity(); }
 std::size_t bytes_of(const float_features& f) { return f.values.capacity() * sizeof(float); }
@@ -96,6 +85,7 @@ std::size_t bytes_of(const token_windows& f) { return f.tokens.capacity() * size
 std::size_t bytes_of(const categorical_features& f) {
   return f.categories.capacity() * sizeof(std::int32_t) + f.values.capacity() * sizeof(float);
 }
+std::size_t bytes_of(const named_arrays& f) { return f.bytes(); }
 std::size_t bytes_of(const sparse_features& f) {
   return f.offsets.capacity() * sizeof(std::size_t) + f.columns.capacity() * sizeof(std::int32_t) +
          f.values.capacity() * sizeof(float);
@@ -136,33 +126,80 @@ categorical_features cut(const categorical_features& f, std::size_t first, std::
           cut(f.values, first * f.width, count * f.width)};
 }
 
-bool in_range(std::span<const std::int32_t> labels, std::size_t classes) {
-  return std::ranges::all_of(
-      labels, [=](std::int32_t label) { return label >= 0 && static_cast<std::size_t>(label) < classes; });
+named_arrays cut(const named_arrays& f, std::size_t first, std::size_t count) {
+  return f.slice(first, count);
+}
+
+bool is_in_range(std::int32_t label, std::size_t classes) {
+  return label >= 0 && static_cast<std::size_t>(label) < classes;
+}
+
+void require_in_range(std::span<const std::int32_t> labels, std::size_t classes, const char* what) {
+  const auto found =
+      std::ranges::find_if_not(labels, [=](std::int32_t l) { return is_in_range(l, classes); });
+  if (found == labels.end()) return;
+  throw std::invalid_argument(
+      fmt::format("dataset: {} {} is {}, which is none of the {} classes; they count from 0", what,
+                  found - labels.begin(), *found, classes));
+}
+
+/// Checks the type and the rank of labels or targets before any value of them is read.
+void require_answers(const sample_array& answers, dtype type, std::size_t most_rank, const char* what) {
+  require(answers.type() == type,
+          fmt::format("{} must be {}, found {}", what, to_string(type),
+                      type == dtype::float32 ? "int32; labels of classes need the number of classes"
+                                             : "float32; leave out the classes if numbers are learnt"));
+  require(
+      answers.dims().rank() <= most_rank,
+      fmt::format("{} of shape {} have more extents than {}", what, to_string(answers.dims()),
+                  most_rank == 1 ? "one, which counts the samples" : "two, samples and numbers of a sample"));
+}
+
+sample_array column(std::vector<float> values) {
+  const shape dims{values.size()};
+  return {dims, std::move(values)};
+}
+
+sample_array column(std::vector<std::int32_t> values) {
+  const shape dims{values.size()};
+  return {dims, std::move(values)};
 }
 
 } // namespace
 
 dataset::dataset(feature_store features, std::vector<std::int32_t> labels, std::size_t classes)
-    : features_(std::move(features)), labels_(std::move(labels)), classes_(classes) {
-  measure();
-  require(labels_.size() == (is_tokens() ? 0 : size_), "there is not one label for each sample");
-  require(in_range(labels_, classes), "a label lies outside the classes");
-  if (const auto* windows = std::get_if<token_windows>(&features_))
-    require(in_range(windows->tokens, classes), "a token lies outside the classes");
-}
+    : dataset(std::move(features), column(std::move(labels)), classes, label_kind::classes) {}
 
 dataset::dataset(feature_store features, std::vector<float> targets)
-    : features_(std::move(features)), kind_(label_kind::numbers), targets_(std::move(targets)) {
-  measure();
-  require(!is_tokens(), "the labels of tokens are tokens");
-  require(targets_.size() == size_, "there is not one target for each sample");
-  require(std::ranges::all_of(targets_, [](float y) { return std::isfinite(y); }), "a target is not finite");
+    : dataset(std::move(features), column(std::move(targets)), 0, label_kind::numbers) {}
+
+dataset dataset::from(named_arrays inputs, sample_array labels, std::size_t classes) {
+  require_answers(labels, dtype::int32, 1, "labels");
+  return {std::move(inputs), std::move(labels), classes, label_kind::classes};
 }
 
-void dataset::measure() {
+dataset dataset::from(named_arrays inputs, sample_array targets) {
+  require_answers(targets, dtype::float32, 2, "targets");
+  return {std::move(inputs), std::move(targets), 0, label_kind::numbers};
+}
+
+dataset::dataset(feature_store features, sample_array answers, std::size_t classes, label_kind kind)
+    : features_(std::move(features)), kind_(kind), answers_(std::move(answers)), classes_(classes) {
   size_ = std::visit([](const auto& f) { return rows(f); }, features_);
   sample_dims_ = std::visit([](const auto& f) { return dims_of(f); }, features_);
+  const std::size_t found = answers_.samples();
+  require(!has_targets() || !is_tokens(), "the labels of tokens are tokens");
+  require(found == (is_tokens() ? 0 : size_),
+          fmt::format("there is not one {} for each sample, but {} for {}",
+                      has_targets() ? "target" : "label", found, size_));
+  if (has_targets()) {
+    require(target_dims().size() > 0,
+            fmt::format("targets of shape {} have no number", to_string(answers_.dims())));
+    require_finite(targets(), target_dims().size(), "target");
+  }
+  require_in_range(labels(), classes, "the label of sample");
+  if (const auto* windows = std::get_if<token_windows>(&features_))
+    require_in_range(windows->tokens, classes, "token");
 }
 
 std::span<const std::size_t> dataset::category_counts() const noexcept {
@@ -171,18 +208,14 @@ std::span<const std::size_t> dataset::category_counts() const noexcept {
 }
 
 std::size_t dataset::bytes() const noexcept {
-  return std::visit([](const auto& f) { return bytes_of(f); }, features_) +
-         labels_.capacity() * sizeof(std::int32_t) + targets_.capacity() * sizeof(float);
+  return std::visit([](const auto& f) { return bytes_of(f); }, features_) + answers_.bytes().size();
 }
 
 dataset dataset::slice(std::size_t first, std::size_t count) const {
   if (first > size_ || count > size_ - first)
-    throw std::out_of_range("dataset: samples " + std::to_string(first) + " to " +
-                            std::to_string(first + count) + " of " + std::to_string(size_));
+    throw std::out_of_range(fmt::format("dataset: samples {} to {} of {}", first, first + count, size_));
   auto features = std::visit([&](const auto& f) -> feature_store { return cut(f, first, count); }, features_);
-  if (has_targets()) return {std::move(features), cut(targets_, first, count)};
-  return {std::move(features), is_tokens() ? std::vector<std::int32_t>{} : cut(labels_, first, count),
-          classes_};
+  return {std::move(features), is_tokens() ? answers_ : answers_.slice(first, count), classes_, kind_};
 }
 
 } // namespace mailgrad

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/data/named_arrays.hpp>
+#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
 #include <cstddef>
@@ -11,7 +13,8 @@
 
 namespace mailgrad {
 
-/// Rows of bytes, as pictures come; they are scaled when a batch is made, so a picture set stays small.
+/// Rows of bytes, such as pictures. They are scaled when a batch is made, so the data set takes one byte a
+/// value.
 struct byte_features {
   shape dims; ///< of one sample; pictures are height x width x channels
   std::vector<std::uint8_t> values;
@@ -26,27 +29,27 @@ struct float_features {
 
 /// Compressed sparse rows: row i is the entries offsets[i] to offsets[i + 1].
 struct sparse_features {
-  std::size_t width = 0; ///< features of a row, stored or not
+  std::size_t width = 0; ///< features of a row, including zeros that are not stored
   std::vector<std::size_t> offsets{0};
   std::vector<std::int32_t> columns; ///< from 0, ascending within a row
   std::vector<float> values;
 };
 
-/// Windows of a stream of tokens: window i reads `length` tokens from i * stride on, and its labels are the
-/// tokens one later.
+/// Windows of a stream of tokens. Window i reads `length` tokens from i * stride on. The label of a token is
+/// the token that follows it.
 struct token_windows {
   std::vector<std::int32_t> tokens;
   std::size_t length = 0;
   std::size_t stride = 0;
 };
 
-/// What the samples of a set are labelled with.
+/// What the labels of a data set are.
 enum class label_kind : std::uint8_t {
-  classes, ///< one of so many
+  classes, ///< the number of a class
   numbers, ///< targets of a regression
 };
 
-/// Rows of categories, such as who rated what, each row with a few plain numbers or none.
+/// Rows of categories, such as the user and the item of a rating. A row may also have a few plain numbers.
 struct categorical_features {
   std::vector<std::size_t> counts;      ///< category j of a row lies in [0, counts[j])
   std::vector<std::int32_t> categories; ///< row by row
@@ -54,64 +57,84 @@ struct categorical_features {
   std::vector<float> values;            ///< row by row
 };
 
-using feature_store =
-    std::variant<byte_features, float_features, sparse_features, token_windows, categorical_features>;
+using feature_store = std::variant<byte_features, float_features, sparse_features, token_windows,
+                                   categorical_features, named_arrays>;
 
 /// Samples and their labels in memory, kept as compactly as their kind allows.
 ///
-/// Shapes  labels: int32[size()], each in [0, classes()); empty for tokens, whose labels are tokens too. Or
-///         targets: float32[size()]; there are no classes then. Features and targets are finite.
-/// Errors  std::invalid_argument if the parts do not fit together, or a number is infinite or none.
+/// Shapes  either labels: int32[size()], each in [0, classes()), but empty for tokens, whose labels are
+///         tokens too; or targets: float32[size()] or float32[size(), width], without classes. Features and
+///         targets are finite.
+/// Errors  std::invalid_argument if the parts do not fit together, or a number is infinite or NaN.
 /// Threads a value like any other: const access from many threads, otherwise one at a time.
 class dataset {
 public:
   dataset() = default;
   dataset(feature_store features, std::vector<std::int32_t> labels, std::size_t classes);
-  /// Of numbers to predict, but not of tokens.
+  /// Makes a set for regression. Tokens cannot have targets.
   dataset(feature_store features, std::vector<float> targets);
 
+  /// Makes a set of arrays that the program holds: one, which feeds the input "features", or several by name.
+  ///
+  ///   dataset::from(sample_array({n, 4}, features), sample_array({n}, labels), 3)
+  ///   dataset::from({{"user", sample_array({n}, users)}, {"item", sample_array({n}, items)}}, ratings)
+  ///
+  /// Shapes  labels: int32[n], each in [0, classes).
+  static dataset from(named_arrays inputs, sample_array labels, std::size_t classes);
+  /// Shapes  targets: float32[n], or float32[n, width] for several numbers of a sample.
+  static dataset from(named_arrays inputs, sample_array targets);
+
   std::size_t size() const noexcept { return size_; }
-  /// Of the features of one sample: {height, width, channels}, {features}, {window length}, or {numbers},
-  /// which may be {0} where samples have categories.
+  /// The shape of one sample's features: {height, width, channels}, {features}, {window length} or {numbers}.
+  /// It is {0} where samples have only categories, or no named array "features" of float32.
   const shape& sample_dims() const noexcept { return sample_dims_; }
   std::size_t classes() const noexcept { return classes_; }
   label_kind labelled_with() const noexcept { return kind_; }
-  std::span<const std::int32_t> labels() const noexcept { return labels_; }
-  std::span<const float> targets() const noexcept { return targets_; }
+  std::span<const std::int32_t> labels() const noexcept {
+    return has_targets() ? std::span<const std::int32_t>() : answers_.values<std::int32_t>();
+  }
+  std::span<const float> targets() const noexcept {
+    return has_targets() ? answers_.values() : std::span<const float>();
+  }
+  /// The shape of one sample's target: a scalar, or {width}.
+  shape target_dims() const { return has_targets() ? answers_.sample_dims() : shape(); }
   const feature_store& features() const noexcept { return features_; }
 
   bool is_sparse() const noexcept { return std::holds_alternative<sparse_features>(features_); }
   bool is_tokens() const noexcept { return std::holds_alternative<token_windows>(features_); }
 
-  /// Of the categories of a sample; empty where it has none.
+  /// The number of values that each category of a sample can take; empty where samples have no categories.
   std::span<const std::size_t> category_counts() const noexcept;
   bool has_targets() const noexcept { return kind_ == label_kind::numbers; }
 
-  /// Memory that samples and labels take.
+  /// The named arrays, or null where the samples are of another kind.
+  const named_arrays* arrays() const noexcept { return std::get_if<named_arrays>(&features_); }
+
+  /// The memory that samples and labels take.
   std::size_t bytes() const noexcept;
 
-  /// Copies `count` samples from `first` on, with the classes and the width of the whole.
+  /// Returns `count` samples from `first` on, with the classes and the width of the whole. Features are
+  /// copied, but named arrays, labels and targets share their memory with the whole.
   dataset slice(std::size_t first, std::size_t count) const;
 
 private:
-  void measure();
+  dataset(feature_store features, sample_array answers, std::size_t classes, label_kind kind);
 
   feature_store features_;
   label_kind kind_ = label_kind::classes;
-  std::vector<std::int32_t> labels_;
-  std::vector<float> targets_;
+  sample_array answers_; ///< labels or targets
   shape sample_dims_;
   std::size_t size_ = 0;
   std::size_t classes_ = 0;
 };
 
-/// What a run reads: the samples it learns from and those it is judged by.
+/// The data of a run: the samples it trains on and those it is tested on.
 struct data_split {
   dataset train;
   dataset test;
   std::string name;
-  /// What the classes are called where the files say so, by class: "T-shirt", "A", "+1". Empty otherwise.
-  /// Of a text: its symbols in UTF-8.
+  /// The name of each class, such as "T-shirt", "A" or "+1"; empty if the files give none. For a text they
+  /// are its symbols in UTF-8.
   std::vector<std::string> class_names;
 };
 

@@ -1,5 +1,7 @@
 #include <mailgrad/data/dealer.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -14,13 +16,14 @@ namespace {
 constexpr std::uint64_t endless = std::numeric_limits<std::uint64_t>::max() / 2;
 
 void require(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(std::string("dealer: ") + what);
+  if (!holds) throw std::invalid_argument(fmt::format("dealer: {}", what));
 }
 
-/// Neighbouring seeds and epochs must not give neighbouring generators.
+/// Mixes seed and epoch into the seed of a generator, so that neighbouring ones do not give similar
+/// sequences.
 ///
-/// Source  Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (the
-/// finaliser).
+/// Source  the finaliser of Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA
+///         2014.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t epoch) {
   std::uint64_t z = seed + (epoch + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -28,16 +31,17 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t epoch) {
   return z ^ (z >> 31);
 }
 
-/// A number in [0, n), each equally likely. The standard's distributions differ between libraries, and a run
-/// must not.
+/// Draws a number in [0, n), each equally likely. The distributions of the standard library would draw other
+/// numbers with another library.
 ///
 /// Source  Lemire, "Fast random integer generation in an interval", ACM TOMACS 2019, Algorithm 5, for 32
-/// bits.
+///         bits.
 std::uint32_t below(std::uint32_t n, std::mt19937_64& random) {
   while (true) {
     const std::uint64_t product = (random() >> 32) * n;
     const auto rest = static_cast<std::uint32_t>(product);
-    const bool even = rest >= n || rest >= (0 - n) % n; // the threshold is below n, and a division saved
+    // The threshold (0 - n) % n is below n, so most draws need no division.
+    const bool even = rest >= n || rest >= (0 - n) % n;
     if (even) return static_cast<std::uint32_t>(product >> 32);
   }
 }
@@ -93,7 +97,7 @@ std::optional<deal> dealer::batch(std::uint64_t number) {
 
 void dealer::require_rank(std::uint32_t rank) const {
   if (rank >= dealt_.size())
-    throw std::out_of_range("dealer: rank " + std::to_string(rank) + " of " + std::to_string(dealt_.size()));
+    throw std::out_of_range(fmt::format("dealer: rank {} of {}", rank, dealt_.size()));
 }
 
 deal_count dealer::dealt(std::uint32_t rank) const {

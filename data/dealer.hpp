@@ -9,10 +9,10 @@
 
 namespace mailgrad {
 
-/// Who gets the next batch.
+/// Which rank gets the next batch.
 enum class deal_mode : std::uint8_t {
-  on_demand, ///< whoever asks
-  by_rank,   ///< rank r of n gets r, r + n, r + 2n, ...: the same in every run
+  on_demand, ///< the rank that asks
+  by_rank,   ///< rank r of n gets batches r, r + n, r + 2n, ..., the same in every run
 };
 
 struct dealer_options {
@@ -25,14 +25,14 @@ struct dealer_options {
   std::uint32_t ranks = 1;
 };
 
-/// One batch, as dealt.
+/// One batch that the dealer has dealt.
 struct deal {
   std::uint64_t number = 0;               ///< from 0, counted over all epochs
   std::uint64_t epoch = 0;                ///< from 0
   std::span<const std::uint32_t> samples; ///< valid until the dealer is asked again
 };
 
-/// What a rank was dealt so far.
+/// The batches and samples that one rank was dealt so far.
 struct deal_count {
   std::uint64_t batches = 0;
   std::uint64_t samples = 0;
@@ -41,33 +41,33 @@ struct deal_count {
 };
 
 /// Shuffles the samples anew in each epoch and deals each of them once an epoch, over all ranks together. The
-/// last batch of an epoch may be smaller. The order depends on the seed and the epoch alone.
+/// last batch of an epoch may be smaller. The order depends only on the seed and the epoch.
 ///
-/// When a rank leaves, what it was not dealt yet goes to the others: from then on the lowest batch that is
-/// left goes to whoever asks, so the batches of a round between two barriers stay the same.
+/// When a rank leaves, the batches it was not dealt yet go to the other ranks. From then on, the rank that
+/// asks gets the lowest batch that is left, so a round between two barriers still has the same batches.
 ///
 /// Errors  std::invalid_argument for no samples, no ranks or a batch size of 0; std::out_of_range for a rank
 ///         that is not one of `ranks`.
-/// Threads one at a time.
+/// Threads one caller at a time.
 class dealer {
 public:
   explicit dealer(const dealer_options& options);
 
-  /// The next batch of `rank`; nothing when all are dealt or the rank has left. Allocates nothing.
+  /// Deals the next batch to `rank`; nothing when all are dealt or the rank has left. Allocates nothing.
   std::optional<deal> next(std::uint32_t rank);
 
-  /// The batch of that number, whoever was dealt it; nothing if there is none. Counts for nobody.
+  /// Returns the batch of that number, whichever rank it is for; nothing if there is none. No rank counts it.
   std::optional<deal> batch(std::uint64_t number);
 
   /// Deals nothing more to `rank`.
   void leave(std::uint32_t rank);
 
-  /// From now on deals in this mode what is left.
+  /// Deals the batches that are left in this mode.
   void deal_by(deal_mode mode) noexcept;
 
   deal_count dealt(std::uint32_t rank) const;
   std::uint64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
-  /// Over all epochs and ranks.
+  /// The number of batches over all epochs and ranks.
   std::uint64_t batches() const noexcept { return batches_; }
 
 private:
@@ -85,11 +85,11 @@ private:
   std::uint64_t batches_per_epoch_ = 0;
   std::uint64_t batches_ = 0;
   std::vector<std::uint64_t>
-      next_; ///< number of the next batch of each rank; on demand, the lowest goes first
+      next_; ///< number of each rank's next batch; on demand, the lowest of all is dealt first
   std::vector<deal_count> dealt_;
   std::vector<bool> left_;
   bool any_left_ = false;
-  std::array<shuffled, 2> orders_; ///< two, since one rank may be an epoch ahead of another
+  std::array<shuffled, 2> orders_; ///< two, because one rank may be an epoch ahead of another
 };
 
 } // namespace mailgrad

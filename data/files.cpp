@@ -1,7 +1,9 @@
 #include <mailgrad/data/files.hpp>
 
-#include <mailgrad/data/sniff.hpp>
+#include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/files/file_error.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// How a training file's name turns into that of its test file.
+/// How the name of a training file is changed into the name of its test file.
 struct pair_rule {
   std::string_view train;
   std::string_view test;
@@ -39,7 +41,7 @@ std::string without_gz(std::string name) {
   return name;
 }
 
-/// `name` in `folder`, plain or packed; empty if there is neither.
+/// Returns the path of `name` in `folder`, plain or packed; empty if there is neither.
 fs::path plain_or_packed(const fs::path& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz"})
     if (const fs::path path = folder / (name + suffix); is_file(path)) return path;
@@ -101,7 +103,7 @@ candidates ratings_in(const fs::path& folder) {
   return file.empty() ? candidates{} : candidates{rated_in(file)};
 }
 
-/// The test file beside `train`, by the first rule that gives one.
+/// Pairs `train` with the test file beside it, by the first rule that finds one.
 candidates with_partner(const fs::path& train) {
   const std::string name = without_gz(train.filename().string());
   for (const pair_rule& rule : pair_rules) {
@@ -135,7 +137,7 @@ candidates singles_in(const std::vector<fs::path>& listing, file_format format) 
   return found;
 }
 
-/// The first layout that the folder has.
+/// Tries the layouts in order and returns the data sets of the first one that the folder has.
 candidates layouts_of(const fs::path& folder) {
   if (auto found = idx_quartets(folder); !found.empty()) return found;
   if (auto found = cifar_records_in(folder); !found.empty()) return found;
@@ -156,10 +158,10 @@ data_files in_folder(const fs::path& folder) {
                 "test.csv, or one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz; "
                 "found none of them");
   if (found.size() > 1)
-    throw_malformed(folder, "expected one data set, found " +
-                                in_quotes(found[0].train[0].filename().string()) + " and " +
-                                in_quotes(found[1].train[0].filename().string()) +
-                                "; name the file instead of the folder");
+    throw_malformed(folder,
+                    fmt::format("expected one data set, found {} and {}; name the file instead of the folder",
+                                in_quotes(found[0].train[0].filename().string()),
+                                in_quotes(found[1].train[0].filename().string())));
   return found.front();
 }
 
@@ -193,10 +195,11 @@ fs::path find_path(std::string_view name_or_path, const file_options& options) {
       if (is_folder(folder / path) || is_file(folder / path)) return folder / path;
       searched += (searched.empty() ? "" : ", ") + folder.string();
     }
-  std::string where = searched.empty() ? "" : "; looked for that name in " + searched + ", too";
+  std::string where = searched.empty() ? "" : fmt::format("; looked for that name in {}, too", searched);
   if (name_or_path == "fashion-mnist") where += "; Debian's package dataset-fashion-mnist brings it";
-  throw file_error(std::make_error_code(std::errc::no_such_file_or_directory),
-                   in_quotes(name_or_path) + ": expected a data set, found no such file or folder" + where);
+  throw file_error(
+      std::make_error_code(std::errc::no_such_file_or_directory),
+      fmt::format("{}: expected a data set, found no such file or folder{}", in_quotes(name_or_path), where));
 }
 
 } // namespace

@@ -13,27 +13,28 @@ enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text
 
 struct file_options {
   file_format format = file_format::automatic; ///< of a single file; automatic: by its name and first lines
-  /// If given, a single file is cut even where its test set lies beside it.
+  /// The part of a single file that is for training. If given, the file is cut even if its test file lies
+  /// beside it.
   std::optional<double> train_fraction = std::nullopt;
   std::vector<std::filesystem::path> search{"/usr/share/datasets"}; ///< folders in which a name is looked up
 };
 
-/// The files that make a data set.
+/// The files of one data set.
 struct data_files {
   file_format format = file_format::automatic;
   std::string name;
   std::vector<std::filesystem::path> train;
   std::filesystem::path train_labels; ///< IDX
-  std::filesystem::path test;         ///< empty: the training file has to be cut
+  std::filesystem::path test;         ///< if empty, the training file has to be cut
   std::filesystem::path test_labels;  ///< IDX
-  std::filesystem::path class_names;  ///< one a line; empty if there is none
-  std::filesystem::path items;        ///< what is rated; empty if there is none
+  std::filesystem::path class_names;  ///< a file with one name a line; empty if there is none
+  std::filesystem::path items;        ///< a file that describes what is rated; empty if there is none
 
-  /// Every file that is read.
+  /// Returns the paths of all files of the data set.
   std::vector<std::filesystem::path> all() const;
 };
 
-/// Finds the files of a data set, in a folder that holds exactly one of these, each plain or with .gz:
+/// Finds the files of a data set. A folder must hold exactly one of these, each plain or with .gz:
 ///
 ///   train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...   IDX
 ///   train.bin, test.bin, or data_batch_1.bin ..., test_batch.bin  CIFAR; class names in labels.txt
@@ -44,7 +45,7 @@ struct data_files {
 ///   train.csv, test.csv                                           CSV
 ///   one *.data or *.csv; one *-vect or *.libsvm; one *.txt        CSV; libsvm; text; to be cut
 ///
-/// or a single file: with its partner if that lies beside it, otherwise to be cut.
+/// A single file is taken with its test file if that lies beside it; otherwise it is to be cut.
 /// Errors  file_error, one line that says what was looked for.
 data_files find_files(std::string_view name_or_path, const file_options& options);
 

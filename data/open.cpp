@@ -1,12 +1,14 @@
 #include <mailgrad/data/open.hpp>
 
-#include <mailgrad/data/cifar.hpp>
-#include <mailgrad/data/idx.hpp>
-#include <mailgrad/data/libsvm.hpp>
-#include <mailgrad/data/text.hpp>
+#include <mailgrad/data/formats/cifar.hpp>
+#include <mailgrad/data/formats/idx.hpp>
+#include <mailgrad/data/formats/libsvm.hpp>
+#include <mailgrad/data/formats/text.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +24,7 @@ namespace {
 constexpr double usual_fraction = 0.8;
 constexpr double usual_text_fraction = 0.9;
 
-/// How many of `count` are for training; at least one is left on either side.
+/// Returns how many of `count` are for training. At least one is for training and one for testing.
 std::size_t training_part(std::size_t count, const open_options& options, double usual) {
   const double fraction = options.files.train_fraction.value_or(usual);
   const auto part = static_cast<std::size_t>(std::llround(static_cast<double>(count) * fraction));
@@ -39,13 +41,13 @@ data_split cut(const fs::path& file, const dataset& all, const open_options& opt
   return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
 }
 
-/// Both parts of a set of pictures have pictures of one size.
+/// Checks that training pictures and test pictures have the same size.
 void require_same_dims(const byte_features& train, const fs::path& train_file, const byte_features& test,
                        const fs::path& test_file) {
   if (test.dims == train.dims) return;
   throw_malformed(test_file, file_offset{8},
-                  "expected images of " + to_string(train.dims) + ", as " + train_file.filename().string() +
-                      " has, found " + to_string(test.dims));
+                  fmt::format("expected images of {}, as {} has, found {}", to_string(train.dims),
+                              train_file.filename().string(), to_string(test.dims)));
 }
 
 data_split open_idx(const data_files& files, const open_options& options) {
@@ -69,7 +71,8 @@ std::vector<std::string> read_names(const fs::path& file) {
   return names;
 }
 
-/// One set of several files. Labels are checked file by file, so that a message names the right one.
+/// Makes one data set of several files. Labels are checked file by file, so that a message names the right
+/// file.
 dataset join_files(const std::vector<fs::path>& files, const open_options& options, std::size_t classes) {
   const shape& dims = options.record_dims;
   cifar_records all{{dims, {}}, {{}, files.front(), 0, 1 + dims.size()}};
@@ -99,7 +102,7 @@ data_split open_cifar(const data_files& files, const open_options& options) {
   return split;
 }
 
-/// What each column is divided by, from the training rows alone.
+/// Returns the divisor of each column, computed from the training rows alone.
 std::vector<float> divisors(const float_features& f, std::size_t rows, feature_scale scale) {
   const std::size_t columns = f.dims.size();
   std::vector<float> largest(columns);
@@ -172,12 +175,13 @@ data_split open_text(const data_files& files, const open_options& options) {
   const std::size_t count = corpus.tokens.size();
   const std::size_t part = count < 2 ? 0 : training_part(count, options, usual_text_fraction);
   if (part <= window || count - part <= window)
-    throw_malformed(file, "expected over " + std::to_string(window) +
-                              " characters, the window, for training and for testing, found " +
-                              std::to_string(part) + " and " + std::to_string(count - part));
+    throw_malformed(
+        file,
+        fmt::format("expected over {} characters, the window, for training and for testing, found {} and {}",
+                    window, part, count - part));
   const auto middle = corpus.tokens.begin() + static_cast<std::ptrdiff_t>(part);
   token_windows test{{middle, corpus.tokens.end()}, window, stride};
-  corpus.tokens.resize(part); // not copied: it is most of what there is
+  corpus.tokens.resize(part); // not copied, because it is most of the text
   token_windows train{std::move(corpus.tokens), window, stride};
   const std::size_t symbols = corpus.symbols.size();
   return {{std::move(train), {}, symbols}, {std::move(test), {}, symbols}, {}, std::move(corpus.symbols)};
@@ -233,10 +237,11 @@ std::uint64_t bytes_on_disk(const data_files& files) {
 [[noreturn]] void throw_too_large(const data_files& files) {
   throw file_error(
       std::make_error_code(std::errc::not_enough_memory),
-      in_quotes(files.name) + ": out of memory after reading some of its " +
-          byte_count(bytes_on_disk(files)).text() +
-          "; a character of text takes 4 bytes, an entry of libsvm 8, a number of CSV 4, and a test set "
-          "that is cut off as much again; take a part of it");
+      fmt::format(
+          "{}: out of memory after reading some of its {}; a character of text takes 4 bytes, an entry "
+          "of libsvm 8, a number of CSV 4, and a test set that is cut off as much again; take a part "
+          "of it",
+          in_quotes(files.name), byte_count(bytes_on_disk(files)).text()));
 }
 
 void require_sensible(const open_options& options) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <mailgrad/data/csv.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
-#include <mailgrad/data/parsed_limit.hpp>
-#include <mailgrad/data/ratings.hpp>
+#include <mailgrad/data/formats/csv.hpp>
+#include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/formats/ratings.hpp>
 
 #include <cstddef>
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace mailgrad {
 
-/// What the numbers of a CSV file are divided by; pictures are always divided by 255, and libsvm files, whose
-/// zeros must stay zeros and whose values are mostly ones, are left as they are.
+/// What the numbers of a CSV file are divided by. Pictures are always divided by 255. The values of libsvm
+/// files are never divided, since most of them are 1.
 enum class feature_scale : std::uint8_t {
   none,
   maximum,        ///< the largest absolute value in the training set
-  column_maximum, ///< that of each column, for columns of different units
+  column_maximum, ///< the largest absolute value of each column, for columns of different units
 };
 
 struct open_options {
@@ -26,21 +26,22 @@ struct open_options {
   std::size_t features = 0;     ///< of a libsvm file; 0: as many as the training file shows
   shape record_dims{32, 32, 3}; ///< of the pictures of a CIFAR file: height, width, channels
   csv_options csv{};
-  std::optional<label_kind> task{}; ///< what is to be predicted; unset: what such files usually hold
+  std::optional<label_kind> task{}; ///< what is predicted; if unset, what files of the format usually hold
   feature_scale scale = feature_scale::maximum;
   std::size_t window = 64;  ///< tokens of a text that a sample reads
-  std::size_t stride = 0;   ///< from one window to the next; 0: the window, so that each token is read once
-  rating_options ratings{}; ///< before they are cut
-  parsed_limit limit{};     ///< of each file's samples, whatever their format
+  std::size_t stride = 0;   ///< tokens from one window to the next; 0: `window`, so each token is read once
+  rating_options ratings{}; ///< how ratings are ordered before they are cut
+  parsed_limit limit{};     ///< for the samples of each file, of any format
 };
 
-/// Opens a data set by its name ("fashion-mnist"), its folder or its file; find_files() says what is known.
+/// Opens a data set by its name ("fashion-mnist"), its folder or its file; find_files() lists the layouts.
 /// Labels and widths come from the training file, and the test file has to fit.
 ///
-/// A file that brings no test set is cut: its first train_fraction (0.8, of a text 0.9) is for training.
+/// A file without a test file is cut: its first train_fraction (by default 0.8, for a text 0.9) is for
+/// training.
 /// Errors  file_error, one line: nothing of that name; a folder of unknown layout; a damaged file; files of a
 ///         format that does not hold what `task` asks for; samples that take more memory than the limit or
-///         the machine has.
+///         the machine has. std::invalid_argument for a fraction outside of (0, 1) or a window of 0.
 data_split open_data(std::string_view name_or_path, const open_options& options = {});
 
 } // namespace mailgrad

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using row = std::vector<std::string>;
 
-/// A number as the table shows it, "-" where the report does not know.
+/// A number as the table shows it, "-" if the report has none.
 std::string figure(const json& number, int digits) {
   if (number.is_null()) return "-";
   const double value = number.get<double>();
@@ -65,7 +65,7 @@ row row_of(const std::filesystem::path& report) {
           ledger_of(run.at("ledger"))};
 }
 
-/// Words to the left, figures to the right.
+/// Prints the table with words left-aligned and figures right-aligned.
 void print(const std::vector<row>& table) {
   const std::size_t last = table.front().size() - 1;
   std::vector<std::size_t> widths(last);

@@ -1,9 +1,10 @@
-// A parameter actor of one's own: it speaks the messages of the protocol and owns its shard, in the place of
-// Mailgrad's. This one applies every gradient as it comes, and tells how fresh those of each worker were.
-// With one worker that is Mailgrad's own `async`, bit for bit, which is checked first.
+// A user's own parameter actor: it handles the messages of the protocol and owns its shard, in place of
+// Mailgrad's. This one applies every gradient as it comes, and reports the staleness for each worker. First
+// it checks that with one worker the result equals that of Mailgrad's own `async`, bit for bit.
 //
 //   own_parameter_actor [DATA]      fashion-mnist, or a folder or file that mailgrad train --data takes
 
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
@@ -14,10 +15,11 @@
 #include <vector>
 
 using namespace mailgrad;
+using messaging::on, messaging::send;
 
-/// Owns one shard; nobody ever waits for anybody.
+/// Owns one shard; no worker ever waits.
 ///
-///     serving --join_shard--> weights;  --push_gradient--> applied --> weights;  --report_shard--> its books
+///     serving --join_shard--> weights;  --push_gradient--> applied --> weights;  --report_shard--> report
 class plain_parameter_actor {
 public:
   static constexpr const char* name = "demo.plain-parameter-actor";
@@ -46,28 +48,29 @@ public:
 
 private:
   void take(const push_gradient& x) {
-    worker_account& account = accounts_[x.worker.value];
-    if (!devices_[x.worker.value] || x.step <= account.last_step) return; // it left; or this came twice
-    account.last_step = x.step;
+    const gradient_id id = x.header.id;
+    worker_account& account = accounts_[id.worker.value];
+    if (!devices_[id.worker.value] || id.step <= account.last_step) return; // left, or a repeat
+    account.last_step = id.step;
     ++account.ledger.produced;
-    account.gaps.count(weights_->version() - x.version_read);
-    const contribution gradient{x.values, std::bit_cast<float>(x.scale_bits)};
-    weights_->update(host_stream{}, {&gradient, 1});
+    account.gaps.count(weights_->version() - x.header.version_read);
+    const contribution gradient{x.payload.values, std::bit_cast<float>(x.header.scale_bits)};
+    weights_->update({&gradient, 1});
     ++account.ledger.applied;
-    answer(x.worker);
+    answer(id.worker);
   }
 
   void answer(rank worker) {
     shard_weights reply;
-    reply.shard = weights_->index();
-    reply.version = weights_->version();
-    reply.values = weights_->snapshot();
+    reply.header.shard = weights_->index();
+    reply.header.version = weights_->version();
+    reply.payload.values = weights_->snapshot();
     send(self_, devices_[worker.value], reply);
   }
 
   caf::event_based_actor* self_;
   std::shared_ptr<shard> weights_;
-  std::vector<caf::actor> devices_;      ///< by rank; none: left
+  std::vector<caf::actor> devices_;      ///< by rank; null after the worker left
   std::vector<worker_account> accounts_; ///< by rank
 };
 

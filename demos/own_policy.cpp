@@ -1,4 +1,4 @@
-// A policy of one's own, compiled into the program: fair_turns beside async, on three workers.
+// A user's own policy, compiled into the program: `fair_turns` compared with async, on three workers.
 //
 //   own_policy [DATA]      fashion-mnist, or a folder or file that mailgrad train --data takes
 

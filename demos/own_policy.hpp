@@ -24,7 +24,7 @@ public:
   void leave(mailgrad::rank worker) override { steps_.erase(worker); }
 
   mailgrad::decision judge(const mailgrad::gradient_stamp& g) override {
-    steps_[g.worker] = g.step;
+    steps_[g.worker] = g.step.value;
     if (g.version_now - g.version_read > most_stale_) return {mailgrad::verdict::discard, "too stale"};
     return {mailgrad::verdict::apply};
   }

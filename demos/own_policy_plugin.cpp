@@ -1,4 +1,4 @@
-// A policy of one's own as a shared library, for the tool:
+// A user's own policy as a shared library, for the tool:
 //
 //   mailgrad train --policy ./libown_policy_plugin.so:1 --devices cpu:0,cpu:0
 

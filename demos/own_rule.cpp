@@ -1,5 +1,5 @@
-// An update rule of one's own, compiled into the program: Signum beside plain SGD, on two workers that do not
-// wait for each other.
+// A user's own update rule, compiled into the program: Signum compared with plain SGD, on two workers that do
+// not wait for each other.
 //
 //   own_rule [DATA]      fashion-mnist, or a folder or file that mailgrad train --data takes
 
@@ -12,7 +12,7 @@
 
 using namespace mailgrad;
 
-/// A step of the learning rate along the sign of the momentum.
+/// Moves each weight by the learning rate, against the sign of its momentum.
 ///
 /// Source  Bernstein, Wang, Azizzadenesheli & Anandkumar, "signSGD", ICML 2018, Algorithm 2,
 ///         arXiv:1802.04434.

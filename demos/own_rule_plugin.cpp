@@ -1,4 +1,4 @@
-// An update rule of one's own as a shared library. It knows two headers of Mailgrad and links with nothing:
+// A user's own update rule as a shared library. It needs Mailgrad's headers only and links with nothing:
 //
 //   mailgrad train --optimizer ./libown_rule_plugin.so:beta1=0.95 --lr 0.0003 --weight-decay 0.1
 

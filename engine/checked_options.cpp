@@ -2,9 +2,9 @@
 
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/worker/worker_devices.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/optim/policies/hogwild.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -18,7 +18,7 @@ namespace {
 cure_setting setting_of(const training_options& o, const std::vector<scheduled_policy>& policies) {
   cure_setting setting{{}, workers_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
   for (const scheduled_policy& p : policies) setting.policies.push_back(p.policy);
-  if (is_automatic(o.policy)) setting.policies.emplace_back("async");
+  if (is_automatic(o.policy)) setting.policies.emplace_back("async", workers_of(o));
   return setting;
 }
 
@@ -34,13 +34,13 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
         "gradient for; leave one of both out");
   if (o.sample_gap > 0 && policies.size() == 1 && has_hogwild(policies))
     throw std::invalid_argument("sample gap: under hogwild no version stays to compare with; take async");
-  const auto cure = make_cure(o.cure, {workers_of(o)});
-  if (cure && cure->predicts() && o.sample_gap > 0)
-    throw std::invalid_argument(
-        "sample gap: under cure '" + o.cure +
-        "' workers compute at predicted weights, which no version is to be compared with; leave "
-        "one of both out");
-  require_cure(o.cure, setting_of(o, policies));
+  const cure_spec cure(o.cure, workers_of(o));
+  if (cure.traits().predicts && o.sample_gap > 0)
+    throw std::invalid_argument(fmt::format(
+        "sample gap: under cure '{}' workers compute at predicted weights, which no version is to be "
+        "compared with; leave one of both out",
+        o.cure));
+  cure.require_fits(setting_of(o, policies));
 }
 
 void require_amounts(const training_options& o, const data_split& data) {
@@ -49,10 +49,10 @@ void require_amounts(const training_options& o, const data_split& data) {
   if (o.epochs == 0 && o.steps == 0)
     throw std::invalid_argument("epochs and steps are both 0: nothing to do");
   if (data.train.size() == 0)
-    throw std::invalid_argument("data '" + data.name + "' holds no sample to train on");
+    throw std::invalid_argument(fmt::format("data '{}' holds no sample to train on", data.name));
   if (o.batch > data.train.size())
-    throw std::invalid_argument("batch: " + std::to_string(o.batch) + " samples; the training set has " +
-                                std::to_string(data.train.size()));
+    throw std::invalid_argument(
+        fmt::format("batch: {} samples; the training set has {}", o.batch, data.train.size()));
 }
 
 void require_text(const training_options& o, const data_split& data) {
@@ -65,15 +65,20 @@ void require_time_for(const training_options& o, const data_split& data,
   if (policies.size() == 1 || o.replay) return;
   const std::uint64_t steps = dealer(deal_of(o, data, policies.front().policy)).batches();
   if (policies.back().from_step >= steps)
-    throw std::invalid_argument("policy '" + o.policy + "': the run ends at step " + std::to_string(steps) +
-                                ", before the switch at step " + std::to_string(policies.back().from_step));
+    throw std::invalid_argument(
+        fmt::format("policy '{}': the run ends at step {}, before the switch at step {}", o.policy, steps,
+                    policies.back().from_step));
 }
 
 } // namespace
 
-dealer_options deal_of(const training_options& o, const data_split& data, const std::string& first_policy) {
-  return {data.train.size(), o.batch, o.steps > 0 ? std::numeric_limits<std::uint32_t>::max() : o.epochs,
-          o.steps,           o.seed,  keeps_in_step(first_policy) ? deal_mode::by_rank : deal_mode::on_demand,
+dealer_options deal_of(const training_options& o, const data_split& data, const policy_spec& first_policy) {
+  return {data.train.size(),
+          o.batch,
+          o.steps > 0 ? std::numeric_limits<std::uint32_t>::max() : o.epochs,
+          o.steps,
+          o.seed,
+          first_policy.traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand,
           workers_of(o)};
 }
 
@@ -82,8 +87,8 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   auto policies = parse_policy_schedule(o.policy, workers_of(o));
   require_optimizers(o, policies);
   if (!o.record.empty() && o.replay)
-    throw std::invalid_argument("record: a replay repeats recording '" + o.replay->name +
-                                "' and makes none of its own");
+    throw std::invalid_argument(
+        fmt::format("record: a replay repeats recording '{}' and makes none of its own", o.replay->name));
   require_amounts(o, data);
   require_text(o, data);
   require_time_for(o, data, policies);
@@ -92,24 +97,24 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
 
 void require_switch(const training_options& o, std::vector<scheduled_policy> policies,
                     const std::string& policy) {
-  require_policy(policy, workers_of(o));
-  policies.push_back({0, policy});
-  require_cure(o.cure, setting_of(o, policies));
+  policies.push_back({0, policy_spec(policy, workers_of(o))});
+  cure_spec(o.cure, workers_of(o)).require_fits(setting_of(o, policies));
 }
 
 void require_dense_if_needed(const training_options& o, const parameter_layout& layout) {
-  const auto cure = make_cure(o.cure, {workers_of(o)});
-  const bool compensates = cure && cure->compensates();
+  const bool compensates = cure_spec(o.cure, workers_of(o)).traits().compensates;
   if (!compensates && o.local_steps == 0) return;
   const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
   if (table == layout.variables().end()) return;
-  throw std::invalid_argument((o.local_steps > 0 ? std::string("local steps") : "cure '" + o.cure + "'") +
-                              ": the gradient of table '" + table->name +
-                              "' comes in rows, and this needs all of it; take a model without tables");
+  const std::string what = o.local_steps > 0 ? "local steps" : fmt::format("cure '{}'", o.cure);
+  throw std::invalid_argument(
+      fmt::format("{}: the gradient of table '{}' comes in rows, and this needs all of "
+                  "it; take a model without tables",
+                  what, table->name));
 }
 
 optimizer_options shard_optimizer(const training_options& o) {
-  return adapted_optimizer(o.cure, o.local_steps > 0 ? o.outer : o.optimizer, workers_of(o));
+  return cure_spec(o.cure, workers_of(o)).adapted(o.local_steps > 0 ? o.outer : o.optimizer);
 }
 
 } // namespace mailgrad

@@ -11,29 +11,29 @@
 
 namespace mailgrad {
 
-// What can be said of the options of a run before any actor lives. Each refusal is one line that says what
-// would be right.
+// Checks of a run's options before any actor is spawned. Each error is one line that says what to do.
 
-/// The policies to run, if all options are right.
+/// Checks all options that need no model, and returns the policies to run.
 ///
 /// Errors  std::invalid_argument.
 std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data);
 
-/// How the feeder deals.
-dealer_options deal_of(const training_options& o, const data_split& data, const std::string& first_policy);
+/// How the feeder deals the batches.
+dealer_options deal_of(const training_options& o, const data_split& data, const policy_spec& first_policy);
 
-/// Whether a run of `policies` may switch to `policy` as well.
+/// Requires that a run of `policies` may also switch to `policy`.
 ///
-/// Errors  std::invalid_argument: a policy that is none, or that the cure of the run excludes.
+/// Errors  std::invalid_argument: there is no such policy, or the cure of the run excludes it.
 void require_switch(const training_options& o, std::vector<scheduled_policy> policies,
                     const std::string& policy);
 
-/// Local steps, and cures that put something in the place of a gradient, work on dense gradients.
+/// Requires a model without tables of sparse gradients, if the run has local steps or a cure that replaces
+/// gradients. Both work on dense gradients.
 ///
-/// Errors  std::invalid_argument that names a table of the model whose gradients come in rows.
+/// Errors  std::invalid_argument that names such a table.
 void require_dense_if_needed(const training_options& o, const parameter_layout& layout);
 
-/// The rule that turns what shards get into their next versions.
+/// The optimiser of the shards: with local steps the outer one, in either case adapted to the cure.
 optimizer_options shard_optimizer(const training_options& o);
 
 } // namespace mailgrad

@@ -7,8 +7,9 @@
 #include <mailgrad/engine/record/run_fingerprint.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/engine/worker/worker_devices.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
+#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -16,13 +17,18 @@ namespace mailgrad {
 
 namespace {
 
-/// Cures, hogwild, local steps, clipping and a parameter actor of the user's own compute with a gradient as
-/// one dense block, so the last device of a worker adds the parts up. Otherwise the shards do. That shows in
-/// the bits, so all of it is among facts_of().
+run_id drawn_run_id() {
+  std::random_device source;
+  return {std::uint64_t{source()} << 32 | source()};
+}
+
+/// Whether the shards add up the addends of a gradient, or the last device of the worker does. Cures,
+/// hogwild, local steps, clipping and a user's parameter actor need one dense gradient, so the device adds
+/// them up. The choice changes the bits, so facts_of() contains all that decides it.
 bool adds_up_at_shards(const run_plan& plan) {
   const training_options& o = plan.options;
   return !plan.shares_block() && o.local_steps == 0 && o.optimizer.clip_norm == 0 && !o.parameter_actor &&
-         !make_cure(o.cure, {plan.workers()});
+         cure_spec(o.cure, plan.workers()).is_none();
 }
 
 std::uint64_t steps_of(const run_plan& plan) {
@@ -36,7 +42,7 @@ void lay_out_weights(run_plan& plan) {
   const std::uint32_t shards = plan.has_shards() ? plan.options.shards : 1;
   plan.layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, shards));
   plan.replica_layout = plan.layout;
-  if (plan.options.local_steps > 0) // a worker has weights of its own in one piece
+  if (plan.options.local_steps > 0) // a worker's own weights are one block
     plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));
   require_dense_if_needed(plan.options, *plan.layout);
 }
@@ -57,6 +63,7 @@ model_request run_plan::request_of(std::uint32_t worker) const {
 run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, training_options options) {
   if (!data) throw std::invalid_argument("training: there is no data set");
   run_plan plan;
+  plan.run = drawn_run_id();
   plan.policies = checked_policies(options, *data);
   plan.model = std::move(model);
   plan.data = std::move(data);
@@ -91,10 +98,10 @@ void plan_replay(run_plan& plan) {
   require_repeatable(*o.replay);
   require_same_run(*o.replay, o, facts_of(plan.model, plan.request, *plan.data, o));
   for (const recorded_switch& s : o.replay->end.switches)
-    require_switch(o, plan.policies, s.policy); // the cure may exclude what the recording names
+    require_switch(o, plan.policies, s.policy); // the cure may exclude a policy of the recording
   plan.recorded_steps = dealer(plan.deal).batches();
-  const auto cure = make_cure(o.cure, {plan.workers()});
-  const replay_terms terms{plan.first_policy(), o.local_steps, cure && cure->pull(), plan.recorded_steps};
+  const bool elastic = cure_spec(o.cure, plan.workers()).traits().pull.has_value();
+  const replay_terms terms{plan.first_policy().text(), o.local_steps, elastic, plan.recorded_steps};
   if (o.replay->killed)
     o.replay = std::make_shared<const recording>(repeatable_part(*o.replay, terms));
   else

@@ -5,6 +5,7 @@
 #include <mailgrad/engine/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
@@ -19,50 +20,55 @@
 
 namespace mailgrad {
 
-/// Every decision of a run, as values. Whoever spawns its actors decides nothing any more.
+/// Every decision of a run, as values. The code that spawns the actors decides nothing.
 struct run_plan {
+  run_id run; ///< drawn at random
   model_function model;
   std::shared_ptr<const data_split> data;
-  training_options options;                               ///< checked; `replay` holds what can be repeated
-  std::vector<scheduled_policy> policies;                 ///< the first, and those to switch to
-  std::optional<auto_options> automatic;                  ///< asks for further switches
-  model_request request;                                  ///< of the run; request_of() has that of a worker
-  std::shared_ptr<const parameter_layout> layout;         ///< of the weights over the shards
-  std::shared_ptr<const parameter_layout> replica_layout; ///< of the weights that a worker holds
-  optimizer_options shard_rule;                           ///< turns what a shard gets into its next version
+  training_options options;               ///< checked; `replay` holds what can be repeated
+  std::vector<scheduled_policy> policies; ///< the first one, and those to switch to
+  std::optional<auto_options> automatic;  ///< the rule of policy auto, which asks for further switches
+  model_request request;                  ///< for the whole run; request_of() gives that of a worker
+  std::shared_ptr<const parameter_layout> layout; ///< where the weights lie in the shards
+  std::shared_ptr<const parameter_layout>
+      replica_layout;           ///< where the weights lie that a worker computes with
+  optimizer_options shard_rule; ///< the optimiser of the shards
   dealer_options deal;
-  std::deque<std::uint64_t>
-      holds;               ///< the feeder deals no more after so many batches until told to; ascending
-  std::uint64_t steps = 0; ///< mini-batches of the whole run, by all workers
-  std::uint64_t recorded_steps = 0; ///< those that the recorded run had planned, in a replay
-  std::size_t update_helpers =
-      0;                   ///< threads that rest while a shard is at work, and take parts of its update
-  bool sums_apart = false; ///< shards add up what the devices of a worker computed
+  /// The numbers of batches after which the feeder stops until the policy has switched, ascending.
+  std::deque<std::uint64_t> holds;
+  std::uint64_t steps = 0;          ///< mini-batches of all workers in the whole run
+  std::uint64_t recorded_steps = 0; ///< in a replay: those that the recorded run had planned
+  /// Threads that would sleep while a shard updates its weights, and compute parts of the update instead.
+  std::size_t update_helpers = 0;
+  bool sums_apart = false; ///< the shards add up the gradients that several devices of a worker compute
 
   std::uint32_t workers() const;
-  const std::string& first_policy() const { return policies.front().policy; }
+  const policy_spec& first_policy() const { return policies.front().policy; }
   /// Whether any policy of the run lets workers write into one shared block.
   bool shares_block() const;
-  /// Hogwild from beginning to end has none.
+  /// Whether the run has shards; a run whose only policy is hogwild has none.
   bool has_shards() const;
-  /// What the graph of one worker has to fit.
+  /// The request that the model function of one worker gets.
   model_request request_of(std::uint32_t worker) const;
 };
 
-/// Decides all that can be decided before any actor lives.
+/// Makes all decisions of a run before any actor is spawned. It does not check that this machine has the
+/// devices; require_available() does.
 ///
-/// Errors  std::invalid_argument: an option, no model, no data, test samples unlike the others; graph_error:
-///         a model that does not fit the data. Whether this machine has the devices is not asked:
-///         require_available() does.
+/// Errors  std::invalid_argument: an option is wrong, there is no model or no data, or the test samples are
+///         unlike those for training; graph_error: the model does not fit the data.
 run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, training_options options);
 
-/// Errors  std::invalid_argument: hogwild has no order to record, since its workers write at once.
+/// Requires a plan whose run has an order to record.
+///
+/// Errors  std::invalid_argument: the plan has hogwild, whose workers write to the weights at the same time.
 void require_recordable(const run_plan& plan);
 
-/// Refuses a plan whose `options.replay` is a recording of another run or of one that cannot be repeated. Of
-/// a run that was killed, what can be repeated takes its place.
+/// Changes a plan into that of a replay of `options.replay`. Of the recording of a killed run, only the part
+/// that can be repeated is kept.
 ///
-/// Errors  recording_error; as require_recordable().
+/// Errors  recording_error: the recording is of another run, or cannot be repeated; those of
+///         require_recordable().
 void plan_replay(run_plan& plan);
 
 } // namespace mailgrad

@@ -2,6 +2,8 @@
 
 #include <mailgrad/files/file_error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -15,14 +17,14 @@ namespace mailgrad {
 namespace {
 
 constexpr std::size_t chunk = std::size_t{1} << 16;
-/// A byte of deflate stands for at most this many (zlib's technical notes); an empty stream has a header.
+/// A byte of deflate unpacks to at most this many bytes (zlib's technical notes).
 constexpr std::uint64_t best_ratio = 1032;
 
 struct close_file {
   void operator()(std::FILE* file) const noexcept { std::fclose(file); }
 };
 
-/// The packed stream, member by member.
+/// Owns the state of zlib; the members of a gzip file are unpacked one after another.
 class gunzip {
 public:
   gunzip() {
@@ -54,8 +56,8 @@ struct byte_source::implementation {
 
   std::filesystem::path file;
   std::unique_ptr<std::FILE, close_file> handle;
-  std::uint64_t bytes = 0; ///< of the file
-  std::uint64_t taken = 0; ///< of them, read
+  std::uint64_t bytes = 0; ///< size of the file
+  std::uint64_t taken = 0; ///< bytes read from the file
   std::array<std::uint8_t, chunk> buffer{};
   std::span<const std::uint8_t> pending; ///< read and not yet given out or unpacked
   std::unique_ptr<gunzip> packed;
@@ -69,7 +71,7 @@ byte_source::implementation::implementation(const std::filesystem::path& name) :
   if (!S_ISREG(status.st_mode)) throw_malformed(name, "expected a regular file, found a device or a pipe");
   handle.reset(std::fopen(name.c_str(), "rb"));
   if (!handle) throw_unreadable(name, errno);
-  std::setvbuf(handle.get(), nullptr, _IONBF, 0); // `buffer` is the buffer
+  std::setvbuf(handle.get(), nullptr, _IONBF, 0); // a second buffer would only add a copy
   bytes = static_cast<std::uint64_t>(status.st_size);
   refill();
   if (pending.size() >= 2 && pending[0] == 0x1f && pending[1] == 0x8b) packed = std::make_unique<gunzip>();
@@ -78,7 +80,7 @@ byte_source::implementation::implementation(const std::filesystem::path& name) :
 std::uint64_t byte_source::implementation::most_left() const noexcept {
   const std::uint64_t left = bytes - std::min(bytes, taken) + pending.size();
   if (!packed) return left;
-  // What zlib has taken in but not given out yet is at most one window.
+  // The bytes that zlib has read but not yet unpacked amount to at most one window of output.
   return finished ? 0 : left * best_ratio + (std::uint64_t{1} << MAX_WBITS);
 }
 
@@ -132,7 +134,7 @@ std::size_t byte_source::implementation::unpack(std::span<std::uint8_t> out) {
       begin_next_member();
     else if (code != Z_OK && code != Z_BUF_ERROR)
       throw_malformed(file, file_offset{taken - pending.size()},
-                      std::string("the gzip file is damaged: ") + (z.msg != nullptr ? z.msg : "bad data"));
+                      fmt::format("the gzip file is damaged: {}", z.msg != nullptr ? z.msg : "bad data"));
   }
   return done;
 }
@@ -151,9 +153,9 @@ std::size_t byte_source::read(std::span<std::uint8_t> out) {
   const std::size_t count = implementation_->read(out);
   offset_ += count;
   if (offset_ > most_bytes)
-    throw_malformed(file_, file_offset{offset_},
-                    "expected at most " + std::to_string(most_bytes) +
-                        " bytes, found more; take a part of the file");
+    throw_malformed(
+        file_, file_offset{offset_},
+        fmt::format("expected at most {} bytes, found more; take a part of the file", most_bytes));
   return count;
 }
 

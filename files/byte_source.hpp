@@ -9,12 +9,13 @@
 
 namespace mailgrad {
 
-/// The bytes of a file, plain or gzip (told apart by what the file begins with), read once from start to end.
+/// Reads the bytes of a plain or gzip file once, from start to end. The first two bytes tell the two apart.
 ///
-/// What a file says about itself is never trusted: room is taken as bytes arrive, and a stream that unpacks
-/// to more than `most_bytes` is refused. Units   offsets count unpacked bytes.
+/// Sizes that a file states are never trusted: memory is allocated as bytes arrive, and a stream that unpacks
+/// to more than `most_bytes` is refused.
+/// Units   offsets count unpacked bytes.
 /// Errors  file_error: the file is missing, unreadable or no regular file; the gzip stream is cut or damaged.
-/// Threads  one at a time.
+/// Threads one caller at a time.
 class byte_source {
 public:
   static constexpr std::uint64_t most_bytes = std::uint64_t{4} << 30;
@@ -31,9 +32,9 @@ public:
   /// Upper bound on the bytes still to come: exact for a plain file, from the best ratio of gzip otherwise.
   std::uint64_t most_left() const noexcept;
 
-  /// Fills `out`; returns how much was filled, which is less than asked for at the end of the file alone.
+  /// Fills `out` and returns the number of bytes filled, which is less than asked for only at the end.
   std::size_t read(std::span<std::uint8_t> out);
-  /// True once every byte is read and, of a gzip stream, its checksum was right.
+  /// Whether every byte has been read; for a gzip stream this also means that its checksum was right.
   bool at_end();
 
 private:
@@ -44,8 +45,8 @@ private:
   std::uint64_t offset_ = 0;
 };
 
-/// The next `count` bytes, or fewer if the file ends before. Takes no more than twice the memory of what
-/// arrives, however large `count` is.
+/// The next `count` bytes, or fewer if the file ends before. The memory it takes is at most twice the bytes
+/// that arrive, however large `count` is.
 std::vector<std::uint8_t> read_up_to(byte_source& source, std::uint64_t count);
 
 } // namespace mailgrad

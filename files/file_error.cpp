@@ -1,7 +1,8 @@
 #include <mailgrad/files/file_error.hpp>
 
+#include <fmt/format.h>
+
 #include <array>
-#include <cstdio>
 
 namespace mailgrad {
 
@@ -11,13 +12,9 @@ constexpr std::size_t longest_quote = 32;
 
 bool printable(char c) { return c >= ' ' && c <= '~'; }
 
-std::string escaped(char c) {
-  std::array<char, 5> text{};
-  std::snprintf(text.data(), text.size(), "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-  return text.data();
-}
+std::string escaped(char c) { return fmt::format("\\x{:02x}", static_cast<unsigned char>(c)); }
 
-/// A file's name may hold anything but a zero byte; the message stays one line.
+/// A file's name may contain a newline, but a message must be one line.
 std::string in_one_line(const std::filesystem::path& file) {
   std::string text;
   for (char c : file.string()) text += c == '\n' || c == '\r' ? escaped(c) : std::string(1, c);
@@ -26,24 +23,24 @@ std::string in_one_line(const std::filesystem::path& file) {
 
 [[noreturn]] void throw_line(const std::filesystem::path& file, const std::string& where,
                              std::string_view what) {
-  throw file_error(world_errc::malformed_file, in_one_line(file) + ": " + where + std::string(what));
+  throw file_error(world_errc::malformed_file, fmt::format("{}: {}{}", in_one_line(file), where, what));
 }
 
 } // namespace
 
 void throw_malformed(const std::filesystem::path& file, file_offset where, std::string_view what) {
-  throw_line(file, "offset " + std::to_string(where.value) + ": ", what);
+  throw_line(file, fmt::format("offset {}: ", where.value), what);
 }
 
 void throw_malformed(const std::filesystem::path& file, file_line where, std::string_view what) {
-  throw_line(file, "line " + std::to_string(where.value) + ": ", what);
+  throw_line(file, fmt::format("line {}: ", where.value), what);
 }
 
 void throw_malformed(const std::filesystem::path& file, std::string_view what) { throw_line(file, "", what); }
 
 void throw_unreadable(const std::filesystem::path& file, int code) {
   const std::error_code error{code, std::generic_category()};
-  throw file_error(error, in_one_line(file) + ": cannot be read: " + error.message());
+  throw file_error(error, fmt::format("{}: cannot be read: {}", in_one_line(file), error.message()));
 }
 
 std::string in_quotes(std::string_view found) {
@@ -52,10 +49,6 @@ std::string in_quotes(std::string_view found) {
   return text + (found.size() > longest_quote ? "...'" : "'");
 }
 
-std::string in_hex(std::uint32_t number) {
-  std::array<char, 11> text{};
-  std::snprintf(text.data(), text.size(), "0x%08x", static_cast<unsigned>(number));
-  return text.data();
-}
+std::string in_hex(std::uint32_t number) { return fmt::format("0x{:08x}", number); }
 
 } // namespace mailgrad

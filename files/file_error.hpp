@@ -20,8 +20,8 @@ private:
   std::string text_; ///< without the category's own words, which std::system_error would append
 };
 
-/// Where in a file: a byte, counted from 0 as it reads when unpacked (in the gzip file itself where that is
-/// damaged), or a line of a text, counted from 1.
+/// A place in a file: a byte, counted from 0, or a line of a text, counted from 1. Bytes are counted in the
+/// unpacked file, but in the gzip file itself where that is damaged.
 struct file_offset {
   std::uint64_t value = 0;
 };
@@ -33,14 +33,13 @@ struct file_line {
 [[noreturn]] void throw_malformed(const std::filesystem::path& file, file_offset where,
                                   std::string_view what);
 [[noreturn]] void throw_malformed(const std::filesystem::path& file, file_line where, std::string_view what);
-/// Of the file as a whole: "FILE: expected a label, found nothing"
+/// For the file as a whole: "FILE: expected a label, found nothing"
 [[noreturn]] void throw_malformed(const std::filesystem::path& file, std::string_view what);
 
 /// The system refused the file: "FILE: cannot be read: No such file or directory"
 [[noreturn]] void throw_unreadable(const std::filesystem::path& file, int code);
 
-/// Text of a file, fit to stand in one line of a message: in quotes, cut when long, without control
-/// characters.
+/// Text of a file for one line of a message: in quotes, cut when long, with control characters escaped.
 std::string in_quotes(std::string_view found);
 
 /// "0x00000803"

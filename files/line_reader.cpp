@@ -1,5 +1,7 @@
 #include <mailgrad/files/line_reader.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace mailgrad {
@@ -30,7 +32,7 @@ std::optional<std::string_view> line_reader::next_raw() {
     const std::string_view line = have.substr(0, newline);
     if (line.size() > longest)
       throw_malformed(file(), file_line{number_ + 1},
-                      "expected at most " + std::to_string(longest) + " bytes, found a longer line");
+                      fmt::format("expected at most {} bytes, found a longer line", longest));
     if (newline == std::string_view::npos && !finished_) {
       searched = have.size();
       refill();

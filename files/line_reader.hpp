@@ -11,7 +11,7 @@ namespace mailgrad {
 /// The lines of a text file, without their ends ("\n" or "\r\n").
 ///
 /// Errors  file_error for an empty line before another, for a line over `longest` bytes, and as byte_source.
-/// Threads one at a time.
+/// Threads one caller at a time.
 class line_reader {
 public:
   static constexpr std::size_t longest = std::size_t{64} << 20;
@@ -21,7 +21,7 @@ public:
   const std::filesystem::path& file() const noexcept { return source_.file(); }
   /// The next line, valid until the next call; nothing at the end.
   std::optional<std::string_view> next();
-  /// Of the line that next() gave last.
+  /// The number of the line that next() returned last.
   file_line number() const noexcept { return {number_}; }
 
 private:

@@ -13,7 +13,7 @@ void append_number(std::string& to, std::uint64_t number) {
   for (std::size_t i = 0; i < Bytes; ++i) to += static_cast<char>(number >> (8 * i) & 0xff);
 }
 
-/// The number in the first `Bytes` bytes, of which there are at least so many.
+/// The number in the first `Bytes` bytes; `bytes` must have at least that many.
 template <std::size_t Bytes>
 std::uint64_t number_in(std::string_view bytes) {
   std::uint64_t number = 0;

@@ -15,7 +15,7 @@ namespace mailgrad {
 
 namespace {
 
-/// Else it was renamed or removed between two calls.
+/// Whether `path` still names the open file; another process may have renamed or removed it.
 bool is_named(int descriptor, const std::string& path) {
   struct stat open_one {};
   struct stat named {};
@@ -23,8 +23,8 @@ bool is_named(int descriptor, const std::string& path) {
          open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-/// A descriptor of `path`, locked; -1 if there is none, and errno says why. A file system without locks
-/// grants any.
+/// Opens `path` and locks it; returns -1 and sets errno on failure. On a file system without locks the file
+/// is opened unlocked.
 int open_locked(const std::string& path, replaced_file::if_taken what) {
   const int how = LOCK_EX | (what == replaced_file::if_taken::fail ? LOCK_NB : 0);
   for (;;) {
@@ -91,12 +91,12 @@ replaced_file::~replaced_file() {
 }
 
 int replaced_file::keep() {
-  if (good()) errno = 0; // else it is of what failed before
+  if (good()) errno = 0; // otherwise errno tells why an earlier operation failed
   close();
   std::error_code why;
   if (!*this) why.assign(errno != 0 ? errno : EIO, std::generic_category());
   const std::string written = std::exchange(written_, "");
-  if (lock_ < 0) return why.value(); // a device; or it is another's
+  if (lock_ < 0) return why.value(); // a device, or a file that another process is writing
   if (!why) std::filesystem::rename(written, path_, why);
   std::error_code ignored;
   if (why) std::filesystem::remove(written, ignored);

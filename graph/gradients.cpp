@@ -1,9 +1,11 @@
 #include <mailgrad/graph/gradients.hpp>
 
-#include <mailgrad/graph/device_scope.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>
+#include <mailgrad/graph/placement/device_scope.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -11,7 +13,7 @@ namespace mailgrad {
 
 namespace {
 
-/// Backward pass over one graph: adjoints by node and output, filled from the loss towards the sources.
+/// The backward pass over one graph. It fills the adjoints, by node and output, from the loss to the sources.
 class reverse_sweep {
 public:
   explicit reverse_sweep(const value& loss) : model_(loss.owner()), count_(loss.node() + 1) {
@@ -28,7 +30,7 @@ public:
   adjoint of(const value& v) const { return v.node() < count_ ? adjoints_[v.node()][v.output()] : adjoint{}; }
 
 private:
-  /// Only nodes between what is asked for and the loss are differentiated.
+  /// Marks the nodes that depend on a value of `with_respect_to`; only these are differentiated.
   void mark_dependants(std::span<const value> with_respect_to) {
     depends_.assign(count_, 0);
     for (const value& v : with_respect_to)
@@ -37,7 +39,7 @@ private:
       for (const value& v : model_.nodes()[id].inputs) depends_[id] |= depends_[v.node()];
   }
 
-  /// The nodes that this adds run where the node itself does.
+  /// Adds the nodes of the gradient, which run on the device of node `id`.
   void differentiate(std::uint32_t id) {
     if (!std::holds_alternative<operation_node>(model_.nodes()[id].what)) return;
     const place_scope here(model_, beside{id});
@@ -46,15 +48,14 @@ private:
       dy.push_back(as_dense(adjoints_[id][i], value(model_, id, i)));
     if (std::ranges::none_of(dy, [](const auto& d) { return d.has_value(); })) return;
 
-    const node n = model_.nodes()[id]; // a copy: adding nodes moves them
+    const node n = model_.nodes()[id]; // a copy, because adding nodes moves the others
     std::vector<value> outputs;
     for (std::uint32_t i = 0; i < n.outputs.size(); ++i) outputs.emplace_back(model_, id, i);
     const operation& op = *std::get<operation_node>(n.what);
     const auto parts = op.gradient(n.inputs, outputs, dy);
     if (parts.size() != n.inputs.size())
-      throw graph_error(line_of(n.where) + ": " + std::string(op.name()) + " has " +
-                        std::to_string(parts.size()) + " gradients for " + std::to_string(n.inputs.size()) +
-                        " operands; one for each is needed");
+      throw graph_error(fmt::format("{}: {} has {} gradients for {} operands; one for each is needed",
+                                    line_of(n.where), op.name(), parts.size(), n.inputs.size()));
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!depends_[n.inputs[i].node()]) continue;
       require_fitting(n.inputs[i], parts[i], n);
@@ -62,13 +63,14 @@ private:
     }
   }
 
-  /// A gradient is written where the operand's weights have theirs, so its shape must be the operand's.
+  /// Checks the shape of a gradient. It must be that of the operand, since a gradient of weights is written
+  /// to memory of their size.
   void require_fitting(const value& operand, const adjoint& part, const node& n) const {
     const auto require = [&](const value& v, const value_type& expected) {
       if (v.type(n.where) != expected)
-        throw graph_error(line_of(n.where) + ": the gradient of " +
-                          std::string(std::get<operation_node>(n.what)->name()) + " is " +
-                          to_string(v.type()) + ", where its operand needs " + to_string(expected));
+        throw graph_error(fmt::format("{}: the gradient of {} is {}, where its operand needs {}",
+                                      line_of(n.where), std::get<operation_node>(n.what)->name(),
+                                      to_string(v.type()), to_string(expected)));
     };
     if (part.dense) require(*part.dense, operand.type());
     for (const sparse_rows& list : part.sparse) {
@@ -87,7 +89,7 @@ private:
     if (!sum.sparse.empty() && (sum.dense || !table)) sum = as_dense(sum, v).value();
   }
 
-  /// The adjoint of `v` as one dense value; the sparse parts are added into it.
+  /// Returns the adjoint of `v` as one dense value, to which the sparse parts are added.
   std::optional<value> as_dense(const adjoint& a, const value& v) {
     std::optional<value> sum = a.dense;
     const std::source_location where = model_.of(v).where;
@@ -110,12 +112,13 @@ std::vector<adjoint> gradients(const value& loss, std::span<const value> with_re
                                std::source_location where) {
   const node& made = loss.owner(where).of(loss);
   if (loss.dims().rank() != 0)
-    throw graph_error(line_of(made.where) + ": gradients: the loss must be a scalar, not " +
-                      to_string(loss.dims()));
+    throw graph_error(fmt::format("{}: gradients: the loss must be a scalar, not {}", line_of(made.where),
+                                  to_string(loss.dims())));
   for (const value& v : with_respect_to)
     if (!loss.owner().has(v))
-      throw graph_error(line_of(made.where) +
-                        ": gradients: asked for with respect to a value of another graph than the loss");
+      throw graph_error(
+          fmt::format("{}: gradients: asked for with respect to a value of another graph than the loss",
+                      line_of(made.where)));
   reverse_sweep sweep(loss);
   sweep.run(with_respect_to);
   std::vector<adjoint> found;

@@ -3,6 +3,8 @@
 #include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -19,13 +21,14 @@ std::vector<value_type> types_of(std::span<const value> values) {
 } // namespace
 
 std::string line_of(const std::source_location& where) {
-  return std::filesystem::path(where.file_name()).filename().string() + ':' + std::to_string(where.line());
+  return fmt::format("{}:{}", std::filesystem::path(where.file_name()).filename().string(), where.line());
 }
 
 graph& value::owner(std::source_location where) const {
   if (owner_ != nullptr) return *owner_;
-  throw graph_error(line_of(where) + ": a value is used that no graph has made; values come from inputs, " +
-                    "variables, constants and operations");
+  throw graph_error(fmt::format("{}: a value is used that no graph has made; values come from inputs, "
+                                "variables, constants and operations",
+                                line_of(where)));
 }
 
 const value_type& value::type(std::source_location where) const {
@@ -33,13 +36,13 @@ const value_type& value::type(std::source_location where) const {
 }
 
 std::string to_string(const value_type& t) {
-  return std::string(to_string(t.type)) + ' ' + to_string(t.dims);
+  return fmt::format("{} {}", to_string(t.type), to_string(t.dims));
 }
 
 std::vector<adjoint> operation::gradient(std::span<const value>, std::span<const value> outputs,
                                          std::span<const std::optional<value>>) const {
   const std::string line = outputs.empty() ? "" : line_of(outputs[0].owner().of(outputs[0]).where) + ": ";
-  throw graph_error(line + std::string(name()) + " has no gradient");
+  throw graph_error(fmt::format("{}{} has no gradient", line, name()));
 }
 
 double operation::work(std::span<const value_type>, std::span<const value_type> outputs) const {
@@ -53,7 +56,7 @@ std::optional<value> graph::named(std::string_view name) const {
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
     const bool computes = std::holds_alternative<operation_node>(nodes_[i].what);
     if (!computes && !name.empty() && nodes_[i].name == name)
-      return value(const_cast<graph&>(*this), i, 0); // a handle, not access: callers hold us non-const
+      return value(const_cast<graph&>(*this), i, 0); // a value is only a handle, so const is not broken
   }
   return std::nullopt;
 }
@@ -65,9 +68,9 @@ value graph::add_source(node n) {
 
 value graph::input(std::string name, const shape& dims, dtype type, std::source_location where) {
   if (const input_source source = input_source_)
-    return source(name, {dims, type}, where); // it may set another
+    return source(name, {dims, type}, where); // a copy, because a source may set another one
   if (named(name))
-    throw graph_error(line_of(where) + ": there is already an input or variable '" + name + "'");
+    throw graph_error(fmt::format("{}: there is already an input or variable '{}'", line_of(where), name));
   return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where, {}});
 }
 
@@ -77,37 +80,41 @@ value graph::variable(std::string name, const shape& dims, initialiser first_val
   if (const auto known = named(name)) return shared_variable(*known, dims, where);
   require_new_allowed(name, where);
   if (dims.size() == 0)
-    throw graph_error(line_of(where) + ": variable '" + name + "' of shape " + to_string(dims) +
-                      " holds no weights; every extent must be at least 1");
+    throw graph_error(
+        fmt::format("{}: variable '{}' of shape {} holds no weights; every extent must be at least 1",
+                    line_of(where), name, to_string(dims)));
   return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where, {}});
 }
 
 value graph::shared_variable(const value& known, const shape& dims, std::source_location where) const {
   const node& n = of(known);
   if (!std::holds_alternative<variable_node>(n.what))
-    throw graph_error(line_of(where) + ": '" + n.name + "' is already an input, made at " + line_of(n.where));
+    throw graph_error(
+        fmt::format("{}: '{}' is already an input, made at {}", line_of(where), n.name, line_of(n.where)));
   if (scope_.share == sharing::refused)
-    throw graph_error(line_of(where) + ": variable '" + n.name + "' is already there, made at " +
-                      line_of(n.where) + ", and " + scope_.opened +
-                      " takes new ones only; take another name, or open the scope with sharing::allowed");
+    throw graph_error(
+        fmt::format("{}: variable '{}' is already there, made at {}, and {} takes new ones only; "
+                    "take another name, or open the scope with sharing::allowed",
+                    line_of(where), n.name, line_of(n.where), scope_.opened));
   if (!(known.dims() == dims))
-    throw graph_error(line_of(where) + ": variable '" + n.name + "' of shape " + to_string(dims) +
-                      " is already there with shape " + to_string(known.dims()) + ", made at " +
-                      line_of(n.where));
+    throw graph_error(fmt::format("{}: variable '{}' of shape {} is already there with shape {}, made at {}",
+                                  line_of(where), n.name, to_string(dims), to_string(known.dims()),
+                                  line_of(n.where)));
   return known;
 }
 
-/// Names what is there and reads nearly alike.
+/// The message names the variable whose name is most similar.
 void graph::require_new_allowed(const std::string& name, std::source_location where) const {
   if (scope_.share != sharing::required) return;
   std::vector<std::string_view> names;
   for (const node& n : nodes_)
     if (std::holds_alternative<variable_node>(n.what)) names.push_back(n.name);
   const std::string_view nearest = nearest_name(name, names);
-  throw graph_error(line_of(where) + ": there is no variable '" + name + "' to share, and " + scope_.opened +
-                    " makes none; " +
-                    (nearest.empty() ? "" : "the nearest there is '" + std::string(nearest) + "'; ") +
-                    "make it before, or open the scope with sharing::allowed");
+  throw graph_error(
+      fmt::format("{}: there is no variable '{}' to share, and {} makes none; {}make it before, or "
+                  "open the scope with sharing::allowed",
+                  line_of(where), name, scope_.opened,
+                  nearest.empty() ? "" : fmt::format("the nearest there is '{}'; ", nearest)));
 }
 
 value graph::constant(tensor values, std::source_location where) {
@@ -124,8 +131,7 @@ value graph::constant(float scalar, std::source_location where) {
 
 void graph::place_node(std::uint32_t id, device where) {
   if (id >= nodes_.size())
-    throw graph_error("place: there is no node " + std::to_string(id) + "; the graph has " +
-                      std::to_string(nodes_.size()));
+    throw graph_error(fmt::format("place: there is no node {}; the graph has {}", id, nodes_.size()));
   nodes_[id].place = where;
 }
 
@@ -136,10 +142,10 @@ const node& graph::of(const value& v) const {
 
 void graph::require_operands(const operation_node& op, std::span<const value> inputs,
                              std::source_location where) const {
-  if (!op) throw graph_error(line_of(where) + ": there is no operation to apply");
+  if (!op) throw graph_error(fmt::format("{}: there is no operation to apply", line_of(where)));
   for (const value& v : inputs)
     if (&v.owner(where) != this)
-      throw graph_error(line_of(where) + ": " + std::string(op->name()) + " mixes values of two graphs");
+      throw graph_error(fmt::format("{}: {} mixes values of two graphs", line_of(where), op->name()));
 }
 
 std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, std::source_location where) {
@@ -152,12 +158,13 @@ std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, st
   } catch (const shape_error& e) {
     std::string shapes;
     for (const value_type& t : types) shapes += (shapes.empty() ? "" : ", ") + to_string(t);
-    throw graph_error(line_of(where) + ": " + std::string(op->name()) + "(" + shapes + "): " + e.what());
+    throw graph_error(fmt::format("{}: {}({}): {}", line_of(where), op->name(), shapes, e.what()));
   }
-  if (outputs.empty()) throw graph_error(line_of(where) + ": " + std::string(op->name()) + " gives no value");
+  if (outputs.empty()) throw graph_error(fmt::format("{}: {} gives no value", line_of(where), op->name()));
   const auto id = static_cast<std::uint32_t>(nodes_.size());
   const auto count = static_cast<std::uint32_t>(outputs.size());
   nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where, place_});
+  nodes_.back().scope = scope_.prefix.substr(0, scope_.prefix.rfind('/'));
   std::vector<value> made;
   for (std::uint32_t i = 0; i < count; ++i) made.emplace_back(*this, id, i);
   return made;

@@ -18,21 +18,20 @@
 
 namespace mailgrad {
 
-/// The model function asked for something that cannot be; names the user's line, the operation and the
-/// shapes.
+/// The model function made a mistake. The message names the user's line, the operation and the shapes.
 class graph_error : public std::invalid_argument {
 public:
   using std::invalid_argument::invalid_argument;
 };
 
-/// Whether who asks for a variable may get one that is already there.
+/// Whether graph::variable() may return a variable that already exists.
 enum class sharing : std::uint8_t {
-  allowed,  ///< made when first asked for, shared afterwards
-  required, ///< it must be there already
-  refused,  ///< it must be new
+  allowed,  ///< the first call makes the variable, later calls share it
+  required, ///< the variable must exist
+  refused,  ///< the variable must be new
 };
 
-/// What feeds a node that computes nothing.
+/// A node that computes nothing: its value is fed from outside.
 struct input_node {};
 struct variable_node {
   initialiser first_values;
@@ -42,7 +41,8 @@ struct constant_node {
 };
 using operation_node = std::shared_ptr<const operation>;
 
-/// Where an operation is to run: as placement decides (placement.hpp), on a device, or beside another node.
+/// An operation with this place runs on the device of another node. The other places are a device, and
+/// std::monostate, where placement decides (placement.hpp).
 struct beside {
   std::uint32_t node = 0;
 };
@@ -50,21 +50,22 @@ using node_place = std::variant<std::monostate, device, beside>;
 
 struct node {
   std::variant<input_node, variable_node, constant_node, operation_node> what;
-  std::string name; ///< of an input or a variable: unique; of others: may be empty
+  std::string name; ///< unique for an input or a variable; may be empty for others
   std::vector<value> inputs;
   std::vector<value_type> outputs;
-  std::source_location where; ///< the user's line that made it
-  node_place place{};         ///< of an operation; sources can be read everywhere
+  std::source_location where; ///< the user's line that made the node
+  node_place place{};         ///< of an operation; sources can be read on every device
+  std::string scope{};        ///< the name scopes that an operation was added in, such as "block1/attention"
 };
 
-/// Hands out a value where a model function asks for an input.
+/// Gives a value where a model function asks for an input.
 using input_source =
     std::function<value(const std::string& name, const value_type& type, std::source_location where)>;
 
 /// A model as data: inputs, named variables and operations, in an order in which they can be computed.
 ///
 /// Errors  graph_error from every function that adds something; the graph has not changed then.
-/// Threads one at a time.
+/// Threads one caller at a time.
 class graph {
 public:
   graph() = default;
@@ -73,31 +74,30 @@ public:
 
   value input(std::string name, const shape& dims, dtype type = dtype::float32,
               std::source_location where = std::source_location::current());
-  /// The variable of that name, made when first asked for. Another shape under that name is an error. A
-  /// name_scope puts its own name before this one, and may say otherwise.
+  /// Returns the variable of that name; the first call makes it. Another shape under that name is an error. A
+  /// name_scope puts its own name before this one, and may require or refuse sharing.
   value variable(std::string name, const shape& dims, initialiser first_values,
                  std::source_location where = std::source_location::current());
   value constant(tensor values, std::source_location where = std::source_location::current());
   value constant(float scalar, std::source_location where = std::source_location::current());
 
-  /// Adds a node for `op`; returns its outputs, of which there is one at least.
+  /// Adds a node for `op`; returns its outputs, at least one.
   std::vector<value> apply(operation_node op, std::vector<value> inputs, std::source_location where);
-  /// For operations with one output.
+  /// Adds a node for `op`; returns its first output.
   value apply_one(operation_node op, std::vector<value> inputs, std::source_location where) {
     return apply(std::move(op), std::move(inputs), where).front();
   }
 
-  /// While there is one, input() asks it in place of adding an input; returns the one before. So a model
-  /// function can be given values that are no inputs, such as a part of one.
+  /// Sets the source of inputs and returns the one before. While there is a source, input() returns its
+  /// values and adds no input. So a model function can be given other values, such as a part of an input.
   input_source exchange_input_source(input_source source) {
     return std::exchange(input_source_, std::move(source));
   }
 
-  /// Of the operations that are added from now on, until it is set again; scopes restore it
-  /// (device_scope.hpp).
+  /// Sets the place of the operations that are added from now on. The scopes in device_scope.hpp restore it.
   void set_place(const node_place& place) { place_ = place; }
   const node_place& place() const noexcept { return place_; }
-  /// Of an operation that is there already.
+  /// Sets the place of an existing operation.
   void place_node(std::uint32_t id, device where);
 
   const std::vector<node>& nodes() const noexcept { return nodes_; }
@@ -107,18 +107,18 @@ public:
   }
   /// Errors  graph_error unless has(v).
   const node& of(const value& v) const;
-  /// In the order in which they were made.
+  /// Inputs and variables come in the order in which they were made.
   std::vector<value> inputs() const;
   std::vector<value> variables() const;
 
 private:
   friend class name_scope;
 
-  /// What holds for variables that are asked for now.
+  /// The rules for variables that are asked for now.
   struct variable_scope {
-    std::string prefix; ///< of their names
+    std::string prefix; ///< put before their names
     sharing share = sharing::allowed;
-    std::string opened; ///< the scope that said so, and where, in words
+    std::string opened; ///< the scope that set `share`, with its line, in words
   };
 
   value add_source(node n);

@@ -2,8 +2,10 @@
 
 #include <mailgrad/graph/needed.hpp>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -14,7 +16,7 @@ namespace mailgrad {
 
 namespace {
 
-/// A quoted string; "\n" in it starts a line of the picture.
+/// Quotes a text for Graphviz. A line break becomes a line break of the label.
 std::string in_quotes(std::string_view text) {
   std::string made = "\"";
   for (const char c : text) {
@@ -28,14 +30,14 @@ std::string in_quotes(std::string_view text) {
   return made + '"';
 }
 
-/// What stands before the last slash of "block1/attention/weights", and what behind it.
+/// Returns "block1/attention" of "block1/attention/weights", and last_word() returns "weights".
 std::string scope_of(const std::string& name) {
   const auto slash = name.rfind('/');
   return slash == std::string::npos ? std::string() : name.substr(0, slash);
 }
 std::string last_word(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
-/// Layers within layers, as the names of their variables have it.
+/// Layers within layers, by the names of their variables.
 struct scope {
   std::string name; ///< "block1/attention"
   std::vector<std::uint32_t> nodes;
@@ -53,17 +55,12 @@ struct scope {
 /// "12.5 KiB"
 std::string in_bytes(std::size_t bytes) {
   constexpr std::size_t kilo = 1024;
-  char text[32];
-  if (bytes < kilo)
-    std::snprintf(text, sizeof text, "%zu B", bytes);
-  else if (bytes < kilo * kilo)
-    std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / kilo);
-  else
-    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (kilo * kilo));
-  return text;
+  if (bytes < kilo) return fmt::format("{} B", bytes);
+  if (bytes < kilo * kilo) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / kilo);
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (kilo * kilo));
 }
 
-/// Node, output, and the device that it goes to.
+/// Node, output, and the device that the value goes to.
 using sent_values = std::set<std::tuple<std::uint32_t, std::uint32_t, std::string>>;
 
 class drawing {
@@ -79,7 +76,7 @@ public:
 
   std::string text() {
     text_ = "digraph model {\n"
-            "  graph [fontname=\"Helvetica\", fontsize=11, ranksep=0.35, nodesep=0.3]\n"
+            "  graph [fontname=\"Helvetica\", fontsize=11, newrank=true, ranksep=0.35, nodesep=0.3]\n"
             "  node [fontname=\"Helvetica\", fontsize=11, shape=box, style=\"filled\", fillcolor=white, "
             "height=0.3, margin=\"0.12,0.05\"]\n"
             "  edge [fontname=\"Helvetica\", fontsize=9, arrowsize=0.6]\n";
@@ -92,7 +89,8 @@ public:
   }
 
 private:
-  /// An operation's own; of a source, the one device that reads it.
+  /// Finds the box of each node: an operation is in that of its device, a source in that of the only device
+  /// that reads it.
   void find_devices() {
     std::vector<char> read_by_several(graph_.nodes().size(), 0);
     for (std::uint32_t id = 0; id < graph_.nodes().size(); ++id) {
@@ -123,7 +121,7 @@ private:
     const std::string name = to_string(d);
     text_ +=
         "  subgraph " + in_quotes("cluster device " + name) +
-        " {\n    label=" + in_quotes(name + ", gets " + in_bytes(bytes_to(d)) + " a step") +
+        " {\n    label=" + in_quotes(fmt::format("{}, gets {} a step", name, in_bytes(bytes_to(d)))) +
         "; style=\"rounded,filled\"; color=\"#7f7f7f\"; fillcolor=\"#fdfaf2\"; fontsize=13; labeljust=l\n";
     box_ = name;
     draw(scopes_on(d), "    ");
@@ -140,7 +138,8 @@ private:
     return bytes;
   }
 
-  /// A value that goes to a device goes once, however many operations read it there.
+  /// Whether the value has not been sent to the device yet. It is sent once, even if several operations read
+  /// it.
   static bool is_first(const value& v, device d, sent_values& sent) {
     return sent.emplace(v.node(), v.output(), to_string(d)).second;
   }
@@ -153,14 +152,16 @@ private:
 
   bool is_backward(std::uint32_t id) const { return id >= forward_; }
 
-  /// Of a variable, its own; of an operation, that of all variables it reads.
+  /// The scope of a variable is that of its name. An operation has the scope that all variables it reads
+  /// share, and else the one that it was added in.
   std::string scope_of_node(std::uint32_t id) const {
     const node& n = graph_.nodes()[id];
     if (std::holds_alternative<variable_node>(n.what)) return scope_of(n.name);
     std::set<std::string> found;
     for (const value& v : n.inputs)
       if (std::holds_alternative<variable_node>(graph_.of(v).what)) found.insert(scope_of(graph_.of(v).name));
-    return found.size() == 1 && !is_backward(id) ? *found.begin() : std::string();
+    if (is_backward(id)) return {};
+    return found.size() == 1 ? *found.begin() : n.scope;
   }
 
   void draw(const scope& s, const std::string& indent) {
@@ -176,7 +177,7 @@ private:
 
   void draw_node(std::uint32_t id, const std::string& indent) {
     const node& n = graph_.nodes()[id];
-    text_ += indent + "n" + std::to_string(id) + " [label=" + in_quotes(label(n)) + ", " + look(n);
+    text_ += fmt::format("{}n{} [label={}, {}", indent, id, in_quotes(label(n)), look(n));
     if (is_backward(id)) text_ += ", style=\"filled,dashed\", fontcolor=\"#606060\"";
     text_ += ", tooltip=" + in_quotes(line_of(n.where)) + "]\n";
   }
@@ -208,27 +209,41 @@ private:
 
   void draw_edges(std::uint32_t id) {
     for (const value& v : graph_.nodes()[id].inputs) {
-      text_ += "  n" + std::to_string(v.node()) + " -> n" + std::to_string(id);
-      std::string details;
-      if (v.output() > 0) details = "label=" + in_quotes(to_string(v.type()));
-      if (crosses(v, id))
-        details = (is_first(v, *device_of_[id], labelled_)
-                       ? "label=" + in_quotes(in_bytes(bytes_of(v))) + ", fontcolor=\"#b85450\", "
-                       : std::string()) +
-                  "penwidth=2, color=\"#b85450\"";
+      std::vector<std::string> details = direction(v, id);
+      const bool between_devices = crosses(v, id);
+      if (between_devices && is_first(v, *device_of_[id], labelled_))
+        details.insert(details.end(), {"label=" + in_quotes(in_bytes(bytes_of(v))), "fontcolor=\"#b85450\""});
+      else if (!between_devices && v.output() > 0)
+        details.push_back("label=" + in_quotes(to_string(v.type())));
+      if (between_devices)
+        details.insert(details.end(), {"penwidth=2", "color=\"#b85450\""});
       else if (is_backward(id))
-        details += std::string(details.empty() ? "" : ", ") + "style=dashed, color=\"#909090\"";
-      text_ += details.empty() ? "\n" : " [" + details + "]\n";
+        details.insert(details.end(), {"style=dashed", "color=\"#909090\""});
+      const bool upwards = goes_upwards(v, id);
+      text_ += fmt::format("  n{} -> n{}", upwards ? id : v.node(), upwards ? v.node() : id);
+      text_ += details.empty() ? "\n" : fmt::format(" [{}]\n", fmt::join(details, ", "));
     }
+  }
+
+  /// An edge of the backward pass is told to Graphviz the other way round, so that it is drawn from below.
+  bool goes_upwards(const value& v, std::uint32_t reader) const {
+    return is_backward(v.node()) && is_backward(reader);
+  }
+
+  /// What a gradient reads of the forward pass may stand at the same height.
+  std::vector<std::string> direction(const value& v, std::uint32_t reader) const {
+    if (goes_upwards(v, reader)) return {"dir=back"};
+    if (is_backward(reader)) return {"minlen=0"};
+    return {};
   }
 
   const graph& graph_;
   const placement* places_;
   std::size_t forward_;                          ///< nodes before the backward pass
   std::vector<char> drawn_;                      ///< by node
-  std::vector<std::optional<device>> device_of_; ///< by node; none: in no device's box
-  sent_values labelled_;                         ///< whose bytes stand at an edge
-  std::string box_; ///< of the device that is being drawn: the same layer may stand in several
+  std::vector<std::optional<device>> device_of_; ///< by node; unset outside of all boxes
+  sent_values labelled_;                         ///< values with an edge that is labelled with their bytes
+  std::string box_; ///< the device that is being drawn, since the same layer may be in several boxes
   std::string text_;
 };
 

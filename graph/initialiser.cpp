@@ -9,17 +9,17 @@ namespace mailgrad {
 
 namespace {
 
-/// FNV-1a: the same number on every machine, which std::hash does not promise.
+/// FNV-1a, which gives the same number on every machine. std::hash does not promise that.
 std::uint64_t hash(std::string_view text) {
   std::uint64_t h = 0xcbf29ce484222325ULL;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return h;
 }
 
-/// In [0, 1), from the upper bits; the standard distributions differ between libraries.
+/// Draws from [0, 1) by the upper bits. The standard distributions differ between libraries.
 double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
-/// Box and Muller.
+/// Draws by the method of Box and Muller.
 double normal(std::mt19937_64& random) {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(random)));
   return radius * std::cos(2.0 * std::numbers::pi * uniform(random));

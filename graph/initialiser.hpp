@@ -8,8 +8,8 @@
 
 namespace mailgrad {
 
-/// How a variable gets its first values. Same seed and name, same values, in whatever order variables are
-/// made.
+/// How a variable gets its first values. They depend only on the seed and the name, not on the order in which
+/// variables are made.
 struct initialiser {
   enum class kind : std::uint8_t { constant, uniform, normal };
 

@@ -10,6 +10,8 @@
 #include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/graph/operations/sparse.hpp>
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace mailgrad {
@@ -25,7 +27,7 @@ value bias(graph& g, std::size_t units, const std::string& name, std::source_loc
   return g.variable(name + "/bias", {units}, initialiser::zeros(), where);
 }
 
-/// Bias and relu, and bias and gelu, have a kernel that does both in one pass.
+/// Adds the bias and applies the activation. For relu and gelu one kernel does both in one pass.
 value finish(const value& x, const value& b, activation how, std::source_location where) {
   if (how == activation::relu) return bias_relu(x, b, where);
   if (how == activation::gelu) return bias_gelu(x, b, where);
@@ -34,8 +36,8 @@ value finish(const value& x, const value& b, activation how, std::source_locatio
 
 [[noreturn]] void fail(std::string_view layer, const char* wants, const value& x,
                        std::source_location where) {
-  throw graph_error(line_of(where) + ": " + std::string(layer) + " takes " + wants + ", not " +
-                    to_string(x.type()));
+  throw graph_error(
+      fmt::format("{}: {} takes {}, not {}", line_of(where), layer, wants, to_string(x.type())));
 }
 
 } // namespace

@@ -8,12 +8,12 @@
 
 namespace mailgrad {
 
-/// As long as it lives, "<name>/" stands before the names of variables that its graph is asked for, by layers
-/// too. Names of inputs stay as they are: a batch knows them.
+/// During the lifetime of a scope, the names of variables that its graph is asked for begin with "<name>/",
+/// those of layers too. Names of inputs do not change, because a batch feeds inputs by name.
 ///
-/// Scopes nest: "tower/layer/weights". Opening a scope of the same name again gives the same names, so a
-/// function that is called twice in it shares its variables, as long as `share` lets it. Without a word on
-/// sharing it is as in the scope around.
+/// Scopes nest: "tower/layer/weights". Opening a scope of the same name again gives the same names. So a
+/// function that is called in it twice shares its variables if `share` allows it. Without `share`, the rule
+/// of the enclosing scope holds.
 ///
 /// Source  variable_scope of TensorFlow 1, with reuse=tf.AUTO_REUSE, True and False as sharing::allowed,
 ///         required and refused. Differs: allowed is the default.

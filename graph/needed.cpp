@@ -13,7 +13,7 @@ std::vector<char> needed_for(const graph& g, std::span<const value> wanted, std:
     if (std::ranges::find(given, v) == given.end()) needed[v.node()] = 1;
   };
   std::ranges::for_each(wanted, need);
-  for (std::size_t id = needed.size(); id-- > 0;) // whatever a node reads was added before it
+  for (std::size_t id = needed.size(); id-- > 0;) // a node was added after those it reads
     if (needed[id]) std::ranges::for_each(g.nodes()[id].inputs, need);
   return needed;
 }

@@ -7,8 +7,8 @@
 
 namespace mailgrad {
 
-/// By node, 1 for those whose outputs `wanted` depends on, its own among them. What is `given` need not be
-/// computed, nor what only it depends on.
+/// Returns, by node, 1 if the values of `wanted` depend on the node, else 0. Values of `given` are not
+/// computed, and neither are nodes that only they depend on.
 ///
 /// Errors  graph_error for a value of another graph.
 std::vector<char> needed_for(const graph& g, std::span<const value> wanted,

@@ -22,9 +22,9 @@ struct call {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
   void* scratch;      ///< executable::scratch_bytes() bytes, 64-byte aligned, contents undefined
-  std::uint64_t step; ///< number of the step; random operations draw from their seed and this
+  std::uint64_t step; ///< number of the step; random operations draw from their seed and this number
   next_use output_use =
-      next_use::soon; ///< later only if there is one output, and nobody but the caller reads it
+      next_use::soon; ///< `later` only if there is one output and no kernel of the program reads it
 
   template <class T = float>
   const T* in(std::size_t i) const noexcept {
@@ -36,9 +36,10 @@ struct call {
   }
 };
 
-/// An operation made ready for fixed shapes: kernels picked, constants of the call computed.
+/// An operation prepared for fixed shapes: its kernels are chosen, and constants of the call computed.
 ///
-/// Errors  device_error; nothing else may go wrong in a run.
+/// Errors  device_error; std::out_of_range for a row or a label that does not exist. A run throws nothing
+///         else.
 /// Threads one caller at a time. run() allocates nothing.
 class executable {
 public:
@@ -47,14 +48,14 @@ public:
   virtual void run(const stream& s, const call& c) = 0;
 };
 
-/// Some rows of the gradient of a table, the others being zero. A row may come twice, both count; a negative
-/// row number ends the list.
+/// Some rows of the gradient of a table; the others are zero. Rows that occur more than once are added up. A
+/// negative row number ends the list.
 struct sparse_rows {
   value rows;   ///< int32[n]
   value values; ///< float32[n, width]
 };
 
-/// The gradient of the loss with respect to one value: the sum of all parts; zero if there are none.
+/// The gradient of the loss with respect to one value. It is the sum of all parts, and zero without parts.
 struct adjoint {
   std::optional<value> dense;
   std::vector<sparse_rows> sparse;
@@ -64,44 +65,47 @@ struct adjoint {
   adjoint(const sparse_rows& rows) : sparse{rows} {}
 };
 
-/// A kind of node with its attributes: what it is called, which shapes it makes, how to differentiate it and
-/// how to run it. To add one, derive here (graph/operations/), write a function that adds it to a graph, and
-/// a test that compares its forward result with a plain loop and its gradient with central differences.
+/// A kind of node with its attributes: its name, the shapes of its outputs, how to differentiate it and how
+/// to run it. A new operation needs a class derived from this one (graph/operations/) and a function that
+/// adds it to a graph. Its test compares the result with a plain loop and the gradient with central
+/// differences.
 class operation {
 public:
   virtual ~operation() = default;
 
   virtual std::string_view name() const noexcept = 0;
 
-  /// Types of the outputs.
-  /// Errors  shape_error whose text needs no name of the operation.
+  /// Returns the types of the outputs.
+  /// Errors  shape_error; the caller puts the name of the operation before its text.
   virtual std::vector<value_type> infer(std::span<const value_type> inputs) const = 0;
 
-  /// Nodes that compute the gradient with respect to each input. `dy` holds the gradient of each output,
-  /// absent where the loss does not depend on it. An input without a gradient (labels) gets an empty adjoint.
+  /// Adds nodes that compute the gradient with respect to each input. `dy` holds the gradient of each output,
+  /// nothing where the loss does not depend on it. An input without a gradient (labels) gets an empty
+  /// adjoint.
   virtual std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                         std::span<const std::optional<value>> dy) const;
 
   virtual std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                               std::span<const value_type> outputs) const = 0;
 
-  /// Output 0 is input 0 under another shape: no memory, no kernel.
+  /// Whether output 0 is input 0 under another shape, which needs neither memory nor a kernel.
   virtual bool is_view() const noexcept { return false; }
 
-  /// The input whose memory output 0 may take when nobody reads that input afterwards.
+  /// The input whose memory output 0 may take if no later step reads that input.
   virtual std::optional<std::size_t> overwrites() const noexcept { return std::nullopt; }
 
-  /// The formula, if output 0 is one function of the inputs applied element by element: neighbours of that
-  /// kind run as one kernel.
+  /// The function, if output 0 is one function of the inputs, applied element by element. Neighbouring
+  /// operations of this kind run as one kernel.
   virtual std::optional<elementwise_function> function() const noexcept { return std::nullopt; }
 
-  /// What it costs, in multiply-adds: enough to cut a model into parts of like work. A value that is written
-  /// counts as work_per_value, about what a core multiplies meanwhile.
+  /// The estimated cost in multiply-adds, by which a model is cut into stages of about equal work. A value
+  /// that is written counts as work_per_value multiply-adds, about as many as a core does in that time.
   static constexpr double work_per_value = 16;
   virtual double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const;
 
-  /// Attributes in words, such as "axis 1"; empty if there are none. Pictures show them, and a recording
-  /// tells models apart by them, so two operations that compute different things have different ones.
+  /// The attributes in words, such as "axis 1"; empty if there are none. Pictures show them. A recording
+  /// tells models apart by them, so operations that compute different results must differ in their
+  /// attributes.
   virtual std::string describe() const { return {}; }
 };
 

@@ -2,8 +2,9 @@
 
 #include <mailgrad/tensor/block.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 #include <stdexcept>
 
@@ -15,7 +16,8 @@ constexpr std::size_t line = block::alignment / sizeof(float);
 
 std::size_t round_up(std::size_t floats) { return (floats + line - 1) / line * line; }
 
-/// Floats between the places where this variable may be cut: whole cache lines, and in a table whole rows.
+/// The number of floats between two places where a variable may be cut: whole cache lines, and in a table
+/// also whole rows.
 std::size_t grain(const placed_variable& v) {
   return v.sparse ? std::lcm(line, v.dims.size() / v.dims[0]) : line;
 }
@@ -32,7 +34,7 @@ public:
 
   std::size_t last() const noexcept { return last_; }
 
-  /// In floats.
+  /// The position of a place, in floats.
   std::size_t position(std::size_t place) const {
     const auto r = std::ranges::upper_bound(runs_, place, {}, &run::first) - 1;
     return std::min(r->end, r->begin + (place - r->first) * r->grain);
@@ -45,7 +47,7 @@ public:
   }
 
 private:
-  /// A variable: its first place, and floats from there on.
+  /// A variable: its first place, and its range and grain in floats.
   struct run {
     std::size_t first, begin, end, grain;
   };
@@ -56,8 +58,9 @@ private:
 std::vector<placed_variable> variables_of(const graph& model, const std::vector<bool>& sparse) {
   const std::vector<value> variables = model.variables();
   if (sparse.size() != variables.size())
-    throw std::invalid_argument("layout: " + std::to_string(sparse.size()) + " words on the gradients of " +
-                                std::to_string(variables.size()) + " variables; one for each is needed");
+    throw std::invalid_argument(
+        fmt::format("layout: {} words on the gradients of {} variables; one for each is needed",
+                    sparse.size(), variables.size()));
   std::vector<placed_variable> found;
   for (const value& v : variables) {
     const node& n = model.of(v);
@@ -84,10 +87,11 @@ void parameter_layout::place(const std::vector<placed_variable>& all, bool table
   for (const placed_variable& v : all) {
     if (v.sparse != tables) continue;
     if (v.dims.size() == 0)
-      throw std::invalid_argument("variable '" + v.name + "' of shape " + to_string(v.dims) +
-                                  " holds no weights");
+      throw std::invalid_argument(
+          fmt::format("variable '{}' of shape {} holds no weights", v.name, to_string(v.dims)));
     if (v.sparse && v.dims.rank() == 0)
-      throw std::invalid_argument("variable '" + v.name + "' is a scalar, whose gradient has no rows");
+      throw std::invalid_argument(
+          fmt::format("variable '{}' is a scalar, whose gradient has no rows", v.name));
     variables_.push_back(v);
     variables_.back().offset = size_;
     size_ += round_up(v.dims.size());
@@ -100,13 +104,13 @@ std::size_t parameter_layout::weight_count() const noexcept {
   return sum;
 }
 
-/// Each cut is the nearest to its share of the floats that leaves a place for each cut to come.
+/// Puts each cut at the place nearest to its share of the floats, but leaves one place for each later cut.
 void parameter_layout::cut(std::size_t shards) {
   const cut_places places(variables_);
   if (shards == 0 || shards > places.last())
-    throw std::invalid_argument(std::to_string(shards) + " shards cannot be cut from a model of " +
-                                std::to_string(weight_count()) + " weights; it has room for 1 to " +
-                                std::to_string(places.last()));
+    throw std::invalid_argument(
+        fmt::format("{} shards cannot be cut from a model of {} weights; it has room for 1 to {}", shards,
+                    weight_count(), places.last()));
   std::size_t place = 0;
   for (std::size_t i = 1; i <= shards; ++i) {
     const std::size_t begin = places.position(place);
@@ -119,13 +123,12 @@ void parameter_layout::cut(std::size_t shards) {
 
 shard_range parameter_layout::shard(std::size_t index) const {
   if (index < shards_.size()) return shards_[index];
-  throw std::out_of_range("layout: shard " + std::to_string(index) + " of " + std::to_string(shards_.size()));
+  throw std::out_of_range(fmt::format("layout: shard {} of {}", index, shards_.size()));
 }
 
 std::vector<variable_piece> parameter_layout::pieces(std::size_t variable) const {
   if (variable >= variables_.size())
-    throw std::out_of_range("layout: variable " + std::to_string(variable) + " of " +
-                            std::to_string(variables_.size()));
+    throw std::out_of_range(fmt::format("layout: variable {} of {}", variable, variables_.size()));
   const placed_variable& v = variables_[variable];
   std::vector<variable_piece> found;
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
@@ -139,10 +142,9 @@ std::vector<variable_piece> parameter_layout::pieces(std::size_t variable) const
 void parameter_layout::initialise_shard(std::size_t index, std::uint64_t seed,
                                         std::span<float> values) const {
   if (index >= shards_.size() || values.size() < shards_[index].size())
-    throw std::invalid_argument(
-        "layout: room for " + std::to_string(values.size()) + " weights cannot take shard " +
-        std::to_string(index) + " of " + std::to_string(shards_.size()) +
-        (index < shards_.size() ? ", which has " + std::to_string(shards_[index].size()) : std::string()));
+    throw std::invalid_argument(fmt::format(
+        "layout: room for {} weights cannot take shard {} of {}{}", values.size(), index, shards_.size(),
+        index < shards_.size() ? fmt::format(", which has {}", shards_[index].size()) : ""));
   std::ranges::fill(values, 0.0F);
   for (std::size_t v = 0; v < variables_.size(); ++v) {
     for (const variable_piece& piece : pieces(v)) {
@@ -169,16 +171,13 @@ std::string parameter_layout::balance_in_words() const {
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < shards_.size(); ++i) parts.push_back(weight_count(i));
   const auto in_words = [all](std::size_t part) {
-    char share[64];
-    std::snprintf(share, sizeof share, "%zu (%.1f %%)", part,
-                  100.0 * static_cast<double>(part) / static_cast<double>(all));
-    return std::string(share);
+    return fmt::format("{} ({:.1f} %)", part, 100.0 * static_cast<double>(part) / static_cast<double>(all));
   };
-  std::string text = std::to_string(all) + " weights in " + std::to_string(parts.size()) +
-                     (parts.size() == 1 ? " shard" : " shards");
+  std::string text =
+      fmt::format("{} weights in {} {}", all, parts.size(), parts.size() == 1 ? "shard" : "shards");
   if (parts.size() > most_listed) {
     const auto [least, most] = std::ranges::minmax(parts);
-    return text + " of " + in_words(least) + " to " + in_words(most);
+    return fmt::format("{} of {} to {}", text, in_words(least), in_words(most));
   }
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? ": " : ", ") + in_words(parts[i]);
   return text;

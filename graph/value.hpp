@@ -11,7 +11,7 @@ namespace mailgrad {
 
 class graph;
 
-/// What is known of a value before anything runs.
+/// The shape and the element type of a value, which are known before anything runs.
 struct value_type {
   shape dims;
   dtype type = dtype::float32;
@@ -22,18 +22,19 @@ struct value_type {
 /// "float32 64x784"
 std::string to_string(const value_type& t);
 
-/// "models.cpp:12", as errors name a line of the user's program.
+/// Names a line of the user's program in errors: "models.cpp:12".
 std::string line_of(const std::source_location& where);
 
-/// One output of one node of a graph: a handle, valid as long as its graph. One made without a graph is no
-/// value, which every operation refuses.
+/// A handle to one output of one node. It is valid as long as its graph. Every operation refuses a value that
+/// was made without a graph.
 class value {
 public:
   value() = default;
   value(graph& owner, std::uint32_t node, std::uint32_t output)
       : owner_(&owner), node_(node), output_(output) {}
 
-  /// Errors  graph_error, naming the caller's line, from these three if no graph made this value.
+  /// Errors  graph_error, naming the caller's line, from owner(), type() and dims() if no graph made this
+  ///         value.
   graph& owner(std::source_location where = std::source_location::current()) const;
   const value_type& type(std::source_location where = std::source_location::current()) const;
   const shape& dims(std::source_location where = std::source_location::current()) const {
@@ -52,7 +53,8 @@ private:
   std::uint32_t output_ = 0;
 };
 
-/// A value and the line of the user's program that uses it; lets an operator such as `a + b` name that line.
+/// A value and the line of the user's program that uses it. It lets an operator such as `a + b` name that
+/// line.
 struct located {
   value what;
   std::source_location where;

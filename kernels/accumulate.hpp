@@ -6,9 +6,9 @@
 
 namespace mailgrad {
 
-// Sums of parts that come one after the other, such as the gradients of micro-batches.
+// Sums of parts that arrive one after the other, such as the gradients of micro-batches.
 //
-// Shapes  x and sum: float32[n], the same n, apart from each other.
+// Shapes  x and sum: float32[n], the same n, in memory that does not overlap.
 // Errors  shape_error if sizes differ; device_error for a stream of a GPU.
 
 /// sum = scale * x

@@ -4,9 +4,9 @@
 
 namespace mailgrad {
 
-/// What decides how kernels round: their edition, compiler, instructions compiled for, and those that oneDNN
-/// chooses from here. Where two machines say the same, the same run gives the same bits; where they do not,
-/// it may not.
+/// Names what decides how kernels round: their edition, the compiler, the instructions they were compiled
+/// for, and those that oneDNN may choose on this machine. The same run gives the same bits on two machines
+/// for which this text is the same; on others it may not.
 std::string arithmetic_in_words();
 
 } // namespace mailgrad

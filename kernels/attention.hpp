@@ -6,8 +6,8 @@
 
 namespace mailgrad {
 
-/// What attends to what: positions of a window to those at and before them, in each sample and head by
-/// itself.
+/// The sizes of causal attention: in each sample and head, a position of the window attends to itself and to
+/// those before it.
 struct attention_shape {
   std::size_t batch = 0, window = 0, heads = 0;
   std::size_t head_width = 0; ///< numbers of a query, a key or a value of one head
@@ -30,7 +30,7 @@ std::size_t attention_gradient_scratch_bytes(const attention_shape& a) noexcept;
 void causal_attention(const stream& s, const attention_shape& a, const float* qkv, float* y,
                       float* probabilities, void* scratch);
 
-/// From dy, the gradient with respect to y, that with respect to qkv.
+/// Computes the gradient with respect to qkv from dy, the gradient with respect to y.
 ///
 /// Shapes  as causal_attention; dqkv as qkv; scratch: attention_gradient_scratch_bytes(a).
 /// Errors  as causal_attention.

@@ -6,8 +6,8 @@
 
 namespace mailgrad {
 
-/// y = gelu(x + b) and its slope there, which share their one expensive function: the gradient is then a
-/// product.
+/// Computes y = gelu(x + b) and the slope of gelu at x + b. Both need the same expensive function, so
+/// computing the slope here leaves only a product for the gradient.
 ///
 /// Source  Hendrycks & Gimpel, arXiv:1606.08415: z Phi(z), with slope Phi(z) + z phi(z).
 /// Shapes  x, y, slope: float32[rows, columns]; b: [columns]. y may be x.

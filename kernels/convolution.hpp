@@ -19,7 +19,7 @@ struct convolution_shape {
   std::size_t y_size() const noexcept { return windows.batch * windows.windows() * out_channels; }
 };
 
-/// One of the three passes of a convolution, made ready for one shape.
+/// One of the three passes of a convolution, prepared for one shape.
 ///
 /// Errors  device_error for a stream of a GPU: convolutions run on the host only.
 /// Threads one caller at a time. The same operands give the same bits.

@@ -7,15 +7,16 @@
 
 namespace mailgrad {
 
-/// Which elements are dropped: the same ones for the same seed, step and position, whoever asks.
+/// Decides which elements are dropped. The decision depends only on the rate, the seed, the step and the
+/// position.
 struct dropout_draw {
-  float rate = 0.5F; ///< probability to be dropped, in [0, 1)
+  float rate = 0.5F; ///< the probability that an element is dropped, in [0, 1)
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
 };
 
-/// Zeroes each element with probability `rate` and divides the others by 1 - rate, which keeps the mean.
-/// Applied to a gradient, it drops what it dropped in the forward pass: no mask is kept.
+/// Zeroes each element with probability `rate` and divides the others by 1 - rate, which keeps the mean. For
+/// a gradient it drops the same elements as in the forward pass, so no mask is stored.
 ///
 /// Source  Srivastava et al., "Dropout", JMLR 15, 2014, section 10 for the scaling while training.
 /// Shapes  x, y: float32[size]; y may be x.

@@ -11,10 +11,10 @@
 
 namespace mailgrad {
 
-/// A chain of functions that is walked element by element, so that what lies between them never reaches
-/// memory.
+/// A chain of functions that is computed in one pass over the elements. Results between its steps stay in
+/// registers or the L1 cache.
 ///
-/// Operands are numbered: first the inputs, then the steps in their order.
+/// Operands are numbered: first the inputs, then the results of the steps in their order.
 struct elementwise_chain {
   static constexpr std::size_t max_inputs = 8;
   static constexpr std::size_t max_steps = 8;
@@ -23,9 +23,9 @@ struct elementwise_chain {
     elementwise_function function = elementwise_function::copy;
     std::uint8_t a = 0;
     std::uint8_t b = 0;      ///< same as `a` where the function takes one number
-    std::int8_t output = -1; ///< the output that this step's result is; negative if it is none
+    std::int8_t output = -1; ///< the output that takes this step's result; negative if none does
   };
-  /// Of an input: one element for each of the result, or one for all.
+  /// Whether an input has an element for each element of the result, or one element for all.
   enum class extent : std::uint8_t { full, one };
 
   std::array<extent, max_inputs> inputs{};
@@ -33,12 +33,11 @@ struct elementwise_chain {
   std::uint8_t input_count = 0;
   std::uint8_t step_count = 0;
 
-  /// Bytes of the memory between the steps that elementwise() needs.
+  /// Bytes of scratch memory that elementwise() needs for results between the steps.
   std::size_t scratch_bytes() const noexcept;
 };
 
-/// Runs the chain over n elements. The result of a step has the same bits whether it runs in a chain or
-/// alone.
+/// Runs the chain over n elements. A step gives the same bits in a chain as on its own.
 ///
 /// Shapes  inputs: float32[n], or [1]; outputs: float32[n]. An output may be the memory of an input of n
 ///         elements that no later step reads.
@@ -52,21 +51,24 @@ struct broadcast_plan {
   std::array<std::size_t, shape::max_rank> extents{};
   std::array<std::size_t, shape::max_rank> a{};
   std::array<std::size_t, shape::max_rank> b{};
-  std::size_t rank = 0; ///< after axes that are walked alike were joined; at least 1
+  std::size_t rank = 0; ///< the number of axes left after joining those with matching strides; at least 1
 };
 
-/// Shapes  a, b: aligned with `result` at the last axis, each extent equal to it or 1.
-/// Errors  shape_error if one is not.
+/// Plans how a and b are repeated.
+///
+/// Shapes  a, b: aligned with `result` at the last axis; each extent is that of `result` or 1.
+/// Errors  shape_error if an extent is neither.
 broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& result);
 
-/// y = f(a, b) with a and b repeated as planned; a function of one number takes a.
+/// y = f(a, b) with a and b repeated as planned. A function of one number is applied to a.
 ///
 /// Shapes  y may be the memory of an operand that is not repeated.
 /// Errors  device_error for a GPU this build lacks.
 void broadcast(const stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
                const float* b, float* y);
 
-/// What bias_relu leaves for its gradient, in one pass: dz = dy where y > 0, else 0, and its sum over rows.
+/// The gradient of y = relu(x + b), in one pass: dz = dy where y > 0 and 0 elsewhere, and db, the sum of dz
+/// over rows.
 ///
 /// Shapes  y, dy, dz: float32[rows, columns]; db: float32[columns]. dz may be the memory of dy or y.
 /// Errors  device_error for a stream of a GPU.

@@ -25,14 +25,17 @@ struct gemm_shape {
 /// Bytes of scratch memory that gemm() needs on the host.
 std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 
+/// Computes C = A B.
+///
+/// `c_use` is a hint that changes no bit: on the host a large C that is read later is written past the
+/// caches, on a GPU the hint is ignored.
 /// Source  Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008,
-///         with the register tile of Van Zee & van de Geijn, "BLIS", ACM TOMS 41(3), 2015. Differs: A is read
-///         where it lies or, transposed, copied by the first tile that reads it, as B is; a transposed B is
-///         packed before.
+///         with the register tile of Van Zee & van de Geijn, "BLIS", ACM TOMS 41(3), 2015. Differs: an
+///         untransposed A is read where it lies. A transposed A and an untransposed B are copied by the first
+///         tile that reads them. Only a transposed B is packed in advance.
 /// Shapes  c: apart from a and b. scratch: gemm_scratch_bytes(g), 64-byte aligned.
 /// Errors  device_error for a GPU this build lacks, or that cuBLAS reports.
-/// Threads one caller at a time for one c and scratch. The same operands give the same bits, whatever
-///         `c_use`: on the host it lets a large C go past the caches, on a GPU it means nothing.
+/// Threads one caller at a time for one c and scratch. The same operands give the same bits.
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use = next_use::soon);
 

@@ -6,14 +6,14 @@
 
 namespace mailgrad {
 
-/// What is normalised, each row by itself.
+/// The rows that are normalised, each by itself.
 struct layer_norm_rows {
   std::size_t rows = 0, width = 0;
   float epsilon = 1e-5F; ///< added to the variance
 };
 
-/// Rows brought to mean 0 and variance 1, then scaled and shifted: y = (x - mean) * inverse * gamma + beta,
-/// where inverse is 1 / sqrt(variance + epsilon).
+/// Brings each row to mean 0 and variance 1, then scales and shifts it: y = (x - mean) * inverse * gamma +
+/// beta, where inverse is 1 / sqrt(variance + epsilon).
 ///
 /// Source  Ba, Kiros & Hinton, "Layer Normalization", 2016, arXiv:1607.06450, equation 4.
 /// Shapes  x, y: float32[rows, width]; gamma, beta: [width]; mean, inverse: [rows].
@@ -21,7 +21,7 @@ struct layer_norm_rows {
 void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                 const float* beta, float* y, float* mean, float* inverse);
 
-/// From dy, the gradient with respect to y, those with respect to x, gamma and beta.
+/// Computes the gradients with respect to x, gamma and beta from dy, the gradient with respect to y.
 ///
 /// Shapes  as layer_norm; dgamma, dbeta: [width].
 /// Errors  as layer_norm.

@@ -4,9 +4,10 @@
 
 namespace mailgrad {
 
-/// When what a kernel writes is read next: a hint, which changes no bit. Large results that are read later,
-/// or on another processor, are better written past the caches: no line is fetched to be overwritten, none
-/// pushes out what is needed first, and none has to be won back from a processor that has read it.
+/// When the result of a kernel is read next. This is a hint, which changes no bit. Large results that are
+/// read later, or by another processor, are better written past the caches. Then no cache line is fetched
+/// only to be overwritten, and none evicts data that is needed sooner. Nor must a line be taken back from a
+/// processor that has read it.
 enum class next_use : std::uint8_t { soon, later };
 
 } // namespace mailgrad

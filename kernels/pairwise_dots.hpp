@@ -6,7 +6,7 @@
 
 namespace mailgrad {
 
-/// So many samples, each of `count` vectors of `width`.
+/// The sizes of the operand: samples of `count` vectors, each with `width` numbers.
 struct vector_sets {
   std::size_t samples;
   std::size_t count;
@@ -15,13 +15,13 @@ struct vector_sets {
   std::size_t pairs() const noexcept { return count * (count - (count > 0 ? 1 : 0)) / 2; }
 };
 
-/// The dot product of each two vectors of a sample: (1,0), (2,0), (2,1), (3,0), ...
+/// The dot products of all pairs of vectors in a sample, in the order (1,0), (2,0), (2,1), (3,0), ...
 ///
 /// Shapes  x: float32[samples, count, width]; dots: float32[samples, pairs].
 /// Errors  device_error for a stream of a GPU.
 void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots);
 
-/// The gradient with respect to x, from that of the dots.
+/// The gradient with respect to x, from ddots, the gradient with respect to the dot products.
 ///
 /// Shapes  dx: as x.
 /// Errors  as pairwise_dots.

@@ -7,14 +7,14 @@
 
 namespace mailgrad {
 
-/// The largest value of each window and channel, and where in the window it stands.
+/// The largest value of each window and channel, and its position in the window.
 ///
 /// Shapes  x: float32[batch, height, width, channels]; y, chosen: [batch, out_height, out_width, channels].
 /// Units   chosen: row * columns + column within the window; the first of equal values or of NaNs.
 /// Errors  device_error for a stream of a GPU.
 void max_pool(const stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen);
 
-/// dx: the sum of dy over the windows that chose this value.
+/// An element of dx is the sum of dy over the windows that chose this element of x.
 void max_pool_gradient(const stream& s, const window_grid& g, const float* dy, const std::int32_t* chosen,
                        float* dx);
 

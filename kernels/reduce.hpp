@@ -8,15 +8,16 @@
 
 namespace mailgrad {
 
-/// The axes of a value as a sum walks them, neighbours of one kind joined.
+/// The axes of a value in the order in which a sum walks them. Neighbouring axes that are both summed, or
+/// both kept, are joined.
 struct sum_plan {
   std::array<std::size_t, shape::max_rank> extents{};
-  std::array<std::size_t, shape::max_rank> steps{}; ///< in the result; 0 along a summed axis
+  std::array<std::size_t, shape::max_rank> steps{}; ///< strides in the result; 0 along a summed axis
   std::size_t rank = 0;                             ///< at least 1
   std::size_t result_size = 1;
 };
 
-/// A sum over those axes of `dims` for which `summed` is true.
+/// Plans a sum over those axes of `dims` for which `summed` is true.
 sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& summed);
 
 /// y = scale * the sum of x over the planned axes; the sum of nothing is 0.

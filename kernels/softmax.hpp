@@ -6,14 +6,14 @@
 
 namespace mailgrad {
 
-/// y = exp(x) / sum of exp(x), for each row; the row's largest element is taken off first, so nothing
-/// overflows.
+/// y = exp(x) / sum of exp(x), for each row. The row's largest element is subtracted from x first, so that
+/// nothing overflows.
 ///
 /// Shapes  x, y: float32[rows, columns]; y may be x.
 /// Errors  device_error for a stream of a GPU.
 void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::size_t columns);
 
-/// dx = y * (dy - sum of y * dy), for each row, with y the softmax's result.
+/// dx = y * (dy - sum of y * dy), for each row, where y is the result of softmax().
 ///
 /// Shapes  y, dy, dx: float32[rows, columns]; dx may be dy or y.
 /// Errors  device_error for a stream of a GPU.

@@ -8,8 +8,8 @@
 
 namespace mailgrad {
 
-/// Rows that are mostly zero: row i is the entries offsets[i] to offsets[i + 1]. What lies behind the last
-/// row's entries is not read.
+/// Rows that are mostly zero: row i is the entries offsets[i] to offsets[i + 1]. Entries behind those of the
+/// last row are not read.
 struct compressed_rows {
   std::span<const std::int32_t> columns;
   const float* values; ///< as many as `columns`
@@ -26,10 +26,10 @@ struct compressed_rows {
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y);
 
-/// The gradient with respect to the rows of the table that x.columns names: entry j of row i gives
-/// values[j] * dy[i] for row columns[j].
+/// The gradient with respect to the rows of the table that x.columns lists: entry j, which belongs to row i
+/// of x, gives values[j] * dy[i] for row columns[j].
 ///
-/// Shapes  rows: float32[x.columns.size(), width], of which those behind the last entry stay as they are.
+/// Shapes  rows: float32[x.columns.size(), width]; rows behind the last entry are not written.
 /// Errors  as sparse_product.
 void sparse_product_gradient(const stream& s, const compressed_rows& x, const float* dy, std::size_t width,
                              float* rows);

@@ -14,13 +14,13 @@ struct element_places {
   std::size_t offset = 0;
 };
 
-/// Places of a tensor without gaps, outermost axis first.
+/// The places of a row-major tensor without gaps.
 element_places row_major(const shape& dims) noexcept;
 
-/// Copies a box of elements from where they lie in one memory to where they lie in another: what transposing,
-/// slicing and joining are made of. Made once, run often.
+/// Copies a box of elements between two memories, with other places in each. Transposing, slicing and joining
+/// tensors are such copies. The plan is made once and run many times.
 ///
-/// Shapes  float32; no two elements have one place in the target.
+/// Shapes  float32; no two elements share a place in the target.
 /// Errors  device_error for a stream of a GPU.
 class strided_copy {
 public:

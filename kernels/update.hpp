@@ -10,13 +10,13 @@
 
 namespace mailgrad {
 
-/// A gradient block and the factor it counts with: 1/N in a mean of N, a clip factor, or both.
+/// A gradient block and its factor: 1/N in a mean of N, a clip factor, or the product of both.
 struct scaled_gradient {
   const float* values;
   float scale = 1;
 };
 
-/// Weights of version t, where version t+1 goes, and the gradients whose scaled sum leads there.
+/// The weights of version t, the memory for version t+1, and the gradients whose scaled sum is applied.
 struct weight_update {
   std::span<const float> weights;
   std::span<float> updated; ///< the memory of `weights` itself, or memory apart from it
@@ -27,7 +27,7 @@ struct weight_update {
 ///
 /// Several gradients are summed in the order given, so the same list gives the same bits.
 /// Shapes  weights, updated, each gradient and each pointer of `state`: float32[n], n may be 0; `state` holds
-///         as many pointers as the rule has states. No gradients at all is a gradient of zero.
+///         as many pointers as the rule has states. An empty list of gradients is a gradient of zero.
 /// Errors  shape_error if sizes or the number of states differ; device_error for a GPU this build lacks.
 /// Threads one caller at a time for one `updated` and one `state`; nobody writes `weights` meanwhile.
 void update(const stream& s, const update_rule& rule, const weight_penalty& penalty,
@@ -47,7 +47,8 @@ void require_fitting(const row_update& work);
 
 /// Applies `rule` in place to the listed rows, one after the other, and touches no other row.
 ///
-/// A row that is listed twice is updated twice, which is a sum only for SGD without a penalty.
+/// A row that is listed twice is updated twice. Only for SGD without a penalty is that the same as one update
+/// with the sum of both gradients.
 /// Shapes  weights and each pointer of `state`: float32[table rows, width].
 /// Errors  shape_error if sizes or the number of states differ, or a row lies outside the table; nothing has
 ///         changed then. device_error for a stream of a GPU: rows are updated on the host only.

@@ -17,7 +17,7 @@ struct window_grid {
 
   std::size_t image_size() const noexcept { return height * width * channels; }
   std::size_t windows() const noexcept { return out_height * out_width; }
-  /// Values in one window.
+  /// The number of values in one window.
   std::size_t window_size() const noexcept { return rows * columns * channels; }
 };
 

@@ -1,13 +1,15 @@
 #include <mailgrad/optim/clip.hpp>
 
-#include <mailgrad/optim/distance.hpp>
+#include <mailgrad/kernels/distance.hpp>
 
 #include <array>
 #include <cstddef>
 
 namespace mailgrad {
 
-double sum_of_squares(std::span<const float> values) { return inner_product(values, values); }
+double sum_of_squares(const stream& s, std::span<const float> values) {
+  return inner_product(s, values, values);
+}
 
 float clip_factor(double norm, double max_norm) {
   if (max_norm == 0) return 1;

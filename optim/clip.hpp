@@ -1,24 +1,26 @@
 #pragma once
 
+#include <mailgrad/tensor/stream.hpp>
+
 #include <span>
 
 namespace mailgrad {
 
 /// The sum of squares of a gradient block, in float64.
 ///
-/// Sixteen partial sums in a fixed order: the same values give the same bits whatever the vector width. A
-/// global norm over several blocks is the root of their sums; where a sparse gradient repeats a row, its norm
-/// is that of the list, not of the summed row.
-double sum_of_squares(std::span<const float> values);
+/// It adds sixteen partial sums in a fixed order, so the same values give the same bits at any vector width.
+/// The global norm of several blocks is the root of the total of their sums. Where a sparse gradient repeats
+/// a row, each repeat counts on its own, not the summed row.
+double sum_of_squares(const stream& s, std::span<const float> values);
 
-/// The factor that brings a gradient of this norm down to at most `max_norm`; 1 if it is there already.
+/// The factor that shortens a gradient of this norm to at most `max_norm`; 1 if it is short enough.
 ///
-/// A device takes it over its whole gradient, all shards, and pushes it as the gradient's scale. So with
-/// several workers each one's gradient is clipped by itself, and the mean of them is at most as long.
+/// A worker computes the norm over its whole gradient, all shards, and pushes the factor as the gradient's
+/// scale. So each worker's gradient is clipped on its own, and the mean of the gradients is at most as long.
 /// Source  Pascanu, Mikolov & Bengio, "On the difficulty of training recurrent neural networks", ICML 2013,
 ///         Algorithm 1. Differs: max_norm / (norm + 1e-6), as PyTorch does. A NaN or infinite norm gives NaN
 ///         or 0, never a silent 1.
-/// Units   norms in those of the gradient; max_norm 0 clips nothing.
+/// Units   both norms have the unit of the gradient; max_norm 0 clips nothing.
 float clip_factor(double norm, double max_norm);
 
 } // namespace mailgrad

@@ -1,10 +1,12 @@
 #include <mailgrad/optim/optimizer.hpp>
 
-#include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/optim/own_update.hpp>
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -89,7 +91,7 @@ float first_state(const optimizer_options& options) {
   return adagrad ? static_cast<float>(adagrad->initial_sum) : 0;
 }
 
-/// Every rule: its options say which functor a step runs and how many blocks of state go with it.
+/// One class serves every rule: its options choose the functor of a step and the number of blocks of state.
 template <class Options>
 class rule_optimizer final : public optimizer {
 public:
@@ -152,8 +154,8 @@ private:
     if (step.of_weights == 0 || step.of_state == 0)
       throw std::invalid_argument("optimizer: steps count from 1");
     if (first > size_ || count > size_ - first)
-      throw shape_error("optimizer: weights " + std::to_string(first) + " to " +
-                        std::to_string(first + count) + " of a shard of " + std::to_string(size_));
+      throw shape_error(
+          fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
   }
 
   std::array<float*, most_states> states_from(std::size_t first) {
@@ -167,8 +169,8 @@ private:
   std::vector<std::string_view> names_;
   std::array<block, most_states> states_;
   row_sum rows_;
-  update_number prepared_{0}; ///< the step that the last two are for,
-  double prepared_scale_ = 1; ///< and what its learning rate counted with
+  update_number prepared_{0}; ///< the step for which `rule_` and `penalty_` were made
+  double prepared_scale_ = 1; ///< the factor on the learning rate of that step
   decltype(rule_of(std::declval<const Options&>(), 0, 0)) rule_;
   weight_penalty penalty_;
 };

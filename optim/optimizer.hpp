@@ -13,14 +13,14 @@
 
 namespace mailgrad {
 
-/// Which update one is, counted from 1. Weights that several optimisers update, as hogwild's workers and the
-/// shards do in turn, have seen more updates than each of these has made.
+/// The number of an update, counted from 1. Several optimisers may update the same weights, as hogwild's
+/// workers do. The weights have then seen more updates than any one of these optimisers has made.
 struct update_number {
-  std::uint64_t of_weights = 1; ///< whoever made them: a schedule goes by it
-  std::uint64_t of_state = 1;   ///< by this optimiser: bias corrections, periods and a user's rule go by it
+  std::uint64_t of_weights = 1; ///< counts the updates of all optimisers; the schedule uses it
+  std::uint64_t of_state = 1;   ///< counts those of this one; bias corrections, periods, users' rules use it
 
   constexpr update_number() = default;
-  /// Of an optimiser that alone updates its weights.
+  /// For an optimiser that is the only one to update its weights.
   constexpr update_number(std::uint64_t both) noexcept : of_weights(both), of_state(both) {}
 
   friend bool operator==(const update_number&, const update_number&) = default;
@@ -33,7 +33,7 @@ struct dense_update {
   std::span<const scaled_gradient> gradients{}; ///< each float32[weights.size()]; none: a gradient of zero
   update_number step{};
   std::size_t first = 0; ///< where the range starts in the shard, in floats
-  double rate = 1;       ///< what the learning rate counts with
+  double rate = 1;       ///< factor on the learning rate
 };
 
 /// One update of the rows that a sparse gradient touches, as in an embedding table.
@@ -42,12 +42,12 @@ struct sparse_update {
   std::size_t width = 0;      ///< floats in a row
   std::span<const std::int32_t> rows{}; ///< may repeat, repeats are summed; a negative one ends the list
   std::span<const float> values{};      ///< float32[rows.size(), width]
-  float scale = 1;                      ///< what the gradient counts with
+  float scale = 1;                      ///< factor on the gradient
   update_number step{};
   std::size_t first = 0;      ///< where `weights` starts in the shard, in floats
-  std::int32_t row_begin = 0; ///< this shard holds rows row_begin to row_end - 1,
-  std::int32_t row_end = 0;   ///< and leaves all others alone
-  double rate = 1;            ///< what the learning rate counts with
+  std::int32_t row_begin = 0; ///< the first row that this shard holds; rows of other shards are skipped
+  std::int32_t row_end = 0;   ///< one past the last row that this shard holds
+  double rate = 1;            ///< factor on the learning rate
 };
 
 /// A block of optimiser state that a checkpoint keeps beside the weights.
@@ -58,15 +58,14 @@ struct optimizer_state {
 
 /// The update rule of one shard and the state it keeps for each weight.
 ///
-/// Sparse updates are lazy, as in torch.optim.SparseAdam: only touched rows decay, in weight and in state,
-/// and the step of a bias correction is that of the whole state, not the row's. Plain SGD adds each row as it
-/// comes; a rule with state, or with a penalty on the weights, sums repeated rows first and updates each
-/// once.
+/// Sparse updates are lazy, as in torch.optim.SparseAdam: the weights and states of untouched rows do not
+/// decay. A bias correction counts the steps of the whole state, not those of the row. Plain SGD adds each
+/// row as it comes; a rule with state, or with a penalty on the weights, first sums repeated rows.
 /// Errors  shape_error if sizes disagree or the range leaves the shard, std::invalid_argument for step 0;
 ///         nothing has changed then. device_error for the stream of a GPU: the state lies in host memory.
-///         std::bad_alloc where update_rows() meets a longer list or a taller table than ever before; after
-///         that neither function allocates.
-/// Threads one caller at a time, but for what divides() says.
+///         std::bad_alloc from update_rows() for a longer list or a taller table than any before; no other
+///         update allocates.
+/// Threads one caller at a time, unless divides() allows more.
 class optimizer {
 public:
   virtual ~optimizer() = default;
@@ -74,15 +73,15 @@ public:
   virtual std::string_view name() const noexcept = 0;
   virtual void update(const stream& s, const dense_update& work) = 0;
 
-  /// Whether several threads may update ranges of one step that do not overlap, after prepare() for it. A
-  /// rule that a user wrote was promised one thread.
+  /// Whether several threads may update disjoint ranges of one step after prepare() for that step. False for
+  /// a user's rule, which Mailgrad calls from one thread at a time.
   virtual bool divides() const noexcept = 0;
-  /// What all ranges of a step share; update() does it if nobody has.
+  /// Computes what all ranges of a step share; update() does so itself if this was not called before.
   virtual void prepare(update_number step, double rate) = 0;
 
   virtual void update_rows(const stream& s, const sparse_update& work) = 0;
 
-  /// The learning rate of update `step` of the weights, counted from 1, as the schedule has it.
+  /// The learning rate that the schedule gives update `step` of the weights, counted from 1.
   virtual double learning_rate(std::uint64_t step) const = 0;
 
   /// The state itself, to be saved, compared or restored; empty for plain SGD.

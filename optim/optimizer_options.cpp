@@ -3,6 +3,8 @@
 #include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/settings.hpp>
 
+#include <fmt/format.h>
+
 #include <array>
 #include <limits>
 #include <stdexcept>
@@ -15,11 +17,11 @@ namespace {
 
 constexpr double any = std::numeric_limits<double>::infinity();
 
-/// Whether a rule is one of ours, which parse_optimizer() knows by name.
+/// Whether a rule is one of Mailgrad's, which parse_optimizer() knows by name.
 template <class Rule>
 constexpr bool built_in = !std::is_same_v<Rule, own_rule>;
 
-/// All names but that of the last, which is not ours.
+/// The names of all built-in rules.
 template <class... Rules>
 constexpr auto names_of(const std::variant<Rules...>*) {
   std::array<std::string_view, (std::size_t{built_in<Rules>} + ...)> all;
@@ -36,31 +38,31 @@ constexpr auto names = names_of(static_cast<decltype(optimizer_options::rule)*>(
 // What each rule reads, with the range of each value.
 
 void read(settings&, sgd_options&) {}
-void read(settings& s, momentum_options& o) { s.take("momentum", o.momentum, -1, 1); }
-void read(settings& s, nesterov_options& o) { s.take("momentum", o.momentum, 0, 1); }
+void read(settings& s, momentum_options& o) { o.momentum = s.take_number("momentum", o.momentum, -1, 1); }
+void read(settings& s, nesterov_options& o) { o.momentum = s.take_number("momentum", o.momentum, 0, 1); }
 void read(settings& s, adagrad_options& o) {
-  s.take("epsilon", o.epsilon, 0, any);
-  s.take("initial_sum", o.initial_sum, 0, any);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+  o.initial_sum = s.take_number("initial_sum", o.initial_sum, 0, any);
 }
 void read(settings& s, rmsprop_options& o) {
-  s.take("alpha", o.alpha, 0, 1);
-  s.take("epsilon", o.epsilon, 0, any);
+  o.alpha = s.take_number("alpha", o.alpha, 0, 1);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
 }
 void read(settings& s, adam_options& o) {
-  s.take("beta1", o.beta1, 0, 1);
-  s.take("beta2", o.beta2, 0, 1);
-  s.take("epsilon", o.epsilon, 0, any);
+  o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
+  o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
 }
 
 void read(settings& s, delayed_nesterov_options& o) {
-  s.take("momentum", o.momentum, 0, 1);
-  s.take("period", o.period);
-  s.take("early", o.early, 0, any);
+  o.momentum = s.take_number("momentum", o.momentum, 0, 1);
+  o.period = s.take_whole("period", o.period);
+  o.early = s.take_number("early", o.early, 0, any);
 }
 void read(settings& s, own_rule& o) {
   for (std::size_t i = 0; i < o.table->setting_count; ++i) {
     const mailgrad_rule_setting& known = o.table->settings[i];
-    s.take(known.name, o.settings[i], known.least, known.below);
+    o.settings[i] = s.take_number(known.name, o.settings[i], known.least, known.below);
   }
 }
 
@@ -80,8 +82,7 @@ bool choose(std::variant<Rules...>& rule, std::string_view wanted) {
 
 void require(bool right, std::string_view option, double value, std::string_view range) {
   if (!right)
-    throw std::invalid_argument("optimizer: " + std::string(option) + " must be " + std::string(range) +
-                                ", not " + std::to_string(value));
+    throw std::invalid_argument(fmt::format("optimizer: {} must be {}, not {:f}", option, range, value));
 }
 
 void require_factor(double x, std::string_view option) {
@@ -94,7 +95,7 @@ void require_small(double x, std::string_view option) {
 }
 
 void require_valid_rule(const sgd_options&) {}
-void require_valid_rule(const momentum_options& o) { // asynchrony brings some: what is left may be negative
+void require_valid_rule(const momentum_options& o) { // momentum-compensation may make it negative
   require(o.momentum > -1 && o.momentum < 1, "momentum", o.momentum, "more than -1 and less than 1");
 }
 void require_valid_rule(const nesterov_options& o) { require_factor(o.momentum, "momentum"); }
@@ -155,8 +156,8 @@ optimizer_options parse_optimizer(std::string_view text) {
   if (names_a_plugin(words.name()))
     options.rule = load_plugin(words.name());
   else if (!choose(options.rule, words.name()))
-    throw std::invalid_argument("optimizer '" + std::string(words.name()) + "' is unknown; " +
-                                suggestion(words.name(), names));
+    throw std::invalid_argument(
+        fmt::format("optimizer '{}' is unknown; {}", words.name(), suggestion(words.name(), names)));
   std::visit([&](auto& rule) { read(words, rule); }, options.rule);
   for (const std::string_view key : {"lr", "learning_rate"})
     words.refuse(key, "give the learning rate by --lr, of an outer optimizer by --outer-lr");

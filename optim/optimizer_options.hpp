@@ -11,8 +11,8 @@
 
 namespace mailgrad {
 
-// One struct a rule: what it needs beyond the options that all rules share. Defaults are PyTorch's, but for
-// the momentum, which is 0 there. Each factor is per step and without a unit.
+// Each rule has a struct for what it needs beyond the options that all rules share. Defaults are PyTorch's,
+// except the momentum, which is 0 there. Each factor is per step and without a unit.
 
 struct sgd_options {
   static constexpr std::string_view name = "sgd";
@@ -59,13 +59,14 @@ struct adamw_options : adam_options {
   static constexpr double default_weight_decay = 1e-2;
 };
 
-/// For a shard of N workers, `period`, that send the differences of local steps: DiLoCo, asynchronously.
+/// Asynchronous DiLoCo: the outer optimiser of a shard whose `period` workers send differences of local
+/// steps.
 struct delayed_nesterov_options {
   static constexpr std::string_view name = "delayed-nesterov";
   static constexpr double default_learning_rate = 0.7;
   double momentum = 0.9;
   std::uint64_t period = 1; ///< gradients between two moves of the momentum; at least 1
-  double early = 0;         ///< c: the part of the momentum in each step between, 0 to 1 / period
+  double early = 0;         ///< c: the part of the momentum in each step between two moves, 0 to 1 / period
 };
 
 /// How a shard turns gradients into its next version.
@@ -81,20 +82,20 @@ struct optimizer_options {
   double clip_norm = 0;                 ///< largest global norm a worker's gradient may have; 0: any
 };
 
-/// What `options.learning_rate` says, or the rule's default.
+/// `options.learning_rate`, or the rule's default.
 double base_learning_rate(const optimizer_options& options);
 
-/// What `options.weight_decay` says, or the rule's default.
+/// `options.weight_decay`, or the rule's default.
 double base_weight_decay(const optimizer_options& options);
 
-/// "adam"; of a plug-in, "lion (./liblion.so)".
+/// The name in a report: "adam", or "lion (./liblion.so)" for a plug-in.
 std::string_view name(const optimizer_options& options);
 
 /// The names that parse_optimizer() reads, for a help text.
 std::span<const std::string_view> optimizer_names();
 
-/// Reads the name of a rule and, if wanted, settings of its own: "adam" or "adam:beta1=0.8,epsilon=1e-6". The
-/// path of a plug-in stands for the rule in it, which is loaded: "./libmine.so:beta=0.9".
+/// Reads the name of a rule and its settings, if any: "adam" or "adam:beta1=0.8,epsilon=1e-6". A path loads
+/// the plug-in and takes its rule: "./libmine.so:beta=0.9".
 ///
 /// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value, or as
 ///         load_plugin() has it.

@@ -2,6 +2,8 @@
 
 #include <mailgrad/optim/rule_check.hpp>
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 
 namespace mailgrad {
@@ -10,7 +12,7 @@ namespace {
 
 constexpr const char* entry = "mailgrad_plugin_rule";
 
-/// `who` is what an error calls it.
+/// `who` is the name of the rule in an error.
 own_rule checked_rule(const mailgrad_rule& table, std::string_view who) {
   require_complete(table, who);
   own_rule rule{&table, {}, table.name, {}};
@@ -26,7 +28,7 @@ own_rule make_own_rule(const mailgrad_rule& table) { return checked_rule(table, 
 own_rule load_plugin(std::string_view path) {
   plugin_library library(path, [path](const std::string& why) { refuse_rule(path, why); });
   own_rule rule = checked_rule(*static_cast<const mailgrad_rule*>(library.table_from(entry)), path);
-  rule.label += " (" + std::string(path) + ")";
+  rule.label += fmt::format(" ({})", path);
   rule.file = path;
   library.keep();
   return rule;
@@ -37,12 +39,10 @@ void require_valid(const own_rule& rule) {
   const std::string who = rule.label.empty() ? "your own rule" : rule.label;
   require_complete(*rule.table, who);
   if (rule.settings.size() != rule.table->setting_count)
-    refuse_rule(who, "has " + std::to_string(rule.table->setting_count) + " settings, not " +
-                         std::to_string(rule.settings.size()));
+    refuse_rule(who, fmt::format("has {} settings, not {}", rule.table->setting_count, rule.settings.size()));
   for (std::size_t i = 0; i < rule.settings.size(); ++i)
     if (!in_range(rule.table->settings[i], rule.settings[i]))
-      refuse_rule(who, "cannot have " + std::string(rule.table->settings[i].name) + " = " +
-                           std::to_string(rule.settings[i]));
+      refuse_rule(who, fmt::format("cannot have {} = {:f}", rule.table->settings[i].name, rule.settings[i]));
   require_element_by_element(*rule.table, rule.settings, who);
 }
 

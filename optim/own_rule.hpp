@@ -9,29 +9,28 @@
 
 namespace mailgrad {
 
-/// A rule that somebody else wrote: compiled into the program (plugin.hpp), or loaded from a shared library.
+/// A user's update rule, compiled into the program (plugin.hpp) or loaded from a shared library.
 struct own_rule {
   const mailgrad_rule* table = nullptr; ///< lives as long as the process
   std::vector<double> settings;         ///< in the order of the table
-  std::string label;                    ///< as the report has it: "lion", or "lion (./liblion.so)"
-  std::string file{};                   ///< of a plug-in, as it was named; empty for a rule compiled in
+  std::string label;                    ///< its name in the report: "lion", or "lion (./liblion.so)"
+  std::string file{};                   ///< the path the user gave; empty for a rule compiled in
 };
 
-/// The rule of a table with its settings as they come: `options.rule =
-/// make_own_rule(rule_table<my_functor>)`.
+/// The rule of a table with its default settings: `options.rule = make_own_rule(rule_table<my_functor>)`.
 ///
 /// Errors  std::invalid_argument in one line, if the table is of another version of the interface or
 ///         incomplete, or the rule does not work element by element (rule_check.hpp).
 own_rule make_own_rule(const mailgrad_rule& table);
 
-/// Loads the rule that a shared library exports. A path without '/' lies in the working folder.
+/// Loads the rule that a shared library exports. A path without '/' names a file in the working folder.
 ///
 /// Errors  std::invalid_argument in one line: no such file, no library, no plug-in, another version of the
 ///         interface (both are named), an incomplete table, a rule that does not work element by element.
 own_rule load_plugin(std::string_view path);
 
 /// Errors  std::invalid_argument in one line, for no table, too few settings or one out of its range, and as
-///         make_own_rule() has it: a rule is tried again with the settings it is going to have.
+///         make_own_rule() has it. The rule is checked again here because its settings may have changed.
 void require_valid(const own_rule& rule);
 
 } // namespace mailgrad

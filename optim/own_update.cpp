@@ -1,8 +1,10 @@
 #include <mailgrad/optim/own_update.hpp>
 
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
 #include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -14,8 +16,9 @@ namespace mailgrad {
 
 namespace {
 
-/// Floats of a sum of gradients in progress: so few that the processor fetches the next ahead, so many that a
-/// call costs little. 1024 take half as long again on blocks beyond the caches.
+/// Floats of a gradient that are summed before a call of the rule. A small tile lets the processor prefetch
+/// the next one, a large one spreads the cost of the call. With 1024, blocks beyond the caches take half as
+/// long again.
 constexpr std::size_t tile = 256;
 
 using state_list = std::array<float*, MAILGRAD_PLUGIN_MOST_STATES>;
@@ -23,11 +26,10 @@ using state_list = std::array<float*, MAILGRAD_PLUGIN_MOST_STATES>;
 void require_states(const own_update& rule, std::span<float* const> state) {
   if (rule.table == nullptr) throw std::invalid_argument("update: the rule has no table");
   if (state.size() != rule.table->states)
-    throw shape_error("update: " + std::to_string(state.size()) + " states for a rule of " +
-                      std::to_string(rule.table->states));
+    throw shape_error(fmt::format("update: {} states for a rule of {}", state.size(), rule.table->states));
 }
 
-/// The rule itself, on weights from `first` on. It does what `preparation` asks for, if there is one.
+/// Calls the user's function for weights and states from `first` on.
 void call(const own_update& rule, const float* weights, float* updated, const float* gradient,
           std::span<float* const> state, std::size_t first, std::size_t count,
           const mailgrad_preparation* preparation = nullptr) {
@@ -60,8 +62,8 @@ void penalise(const weight_penalty& penalty, const float* weights, float* gradie
   }
 }
 
-/// Weights and states from `first` on; gradients and `updated` begin there. A rule that prepares takes scale
-/// and penalties in its own loop; for others a pass over each tile does it.
+/// Updates weights and states from `first` on; `work` begins there. A rule that prepares applies scale and
+/// penalties in its own loop; for any other rule a pass over each tile applies them.
 void run(const own_update& rule, const weight_penalty& penalty, const weight_update& work,
          std::span<float* const> state, std::size_t first) {
   const std::size_t count = work.weights.size();
@@ -91,8 +93,8 @@ void run(const own_update& rule, const weight_penalty& penalty, const weight_upd
   }
 }
 
-/// Rows of a table that lie anywhere, brought together and put back: a call of the rule costs more than the
-/// update of a narrow row.
+/// Gathers scattered rows of a table into one tile, updates the tile and scatters it back, because a call of
+/// the rule costs more than the update of a narrow row.
 class rows_together {
 public:
   rows_together(const row_update& work, std::span<float* const> state) : work_(work), state_(state) {
@@ -122,13 +124,13 @@ private:
     for (std::size_t j = 0; j < n; ++j)
       copy(here.data() + j * work_.width, table + work_.rows[begin + j] * work_.width);
   }
-  void copy(const float* from, float* to) const { // a row is too short for a call of memcpy of any length
+  void copy(const float* from, float* to) const { // a row is too short to pay for a memcpy of variable length
     constexpr std::size_t line = simd::cache_line;
     std::size_t k = 0;
     for (; k + line <= work_.width; k += line) std::memcpy(to + k, from + k, line * sizeof(float));
     for (; k < work_.width; ++k) to[k] = from[k];
   }
-  /// The next rows are mostly beyond the caches.
+  /// Prefetches the next rows, which mostly lie beyond the caches.
   void ask_for(std::size_t begin, std::size_t n) const {
     for (std::size_t j = 0; j < n; ++j)
       for (std::size_t k = 0; k < work_.width; k += simd::cache_line) {

@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-// An update rule of one's own, from a functor: nothing but headers, for a shared library or for a program
-// that trains with it.
+// Makes an update rule from a user's functor, for a shared library or for a program that trains with it. This
+// needs Mailgrad's headers only.
 //
 //     struct scaled_sgd {
 //       static constexpr const char* name = "scaled-sgd";
@@ -26,17 +26,18 @@
 //     };
 //     MAILGRAD_PLUGIN(scaled_sgd)
 //
-// With states it is `operator()(float& w, float g, float& first, ...)`. It works element by element: what
-// becomes of a weight follows from that weight, its gradient and its states, never from a neighbour, because
-// a shard may be cut anywhere. A rule that needs more, say the step for a bias correction, has a constructor
-// from `const mailgrad_rule_step&`, which finds there the step, the learning rate and the settings, and no
-// weights. It keeps numbers and no pointers. A trivially copyable rule is made at most once for an update,
-// and one may serve several shards of the same step; any other rule is made for each range of weights.
+// A rule with states has `operator()(float& w, float g, float& first, ...)`. It works element by element: a
+// weight depends only on its old value, its gradient and its states, because a shard may be cut anywhere.
+//
+// A rule that needs more, such as the step for a bias correction, has a constructor from `const
+// mailgrad_rule_step&`. The constructor finds there the step, the learning rate and the settings, but no
+// weights. It must copy the numbers and keep no pointer. A trivially copyable rule is made at most once for
+// an update and may serve several shards of one step; any other rule is made for each range of weights.
 
 namespace mailgrad {
 
-// All of it is static: two libraries may both have a rule `mine`, and a shared name would make them share one
-// table.
+// Everything here is static, because two libraries may both have a rule `mine`: with external linkage they
+// would share one table.
 
 /// The settings of a functor, none if it has none.
 template <class Rule>
@@ -60,13 +61,13 @@ static constexpr double learning_rate_of() {
 template <class Rule>
 static constexpr bool makes_itself = std::is_constructible_v<Rule, const mailgrad_rule_step&>;
 
-/// Whether Rule can be made of so many floats.
+/// Whether Rule can be initialised from so many floats.
 template <class Rule, std::size_t... i>
 static consteval bool takes_floats(std::index_sequence<i...>) {
   return requires(const float(&x)[sizeof...(i)]) { Rule{x[i]...}; };
 }
 
-/// Whether the fields of Rule are the learning rate and the settings: each has its place and its name.
+/// Whether the fields of Rule are the learning rate and then the settings, in order and with the same names.
 template <class Rule>
 static consteval bool fields_fit() {
   constexpr std::size_t count = rule_settings<Rule>.size() + 1;
@@ -98,7 +99,7 @@ static consteval bool names_differ() {
   return true;
 }
 
-/// Refuses what would compile and then do something else than it says.
+/// Refuses at compile time a rule that would compile and then compute something else.
 template <class Rule>
 static consteval void require_fitting() {
   static_assert(!std::string_view(Rule::name).empty(), "a rule has a name");
@@ -111,13 +112,13 @@ static consteval void require_fitting() {
       "8 at most; any other rule has a constructor from const mailgrad_rule_step&");
 }
 
-/// The step without pointers to weights: the constructor of a rule sees only this.
+/// The step without its pointers to weights, for the constructor of a rule.
 static constexpr mailgrad_rule_step without_weights(const mailgrad_rule_step& step) {
   return {nullptr, nullptr, nullptr, nullptr, 0, step.step, step.learning_rate, step.settings, nullptr};
 }
 
-/// This thread's last rule, if step, rate and settings are the same: the powers of a bias correction take
-/// longer than the update of a short range of weights.
+/// This thread's last rule, made anew if step, rate or settings differ. It is kept because the powers of a
+/// bias correction take longer than the update of a short range of weights.
 template <class Rule>
 static const Rule& rule_made_for(const mailgrad_rule_step& step) {
   struct last {
@@ -149,18 +150,18 @@ static Rule functor_of(const mailgrad_rule_step& step, std::index_sequence<i...>
     return Rule{static_cast<float>(step.learning_rate), static_cast<float>(step.settings[i])...};
 }
 
-#if defined(__clang__) // which says so where a loop cannot be vectorised; a rule may be what it is
+#if defined(__clang__) // clang warns of a loop that it cannot vectorise, but not every user's rule can be
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-/// Gradient and weights as they are.
+/// For gradients and weights that Mailgrad has prepared.
 struct prepared_values {
   static float gradient(float g, float) { return g; }
   static float weight(float w) { return w; }
 };
 
-/// Gradient and weights that the loop prepares on its way.
+/// For gradients and weights that the loop itself prepares.
 struct raw_values {
   float scale, l2, decay;
   float gradient(float g, float w) const { return scale * g + l2 * w; }
@@ -196,7 +197,7 @@ static void run_rule(const mailgrad_rule_step& step) {
   run_loop<Rule>(step, raw_values{raw.scale, raw.l2, raw.decay}, states);
 }
 
-/// A functor as Mailgrad takes it: `options.rule = make_own_rule(rule_table<scaled_sgd>)`, or by a plug-in.
+/// The table of a functor: `options.rule = make_own_rule(rule_table<scaled_sgd>)`, or what a plug-in exports.
 template <class Rule>
 static constexpr mailgrad_rule rule_table{
     .interface_version = MAILGRAD_PLUGIN_VERSION,
@@ -219,6 +220,6 @@ static constexpr mailgrad_rule rule_table{
 
 } // namespace mailgrad
 
-/// Makes a shared library of `rule`, a functor; once in a library, outside of every namespace.
+/// Exports the functor `rule` from a shared library. Write it once in a library, outside of every namespace.
 #define MAILGRAD_PLUGIN(rule)                                                                                \
   const mailgrad_rule* mailgrad_plugin_rule() { return &mailgrad::rule_table<rule>; }

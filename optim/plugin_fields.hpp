@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
-// The names of a functor's fields, so that plugin.hpp can hold them against the names of its settings. C++20
-// cannot list them, but g++ and clang write the name of a field into the name of a function that has its
-// address as a parameter.
+// Finds the names of a functor's fields, so that plugin.hpp can compare them with the names of its settings.
+// C++20 cannot list fields. But g++ and clang write the name of a field into the name of a function that has
+// the field's address as a template argument.
 
 namespace mailgrad {
 
@@ -23,7 +23,7 @@ struct held_fields {
 #pragma clang diagnostic ignored "-Wundefined-internal"
 #endif
 
-/// Is never made: only addresses in it are named.
+/// This object is never defined: only the addresses of its fields are used.
 template <class T>
 extern const held_fields<T> never_made;
 
@@ -80,7 +80,7 @@ static consteval auto field_addresses() {
 #pragma clang diagnostic pop
 #endif
 
-/// "... field_address<float>{&never_made.value.beta1}]" or alike: the name is the last word.
+/// A text such as "... field_address<float>{&never_made.value.beta1}]", whose last word is the field's name.
 template <field_address field>
 static consteval const char* text_with_field() {
   return __PRETTY_FUNCTION__;
@@ -92,7 +92,7 @@ static consteval std::string_view last_word(std::string_view text) {
   return text.substr(text.find_last_not_of(letters) + 1);
 }
 
-/// The names of all fields of T, an aggregate of so many.
+/// The names of all fields of T, an aggregate of `count` fields.
 template <class T, std::size_t count>
 static consteval std::array<std::string_view, count> field_names() {
   return []<std::size_t... i>(std::index_sequence<i...>) {
@@ -106,7 +106,7 @@ struct two_fields {
   float first, second;
 };
 
-/// Whether this compiler writes names as expected; another may not, and then they are not checked.
+/// Whether this compiler writes names as expected; if not, the names of fields are not checked.
 static constexpr bool knows_field_names =
     field_names<two_fields, 2>() == std::array<std::string_view, 2>{"first", "second"};
 

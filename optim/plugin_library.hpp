@@ -10,13 +10,12 @@ namespace mailgrad {
 /// Whether a word of an option is the file of a plug-in: it has a slash in it, or ends with ".so".
 bool names_a_plugin(std::string_view word);
 
-/// A shared library with something of a user's own in it. It is unloaded with the object, unless keep() was
-/// called.
+/// A shared library with a user's rule, policy or cure. The destructor unloads it unless keep() was called.
 ///
 /// Threads one caller at a time.
 class plugin_library {
 public:
-  /// Told in one line why the file is none; does not return.
+  /// Is given one line that says why the file is no plug-in; must throw.
   using refusal = std::function<void(const std::string& why)>;
 
   plugin_library(std::string_view path, refusal refuse);
@@ -24,7 +23,7 @@ public:
   /// The function of this name, which takes nothing and returns a table.
   const void* table_from(const char* function) const;
 
-  /// Leaves it loaded for the rest of the process, as its functions are used till then.
+  /// Keeps the library loaded until the process ends, because its functions stay in use.
   void keep();
 
 private:

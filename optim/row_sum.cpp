@@ -2,6 +2,8 @@
 
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -11,15 +13,14 @@ namespace {
 
 void require_fitting(const sparse_update& work) {
   if (work.width > 0 && work.values.size() / work.width < work.rows.size())
-    throw shape_error("update_rows: " + std::to_string(work.values.size()) + " values for " +
-                      std::to_string(work.rows.size()) + " rows of " + std::to_string(work.width));
+    throw shape_error(fmt::format("update_rows: {} values for {} rows of {}", work.values.size(),
+                                  work.rows.size(), work.width));
   const std::int64_t rows = std::int64_t{work.row_end} - work.row_begin;
   const auto height = static_cast<std::size_t>(rows);
   const std::size_t held = work.width == 0 ? height : work.weights.size() / work.width;
   if (rows < 0 || held != height || work.weights.size() != height * work.width)
-    throw shape_error("update_rows: " + std::to_string(work.weights.size()) + " weights for rows " +
-                      std::to_string(work.row_begin) + " to " + std::to_string(work.row_end) + " of " +
-                      std::to_string(work.width));
+    throw shape_error(fmt::format("update_rows: {} weights for rows {} to {} of {}", work.weights.size(),
+                                  work.row_begin, work.row_end, work.width));
 }
 
 /// Calls `f(row of the shard, its values)` for each entry that belongs to the shard.

@@ -8,7 +8,7 @@
 
 namespace mailgrad {
 
-/// Rows of a table, from 0 where the shard's part of it begins, and their values.
+/// Rows of a table and their values; row 0 is the first row of the shard's part.
 struct row_list {
   std::span<const std::uint32_t> rows;
   std::span<const float> values;
@@ -29,7 +29,7 @@ public:
 private:
   std::vector<std::uint32_t> rows_;
   std::vector<float> values_;
-  std::vector<std::uint32_t> place_; ///< by row: 1 + its place in `rows_`; 0 if it has not come
+  std::vector<std::uint32_t> place_; ///< by row: 1 + its index in `rows_`, or 0 if it is not there
 };
 
 } // namespace mailgrad

@@ -1,5 +1,7 @@
 #include <mailgrad/optim/rule_check.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,7 +15,7 @@ namespace mailgrad {
 
 namespace {
 
-/// Whether a user can write it: NAME=VALUE, several of them with commas between.
+/// Whether a user can write this name on the command line, in a list such as NAME=VALUE,NAME=VALUE.
 bool can_be_written(std::string_view name) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   return name.find_first_not_of(letters) == std::string_view::npos;
@@ -24,15 +26,15 @@ void require_settings(std::span<const mailgrad_rule_setting> settings, std::stri
     const mailgrad_rule_setting& s = settings[i];
     if (!s.name || !*s.name) refuse_rule(who, "has a setting without a name");
     if (!can_be_written(s.name))
-      refuse_rule(who, "has a name for setting " + std::to_string(i + 1) +
-                           " that is not of letters, digits, '_' and '-'");
+      refuse_rule(
+          who, fmt::format("has a name for setting {} that is not of letters, digits, '_' and '-'", i + 1));
     const auto same = [&](const mailgrad_rule_setting& other) {
       return std::string_view(other.name) == s.name;
     };
     if (std::ranges::any_of(settings.first(i), same))
-      refuse_rule(who, "has two settings '" + std::string(s.name) + "'");
+      refuse_rule(who, fmt::format("has two settings '{}'", s.name));
     if (!in_range(s, s.value))
-      refuse_rule(who, "has a setting '" + std::string(s.name) + "' out of its own range");
+      refuse_rule(who, fmt::format("has a setting '{}' out of its own range", s.name));
   }
 }
 
@@ -48,17 +50,17 @@ trial_values wave(std::uint64_t seed) {
   return values;
 }
 
-/// Trains the same weights again and again, always in the same memory: a rule that remembers them by their
-/// address must not get away with it.
+/// Trains the same weights several times, always in the same memory, so that it also finds a rule that
+/// remembers weights by their address.
 class trial {
 public:
   trial(const mailgrad_rule& table, std::span<const double> settings) : table_(table), settings_(settings) {}
 
   struct form {
-    std::size_t cut; ///< weights of the first of two ranges; all, if there is one range
+    std::size_t cut; ///< weights in the first of two ranges; all of them if there is one range
     bool in_place;
     bool prepares;     ///< the rule prepares gradients and weights itself
-    const char* fault; ///< of a rule whose weights differ from those of the first form
+    const char* fault; ///< the message if the weights differ from those of the first form
   };
 
   /// Weights and states after all steps.
@@ -102,7 +104,7 @@ private:
     }
   }
 
-  /// By powers of two, whose products are exact: a compiler may round them before it adds, or not.
+  /// Products with powers of two are exact, so it does not matter whether a compiler fuses multiply and add.
   static constexpr mailgrad_preparation preparation{0.5F, 0.25F, 0.125F};
 
   const mailgrad_rule& table_;
@@ -145,28 +147,27 @@ const char* fault_of(const mailgrad_rule& table, std::span<const double> setting
 } // namespace
 
 void refuse_rule(std::string_view who, const std::string& why) {
-  throw std::invalid_argument("optimizer '" + std::string(who) + "' " + why);
+  throw std::invalid_argument(fmt::format("optimizer '{}' {}", who, why));
 }
 
 bool in_range(const mailgrad_rule_setting& s, double value) { return value >= s.least && value < s.below; }
 
 void require_complete(const mailgrad_rule& table, std::string_view who) {
-  // Before the version is known, nothing else of a table may be read.
+  // The version is checked first, because it decides what the other fields of a table mean.
   if (table.interface_version != MAILGRAD_PLUGIN_VERSION)
-    refuse_rule(who, "has version " + std::to_string(table.interface_version) +
-                         " of the plug-in interface, this mailgrad has version " +
-                         std::to_string(MAILGRAD_PLUGIN_VERSION) +
-                         ": build it against the headers of this one");
+    refuse_rule(who, fmt::format("has version {} of the plug-in interface, this mailgrad has version {}: "
+                                 "build it against the headers of this one",
+                                 table.interface_version, MAILGRAD_PLUGIN_VERSION));
   if (!table.name || !*table.name) refuse_rule(who, "has no name in its table");
   if (!table.update) refuse_rule(who, "has no update function in its table");
   if (table.states > MAILGRAD_PLUGIN_MOST_STATES)
-    refuse_rule(who, "keeps " + std::to_string(table.states) + " floats for a weight; " +
-                         std::to_string(MAILGRAD_PLUGIN_MOST_STATES) + " are the most");
+    refuse_rule(who, fmt::format("keeps {} floats for a weight; {} are the most", table.states,
+                                 MAILGRAD_PLUGIN_MOST_STATES));
   if (!(table.learning_rate >= 0 && std::isfinite(table.learning_rate)))
-    refuse_rule(who, "has a learning rate of " + std::to_string(table.learning_rate) + " in its table");
+    refuse_rule(who, fmt::format("has a learning rate of {:f} in its table", table.learning_rate));
   if (table.setting_count > MAILGRAD_PLUGIN_MOST_SETTINGS)
-    refuse_rule(who, "has " + std::to_string(table.setting_count) + " settings; " +
-                         std::to_string(MAILGRAD_PLUGIN_MOST_SETTINGS) + " are the most");
+    refuse_rule(who, fmt::format("has {} settings; {} are the most", table.setting_count,
+                                 MAILGRAD_PLUGIN_MOST_SETTINGS));
   if (table.setting_count > 0 && !table.settings) refuse_rule(who, "has no list of its settings");
   require_settings({table.settings, table.setting_count}, who);
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-// What somebody else's rule must be before Mailgrad trains with it: a table that makes sense, and an update
-// that works element by element, as plugin.h asks. `who` is how a message names the rule.
+// Checks of a user's rule before Mailgrad trains with it: its table must be complete, and its update must
+// work element by element, as plugin.h asks. `who` is the name of the rule in a message.
 
 namespace mailgrad {
 

@@ -3,10 +3,11 @@
 #include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/settings.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <numbers>
 #include <stdexcept>
@@ -30,31 +31,25 @@ double factor(const cosine_schedule& s, std::uint64_t t, std::uint64_t warmup) {
   return s.final + (1 - s.final) * (1 + std::cos(std::numbers::pi * done)) / 2;
 }
 
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", x);
-  return text;
-}
-
 std::string shape_in_words(const constant_schedule&) { return "constant"; }
 std::string shape_in_words(const step_schedule& s) {
-  return "step:every=" + std::to_string(s.every) + ",factor=" + number(s.factor);
+  return fmt::format("step:every={},factor={:.17g}", s.every, s.factor);
 }
 std::string shape_in_words(const cosine_schedule& s) {
-  return "cosine:total=" + std::to_string(s.total) + ",final=" + number(s.final);
+  return fmt::format("cosine:total={},final={:.17g}", s.total, s.final);
 }
 
 step_schedule read_step(settings& text) {
   step_schedule s;
-  text.take("every", s.every);
-  text.take("factor", s.factor, 0, any);
+  s.every = text.take_whole("every", s.every);
+  s.factor = text.take_number("factor", s.factor, 0, any);
   return s;
 }
 
 cosine_schedule read_cosine(settings& text) {
   cosine_schedule s;
-  text.take("total", s.total);
-  text.take("final", s.final, 0, any);
+  s.total = text.take_whole("total", s.total);
+  s.final = text.take_number("final", s.final, 0, any);
   return s;
 }
 
@@ -63,15 +58,17 @@ void require_valid(const constant_schedule&, std::uint64_t) {}
 void require_valid(const step_schedule& s, std::uint64_t) {
   if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1, not 0");
   if (!(s.factor >= 0 && s.factor < any))
-    throw std::invalid_argument("schedule 'step': factor must be at least 0, not " + number(s.factor));
+    throw std::invalid_argument(
+        fmt::format("schedule 'step': factor must be at least 0, not {:.17g}", s.factor));
 }
 
 void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
   if (s.total <= warmup)
-    throw std::invalid_argument("schedule 'cosine': total must be more than the " + std::to_string(warmup) +
-                                " steps of the warm-up, not " + std::to_string(s.total));
+    throw std::invalid_argument(fmt::format(
+        "schedule 'cosine': total must be more than the {} steps of the warm-up, not {}", warmup, s.total));
   if (!(s.final >= 0 && s.final < any))
-    throw std::invalid_argument("schedule 'cosine': final must be at least 0, not " + number(s.final));
+    throw std::invalid_argument(
+        fmt::format("schedule 'cosine': final must be at least 0, not {:.17g}", s.final));
 }
 
 } // namespace
@@ -90,14 +87,14 @@ learning_rate_schedule parse_schedule(std::string_view text) {
   static constexpr std::array<std::string_view, 3> names{"constant", "step", "cosine"};
   settings words("schedule", text);
   learning_rate_schedule schedule;
-  words.take("warmup", schedule.warmup);
+  schedule.warmup = words.take_whole("warmup", schedule.warmup);
   if (words.name() == "step")
     schedule.shape = read_step(words);
   else if (words.name() == "cosine")
     schedule.shape = read_cosine(words);
   else if (words.name() != "constant")
-    throw std::invalid_argument("schedule '" + std::string(words.name()) + "' is unknown; " +
-                                suggestion(words.name(), names));
+    throw std::invalid_argument(
+        fmt::format("schedule '{}' is unknown; {}", words.name(), suggestion(words.name(), names)));
   words.require_nothing_left();
   require_valid(schedule);
   return schedule;
@@ -106,8 +103,7 @@ learning_rate_schedule parse_schedule(std::string_view text) {
 std::string to_string(const learning_rate_schedule& schedule) {
   std::string text = std::visit([](const auto& s) { return shape_in_words(s); }, schedule.shape);
   if (schedule.warmup == 0) return text;
-  return text + (text.find(':') == std::string::npos ? ':' : ',') +
-         "warmup=" + std::to_string(schedule.warmup);
+  return fmt::format("{}{}warmup={}", text, text.find(':') == std::string::npos ? ':' : ',', schedule.warmup);
 }
 
 } // namespace mailgrad

@@ -7,7 +7,7 @@
 
 namespace mailgrad {
 
-/// The learning rate stays what it is.
+/// The learning rate does not change.
 struct constant_schedule {};
 
 /// The learning rate is multiplied by `factor` after every `every` steps: factor^floor(t / every).
@@ -16,7 +16,7 @@ struct step_schedule {
   double factor = 0.1;
 };
 
-/// Half a cosine from the base learning rate at t = 0 down to `final` times it at t = total, and level after.
+/// Half a cosine from the base learning rate at t = 0 down to `final` times that at t = total, then constant.
 ///
 /// Source  Loshchilov & Hutter, "SGDR", ICLR 2017, eq. 5, arXiv:1608.03983, without restarts:
 ///         final + (1 - final) * (1 + cos(pi * t / total)) / 2.
@@ -25,18 +25,18 @@ struct cosine_schedule {
   double final = 0;        ///< fraction of the base learning rate
 };
 
-/// How the learning rate moves: a warm-up, then a shape whose t counts from 0 at the end of the warm-up.
+/// How the learning rate changes: a warm-up, then a shape whose t counts from 0 at the end of the warm-up.
 ///
 /// Source  warm-up: Goyal et al., "Accurate, large minibatch SGD", 2017, section 2.2, arXiv:1706.02677. It is
 ///         linear: step k of W takes k / W of the base learning rate.
-/// Units   steps are updates of the weights, by whichever worker and in every policy; a batch of a barrier is
-///         one.
+/// Units   a step is an update of the weights, by any worker and under every policy; the batch of a barrier
+///         is one step.
 struct learning_rate_schedule {
   std::variant<constant_schedule, step_schedule, cosine_schedule> shape{};
   std::uint64_t warmup = 0; ///< steps
 };
 
-/// Errors  std::invalid_argument, in one line, for numbers outside of what their comments say.
+/// Errors  std::invalid_argument, in one line, for a number outside the range that its comment gives.
 void require_valid(const learning_rate_schedule& schedule);
 
 /// The learning rate of step `step`, which counts from 1, by a valid schedule.

@@ -1,5 +1,7 @@
 #include <mailgrad/options/nearest_name.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -48,7 +50,7 @@ std::string_view meant_name(std::string_view word, std::span<const std::string_v
 
 std::string suggestion(std::string_view word, std::span<const std::string_view> names) {
   const std::string_view meant = meant_name(word, names);
-  if (!meant.empty()) return "did you mean '" + std::string(meant) + "'?";
+  if (!meant.empty()) return fmt::format("did you mean '{}'?", meant);
   std::string text;
   for (const std::string_view name : names) text.append(text.empty() ? "known are: " : ", ").append(name);
   return text;

@@ -13,15 +13,15 @@ namespace mailgrad {
 /// Errors  an empty view if there are no names.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
 
-/// Whether a word may stand for a name so many edits away: at most a third of its letters, but two of four or
-/// more, and one of fewer.
+/// Whether a word may stand for a name so many edits away. The limit is a third of its letters, but at least
+/// two for words of four or more letters, and at least one for shorter words.
 bool is_near(std::string_view word, std::size_t edits) noexcept;
 
-/// The name that `word` may stand for: the nearest where that is near, else one that begins it, as "batch"
-/// does "batchsize", or that it begins. An empty view if there is none.
+/// The name that `word` may stand for: the nearest one if is_near(), otherwise a name that begins `word`, as
+/// "batch" begins "batchsize", or that `word` begins. An empty view if there is none.
 std::string_view meant_name(std::string_view word, std::span<const std::string_view> names);
 
-/// What would be right in the place of `word`: "did you mean 'adam'?" where meant_name() has one, else "known
+/// What to write in place of `word`: "did you mean 'adam'?" if meant_name() finds a name, otherwise "known
 /// are: sgd, adam"; empty if there are no names.
 std::string suggestion(std::string_view word, std::span<const std::string_view> names);
 

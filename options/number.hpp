@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -9,10 +10,19 @@
 namespace mailgrad {
 
 /// The number that all of `text` spells, in decimal with an optional sign and exponent; "nan" and "inf" are
-/// read as such. Nothing for anything else, or beyond a double.
+/// read as such. Empty for any other text and for a number that a double cannot hold.
 inline std::optional<double> parse_number(std::string_view text) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// The whole number that all of `text` spells, in decimal digits alone. Empty for any other text and for a
+/// number of more than 64 bits.
+inline std::optional<std::uint64_t> parse_whole(std::string_view text) {
+  std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return number;

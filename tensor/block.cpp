@@ -2,7 +2,8 @@
 
 #include <mailgrad/tensor/byte_count.hpp>
 
-#include <cstdio>
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -15,16 +16,16 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-/// Says how much was asked for.
+/// The message says how much memory was asked for.
 class out_of_memory : public std::bad_alloc {
 public:
   explicit out_of_memory(std::size_t bytes) {
-    std::snprintf(text_, sizeof text_, "out of memory: %s asked for", byte_count(bytes).text());
+    fmt::format_to_n(text_, sizeof text_ - 1, "out of memory: {} asked for", byte_count(bytes).text());
   }
   const char* what() const noexcept override { return text_; }
 
 private:
-  char text_[64];
+  char text_[64]{};
 };
 
 } // namespace
@@ -39,7 +40,7 @@ block::block(std::size_t bytes) : bytes_(bytes) {
   if (rounded < bytes) throw out_of_memory(bytes);
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(unit, rounded)));
   if (!data_) throw out_of_memory(bytes);
-  if (large) madvise(data_.get(), rounded, MADV_HUGEPAGE); // advice: nothing is lost if it is not taken
+  if (large) madvise(data_.get(), rounded, MADV_HUGEPAGE); // advice, which the kernel may ignore
   std::memset(data_.get(), 0, rounded);
 }
 

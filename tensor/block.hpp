@@ -7,10 +7,10 @@
 
 namespace mailgrad {
 
-/// Host memory of a fixed size: zeroed, aligned to a cache line, owned. One that was moved from is empty.
+/// A block owns host memory of a fixed size, zeroed and aligned to a cache line. A moved-from block is empty.
 ///
-/// Large blocks ask the kernel for huge pages, which the one pass of an update over a shard needs.
-/// Errors  std::bad_alloc, which says how much was asked for.
+/// Large blocks ask the kernel for huge pages, because each update walks a whole shard in one pass.
+/// Errors  std::bad_alloc, whose message says how much memory was asked for.
 class block {
 public:
   static constexpr std::size_t alignment = 64;

@@ -6,8 +6,8 @@
 
 namespace mailgrad {
 
-/// A number of bytes in the largest unit that leaves no zero in front: "4.0 GiB", "1.5 MiB", "64 bytes". It
-/// needs no memory, since it is asked for where there is none.
+/// A number of bytes in the largest unit that leaves no zero in front: "4.0 GiB", "1.5 MiB", "64 bytes". The
+/// text is built without the heap, because messages about exhausted memory use it.
 class byte_count {
 public:
   explicit byte_count(std::uint64_t count) noexcept {

@@ -2,6 +2,8 @@
 
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <thread>
@@ -19,7 +21,7 @@ std::string available_in_words() {
 } // namespace
 
 std::string to_string(device d) {
-  return (d.kind == device_kind::cpu ? "cpu:" : "cuda:") + std::to_string(d.index);
+  return fmt::format("{}:{}", d.kind == device_kind::cpu ? "cpu" : "cuda", d.index);
 }
 
 device parse_device(std::string_view text) {
@@ -29,15 +31,15 @@ device parse_device(std::string_view text) {
   if (kind == "cuda")
     result.kind = device_kind::cuda;
   else if (kind != "cpu")
-    throw device_error(world_errc::no_such_device, "device '" + std::string(text) +
-                                                       "': expected cpu:N or cuda:N; this machine has " +
-                                                       available_in_words());
+    throw device_error(world_errc::no_such_device,
+                       fmt::format("device '{}': expected cpu:N or cuda:N; this machine has {}", text,
+                                   available_in_words()));
   if (colon == std::string_view::npos) return result;
   const std::string_view number = text.substr(colon + 1);
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), result.index);
   if (error != std::errc{} || end != number.data() + number.size())
     throw device_error(world_errc::no_such_device,
-                       "device '" + std::string(text) + "': '" + std::string(number) + "' is not an index");
+                       fmt::format("device '{}': '{}' is not an index", text, number));
   return result;
 }
 
@@ -51,9 +53,9 @@ std::vector<device> available_devices() {
 void require_available(device d) {
   const auto all = available_devices();
   if (std::ranges::find(all, d) != all.end()) return;
-  throw device_error(world_errc::no_such_device, "device " + to_string(d) +
-                                                     " is not available; this machine has " +
-                                                     available_in_words());
+  throw device_error(
+      world_errc::no_such_device,
+      fmt::format("device {} is not available; this machine has {}", to_string(d), available_in_words()));
 }
 
 } // namespace mailgrad

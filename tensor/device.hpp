@@ -25,10 +25,10 @@ std::string to_string(device d);
 /// Errors  device_error (no_such_device) for anything else.
 device parse_device(std::string_view text);
 
-/// The devices that this build can run programs on, CPU cores first: one for each core this process may use.
+/// Lists the devices that this build can run programs on: one for each core that this process may use.
 std::vector<device> available_devices();
 
-/// Errors  device_error, in one line that lists what there is, unless `d` is among available_devices().
+/// Errors  device_error unless `d` is among available_devices(); its one line lists the available devices.
 void require_available(device d);
 
 } // namespace mailgrad

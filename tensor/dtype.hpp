@@ -6,7 +6,7 @@
 
 namespace mailgrad {
 
-/// What the elements of a tensor are: numbers to compute with, or labels and indices.
+/// The type of a tensor's elements: float32 for numbers to compute with, int32 for labels and indices.
 enum class dtype : std::uint8_t { float32, int32 };
 
 constexpr std::size_t byte_size(dtype) noexcept { return 4; }

@@ -1,5 +1,7 @@
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
@@ -17,7 +19,7 @@ public:
     case world_errc::malformed_file:
       return "malformed file";
     }
-    return "unknown error " + std::to_string(code);
+    return fmt::format("unknown error {}", code);
   }
 };
 

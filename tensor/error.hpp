@@ -18,7 +18,7 @@ public:
       : std::invalid_argument(std::string(operation) + ": " + to_string(a) + " against " + to_string(b)) {}
 };
 
-/// What the world outside the program can refuse us.
+/// Failures whose cause lies outside the program.
 enum class world_errc {
   no_such_device = 1, ///< the machine or this build lacks the device
   device_failure,     ///< the device's driver reported an error
@@ -37,14 +37,14 @@ inline std::error_code make_error_code(world_errc e) noexcept {
   return {static_cast<int>(e), world_category()};
 }
 
-/// A device is missing or failed; `what()` is one line for the user.
+/// A device is missing or has failed. `what()` is one line for the user.
 class device_error : public std::system_error {
 public:
   device_error(world_errc code, std::string_view what) : std::system_error(code), text_(what) {}
   const char* what() const noexcept override { return text_.c_str(); }
 
 private:
-  std::string text_; ///< without the category's own words, which std::system_error would append
+  std::string text_; ///< kept here because std::system_error would append the category's own words
 };
 
 } // namespace mailgrad

@@ -5,7 +5,7 @@
 
 namespace mailgrad {
 
-/// The shortest text that reads as the same number.
+/// Writes the shortest text that parses to the same number.
 template <class Float>
 std::string exact_text(Float number) {
   char text[64];

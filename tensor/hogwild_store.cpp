@@ -2,8 +2,9 @@
 
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <string>
 
 #if defined(__AVX__) && !defined(__SANITIZE_THREAD__)
 #include <immintrin.h>
@@ -16,8 +17,8 @@ namespace {
 
 #ifdef MAILGRAD_VECTOR_MOVES
 
-// The language has no relaxed atomics of vectors, and one float at a time costs as much as a tenth of a
-// training step. So these are instructions: a vector move on x86 never tears the aligned floats in it.
+// C++ has no relaxed atomics of vectors, and copying one float at a time costs up to a tenth of a training
+// step. These functions use instructions instead: a vector move on x86 never tears the aligned floats in it.
 
 constexpr std::size_t vector_size = 8;
 
@@ -55,8 +56,8 @@ hogwild_store::hogwild_store(std::span<const float> initial)
 
 void hogwild_store::require(std::size_t first, std::size_t count) const {
   if (first > size_ || count > size_ - first)
-    throw shape_error("hogwild store: " + std::to_string(count) + " weights from " + std::to_string(first) +
-                      " on, where it holds " + std::to_string(size_));
+    throw shape_error(
+        fmt::format("hogwild store: {} weights from {} on, where it holds {}", count, first, size_));
 }
 
 void hogwild_store::load(std::size_t first, std::span<float> out) const {

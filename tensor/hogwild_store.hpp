@@ -13,21 +13,24 @@ extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 
 namespace mailgrad {
 
-/// The one lock-free room: parameters that all replicas of a process read and write at once.
+/// Parameters that all replicas of a process read and write at the same time, without a lock.
 ///
-/// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730. Differs: of two additions to one
-///         coordinate at once, one may be lost; a compare-and-swap would keep both at a quarter of the speed.
+/// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730. Differs: when two threads add to
+///         one coordinate at once, one addition may be lost. A compare-and-swap would keep both at a quarter
+///         of the speed.
 /// Shapes  float32[size()], 64-byte aligned.
-/// Threads any member, any thread, any time. A coordinate is atomic, a vector is not: a reader may see half
-///         of an update. The program reads `racing_view()` in its matrix products while others write; that is
-///         the algorithm, and no other memory in Mailgrad is shared so.
+/// Threads any member, any thread, any time, but count_elsewhere() only while no replica writes. A coordinate
+///         is atomic, a vector is not: a reader may see half of an update. A program reads `racing_view()` in
+///         its matrix products while other threads write. That race is the algorithm, and no other memory in
+///         Mailgrad is shared in this way.
 class hogwild_store {
 public:
   explicit hogwild_store(std::span<const float> initial);
 
   std::size_t size() const noexcept { return size_; }
 
-  /// i < size(), here and in add(): these two stand in the innermost loop, and are not checked.
+  /// The caller guarantees i < size(), here and in add(). Neither checks it, since both stand in the
+  /// innermost loop.
   float load(std::size_t i) const noexcept {
     return std::atomic_ref{values_[i]}.load(std::memory_order_relaxed);
   }
@@ -35,8 +38,8 @@ public:
     std::atomic_ref value{values_[i]};
     value.store(value.load(std::memory_order_relaxed) + delta, std::memory_order_relaxed);
   }
-  /// Takes a coordinate from `from`, as it was loaded, to `to`, exactly unless others have moved it since;
-  /// then by the difference.
+  /// Moves a coordinate from `from`, the value that was loaded, to `to`. If other threads have changed it
+  /// since, the difference to - from is added instead.
   void move(std::size_t i, float from, float to) noexcept {
     if (from == to) return;
     std::atomic_ref value{values_[i]};
@@ -46,25 +49,26 @@ public:
 
   /// Copies `out.size()` coordinates from `first` on, each loaded relaxed.
   ///
-  /// Errors  shape_error if there are not so many behind `first`.
+  /// Errors  shape_error if fewer than `out.size()` coordinates lie behind `first`.
   void load(std::size_t first, std::span<float> out) const;
-  /// Overwrites coordinates from `first` on, each stored relaxed: what others added since the load is lost.
+  /// Overwrites coordinates from `first` on, each stored relaxed. What other threads added since the load is
+  /// lost.
   ///
   /// Errors  as load().
   void store(std::size_t first, std::span<const float> values);
 
-  /// What a program reads while it is being written.
+  /// The weights as a program reads them while other threads write to them.
   const float* racing_view() const noexcept { return values_; }
 
-  /// Updates made here so far, by all replicas: the version that staleness is counted in.
+  /// The updates that all replicas have made here so far. Staleness is counted in these versions.
   std::uint64_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
   /// Counts one finished update; returns the version before it.
   std::uint64_t advance() noexcept { return version_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// A shard has made so many updates of its part elsewhere. While no replica writes; the largest number
-  /// counts.
+  /// Records that a shard has made `updates` updates of its part outside of this store. The largest number of
+  /// any shard counts. No replica may write meanwhile.
   void count_elsewhere(std::uint64_t updates) noexcept;
-  /// Of these weights, wherever they were made: what schedules go by.
+  /// All updates of these weights, made here or by the shards. Learning-rate schedules count in these.
   std::uint64_t updates() const noexcept { return elsewhere_.load(std::memory_order_relaxed) + version(); }
 
 private:
@@ -77,8 +81,7 @@ private:
   alignas(block::alignment) std::atomic<std::uint64_t> version_{0};
 };
 
-/// The span in which a thread reads racing_view(). It does nothing, but tells ThreadSanitizer that this race
-/// is the algorithm.
+/// A scope in which a thread reads racing_view(). It only tells ThreadSanitizer that this race is intended.
 class racing_read {
 public:
 #ifdef __SANITIZE_THREAD__

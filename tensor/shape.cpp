@@ -2,6 +2,8 @@
 
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -12,8 +14,7 @@ namespace mailgrad {
 
 shape::shape(std::span<const std::size_t> extents) : rank_(extents.size()) {
   if (extents.size() > max_rank)
-    throw shape_error("a shape has at most " + std::to_string(max_rank) + " extents, got " +
-                      std::to_string(extents.size()));
+    throw shape_error(fmt::format("a shape has at most {} extents, got {}", max_rank, extents.size()));
   std::ranges::copy(extents, extents_.begin());
   require_countable(*this);
 }
@@ -28,19 +29,17 @@ void require_countable(const shape& s) {
   std::size_t count = 1;
   for (const std::size_t extent : s)
     if (__builtin_mul_overflow(count, extent, &count) || count > most)
-      throw shape_error("a shape of " + to_string(s) + " has more elements than memory can hold");
+      throw shape_error(fmt::format("a shape of {} has more elements than memory can hold", to_string(s)));
 }
 
 bool operator==(const shape& a, const shape& b) noexcept {
   return a.rank_ == b.rank_ &&
-         a.extents_ == b.extents_; // those beyond the rank are 0; a fixed length compares faster
+         a.extents_ == b.extents_; // extents beyond the rank are 0, and a fixed length compares faster
 }
 
 std::string to_string(const shape& s) {
   if (s.rank() == 0) return "scalar";
-  std::string text = std::to_string(s[0]);
-  for (std::size_t axis = 1; axis < s.rank(); ++axis) text += 'x' + std::to_string(s[axis]);
-  return text;
+  return fmt::format("{}", fmt::join(s, "x"));
 }
 
 } // namespace mailgrad

@@ -10,8 +10,7 @@ namespace mailgrad {
 
 /// The extents of a tensor, outermost first. A scalar has rank 0 and size 1.
 ///
-/// Errors  shape_error if more than `max_rank` extents are given, or there would be more elements than can be
-///         counted.
+/// Errors  shape_error if more than `max_rank` extents are given, or memory could not hold so many elements.
 class shape {
 public:
   static constexpr std::size_t max_rank = 8;

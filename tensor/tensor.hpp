@@ -14,13 +14,13 @@ namespace mailgrad {
 /// Threads  a value like any other: const access from many threads, otherwise one at a time.
 class tensor {
 public:
-  /// Nothing: shape 0.
+  /// A tensor of shape 0, which holds no elements.
   tensor() = default;
-  /// All zero.
+  /// All elements are zero.
   explicit tensor(const shape& dims, dtype type = dtype::float32)
       : dims_(dims), type_(type), memory_(dims.size() * byte_size(type)) {}
 
-  /// What was moved from is nothing.
+  /// The moved-from tensor has shape 0.
   tensor(tensor&& other) noexcept
       : dims_(std::exchange(other.dims_, shape{0})), type_(other.type_), memory_(std::move(other.memory_)) {}
   tensor& operator=(tensor&& other) noexcept {

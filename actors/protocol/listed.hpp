@@ -7,7 +7,7 @@
 
 namespace mailgrad {
 
-/// "worker 0, 2"; "" for none.
+/// "worker 0, 2" for the numbers 0 and 2; "" for no number.
 inline std::string listed(std::string_view noun, std::span<const std::uint32_t> numbers) {
   std::string text;
   for (const std::uint32_t n : numbers)

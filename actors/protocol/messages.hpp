@@ -1,28 +1,31 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/caf_compat.hpp>
-#include <mailgrad/actors/protocol/piece_messages.hpp>
+#include <mailgrad/actors/protocol/stage_messages.hpp>
 #include <mailgrad/actors/protocol/switching_messages.hpp>
 #include <mailgrad/actors/protocol/update_messages.hpp>
+#include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-// Every message of a run; push_gradient has a header of its own, those that switch its policy lie in
-// switching_messages.hpp, what is reported at the end in actor_reports.hpp. A request is verb + noun, a
-// notice a past participle, a reply a noun. Numbers with a fraction travel as their bits (CAF 0.17 cannot
-// encode every float), times as nanoseconds of the run's time source. Messages with memory or statistics in
-// them stay inside the process.
+// The messages of a run. Headers of their own have push_gradient, the messages that switch the policy
+// (switching_messages.hpp), those of stages and update helpers, and the reports at the end
+// (actor_reports.hpp). A request is named verb + noun, a notice by a past participle, a reply by a noun.
+// Fractions travel as bits, because CAF 0.17 cannot encode every float. Times are nanoseconds of the run's
+// time source. Messages that hold memory or statistics cannot leave the process.
 
 namespace mailgrad {
 
@@ -31,263 +34,364 @@ struct recording_end;
 
 // -- device actor <-> parameter actor ----------------------------------------------------------------------
 
-/// Device to each shard, once: the weights of `worker` go to `device`. Answered with `shard_weights`.
+/// Device to each shard, once: `worker` takes part, and its weights go to `device`. The shard answers with
+/// `shard_weights`.
 struct join_shard {
   rank worker;
+  incarnation life;
   caf::actor device;
 };
 
-/// The weights of a shard as they were just before a gradient was applied to them, by itself or in a batch:
-/// one that is sampled, or what stands for one under a cure that draws workers to what they met.
+/// The weights of a shard just before a gradient was applied to them, alone or in a batch. The shard keeps
+/// them for sampled gradients, and under a cure that draws workers towards the weights that they met.
 struct weights_met {
-  std::uint64_t step = 0; ///< of the gradient
-  std::shared_ptr<const block> values;
+  step_number step{}; ///< of the gradient
+  snapshot values;
 };
 
-/// Shard to device: the weights as of `version`, which nobody writes to while they are held.
+/// How long a worker's gradient was at a shard, in ns, in the order in which the spans follow each other.
+struct stay_at_shard {
+  std::int64_t in_mailbox = 0;     ///< until the shard handled the message
+  std::int64_t until_barrier = 0;  ///< then until its barrier opened; 0: there was no barrier
+  std::int64_t under_bound = 0;    ///< then for as long as a bound held the worker back; 0: none did
+  std::int64_t until_answered = 0; ///< then until this answer
+};
+
+/// What a device must know of weights before it uses them. The header can be sent to other processes.
+struct weights_header {
+  shard_index shard;
+  version_number version;
+  policy_epoch epoch; ///< a device takes only weights of the epoch it is in
+  std::optional<stay_at_shard>
+      stay{};        ///< of the answered gradient; none if this answers a join or begins an epoch
+  step_number met{}; ///< the step that met `weights_payload::met`; 0: none did
+};
+
+/// The weights themselves, in memory of this process.
+struct weights_payload {
+  snapshot values; ///< not written to while the snapshot is held
+  snapshot met{};  ///< the weights met by the worker's last such gradient; each is sent once
+};
+
+/// Shard to device, in answer to `join_shard` or `push_gradient`, and when a policy begins: the weights with
+/// which the worker may go on. No answer.
 struct shard_weights {
-  std::uint32_t shard = 0;
-  std::uint64_t version = 0;
-  std::uint64_t epoch = 0; ///< of the policy; a device takes only those of the epoch it is in
-  std::int64_t waited = 0; ///< ns that the worker's gradient lay here before its barrier opened
-  std::int64_t held = 0;   ///< ns that a bound kept the worker, though its gradient was taken
-  std::shared_ptr<const block> values;
-  std::int64_t taken = 0; ///< the moment its gradient was taken from the mailbox; 0: there was none
-  std::int64_t sent = 0;  ///< the moment
-  weights_met met{};      ///< by the worker's last such gradient, unless an answer before this has told
+  weights_header header;
+  weights_payload payload;
 };
 
-/// Shard to device, in a replay: the recording has no turn for its gradient of `step`, which is never taken.
+/// Shard to device, in a replay: the recording has no turn for the worker's gradient of `step`, so the shard
+/// never takes it. No answer; the worker fails.
 struct turn_missing {
-  std::uint32_t shard = 0;
-  std::uint64_t step = 0;
+  shard_index shard;
+  step_number step;
 };
 
-/// Device or coordinator to each shard and the feeder: `worker` takes no further part; nobody waits for it.
-/// No answer.
+/// Device or coordinator to each shard and the feeder: `worker` takes no further part, so nothing may wait
+/// for it. No answer.
 struct worker_left {
   rank worker;
 };
 
 // -- to oneself --------------------------------------------------------------------------------------------
 
-/// Whoever computes a long work in parts: after each it looks at its mailbox first. No answer.
+/// The runner of a device actor to that actor, from any thread: the step that was under way has ended. No
+/// answer.
+struct step_ended {};
+
+/// An actor that computes long work in parts, to itself: compute the next part. Messages that arrived before
+/// are handled first. No answer.
 struct go_on {};
 
 // -- between shards ----------------------------------------------------------------------------------------
 
-// First shard to every other, while the policy wants all of them to judge alike: order_entry, what it judged,
-// in its order. No answer.
+// The first shard sends each order_entry to every other shard, while the policy requires all shards to judge
+// alike: what it judged, in its order. No answer.
 
 // -- recording the order -----------------------------------------------------------------------------------
 
-/// Shard or feeder to recorder, every thousand or so, each second and at the end: what it judged or dealt
-/// since the last notice. No answer.
+/// Shard or feeder to recorder, after about a thousand entries, each second and at the end: what it judged or
+/// dealt since the last notice. No answer.
 struct order_noted {
-  std::uint32_t shard = 0; ///< of `turns`
+  shard_index shard; ///< of `turns`
   std::vector<order_entry> turns;
   std::vector<recorded_deal> deals;
 };
 
-/// Coordinator to recorder, before the shards hear of it: a switch begins. No answer.
+/// Coordinator to recorder, before the shards are told: a switch begins. No answer.
 struct switch_noted {
   std::shared_ptr<const recorded_switch> what;
 };
 
-/// The owner of a run to the recorder, when the run has ended: nothing follows but what the feeder has not
-/// told. Passed on to the feeder, who tells that and sends it back. No answer.
+/// The owner of a run to the recorder, when the run has ended. The recorder passes it on to the feeder, which
+/// sends the deals that it has not yet told and then returns this message. Nothing follows it.
 struct end_recording {
   std::shared_ptr<const recording_end> what;
-  caf::actor feeder{}; ///< who may have more to tell; none: nobody
+  caf::actor feeder{}; ///< may have deals to tell; null if no feeder has
 };
 
 // -- device actor <-> feeder -------------------------------------------------------------------------------
 
-/// Device to feeder, one ahead of the step that needs it. Answered with `dealt_batch` or `data_exhausted`.
+/// Device to feeder, one step before the batch is needed. The feeder answers with `dealt_batch` or
+/// `data_exhausted`.
 struct next_batch {
   rank worker;
 };
 
+/// Feeder to device, in answer to `next_batch`.
 struct dealt_batch {
   std::shared_ptr<const batch> values;
 };
 
+/// Feeder to device, in answer to `next_batch`: there is no further batch for this worker.
 struct data_exhausted {};
 
-/// Coordinator to feeder: every further `next_batch` is answered with `data_exhausted`. No answer.
+/// Coordinator to feeder: answer every further `next_batch` with `data_exhausted`. No answer.
 struct stop_dealing {};
 
 // -- towards the staleness tracker -------------------------------------------------------------------------
 
-/// Device to tracker, a few times a second: what it did since the last notice. No answer.
+/// Device to tracker, a few times a second: what the worker did since the last notice. No answer.
 struct worker_progress {
   rank worker;
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
-  double loss_sum = 0;           ///< over the steps; inside the process only
-  std::int64_t span = 0;         ///< ns that the notice is about,
-  std::int64_t barrier_wait = 0; ///< and those of them at a barrier
+  std::uint64_t loss_sum_bits = 0; ///< of a double: the sum over the steps
+  std::int64_t span = 0;           ///< ns since the last notice
+  std::int64_t barrier_wait = 0;   ///< ns of the span that the worker waited at barriers
 };
 
-/// Coordinator to tracker, once: tell me what you see each so many steps. Answered with `signals_observed`,
-/// again and again.
+/// Coordinator to tracker, once: the tracker shall answer with `signals_observed` each time that this many
+/// steps have been trained.
 struct watch_signals {
   std::uint64_t steps = 0;
 };
 
-/// Tracker to coordinator: the steps since the last such notice.
+/// Tracker to coordinator: loss, staleness and waits of the steps since the last such notice. No answer.
 struct signals_observed {
   run_signals what;
 };
 
-/// Whoever applies gradients (shard; device in hogwild) to tracker, every few hundred: gaps since the last
-/// notice. No answer.
+/// Shard to tracker, or device under hogwild, for every few hundred gradients applied: the version gaps since
+/// the last notice. No answer.
 struct staleness_observed {
   staleness_histogram gaps;
 };
 
 // -- towards the coordinator -------------------------------------------------------------------------------
 
-/// Device to coordinator, first of all: whose death to watch for.
+/// Device to coordinator, as its first message: `device` computes `worker`, and its death is to be watched
+/// for. No answer.
 struct worker_joined {
   rank worker;
   caf::actor device;
 };
 
-/// Device to coordinator: the feeder has no more for it, all its gradients are answered.
+/// Device to coordinator, as its last message: the feeder has no further batch, and all gradients are
+/// answered. No answer.
 struct worker_finished {
   worker_report report;
 };
 
-/// Device to coordinator: `step` of this worker gave a loss that is no finite number; the worker has stopped.
+/// Device to coordinator: the loss of `step` is not finite, and the worker has stopped. No answer.
 struct loss_diverged {
   worker_report report;
   std::uint64_t step = 0;
 };
 
-/// Device to coordinator: a kernel or an update rule failed in `step` of this worker; the worker has stopped.
+/// Device to coordinator: a kernel or an update rule failed in `step`, and the worker has stopped. No answer.
 struct worker_failed {
   worker_report report;
   std::uint64_t step = 0;
   std::string why;
 };
 
-/// The device actor is gone (sent by watching it).
+/// To the coordinator, from the watch on a device actor: the actor has ended.
 struct worker_lost {
   rank worker;
-  std::string why{}; ///< what it said last, if an exception ended it
+  std::string why{}; ///< what the exception said that ended the actor; empty if none did
 };
 
-/// A parameter actor is gone, and with it the weights that workers wait for (sent by watching it).
+/// To the coordinator, from the watch on a parameter actor: the actor has ended, and the weights that workers
+/// wait for are lost.
 struct shard_lost {
-  std::uint32_t shard = 0;
-  std::string why{}; ///< what it said last, if an exception ended it
+  shard_index shard;
+  std::string why{}; ///< what the exception said that ended the actor; empty if none did
 };
 
-/// The feeder is gone, and with it the batches, and what it had not told the recorder (sent by watching it).
+/// To the coordinator and the recorder, from the watch on the feeder: the actor has ended. Batches, and deals
+/// that the recorder was not told, are lost.
 struct feeder_lost {
-  std::string why{}; ///< what it said last, if an exception ended it
+  std::string why{}; ///< what the exception said that ended the actor; empty if none did
 };
 
-/// Coordinator to device: what you wait for will not come; the worker reports and ends. The owner of a run to
-/// every actor that still lives: end. No answer.
+/// Coordinator to device: what the worker waits for will not come, so it reports and ends. The owner of a run
+/// sends it to every actor that still lives, which then ends. No answer.
 struct give_up {};
 
-/// Coordinator to shard at the end. Answered with `shard_report`.
+/// Coordinator to shard, at the end. The shard answers with `shard_report`.
 struct report_shard {};
 
-/// Coordinator to feeder at the end, if that has a timeline. Answered with `feeder_report`.
+/// Coordinator to feeder, at the end of a run with a timeline. The feeder answers with `feeder_report`.
 struct report_feeder {};
 
-/// From outside to coordinator: end the run in good order. No answer.
+/// The owner of a run to coordinator: deal no more batches, and end when the dealt ones are trained. No
+/// answer.
 struct stop_training {
   std::string why;
 };
 
-/// Coordinator to shards and devices, when nothing has moved for a while. Answered with a `wait_named` for
-/// each wait that the asked actor knows of.
+/// Coordinator to shards and devices, when nothing has happened for a while. The actor answers with a
+/// `wait_named` for each wait that it knows of.
 struct name_waits {};
 
+template <class T>
+concept wrapped_number = std::same_as<T, rank> || std::same_as<T, shard_index> ||
+    std::same_as<T, step_number> || std::same_as<T, version_number> || std::same_as<T, policy_epoch> ||
+    std::same_as<T, run_id> || std::same_as<T, incarnation>;
+template <class Inspector, wrapped_number Id>
+auto inspect(Inspector& f, Id& x) {
+  return wire::fields(f, x, wire::field("value", x.value));
+}
 template <class Inspector>
-auto inspect(Inspector& f, rank& x) {
-  return fields(f, x, field("value", x.value));
+auto inspect(Inspector& f, gradient_id& x) {
+  return wire::fields(f, x, wire::field("run", x.run), wire::field("worker", x.worker),
+                      wire::field("life", x.life), wire::field("step", x.step));
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradient_times& x) {
+  return wire::fields(f, x, wire::field("read", x.read), wire::field("compute", x.compute));
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradient_header& x) {
+  return wire::fields(f, x, wire::field("id", x.id), wire::field("version_read", x.version_read),
+                      wire::field("epoch", x.epoch), wire::field("scale_bits", x.scale_bits),
+                      wire::field("times", x.times));
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradient_payload&) {
+  return wire::refuse_to_leave(f);
+}
+template <class Inspector>
+auto inspect(Inspector& f, push_gradient& x) {
+  return wire::fields(f, x, wire::field("header", x.header), wire::field("payload", x.payload));
+}
+template <class Inspector>
+auto inspect(Inspector& f, stay_at_shard& x) {
+  return wire::fields(
+      f, x, wire::field("in_mailbox", x.in_mailbox), wire::field("until_barrier", x.until_barrier),
+      wire::field("under_bound", x.under_bound), wire::field("until_answered", x.until_answered));
+}
+template <class Inspector>
+auto inspect(Inspector& f, weights_header& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
+                      wire::field("epoch", x.epoch), wire::field("stay", x.stay), wire::field("met", x.met));
+}
+template <class Inspector>
+auto inspect(Inspector& f, weights_payload&) {
+  return wire::refuse_to_leave(f);
+}
+template <class Inspector>
+auto inspect(Inspector& f, shard_weights& x) {
+  return wire::fields(f, x, wire::field("header", x.header), wire::field("payload", x.payload));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_left& x) {
-  return fields(f, x, field("worker", x.worker));
+  return wire::fields(f, x, wire::field("worker", x.worker));
 }
 template <class Inspector>
 auto inspect(Inspector& f, turn_missing& x) {
-  return fields(f, x, field("shard", x.shard), field("step", x.step));
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("step", x.step));
 }
 template <class Inspector>
 auto inspect(Inspector& f, join_shard& x) {
-  return fields(f, x, field("worker", x.worker), field("device", x.device));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
+                      wire::field("device", x.device));
 }
 template <class Inspector>
 auto inspect(Inspector& f, watch_signals& x) {
-  return fields(f, x, field("steps", x.steps));
+  return wire::fields(f, x, wire::field("steps", x.steps));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_joined& x) {
-  return fields(f, x, field("worker", x.worker), field("device", x.device));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("device", x.device));
 }
 template <class Inspector>
 auto inspect(Inspector& f, order_entry& x) {
-  return fields(f, x, field("what", x.what), field("worker", x.worker), field("step", x.step),
-                field("version_read", x.version_read), field("arrived", x.arrived));
+  return wire::fields(f, x, wire::field("what", x.what), wire::field("worker", x.worker),
+                      wire::field("step", x.step), wire::field("version_read", x.version_read),
+                      wire::field("arrived", x.arrived));
+}
+template <class Inspector>
+auto inspect(Inspector& f, recorded_deal& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("number", x.number));
+}
+template <class Inspector>
+auto inspect(Inspector& f, order_noted& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("turns", x.turns),
+                      wire::field("deals", x.deals));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_progress& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("steps", x.steps),
+                      wire::field("samples", x.samples), wire::field("loss_sum_bits", x.loss_sum_bits),
+                      wire::field("span", x.span), wire::field("barrier_wait", x.barrier_wait));
 }
 template <class Inspector>
 auto inspect(Inspector& f, next_batch& x) {
-  return fields(f, x, field("worker", x.worker));
+  return wire::fields(f, x, wire::field("worker", x.worker));
 }
 template <class Inspector>
 auto inspect(Inspector& f, data_exhausted& x) {
-  return fields(f, x);
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, stop_dealing& x) {
-  return fields(f, x);
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_lost& x) {
-  return fields(f, x, field("worker", x.worker), field("why", x.why));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, shard_lost& x) {
-  return fields(f, x, field("shard", x.shard), field("why", x.why));
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, feeder_lost& x) {
-  return fields(f, x, field("why", x.why));
+  return wire::fields(f, x, wire::field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, give_up& x) {
-  return fields(f, x);
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, report_shard& x) {
-  return fields(f, x);
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, report_feeder& x) {
-  return fields(f, x);
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, step_ended& x) {
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, go_on& x) {
-  return fields(f, x);
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, stop_training& x) {
-  return fields(f, x, field("why", x.why));
+  return wire::fields(f, x, wire::field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, name_waits& x) {
-  return fields(f, x);
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, wait_named& x) {
-  return fields(f, x, field("what", x.what), field("since", x.since));
+  return wire::fields(f, x, wire::field("what", x.what), wire::field("span", x.span));
 }
 
 } // namespace mailgrad
@@ -295,6 +399,19 @@ auto inspect(Inspector& f, wait_named& x) {
 CAF_BEGIN_TYPE_ID_BLOCK(mailgrad, first_custom_type_id)
 
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::rank))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_index))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::step_number))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::version_number))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::policy_epoch))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::run_id))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::incarnation))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::gradient_id))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::gradient_times))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::gradient_header))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::gradient_payload))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stay_at_shard))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::weights_header))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::weights_payload))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::join_shard))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::push_gradient))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_weights))
@@ -340,24 +457,21 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::compute_step))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::values_computed))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::values_used))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::step_computed))
-CAF_ADD_TYPE_ID(mailgrad, (mailgrad::piece_failed))
-CAF_ADD_TYPE_ID(mailgrad, (mailgrad::piece_lost))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stage_failed))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::stage_lost))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::go_on))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::step_ended))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::help_update))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::update_helped))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::update_failed))
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::push_gradient)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_weights)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::order_noted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::end_recording)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::switch_noted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::dealt_batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::staleness_observed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::signals_observed)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_progress)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::loss_diverged)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_failed)
@@ -365,6 +479,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::compute_step)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::values_computed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::step_computed)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::piece_failed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::stage_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::feeder_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::help_update)

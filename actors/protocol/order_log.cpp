@@ -1,8 +1,11 @@
 #include <mailgrad/actors/protocol/order_log.hpp>
 
-namespace mailgrad {
+#include <mailgrad/actors/protocol/messaging.hpp>
 
-/// The first entry of a run is told at once, since nothing was told before it.
+namespace mailgrad {
+using messaging::send;
+
+/// The first entry of a run is sent at once, since nothing was sent before it.
 void order_log::flush_each_second(instant now) {
   if (now - told_at_ < std::chrono::seconds{1}) return;
   told_at_ = now;

@@ -9,18 +9,19 @@
 
 namespace mailgrad {
 
-/// What an actor has to tell the recorder, told so much at a time: a message an update would cost more than
-/// the update. And each second, so that of slow steps a run that is killed leaves as much behind.
+/// Collects what an actor must tell the recorder. It sends many entries at a time, because a message for each
+/// update would cost more than the update. It also sends each second, so that little is missing from the
+/// recording of a killed run with slow steps.
 ///
 /// Threads those of its actor.
 class order_log {
 public:
-  order_log(caf::event_based_actor* self, caf::actor recorder, std::uint32_t shard = 0)
+  order_log(caf::event_based_actor* self, caf::actor recorder, shard_index shard = {})
       : self_(self), recorder_(std::move(recorder)) {
     notes_.shard = shard;
   }
 
-  /// Does nothing where nobody records.
+  /// Does nothing in a run without a recorder.
   void note(const order_entry& turn) {
     add(notes_.turns, turn);
     flush_each_second(instant{turn.arrived});
@@ -29,7 +30,7 @@ public:
     add(notes_.deals, deal);
     flush_each_second(now);
   }
-  /// Tells what is noted so far.
+  /// Sends the entries noted so far.
   void flush();
 
 private:

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/caf_compat.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstdint>
 #include <string>
@@ -9,97 +10,100 @@
 
 // How a run changes its policy: a fence that every worker and every shard passes.
 //
-//     coordinator --pause_worker--> every device --worker_paused--> coordinator: nothing is computed any more
-//     coordinator --switch_policy--> every shard: takes what is still under way, closes its batch, begins anew
-//     shard --shard_weights of the next epoch--> every device: goes on;  shard --policy_switched--> coordinator
+//     coordinator --pause_worker--> every device --worker_paused--> coordinator: no worker computes
+//     coordinator --switch_policy--> every shard: it takes the gradients under way, closes its batch, begins anew
+//     shard --shard_weights of the next epoch--> every device: the worker goes on
+//     shard --policy_switched--> coordinator
 
 namespace mailgrad {
 
-/// From outside to coordinator: from now on `policy`, as make_policy() reads it. No answer.
+/// The owner of a run to coordinator: switch to `policy`, a text that make_policy() reads. No answer.
 struct request_switch {
   std::string policy;
   std::string why;
 };
 
-/// Coordinator to device: begin no step until the weights of `epoch` are there. Answered with
+/// Coordinator to device: begin no step until the weights of `epoch` are there. The device answers with
 /// `worker_paused`.
 struct pause_worker {
-  std::uint64_t epoch = 0;
-  bool direct = false; ///< under the next policy the worker writes into the shared block: hogwild
+  policy_epoch epoch;
+  bool direct = false; ///< the next policy is hogwild: the worker then writes into the shared block
 };
 
-/// Device to coordinator: all gradients up to `step` are pushed, and none is computed.
+/// Device to coordinator, in answer to `pause_worker`: all gradients up to `step` are pushed, and none is
+/// being computed.
 struct worker_paused {
   rank worker;
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;
+  policy_epoch epoch;
+  step_number step;
   std::uint64_t batches = 0; ///< trained so far
 };
 
-/// Coordinator to shard: when the gradients of each worker up to `steps` (by rank) are taken, `policy`
-/// begins. Answered with `policy_switched`.
+/// Coordinator to shard: take the gradients of each worker up to `steps` (by rank), then begin `policy`. The
+/// shard answers with `policy_switched`.
 struct switch_policy {
-  std::uint64_t epoch = 0;
+  policy_epoch epoch;
   std::string policy;
-  std::vector<std::uint64_t> steps;
-  std::vector<std::uint8_t> present; ///< by rank, 0: takes no part in it
+  std::vector<step_number> steps;
+  std::vector<std::uint8_t> present; ///< by rank; 0: takes no part in the new policy
 };
 
+/// Shard to coordinator, in answer to `switch_policy`: the policy of `epoch` has begun.
 struct policy_switched {
-  std::uint32_t shard = 0;
-  std::uint64_t epoch = 0;
+  shard_index shard;
+  policy_epoch epoch;
 };
 
-/// Coordinator to feeder, once: tell me where you hold. Answered with a `step_reached` for each step that the
-/// feeder was born to hold at.
+/// Coordinator to feeder, once. The feeder answers with a `step_reached` at each step where it was made to
+/// hold.
 struct watch_holds {};
 
-/// Feeder to coordinator: `step` batches are dealt, and no more until `go_on_dealing`. In a replay: all
-/// workers have come to the recorded switch of that number, from 1.
+/// Feeder to coordinator: `step` batches are dealt, and no more follow until `go_on_dealing`. In a replay
+/// `step` is the number of the recorded switch, from 1, that all workers have reached.
 struct step_reached {
   std::uint64_t step = 0;
 };
 
-/// Coordinator to feeder: from now on batches go to whoever asks, or to each rank its own. No answer.
+/// Coordinator to feeder: from now on deal batches to the workers that ask, or to each rank its own. No
+/// answer.
 struct go_on_dealing {
   bool by_rank = false;
-  std::uint64_t held_at =
-      0; ///< the step that the feeder holds at and is now past; 0: it goes on holding, if it does
+  std::uint64_t held_at = 0; ///< the step at which the feeder holds and may now pass; 0: none
 };
 
 template <class Inspector>
 auto inspect(Inspector& f, request_switch& x) {
-  return fields(f, x, field("policy", x.policy), field("why", x.why));
+  return wire::fields(f, x, wire::field("policy", x.policy), wire::field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, pause_worker& x) {
-  return fields(f, x, field("epoch", x.epoch), field("direct", x.direct));
+  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("direct", x.direct));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_paused& x) {
-  return fields(f, x, field("worker", x.worker), field("epoch", x.epoch), field("step", x.step),
-                field("batches", x.batches));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("epoch", x.epoch),
+                      wire::field("step", x.step), wire::field("batches", x.batches));
 }
 template <class Inspector>
 auto inspect(Inspector& f, switch_policy& x) {
-  return fields(f, x, field("epoch", x.epoch), field("policy", x.policy), field("steps", x.steps),
-                field("present", x.present));
+  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("policy", x.policy),
+                      wire::field("steps", x.steps), wire::field("present", x.present));
 }
 template <class Inspector>
 auto inspect(Inspector& f, policy_switched& x) {
-  return fields(f, x, field("shard", x.shard), field("epoch", x.epoch));
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("epoch", x.epoch));
 }
 template <class Inspector>
 auto inspect(Inspector& f, watch_holds& x) {
-  return fields(f, x);
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, step_reached& x) {
-  return fields(f, x, field("step", x.step));
+  return wire::fields(f, x, wire::field("step", x.step));
 }
 template <class Inspector>
 auto inspect(Inspector& f, go_on_dealing& x) {
-  return fields(f, x, field("by_rank", x.by_rank), field("held_at", x.held_at));
+  return wire::fields(f, x, wire::field("by_rank", x.by_rank), wire::field("held_at", x.held_at));
 }
 
 } // namespace mailgrad

@@ -1,21 +1,26 @@
 #include <mailgrad/actors/run/coordinator.hpp>
 
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 namespace mailgrad {
+using messaging::on, messaging::send, messaging::watch;
 
 namespace {
 
 std::string worker_at_step(const worker_report& r, std::uint64_t step) {
-  return "worker " + std::to_string(r.worker.value) + " at its step " + std::to_string(step);
+  return fmt::format("worker {} at its step {}", r.worker.value, step);
 }
 
 std::string last_finite(const worker_report& r) {
   const float loss = std::bit_cast<float>(r.loss_bits);
   return std::isnan(loss) ? "it had no finite loss before"
-                          : "its last finite loss was " + std::to_string(loss);
+                          : fmt::format("its last finite loss was {:f}", loss);
 }
 
 /// "shard 0 is lost: out of memory"
@@ -38,7 +43,8 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
 }
 
 caf::behavior coordinator::make_behavior() {
-  for (std::uint32_t i = 0; i < options_.shards.size(); ++i) watch(self_, options_.shards[i], shard_lost{i});
+  for (std::uint32_t i = 0; i < options_.shards.size(); ++i)
+    watch(self_, options_.shards[i], shard_lost{{i}});
   watch(self_, options_.feeder, feeder_lost{});
   switcher_.begin();
   if (options_.automatic)
@@ -106,18 +112,18 @@ void coordinator::on_joined(const worker_joined& x) {
   if (abandoned_) send(self_, x.device, give_up{});
 }
 
-/// Also comes after a worker has finished, when its actor ends in good order.
+/// The message also comes after a worker has finished, when its actor ends as it should.
 void coordinator::on_lost(const worker_lost& x) {
   const rank worker = x.worker;
   if (accounted_[worker.value]) return;
-  last_lost_ = "worker " + std::to_string(worker.value) + (x.why.empty() ? "" : ": " + x.why);
+  const std::string why = x.why.empty() ? "" : ": " + x.why;
+  last_lost_ = fmt::format("worker {}{}", worker.value, why);
   for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{worker});
   send(self_, options_.feeder, worker_left{worker});
   outcome_.lost[worker.value] = true;
   if (options_.replayed)
-    stop(run_outcome::ending::failed, "worker " + std::to_string(worker.value) +
-                                          " is lost, and a replay needs all of them" +
-                                          (x.why.empty() ? "" : ": " + x.why));
+    stop(run_outcome::ending::failed,
+         fmt::format("worker {} is lost, and a replay needs all of them{}", worker.value, why));
   account_for(outcome_.workers[worker.value]);
 }
 
@@ -130,7 +136,7 @@ void coordinator::account_for(const worker_report& report) {
   collect_if_all_accounted();
 }
 
-/// The first reason counts. Steps that have begun are finished and their gradients taken.
+/// The first reason counts. Steps that have begun are finished, and their gradients are taken.
 void coordinator::stop(run_outcome::ending how, std::string why) {
   if (outcome_.how == run_outcome::ending::completed) {
     outcome_.how = how;
@@ -142,17 +148,18 @@ void coordinator::stop(run_outcome::ending how, std::string why) {
   if (options_.replayed) send_home();
 }
 
-/// Then the others went on with what they had been dealt, and so they do now.
+/// In the recorded run the other workers finished the batches that they had been dealt, and so they do in the
+/// replay.
 bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
   return options_.replayed && how == run_outcome::ending::diverged &&
          options_.replayed->end.ended == "diverged";
 }
 
 void coordinator::on_shard_lost(const shard_lost& x) {
-  if (reported_[x.shard]) return; // it is no longer needed
-  reported_[x.shard] = true;
+  if (reported_[x.shard.value]) return; // the shard is no longer needed
+  reported_[x.shard.value] = true;
   switcher_.on_shard_lost(x.shard);
-  abandon(lost_in_words("shard " + std::to_string(x.shard), x.why));
+  abandon(lost_in_words(fmt::format("shard {}", x.shard.value), x.why));
   if (collecting_) ask_for_books();
 }
 
@@ -162,14 +169,14 @@ void coordinator::on_feeder_lost(const feeder_lost& x) {
   end_if_all_reported();
 }
 
-/// Workers wait for what will not come: they are told, report, and end.
+/// Workers that wait for weights that will not come are told so; they report and end.
 void coordinator::abandon(const std::string& why) {
   if (collecting_) return;
   stop(run_outcome::ending::failed, why);
   send_home();
 }
 
-/// Also in a replay that ends early: an order of which a part is missing may let workers wait for ever.
+/// A replay that ends early calls it as well, since workers could wait for ever for turns that are missing.
 void coordinator::send_home() {
   abandoned_ = true;
   for (const caf::actor& device : devices_)
@@ -182,11 +189,11 @@ void coordinator::collect_if_all_accounted() {
     stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
   collecting_ = true;
   if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
-  switcher_.stop(); // there is nobody left to switch for, and shards that have told their books do no more
+  switcher_.stop(); // no worker is left, and shards that have reported switch no more
   ask_for_books();
 }
 
-/// The first shard first: once it has answered, the others know all that it judged before them.
+/// Asks the first shard first. When it has answered, the other shards know everything that it judged.
 void coordinator::ask_for_books() {
   const bool all = options_.shards.empty() || reported_[0];
   for (std::size_t i = 0; i < (all ? reported_.size() : 1); ++i)
@@ -194,16 +201,16 @@ void coordinator::ask_for_books() {
   end_if_all_reported();
 }
 
-/// A batch that nobody is left to fill is closed first.
+/// A batch that no worker is left to fill is closed first.
 void coordinator::ask_for_books_of(const caf::actor& shard) {
   for (std::uint32_t r = 0; r < options_.workers; ++r) send(self_, shard, worker_left{{r}});
   send(self_, shard, report_shard{});
 }
 
 void coordinator::on_report(const shard_report& x) {
-  outcome_.shards[x.shard] = x;
-  reported_[x.shard] = true;
-  if (x.shard == 0) return ask_for_books();
+  outcome_.shards[x.shard.value] = x;
+  reported_[x.shard.value] = true;
+  if (x.shard.value == 0) return ask_for_books();
   end_if_all_reported();
 }
 

@@ -14,23 +14,24 @@ struct coordinator_options {
   std::uint32_t workers = 1;
   std::vector<caf::actor> shards;
   caf::actor feeder;
-  bool feeder_traced = false;                           ///< ask it for its timeline
-  std::vector<scheduled_policy> policies{{0, "async"}}; ///< the first, and those to switch to
-  std::optional<auto_options> automatic{}; ///< auto_rule asks for further switches, on what `tracker` sees
-  caf::actor tracker;                      ///< of an automatic run
+  bool feeder_traced = false;                                ///< the feeder is asked for its timeline
+  std::vector<scheduled_policy> policies{{0, {"async", 1}}}; ///< the first policy, and those to switch to
+  std::optional<auto_options> automatic{}; ///< auto_rule asks for further switches, by what `tracker` sees
+  caf::actor tracker;                      ///< needed if the run is automatic
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
   std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
-  std::function<void(const wait_named&)> on_wait; ///< called for each wait somebody asked to name
-  std::shared_ptr<const recording> replayed{};    ///< the run to repeat: it switches where that did
-  caf::actor recorder{};                          ///< gets the switches, if anybody does
+  std::function<void(const wait_named&)> on_wait; ///< called for each wait that an actor names
+  std::shared_ptr<const recording> replayed{};    ///< the run to repeat, with its switches
+  caf::actor recorder{};                          ///< gets the switches; null in a run that is not recorded
 };
 
-/// Brings a run to its end: whatever becomes of the workers, every one is accounted for, then the shards are
-/// asked for their books and the outcome is told.
+/// Brings a run to its end. It waits until every worker has reported or died, asks the shards for their
+/// reports, and tells the outcome.
 ///
-/// Guarantees  on_end is called once, also when workers, shards or the feeder die; nobody waits for the dead.
-/// Never       takes part in a step: batches are the permits, dealt ahead by the feeder. A switch of policy
-///             is its switcher's affair.
+/// Guarantees  on_end is called once, also when workers, shards or the feeder die. No actor waits for a dead
+///             one.
+/// Never       takes part in a step: a dealt batch is the permit to compute. Its policy_switcher switches
+///             policies.
 ///
 ///     running --stop, divergence, failure--> stopping --last worker accounted for--> collecting --> ended
 ///        \--------------------- last worker accounted for -------------------------/
@@ -64,13 +65,13 @@ private:
   run_outcome outcome_;
   std::vector<bool> accounted_; ///< by rank
   std::vector<caf::actor> devices_;
-  std::vector<bool> reported_; ///< by shard: its books are here, or it is lost
-  std::string last_lost_;      ///< a worker and what it said last
-  bool abandoned_ = false;     ///< whoever joins now is told to give up
+  std::vector<bool> reported_; ///< by shard: its report is here, or it is lost
+  std::string last_lost_;      ///< a worker, and the text of the exception that ended it
+  bool abandoned_ = false;     ///< a worker that joins now is told to give up
   bool collecting_ = false;
   policy_switcher switcher_;
   auto_rule rule_;
-  std::size_t switches_seen_ = 0; ///< by the rule: a window with a switch in it says nothing of either policy
+  std::size_t switches_seen_ = 0; ///< by the rule, which ignores a window with a switch in it
 };
 
 } // namespace mailgrad

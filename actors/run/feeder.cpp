@@ -1,8 +1,11 @@
 #include <mailgrad/actors/run/feeder.hpp>
 
+#include <mailgrad/actors/protocol/messaging.hpp>
+
 #include <utility>
 
 namespace mailgrad {
+using messaging::on, messaging::send, messaging::sender_of;
 
 namespace {
 
@@ -51,7 +54,7 @@ caf::behavior feeder::exhausted() {
   };
 }
 
-/// Up to now.
+/// Records a wait that ends now.
 void feeder::trace_wait(trace_kind what) {
   if (options_.trace) options_.trace->wait(what, options_.time->now());
 }
@@ -93,7 +96,7 @@ void feeder::on_leave(rank worker) {
   tell_if_all_at_switch();
 }
 
-/// Once somebody listens.
+/// Tells nothing before an actor watches.
 void feeder::tell_if_all_at_switch() {
   if (!replayed_ || !who_watches_) return;
   if (const auto number = replayed_->reached_switch()) send(self_, who_watches_, step_reached{*number});

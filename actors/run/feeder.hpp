@@ -18,25 +18,26 @@ namespace mailgrad {
 struct feeder_options {
   std::shared_ptr<const dataset> samples;
   dealer_options deal;
-  std::size_t nonzeros = 0;            ///< room in a batch of a sparse set
-  std::deque<std::uint64_t> hold_at{}; ///< ascending: after so many batches deal no more until told to go on
-  caf::actor recorder{};               ///< gets what is dealt to whom, if anybody does
-  std::shared_ptr<const recording> replayed{}; ///< the run to repeat: deals and holds are as they were in it
-  std::shared_ptr<const time_source> time{};   ///< of the timeline and the recording, if there is one
-  std::shared_ptr<trace_track> trace{};        ///< to record into; nobody else holds it once the actor lives
+  std::size_t nonzeros = 0; ///< for which a batch of a sparse set has room
+  std::deque<std::uint64_t>
+      hold_at{};         ///< ascending numbers of batches after which the feeder holds until told to go on
+  caf::actor recorder{}; ///< gets each deal; null in a run that is not recorded
+  std::shared_ptr<const recording> replayed{}; ///< the run to repeat, with its deals and holds
+  std::shared_ptr<const time_source> time{};   ///< of the timeline and the recording, if either is made
+  std::shared_ptr<trace_track> trace{};        ///< the timeline; the feeder owns it while it lives
 };
 
-/// Deals mini-batches to the workers that ask, and knows what it dealt to whom.
+/// Deals mini-batches to the workers that ask, and knows which worker got which batch.
 ///
-/// Workers ask one batch ahead, so the next is made while they compute on the last.
+/// Workers ask one batch ahead, so the feeder makes the next while they compute on the last.
 /// Guarantees  every sample is dealt once an epoch, over all workers; the order depends on the seed alone.
-/// Never       reuses the memory of a batch that somebody holds.
+/// Never       reuses the memory of a batch while an actor holds it.
 ///
 ///     dealing --stop_dealing--> exhausted
 ///        ^  \--the step to hold at--> holding --go_on_dealing--+
 ///        +-----------------------------------------------------+
 ///
-/// In a replay each worker is held by itself, at the batch before which it was paused for a switch.
+/// In a replay each worker is held on its own, at the batch before which it was paused for a switch.
 class feeder {
 public:
   static constexpr const char* name = "mailgrad.feeder";
@@ -62,8 +63,8 @@ private:
   dealer dealer_;
   std::uint64_t dealt_ = 0; ///< batches
   caf::actor who_watches_;
-  std::optional<std::uint64_t> holding_; ///< at this step
-  std::map<rank, caf::actor> hungry_;    ///< who asked meanwhile
+  std::optional<std::uint64_t> holding_; ///< the step at which it holds
+  std::map<rank, caf::actor> hungry_;    ///< workers that asked while it holds
   object_pool<batch> batches_;
   order_log log_;
   std::optional<recorded_batches> replayed_;

@@ -1,25 +1,27 @@
 #include <mailgrad/actors/run/policy_switcher.hpp>
 
 #include <mailgrad/actors/protocol/listed.hpp>
-#include <mailgrad/optim/policies/hogwild.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace mailgrad {
+using messaging::send;
 
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
                                  std::uint32_t workers, std::vector<caf::actor> shards, caf::actor feeder,
                                  std::shared_ptr<const time_source> time,
                                  const std::vector<recorded_switch>* replayed, caf::actor recorder)
-    : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy),
+    : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy.text()),
       workers_(workers), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
       lost_(shards_.size()), recorder_(std::move(recorder)) {
   if (!replayed) return;
   replayed_ = *replayed;
   planned_.clear();
-  for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, s.policy});
+  for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, {s.policy, workers}});
 }
 
 void policy_switcher::begin() {
@@ -28,7 +30,7 @@ void policy_switcher::begin() {
 
 void policy_switcher::request(const request_switch& x) {
   if (stopped_) return;
-  waiting_.push_back({x, 0});
+  waiting_.push_back({{x.policy, static_cast<std::uint32_t>(workers_.size())}, x.why, 0});
   begin_next();
 }
 
@@ -41,8 +43,8 @@ void policy_switcher::stop() {
 void policy_switcher::on_step(const step_reached& x) {
   if (planned_.empty() || planned_.front().from_step != x.step) return;
   const std::string why =
-      replayed_.empty() ? "planned for step " + std::to_string(x.step) : replayed_[x.step - 1].why;
-  waiting_.push_back({{planned_.front().policy, why}, x.step});
+      replayed_.empty() ? fmt::format("planned for step {}", x.step) : replayed_[x.step - 1].why;
+  waiting_.push_back({planned_.front().policy, why, x.step});
   planned_.pop_front();
   begin_next();
 }
@@ -51,7 +53,7 @@ void policy_switcher::begin_next() {
   if (current_ || waiting_.empty() || !others_have_ended()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
-  ++epoch_;
+  ++epoch_.value;
   all_paused_ = false;
   begun_ = time_->now();
   switched_ = lost_;
@@ -62,7 +64,7 @@ void policy_switcher::begin_next() {
   switch_if_all_paused();
 }
 
-/// Those who had ended before the switch that is repeated; else a pause would catch them.
+/// Whether the workers that had ended before the recorded switch have ended now; a pause would hold them.
 bool policy_switcher::others_have_ended() const {
   if (replayed_.empty()) return true;
   const recorded_switch& next = replayed_[waiting_.front().held_at - 1];
@@ -72,7 +74,7 @@ bool policy_switcher::others_have_ended() const {
 }
 
 pause_worker policy_switcher::pause_order() const {
-  return {epoch_, current_->what.policy == hogwild_policy::policy_name};
+  return {epoch_, !current_->policy.traits().needs_shards};
 }
 
 void policy_switcher::on_joined(rank joined, const caf::actor& device) {
@@ -103,22 +105,22 @@ void policy_switcher::switch_if_all_paused() {
   all_paused_ = true;
   trained_ = 0;
   for (const worker& w : workers_) trained_ += w.batches;
-  switch_policy order{epoch_, current_->what.policy, {}, {}};
+  switch_policy order{epoch_, current_->policy.text(), {}, {}};
   for (const worker& w : workers_) {
-    order.steps.push_back(w.paused.value_or(0));
+    order.steps.push_back(w.paused.value_or(step_number{}));
     order.present.push_back(w.gone ? 0 : 1);
   }
   note_switch();
-  send(self_, feeder_, go_on_dealing{keeps_in_step(order.policy), current_->held_at});
+  send(self_, feeder_, go_on_dealing{current_->policy.traits().deals_by_rank, current_->held_at});
   for (std::size_t i = 0; i < shards_.size(); ++i)
     if (!lost_[i]) send(self_, shards_[i], order);
   end_if_all_switched();
 }
 
-/// A switch that comes when all workers have ended is not noted.
+/// A switch after the end of all workers is not noted.
 void policy_switcher::note_switch() {
   if (!recorder_) return;
-  recorded_switch noted{current_->what.policy, current_->what.why, {}, {}};
+  recorded_switch noted{current_->policy.text(), current_->why, {}, {}};
   for (const worker& w : workers_) {
     noted.batches.push_back(w.gone ? 0 : w.batches);
     noted.present.push_back(w.gone ? 0 : 1);
@@ -129,22 +131,22 @@ void policy_switcher::note_switch() {
 
 void policy_switcher::on_switched(const policy_switched& x) {
   if (!current_ || x.epoch != epoch_) return;
-  switched_[x.shard] = true;
+  switched_[x.shard.value] = true;
   end_if_all_switched();
 }
 
-void policy_switcher::on_shard_lost(std::uint32_t shard) {
-  lost_[shard] = true;
+void policy_switcher::on_shard_lost(shard_index shard) {
+  lost_[shard.value] = true;
   if (!current_) return;
-  switched_[shard] = true;
+  switched_[shard.value] = true;
   end_if_all_switched();
 }
 
 void policy_switcher::end_if_all_switched() {
   if (!current_ || !all_paused_ || std::ranges::count(switched_, false) > 0) return;
-  const bool for_nobody = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
-  if (!for_nobody)
-    done_.push_back({trained_, std::exchange(policy_, current_->what.policy), policy_, current_->what.why,
+  const bool all_gone = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
+  if (!all_gone)
+    done_.push_back({trained_, std::exchange(policy_, current_->policy.text()), policy_, current_->why,
                      begun_, time_->now()});
   current_.reset();
   begin_next();
@@ -157,9 +159,9 @@ std::optional<wait_named> policy_switcher::name_wait() const {
     if (!workers_[r].gone && !workers_[r].paused) awaited.push_back(r);
   for (std::uint32_t s = 0; all_paused_ && s < switched_.size(); ++s)
     if (!switched_[s]) awaited.push_back(s);
-  return wait_named{"the switch from " + policy_ + " to " + current_->what.policy + " waits for " +
+  return wait_named{"the switch from " + policy_ + " to " + current_->policy.text() + " waits for " +
                         listed(all_paused_ ? "shard" : "worker", awaited),
-                    begun_.count()};
+                    (time_->now() - begun_).count()};
 }
 
 } // namespace mailgrad

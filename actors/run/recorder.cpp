@@ -1,14 +1,17 @@
 #include <mailgrad/actors/run/recorder.hpp>
 
+#include <mailgrad/actors/protocol/messaging.hpp>
+
 #include <utility>
 
 namespace mailgrad {
+using messaging::on, messaging::send, messaging::watch;
 
 caf::behavior recorder::make_behavior() {
   return {
       on(self_,
          [this](const order_noted& x) {
-           options_.file->add_turns(x.shard, x.turns);
+           options_.file->add_turns(x.shard.value, x.turns);
            options_.file->add_deals(x.deals);
          }),
       on(self_, [this](const switch_noted& x) { options_.file->add_switch(*x.what); }),

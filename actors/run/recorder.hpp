@@ -10,17 +10,17 @@
 namespace mailgrad {
 
 struct recorder_options {
-  std::shared_ptr<recording_writer> file; ///< nobody else holds it once the actor lives
+  std::shared_ptr<recording_writer> file; ///< the recorder owns it while it lives
   std::function<void(const std::string&)>
-      on_end; ///< called once: why it could not be written; empty if it is
+      on_end; ///< called once with the reason why it could not be written, or ""
 };
 
-/// Writes what shards and the feeder note into a recording, which is there once it is whole. It blocks on the
-/// file, so it wants a thread of its own.
+/// Writes what shards and the feeder note into a recording. The file appears when it is complete. The
+/// recorder blocks on the file, so it needs a thread of its own.
 ///
 ///     recording --end_recording--> waiting for the feeder's last --the same from it, or its death--> ended
 ///         \-------------------- end_recording that names no feeder ------------------------------------/
-/// Guarantees  on_end is called once, whoever dies, but itself.
+/// Guarantees  on_end is called once, whichever other actor dies.
 class recorder {
 public:
   static constexpr const char* name = "mailgrad.recorder";

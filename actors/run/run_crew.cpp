@@ -1,26 +1,31 @@
 #include <mailgrad/actors/run/run_crew.hpp>
 
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/device_actor.hpp>
-#include <mailgrad/actors/worker/piece_actor.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/actors/worker/spanning_replica.hpp>
+#include <mailgrad/actors/worker/stage_actor.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
+
+#include <fmt/format.h>
 
 #include <optional>
 #include <span>
 #include <utility>
 
 namespace mailgrad {
+using messaging::send_anonymously, messaging::spawn;
 
 run_crew::run_crew(caf::actor_system& system, run_plan plan, run_crew_options options)
     : system_(system), plan_(std::move(plan)), options_(std::move(options)) {
   try {
     spawn_all();
   } catch (...) {
-    give_up(); // whoever lives already waits for the others
+    give_up(); // actors that live already wait for the others
     throw;
   }
 }
@@ -36,7 +41,7 @@ void run_crew::spawn_all() {
 }
 
 void run_crew::give_up() {
-  for (const auto& actors : {devices_, pieces_, shards_, helpers_, {coordinator_, feeder_, tracker_}})
+  for (const auto& actors : {devices_, stages_, shards_, helpers_, {coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors)
       if (a) send_anonymously(a, mailgrad::give_up{});
   if (options_.recorder) send_anonymously(options_.recorder, mailgrad::give_up{});
@@ -62,7 +67,7 @@ void run_crew::share_block() {
   store_ = std::make_shared<hogwild_store>(initial);
 }
 
-/// The first shard last: it leads the others where the policy wants them to agree.
+/// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
 void run_crew::spawn_shards() {
   for (std::size_t h = 0; h < plan_.update_helpers; ++h) helpers_.push_back(spawn<update_helper>(system_));
   for (std::uint32_t s = plan_.options.shards; s-- > 0;) shards_.insert(shards_.begin(), spawn_shard(s));
@@ -71,7 +76,7 @@ void run_crew::spawn_shards() {
 caf::actor run_crew::spawn_shard(std::uint32_t s) {
   const training_options& o = plan_.options;
   parameter_actor_options duties{std::make_shared<shard>(*plan_.layout, s, o.seed, plan_.shard_rule),
-                                 plan_.first_policy(),
+                                 plan_.first_policy().text(),
                                  plan_.workers(),
                                  tracker_,
                                  options_.time,
@@ -79,9 +84,10 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
                                  o.cure,
                                  options_.recorder,
                                  o.replay};
+  duties.run = plan_.run;
   duties.store = store_;
-  duties.trace = new_track("shard " + std::to_string(s));
-  duties.hands = helpers_;
+  duties.trace = new_track(fmt::format("shard {}", s));
+  duties.helpers = helpers_;
   if (o.parameter_actor) return o.parameter_actor->spawn(system_, std::move(duties));
   return spawn<parameter_actor>(system_, std::move(duties));
 }
@@ -116,15 +122,17 @@ void run_crew::spawn_coordinator() {
 void run_crew::spawn_device(std::uint32_t worker) {
   const training_options& o = plan_.options;
   device_actor_options options;
+  options.run = plan_.run;
   options.worker = {worker};
-  give_model(options);
+  give_runner(options);
+  if (options_.runner) options.runner = options_.runner(options.worker, std::move(options.runner));
   if (o.local_steps > 0) {
-    const auto cure = make_cure(o.cure, {plan_.workers()});
-    options.local = std::make_shared<local_steps>(
-        plan_.layout, local_steps_options{o.local_steps, o.optimizer, cure ? cure->pull() : std::nullopt});
+    const std::optional<float> pull = cure_spec(o.cure, plan_.workers()).traits().pull;
+    options.local =
+        std::make_shared<local_steps>(plan_.layout, local_steps_options{o.local_steps, o.optimizer, pull});
   }
   if (store_) options.writer = std::make_shared<hogwild_writer>(*plan_.layout, store_, o.optimizer);
-  options.direct = plan_.first_policy() == hogwild_policy::policy_name;
+  options.direct = !plan_.first_policy().traits().needs_shards;
   for (std::size_t s = 0; s < plan_.layout->shard_count(); ++s)
     options.shard_begins.push_back(plan_.layout->shard(s).begin);
   options.shards = shards_;
@@ -137,32 +145,34 @@ void run_crew::spawn_device(std::uint32_t worker) {
   options.time = options_.time;
   options.sample_gap = o.sample_gap;
   options.trace =
-      new_track("worker " + std::to_string(worker) +
-                (options.pieces ? "" : " on " + to_string(plan_.request_of(worker).devices.front())));
+      new_track(options.runner_hears ? fmt::format("worker {}", worker)
+                                     : fmt::format("worker {} on {}", worker,
+                                                   to_string(plan_.request_of(worker).devices.front())));
   devices_.push_back(spawn<device_actor>(system_, std::move(options)));
 }
 
-/// A worker computes on its own device, or in pieces on several, each with an actor.
-void run_crew::give_model(device_actor_options& options) {
+/// A worker computes on one device, or in stages on several devices with an actor each.
+void run_crew::give_runner(device_actor_options& options) {
   const std::uint32_t worker = options.worker.value;
   const model_request request = plan_.request_of(worker);
   if (request.devices.size() == 1) {
-    options.model = std::make_shared<replica>(plan_.model, request, plan_.replica_layout);
+    options.runner = std::make_shared<replica>(plan_.model, request, plan_.replica_layout);
     return;
   }
   spanning_replica::options span{
       options.worker,  request.devices, {}, plan_.options.micro_batches, plan_.replica_layout, {},
       plan_.sums_apart};
   for (std::size_t p = 0; p < request.devices.size(); ++p) {
-    span.pieces.push_back(spawn<piece_actor>(
-        system_,
-        piece_actor_options{p, request.devices, host_stream{}, plan_.model, request, plan_.replica_layout,
-                            request.devices.size() + 1, options_.time, plan_.sums_apart}));
+    span.stages.push_back(spawn<stage_actor>(
+        system_, stage_actor_options{p, request.devices, plan_.model, request, plan_.replica_layout,
+                                     request.devices.size() + 1, options_.time, plan_.sums_apart}));
     span.traces.push_back(
-        new_track("worker " + std::to_string(worker) + ", piece on " + to_string(request.devices[p])));
+        new_track(fmt::format("worker {}, stage on {}", worker, to_string(request.devices[p]))));
   }
-  pieces_.insert(pieces_.end(), span.pieces.begin(), span.pieces.end());
-  options.model = options.pieces = std::make_shared<spanning_replica>(std::move(span));
+  stages_.insert(stages_.end(), span.stages.begin(), span.stages.end());
+  const auto spanning = std::make_shared<spanning_replica>(std::move(span));
+  options.runner = spanning;
+  options.runner_hears = [spanning](caf::event_based_actor* self) { return spanning->hear(self); };
 }
 
 } // namespace mailgrad

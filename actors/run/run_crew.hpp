@@ -15,8 +15,9 @@
 namespace mailgrad {
 
 struct device_actor_options;
+class step_runner;
 
-/// Which actors of a run live in this system; a process may have some of them.
+/// Which actors of a run live in this system. A process may have only some of them.
 struct crew_roles {
   bool shards = true;
   bool feeder = true;
@@ -24,42 +25,44 @@ struct crew_roles {
   bool workers = true; ///< needs the other three
 };
 
-/// Whom the actors of a run tell of its course, and what else is not a decision of the plan.
+/// The callbacks of a run, and what else is not a decision of the plan.
 struct run_crew_options {
   std::shared_ptr<const time_source> time;
   instant created{0};    ///< where timelines begin
-  caf::actor recorder{}; ///< gets the order of the run, if anybody does
-  /// The coordinator answers callers from outside even while every thread computes a step.
+  caf::actor recorder{}; ///< gets the order of the run; null if it is not recorded
+  /// Whether the coordinator answers callers even while every thread computes a step.
   bool coordinator_has_thread = true;
   crew_roles roles{};
-  // Called by actors, until none of them lives; must not block.
+  // The callbacks are called by actors until the last one has ended. They must not block.
   std::function<void(const training_progress&)> on_progress{};
   std::function<void(run_outcome)> on_end{};        ///< once
-  std::function<void(const wait_named&)> on_wait{}; ///< for each wait somebody asked to name
-  /// What a worker takes for a shard: an actor that stands between both, or the shard itself.
+  std::function<void(const wait_named&)> on_wait{}; ///< for each wait that an actor names
+  /// Gives the actor that a worker uses as shard: one that stands between both, or the shard itself.
   std::function<caf::actor(rank worker, std::uint32_t shard, const caf::actor& handle)> between{};
+  /// Gives the runner that a worker uses instead of `own`, the one of the plan.
+  std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
 };
 
-/// The actors of a run, spawned as a plan says. This is the one place that wires them, on whatever system:
-/// threads of their own, a test that steps through messages, a virtual clock.
+/// The actors of a run, spawned as a plan says. Only this class wires them, on any system: with threads of
+/// its own, in a test that steps through messages, or on a virtual clock.
 ///
-/// Never   owns a thread, and never waits: who owns the system waits until no actor lives, before anything is
-///         destroyed that the callbacks refer to.
+/// Never   owns a thread, and never waits. The owner of the system must wait until no actor lives, before it
+///         destroys what the callbacks refer to.
 /// Threads coordinator() and store(): any; the rest: the owner's.
 class run_crew {
 public:
-  /// Spawns them; the devices come last, and the run is on.
+  /// Spawns the actors, the devices last; then the run has begun.
   ///
-  /// Errors  graph_error, std::system_error: a replica that cannot be built. Those who live then are told to
-  ///         give up.
+  /// Errors  graph_error, std::system_error: a replica that cannot be built. Actors that were spawned before
+  ///         are told to give up.
   run_crew(caf::actor_system& system, run_plan plan, run_crew_options options);
 
-  /// Tells them to end, the recorder last.
+  /// Tells all actors to end, the recorder last.
   void give_up();
 
-  /// When the first device was about to be spawned.
+  /// The time before the first device was spawned.
   instant started() const noexcept { return started_; }
-  /// What workers share under hogwild; null if no policy of the run is that.
+  /// The weights that workers share under hogwild; null if hogwild is not among the policies of the run.
   const hogwild_store* store() const noexcept { return store_.get(); }
   const caf::actor& feeder() const noexcept { return feeder_; }
   const caf::actor& tracker() const noexcept { return tracker_; }
@@ -67,8 +70,8 @@ public:
   const std::vector<caf::actor>& helpers() const noexcept { return helpers_; }
   const std::vector<caf::actor>& shards() const noexcept { return shards_; }
   const std::vector<caf::actor>& devices() const noexcept { return devices_; }
-  /// Of all workers that span several devices, one behind the other.
-  const std::vector<caf::actor>& pieces() const noexcept { return pieces_; }
+  /// The stages of all workers that span several devices, by worker.
+  const std::vector<caf::actor>& stages() const noexcept { return stages_; }
 
 private:
   std::shared_ptr<trace_track> new_track(std::string name) const;
@@ -80,7 +83,7 @@ private:
   void spawn_feeder();
   void spawn_coordinator();
   void spawn_device(std::uint32_t worker);
-  void give_model(device_actor_options& options);
+  void give_runner(device_actor_options& options);
 
   caf::actor_system& system_;
   run_plan plan_;
@@ -90,7 +93,7 @@ private:
   std::vector<caf::actor> helpers_;
   std::vector<caf::actor> shards_;
   std::vector<caf::actor> devices_;
-  std::vector<caf::actor> pieces_;
+  std::vector<caf::actor> stages_;
   caf::actor feeder_;
   caf::actor tracker_;
   caf::actor coordinator_;

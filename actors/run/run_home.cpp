@@ -1,6 +1,6 @@
 #include <mailgrad/actors/run/run_home.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/register_messages.hpp>
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace mailgrad {
 
 run_home::config::config(std::size_t threads) {
-  configure<caf::id_block::mailgrad>(*this);
-  set(option("scheduler.max-threads"), threads);
+  register_messages(*this);
+  set(caf_compat::option("scheduler.max-threads"), threads);
   share_work_awake(*this);
 }
 

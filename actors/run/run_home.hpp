@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/caf_compat.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tensor/device.hpp>
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace mailgrad {
 
-/// The system that the actors of a run live in.
+/// The actor system of a run.
 ///
 /// Threads system(): any; the rest: the owner's.
 class run_home {
 public:
-  /// It has a thread for each core among `devices`; nobody lives there yet.
+  /// Makes a system without actors, with a thread for each core among `devices`.
   explicit run_home(const std::vector<device>& devices);
 
   caf::actor_system& system() noexcept { return home_.system(); }
@@ -27,10 +27,10 @@ private:
   };
 
   config config_;
-  actor_home home_{config_};
+  messaging::actor_home home_{config_};
 };
 
-/// A core is one thread, however many workers it is named for.
+/// The number of cores among `devices`: a core has one thread, however many workers it computes.
 std::size_t thread_count(const std::vector<device>& devices);
 
 } // namespace mailgrad

@@ -1,8 +1,11 @@
 #include <mailgrad/actors/run/run_recorder.hpp>
 
+#include <mailgrad/actors/protocol/messaging.hpp>
+
 #include <utility>
 
 namespace mailgrad {
+using messaging::send_anonymously, messaging::spawn;
 
 run_recorder::run_recorder(caf::actor_system& system, const std::string& path,
                            const recording_header& header) {
@@ -13,7 +16,7 @@ run_recorder::run_recorder(caf::actor_system& system, const std::string& path,
                                [promise](const std::string& why) { promise->set_value(why); }});
 }
 
-/// The feeder may have more to tell; the shards have told all before their books.
+/// The feeder may have deals to tell; the shards have told everything before they reported.
 void run_recorder::finish(const caf::actor& feeder, const run_outcome& outcome,
                           const training_report& report) {
   if (!written_.valid()) return;
@@ -22,7 +25,7 @@ void run_recorder::finish(const caf::actor& feeder, const run_outcome& outcome,
                                          feeder_lives ? feeder : caf::actor()});
   try {
     failure_ = written_.get();
-  } catch (const std::future_error&) { // who promised is no more
+  } catch (const std::future_error&) { // the recorder has died
     failure_ = "the recording is not complete: the recorder was lost";
   }
 }

@@ -8,7 +8,7 @@
 
 namespace mailgrad {
 
-/// The recorder of a run, as the thread sees it that owns the run.
+/// The recorder of a run, for the thread that owns the run.
 class run_recorder {
 public:
   /// Errors  as create_recording().
@@ -19,7 +19,7 @@ public:
   /// Completes the file, once; blocks until it is written.
   void finish(const caf::actor& feeder, const run_outcome& outcome, const training_report& report);
 
-  /// Why it could not be written; empty if it is.
+  /// Why the file could not be written; empty if it was.
   const std::string& failure() const noexcept { return failure_; }
 
 private:
@@ -28,7 +28,7 @@ private:
   std::string failure_;
 };
 
-/// The end of the recording of a run that ended so.
+/// The last entry of a recording, from what the run reports.
 recording_end end_of(const run_outcome& outcome, const training_report& report);
 
 } // namespace mailgrad

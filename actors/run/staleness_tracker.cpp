@@ -1,6 +1,17 @@
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <bit>
+
 namespace mailgrad {
+using messaging::on, messaging::send, messaging::sender_of;
+
+namespace {
+
+double loss_sum(const worker_progress& x) { return std::bit_cast<double>(x.loss_sum_bits); }
+
+} // namespace
 
 staleness_tracker::staleness_tracker(caf::event_based_actor* self, staleness_tracker_options options)
     : self_(self), options_(std::move(options)), started_(options_.time->now()) {}
@@ -26,7 +37,7 @@ void staleness_tracker::on_progress(const worker_progress& x) {
   if (x.steps == 0) return;
   progress_.steps += x.steps;
   progress_.samples += x.samples;
-  progress_.loss = x.loss_sum / static_cast<double>(x.steps);
+  progress_.loss = loss_sum(x) / static_cast<double>(x.steps);
   progress_.staleness_mean = gaps_.mean();
   progress_.elapsed = options_.time->now() - started_;
   if (options_.on_progress) options_.on_progress(progress_);
@@ -35,7 +46,7 @@ void staleness_tracker::on_progress(const worker_progress& x) {
 
 void staleness_tracker::add_to_window(const worker_progress& x) {
   window_.steps += x.steps;
-  window_.loss_sum += x.loss_sum;
+  window_.loss_sum += loss_sum(x);
   window_.span += x.span;
   window_.barrier_wait += x.barrier_wait;
   if (window_.steps < window_steps_) return;

@@ -13,10 +13,10 @@ struct staleness_tracker_options {
   std::function<void(const training_progress&)> on_progress; ///< called by the tracker; must not block
 };
 
-/// Gathers what devices and shards notice while a run goes on, so that somebody can watch it. The exact
-/// figures of a finished run come from the shards themselves (shard_report), not from here.
+/// Gathers what devices and shards tell during a run, for the progress display and auto_rule. The exact
+/// figures of a finished run do not come from here but from the shards (shard_report).
 ///
-///     tracking --worker_progress, staleness_observed--> tracking --signals_observed--> who watches, if anybody does
+///     tracking --worker_progress, staleness_observed--> tracking --signals_observed--> coordinator
 class staleness_tracker {
 public:
   static constexpr const char* name = "mailgrad.staleness-tracker";
@@ -35,7 +35,7 @@ private:
   staleness_histogram gaps_;
   instant started_;
 
-  /// What came since the last notice to the watcher.
+  /// What was told since the last signals_observed.
   struct window {
     std::uint64_t steps = 0;
     double loss_sum = 0;
@@ -46,7 +46,7 @@ private:
   caf::actor watcher_;
   std::uint64_t window_steps_ = 0;
   window window_;
-  double staleness_ = 0; ///< mean of the last window that had gaps
+  double staleness_ = 0; ///< the mean of the last window that had gaps
 };
 
 } // namespace mailgrad

@@ -10,9 +10,9 @@
 
 namespace mailgrad {
 
-/// First come, first served, for threads that stay awake a while when there is nothing: whoever sleeps is
-/// called back by the kernel, within 15 us on an idle machine, but on a virtual one whose host has others to
-/// serve often not for a millisecond. While awake, a thread yields to whoever else wants the processor.
+/// A queue, first come, first served, whose threads stay awake for a while when it is empty. Waking a
+/// sleeping thread takes the kernel 15 us on an idle machine, but often a millisecond on a virtual machine
+/// whose host is busy. A thread that is awake yields the processor to other threads.
 ///
 /// Threads any.
 template <class T>
@@ -26,12 +26,12 @@ public:
       const std::lock_guard guard(mutex_);
       items_.push_back(x);
       size_.store(items_.size(), std::memory_order_release);
-      wake = asleep_ > 0 && items_.size() > awake_; // else one of those who look takes it
+      wake = asleep_ > 0 && items_.size() > awake_; // else a thread that is awake takes it
     }
     if (wake) filled_.notify_one();
   }
 
-  /// The oldest, as soon as there is one.
+  /// Removes the oldest item; blocks while there is none.
   T pop() {
     std::unique_lock lock(mutex_);
     if (items_.empty()) look(lock);
@@ -42,7 +42,7 @@ public:
     return first;
   }
 
-  /// Hands over what there is, without waiting.
+  /// Calls `f` with each item that is there, and removes all. Does not block.
   template <class Function>
   void drain(Function f) {
     std::deque<T> all;
@@ -55,7 +55,8 @@ public:
   }
 
 private:
-  /// Until there is something for this thread, or its patience ends. Another may be faster, then it looks on.
+  /// Stays awake until there is an item for this thread, or its patience ends. If another thread takes the
+  /// item first, this one goes on.
   void look(std::unique_lock<std::mutex>& lock) {
     const auto until = std::chrono::steady_clock::now() + patience_;
     ++awake_;
@@ -77,12 +78,13 @@ private:
   static constexpr std::size_t cache_line = 64;
 
   const std::chrono::nanoseconds patience_;
-  alignas(cache_line) std::atomic<std::size_t> size_{0}; ///< of items_, for those who look without the lock
-  alignas(cache_line) std::mutex mutex_;                 ///< guards the rest
+  alignas(cache_line) std::atomic<std::size_t> size_{
+      0};                                ///< of items_, for threads that look without the lock
+  alignas(cache_line) std::mutex mutex_; ///< guards the rest
   std::condition_variable filled_;
   std::deque<T> items_;
-  std::size_t awake_ = 0;  ///< threads that look for an item
-  std::size_t asleep_ = 0; ///< and those that have to be called
+  std::size_t awake_ = 0;  ///< threads that are in look()
+  std::size_t asleep_ = 0; ///< threads that must be notified
 };
 
 } // namespace mailgrad

@@ -1,6 +1,6 @@
-// How the threads of a run share work: see wakeful_queue. CAF 1.x has schedulers of another make; there, and
-// where ThreadSanitizer would see one half of CAF's templates, the threads share work as CAF has it and sleep
-// at once.
+// How the threads of a run share work: by a wakeful_queue. The schedulers of CAF 1.x have another interface,
+// and ThreadSanitizer would see one half of CAF's templates. In both cases CAF's own work sharing is used,
+// whose threads sleep at once.
 #pragma once
 
 #include <mailgrad/actors/protocol/caf_compat.hpp>
@@ -16,7 +16,7 @@
 
 namespace mailgrad {
 
-/// Longer than the barriers of a step, shorter than anybody would notice.
+/// Longer than the barriers of a step, and too short for a user to notice.
 inline constexpr std::chrono::milliseconds patience_of_threads{2};
 
 #ifdef MAILGRAD_WAKEFUL_SHARING
@@ -43,15 +43,16 @@ public:
   void internal_enqueue(Worker* self, caf::resumable* job) {
     central_enqueue(self->parent(), job);
   }
-  /// Of an actor that has had its turn.
+  /// Called for an actor that has had its turn and has further messages.
   template <class Worker>
   void resume_job_later(Worker* self, caf::resumable* job) {
     central_enqueue(self->parent(), job);
   }
-  /// Runs the actors that are ready, and returns what is none, such as the end of the thread. CAF's loop,
-  /// which calls this, would note for its log whom it runs, by a dynamic_cast and look-ups under a lock, and
-  /// so would each actor: a sixth of the smallest step. Where logging is compiled out, the thread has no log,
-  /// until an actor on it spawns one.
+  /// Runs the actors that are ready. Returns a job that is not an actor, such as the end of the thread.
+  ///
+  /// CAF's own loop notes for its log which actor it runs, by a dynamic_cast and look-ups under a lock, and
+  /// each actor does the same. That takes a sixth of the smallest step. If logging is compiled out, the
+  /// thread therefore has no log, until an actor on it spawns another.
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
     if constexpr (CAF_LOG_LEVEL == CAF_LOG_LEVEL_QUIET) caf::logger::set_current_actor_system(nullptr);
@@ -76,7 +77,7 @@ inline void share_work_awake(caf::actor_system_config& config) {
   config.load<caf::scheduler::coordinator<wakeful_sharing>>();
 }
 #else
-inline void share_work_awake(caf::actor_system_config& config) { share_work(config); }
+inline void share_work_awake(caf::actor_system_config& config) { caf_compat::share_work(config); }
 #endif
 
 } // namespace mailgrad

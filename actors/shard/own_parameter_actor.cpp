@@ -1,7 +1,7 @@
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
 
 #include <mailgrad/engine/worker/worker_devices.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <stdexcept>
 
@@ -14,7 +14,7 @@ void require_own_parameter_actor(const training_options& o, const std::vector<sc
   if (has_hogwild(policies)) throw std::invalid_argument(named + ": hogwild has no parameter actors");
   if ((policies.size() > 1 || is_automatic(o.policy)) && !o.parameter_actor->switches)
     throw std::invalid_argument(named + " switches no policy; name one alone");
-  if (const auto cure = make_cure(o.cure, {workers_of(o)}); cure && cure->pull())
+  if (cure_spec(o.cure, workers_of(o)).traits().pull)
     throw std::invalid_argument("cure '" + o.cure + "': workers would be drawn to what " + named +
                                 " knows nothing of");
   if (!o.record.empty() || o.replay)

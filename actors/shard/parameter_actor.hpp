@@ -1,16 +1,14 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/order_log.hpp>
+#include <mailgrad/actors/shard/gradient_order.hpp>
 #include <mailgrad/actors/shard/shard_telemetry.hpp>
 #include <mailgrad/actors/shard/shard_updater.hpp>
-#include <mailgrad/actors/shard/worker_slot.hpp>
+#include <mailgrad/actors/shard/update_maker.hpp>
+#include <mailgrad/actors/shard/worker_slots.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/shard/gradient_batch.hpp>
 #include <mailgrad/engine/shard/hogwild_handover.hpp>
-#include <mailgrad/engine/shard/ordered_gradients.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
-#include <mailgrad/engine/shard/shard_cure.hpp>
 
 #include <memory>
 #include <optional>
@@ -19,47 +17,48 @@
 
 namespace mailgrad {
 
-/// What a parameter actor is born with.
+/// The options of a parameter actor.
 struct parameter_actor_options {
-  std::shared_ptr<shard> weights; ///< nobody else holds it once the actor lives
+  std::shared_ptr<shard> weights; ///< owned by the actor while it lives
   std::string policy;
   /// Ranks 0 to workers - 1 take part; a barrier waits for all of them from the start.
   std::uint32_t workers = 1;
   caf::actor tracker;
   std::shared_ptr<const time_source> time;
-  /// Of the first shard: all others, which judge in its order if they must.
+  /// For the first shard: all other shards, which judge in its order if the policy requires it.
   std::vector<caf::actor> followers{};
-  std::string cure = "none"; ///< of staleness, as make_cure() reads it
-  caf::actor recorder{};     ///< gets the order in which gradients are judged, if anybody does
+  std::string cure = "none";                   ///< of staleness, a text that make_cure() reads
+  caf::actor recorder{};                       ///< gets the order in which gradients are judged; may be null
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: gradients are judged in its order
-  std::shared_ptr<hogwild_store> store{};      ///< of all shards, if hogwild is among the policies to come
-  std::shared_ptr<trace_track> trace{};        ///< to record into; nobody else holds it once the actor lives
-  std::vector<caf::actor> hands{};             ///< that help with an update while every worker waits for it
+  std::shared_ptr<hogwild_store> store{};      ///< of all shards, if hogwild is among the policies of the run
+  std::shared_ptr<trace_track> trace{};        ///< the timeline; owned by the actor while it lives
+  std::vector<caf::actor> helpers{};           ///< help with an update while every worker waits for it
+  run_id run{};                                ///< gradients of another run are not taken
 };
 
-/// Owns one shard: takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
-/// sends every worker the next weights as soon as the policy lets it start.
+/// Owns one shard. It takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
+/// sends every worker the next weights as soon as the policy lets that worker start.
 ///
-/// Guarantees  each gradient of a worker is taken at most once and in the order of its steps; a worker that
-///             leaves is waited for no longer; every push is answered, if only when a barrier opens, a bound
-///             lets go, its turn comes, or a switch lets all start anew.
-/// Never       reads a clock or a random source of its own, blocks, or writes to weights that somebody holds.
+/// Guarantees  each gradient of a worker is taken at most once, in the order of its steps. A worker that
+///             leaves is waited for no longer. Every push is answered: at once, or when a barrier opens, a
+///             bound is kept again, its turn comes, or a switch lets all workers start anew.
+/// Never       reads a clock or a random source of its own, blocks, or writes to weights that an actor holds.
 ///
 ///     serving --push_gradient--> judged --apply----------> updated --weights--> the worker, if it may start
 ///        ^                         |  \--merge--> pending --batch complete--> updated
 ///        +------- discarded -------+
 ///
-/// While every worker waits here, hands compute parts of the update. Until it is done, all messages wait:
+/// While every worker waits here, helpers compute parts of the update. All messages wait until it has ended:
 ///
 ///     serving --all wait, several parts--> updating --last part computed--> serving
 ///
-/// Under hogwild the weights lie in a block that all workers write into, and this actor has nothing to judge:
-/// it hands them over when hogwild begins, and takes them back when it ends.
+/// Under hogwild the weights lie in a block that all workers write into, so this actor has nothing to judge.
+/// It copies the weights there when hogwild begins, and takes them back when it ends.
 ///
-/// Where the policy wants shards to agree, the first judges in the order of its mailbox and tells the others,
-/// which judge in its order; in a replay all judge in the order of a recording. A switch of policy waits
-/// until all is taken that was computed under the old one, applies what lies in the batch, and lets every
-/// worker start anew.
+/// Under a policy that requires shards to agree, the first shard judges in the order of its mailbox and tells
+/// the others, which judge in the same order. In a replay all judge in the order of the recording. A switch
+/// of policy waits until all gradients computed under the old policy are taken, applies the pending batch,
+/// and lets every worker start anew.
 class parameter_actor {
 public:
   static constexpr const char* name = "mailgrad.parameter-actor";
@@ -75,38 +74,24 @@ private:
   void on_leave(const worker_left& x);
   void on_switch(const switch_policy& x);
 
-  bool leads() const { return policy_->shards_agree() && !follows(); }
-  bool follows() const {
-    return options_.replayed || (policy_->shards_agree() && options_.weights->index() != 0);
-  }
-  void tell_followers(const order_entry& turn);
-  void announce(const order_entry& turn);
-  void take_turns();
+  void take_what_is_ready();
   void greet(rank worker);
   void take(const push_gradient& x, std::int64_t arrived);
   void take_lost(const order_entry& turn);
   void let_go(rank worker);
-  void drop_stray(const push_gradient& x);
+  void drop_stray(const gradient_header& x);
   decision judge(const order_entry& turn);
   bool all_taken(const switch_policy& x) const;
   void switch_if_all_taken();
   void begin(const switch_policy& x);
 
-  void apply(const push_gradient& x);
-  void merge(const push_gradient& x);
   void apply_batch_if_complete();
   void apply_batch();
-  contribution counted(const waiting_gradient& g, float share);
   void update(double rate);
-  /// Ends this actor; who watches it learns which update of which rule failed, and why.
-  [[noreturn]] void fail_update(const std::string& why) const;
   bool may_ask_for_help() const;
   void compute_part();
   void end_update_with_help();
   void note_update();
-  /// What a gradient counts with for its staleness, which is noted.
-  double observe(const push_gradient& x);
-  void sample(const push_gradient& x);
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
   shard_report report();
@@ -114,21 +99,18 @@ private:
   caf::event_based_actor* self_;
   parameter_actor_options options_;
   std::unique_ptr<policy> policy_;
-  shard_cure cure_;
-  std::vector<worker_slot> slots_; ///< by rank
-  gradient_batch pending_;
-  shard_updater updater_;
-  bool of_batch_ = false;      ///< the update at hand is, not of one gradient by itself
-  std::optional<rank> taking_; ///< whose gradient is being judged, where nothing but its answer follows
-  instant barrier_opened_{0};
-  std::uint64_t epoch_ = 0;
-  std::optional<switch_policy> next_policy_; ///< begins when all of the old is taken
-  caf::actor coordinator_;                   ///< who asked for it
-  instant switch_asked_{0};
-  ordered_gradients turns_;
-  order_log log_;
+  worker_slots workers_;
   shard_telemetry watch_;
-  hogwild_handover lease_; ///< hogwild
+  shard_updater updater_;
+  update_maker updates_;
+  std::optional<rank> taking_; ///< whose gradient is being judged, unless the order is followed
+  instant barrier_opened_{0};
+  policy_epoch epoch_;
+  std::optional<switch_policy> next_policy_; ///< begins when all gradients of the old one are taken
+  caf::actor coordinator_;                   ///< that asked for it
+  instant switch_asked_{0};
+  gradient_order order_;
+  hogwild_handover lease_; ///< of the weights, under hogwild
 };
 
 } // namespace mailgrad

@@ -1,39 +1,17 @@
 #include <mailgrad/actors/shard/shard_telemetry.hpp>
 
-#include <chrono>
 #include <utility>
 
 namespace mailgrad {
 
-namespace {
-
-/// One message to the tracker for so many gradients.
-constexpr std::uint64_t observations_per_notice = 256;
-/// Or for such a span: a display shows what is true now.
-constexpr instant notice_interval = std::chrono::milliseconds{100};
-
-} // namespace
-
 shard_telemetry::shard_telemetry(caf::event_based_actor* self, caf::actor tracker,
                                  std::shared_ptr<const time_source> time, std::shared_ptr<trace_track> trace)
-    : self_(self), tracker_(std::move(tracker)), time_(std::move(time)), trace_(std::move(trace)),
-      sent_(time_->now()) {}
+    : time_(std::move(time)), trace_(std::move(trace)), gaps_(self, std::move(tracker), *time_) {}
 
-void shard_telemetry::gap(std::uint64_t versions, instant arrived) {
-  gaps_.count(versions);
-  if (gaps_.total() >= observations_per_notice || arrived - sent_ >= notice_interval) flush_gaps();
-}
-
-void shard_telemetry::flush_gaps() {
-  if (gaps_.empty()) return;
-  send(self_, tracker_, staleness_observed{gaps_});
-  gaps_.clear();
-  sent_ = time_->now();
-}
-
-void shard_telemetry::applied(const push_gradient& x, std::uint64_t version, instant begun, instant span) {
+void shard_telemetry::applied(const gradient_header& x, version_number version, instant begun, instant span) {
   if (!trace_) return;
-  trace_->work({trace_kind::apply, begun, begun + span, x.worker.value, x.step, x.version_read, version});
+  trace_->work({trace_kind::apply, begun, begun + span, x.id.worker.value, x.id.step.value,
+                x.version_read.value, version.value});
 }
 
 void shard_telemetry::idle(bool batch_begun, instant arrived, bool follows) {
@@ -42,10 +20,10 @@ void shard_telemetry::idle(bool batch_begun, instant arrived, bool follows) {
   if (follows) trace_->wait(trace_kind::word_of_first_shard, time_->now());
 }
 
-void shard_telemetry::moment(trace_kind what, const push_gradient& x, std::string_view word) {
+void shard_telemetry::moment(trace_kind what, const gradient_header& x, std::string_view word) {
   if (!trace_) return;
   const instant now = time_->now();
-  trace_->moment({what, now, now, x.worker.value, x.step, x.version_read, 0, word});
+  trace_->moment({what, now, now, x.id.worker.value, x.id.step.value, x.version_read.value, 0, word});
 }
 
 } // namespace mailgrad

@@ -1,16 +1,22 @@
 #include <mailgrad/actors/shard/shard_updater.hpp>
 
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
+using messaging::send;
 
 shard_updater::shard_updater(caf::event_based_actor* self, std::shared_ptr<shard> weights,
-                             std::vector<caf::actor> hands, std::shared_ptr<const time_source> time)
-    : self_(self), weights_(std::move(weights)), hands_(std::move(hands)), time_(std::move(time)),
+                             std::vector<caf::actor> helpers, std::shared_ptr<const time_source> time)
+    : self_(self), weights_(std::move(weights)), helpers_(std::move(helpers)), time_(std::move(time)),
       works_([] { return std::make_shared<parallel_update>(); }) {}
 
-void shard_updater::add(const push_gradient& x, const contribution* what) {
+void shard_updater::add(const gradient_header& x, const contribution* what) {
   gradients_.push_back(x);
   if (what) contributions_.push_back(*what);
 }
@@ -22,27 +28,41 @@ void shard_updater::clear() {
 
 void shard_updater::update_alone(double rate) {
   begun_ = time_->now();
-  weights_->update(host_stream{}, contributions_, rate);
+  try {
+    weights_->update(contributions_, rate);
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
 }
 
-/// Hands that find no part would have been woken for nothing.
+/// Wakes no more helpers than there are parts for.
 void shard_updater::ask_for_help(double rate) {
   begun_ = time_->now();
   work_ = works_.take();
-  weights_->begin_update(*work_, contributions_, rate, hands_.size() + 1, weights_);
-  const std::size_t most = std::min(hands_.size(), work_->parts() - 1);
+  weights_->begin_update(*work_, contributions_, rate, helpers_.size() + 1, weights_);
+  const std::size_t most = std::min(helpers_.size(), work_->parts() - 1);
   for (std::size_t h = 0; h < most; ++h)
-    send(self_, hands_[h], help_update{work_, caf::actor_cast<caf::actor>(self_)});
+    send(self_, helpers_[h], help_update{work_, caf::actor_cast<caf::actor>(self_)});
 }
 
 bool shard_updater::compute_part() {
-  const parallel_update::progress done = work_->compute_part(host_stream{});
-  if (done == parallel_update::progress::computed) send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
-  return done == parallel_update::progress::complete;
+  using progress = parallel_update::progress;
+  try {
+    const progress done = work_->compute_part();
+    if (done == progress::computed) send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
+    return done == progress::complete;
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+void shard_updater::fail(const std::string& why) const {
+  throw std::runtime_error(
+      fmt::format("update {} by rule '{}': {}", weights_->version().value + 1, weights_->rule(), why));
 }
 
 void shard_updater::end() {
-  weights_->end_update(host_stream{}, *work_);
+  weights_->end_update(*work_);
   work_.reset();
 }
 

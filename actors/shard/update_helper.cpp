@@ -1,10 +1,12 @@
 #include <mailgrad/actors/shard/update_helper.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <exception>
 
 namespace mailgrad {
+using messaging::on, messaging::send;
 
 caf::behavior update_helper::make_behavior() {
   return {
@@ -16,7 +18,7 @@ caf::behavior update_helper::make_behavior() {
 void update_helper::help(const help_update& x) {
   parallel_update::progress done{};
   try {
-    done = x.work->compute_part(host_stream{});
+    done = x.work->compute_part();
   } catch (const std::exception& e) {
     return send(self_, x.shard, update_failed{e.what()});
   }

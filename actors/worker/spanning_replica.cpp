@@ -1,12 +1,15 @@
 #include <mailgrad/actors/worker/spanning_replica.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/data/batch_slice.hpp>
-#include <mailgrad/graph/replicate.hpp>
+#include <mailgrad/graph/placement/replicate.hpp>
 
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
+using messaging::on, messaging::send, messaging::watch;
 
 spanning_replica::spanning_replica(options o)
     : options_(std::move(o)), weights_(options_.layout->shard_count()),
@@ -15,41 +18,51 @@ spanning_replica::spanning_replica(options o)
   options_.traces.resize(options_.devices.size());
 }
 
-void spanning_replica::begin(caf::event_based_actor* self) {
-  self_ = self;
-  for (std::size_t p = 0; p < options_.pieces.size(); ++p) watch(self_, options_.pieces[p], piece_lost{p});
+caf::message_handler spanning_replica::hear(caf::event_based_actor* worker) {
+  self_ = worker;
+  for (std::size_t p = 0; p < options_.stages.size(); ++p) watch(self_, options_.stages[p], stage_lost{p});
+  return {
+      on(self_, [this](const step_computed& x) { take(x); }),
+      on(self_,
+         [this](const stage_failed& x) {
+           options_.traces[x.stage] = x.trace;
+           break_off(x.stage, "failed: " + x.why);
+         }),
+      on(self_,
+         [this](const stage_lost& x) {
+           break_off(x.stage, "is gone" + (x.why.empty() ? "" : ": " + x.why));
+         }),
+  };
 }
 
 std::shared_ptr<gradient> spanning_replica::make_gradient() const {
   return mailgrad::make_gradient(*options_.layout);
 }
 
-void spanning_replica::use_weights(std::uint32_t shard, const float* values,
-                                   std::shared_ptr<const void> owner) {
+void spanning_replica::use_host_weights(std::uint32_t shard, const float* values,
+                                        std::shared_ptr<const void> owner) {
   weights_[shard] = {values, std::move(owner)};
 }
 
-void spanning_replica::compute(const stream&, std::shared_ptr<const batch> inputs,
-                               std::shared_ptr<gradient> out, const completion& done) {
+step_state spanning_replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   auto work = std::make_shared<step_work>();
   work->step = ++step_;
   work->weights = weights_;
-  work->racing = racing_;
+  work->racing = racing();
   work->into = out;
-  work->pieces = options_.pieces;
+  work->stages = options_.stages;
   split(inputs, *work);
   out->source = std::move(inputs);
   out->sparse.clear();
   out->held.clear();
-  if (options_.sums_apart) out->addends.resize(options_.pieces.size());
+  if (options_.sums_apart) out->addends.resize(options_.stages.size());
   for (const micro_batch& m : work->micro_batches) out->held.push_back(m.samples);
-  for (weight_view& w : weights_)
-    w.owner.reset(); // so that the shards may update in place when the pieces are done
+  for (weight_view& w : weights_) w.owner.reset(); // so that the shards may update in place after the step
   into_ = std::move(out);
-  done_ = done;
-  missing_ = options_.pieces.size();
-  for (std::size_t p = 0; p < options_.pieces.size(); ++p)
-    send(self_, options_.pieces[p], compute_step{work, std::move(options_.traces[p])});
+  missing_ = options_.stages.size();
+  for (std::size_t p = 0; p < options_.stages.size(); ++p)
+    send(self_, options_.stages[p], compute_step{work, std::move(options_.traces[p])});
+  return step_state::under_way;
 }
 
 void spanning_replica::split(const std::shared_ptr<const batch>& inputs, step_work& work) {
@@ -68,21 +81,29 @@ void spanning_replica::split(const std::shared_ptr<const batch>& inputs, step_wo
   }
 }
 
-void spanning_replica::on_computed(const step_computed& x) {
-  options_.traces[x.piece] = x.trace;
-  busy_[x.piece] += x.busy;
-  sums_[x.piece] = x.sum;
-  if (--missing_ == 0) complete();
+void spanning_replica::take(const step_computed& x) {
+  options_.traces[x.stage] = x.trace;
+  busy_[x.stage] += x.busy;
+  sums_[x.stage] = x.sum;
+  if (--missing_ == 0) ended_();
 }
 
-/// In the order of the pieces, so that the same step has the same bits.
-void spanning_replica::complete() {
-  loss_ = 0;
+/// Neither the step under way nor another can be computed.
+void spanning_replica::break_off(std::size_t stage, const std::string& why) {
+  if (!broken_.empty()) return;
+  broken_ = "its stage on " + to_string(options_.devices[stage]) + " " + why;
+  ended_();
+}
+
+/// Adds the sums in the order of the stages, so that the same step has the same bits.
+float spanning_replica::end_step() {
+  if (!broken_.empty()) throw std::runtime_error(broken_);
+  float loss = 0;
   const std::shared_ptr<gradient> out = std::move(into_);
   out->covered = sums_.front()->covered;
-  std::vector<piece_rows> rows;
-  for (std::optional<piece_sum>& sum : sums_) {
-    loss_ += sum->loss;
+  std::vector<stage_rows> rows;
+  for (std::optional<stage_sum>& sum : sums_) {
+    loss += sum->loss;
     rows.insert(rows.end(), sum->rows.begin(), sum->rows.end());
     out->held.push_back(std::move(sum->memory));
     sum.reset();
@@ -90,30 +111,23 @@ void spanning_replica::complete() {
   const std::shared_ptr<row_memory> memory = rows_.take();
   out->sparse = joined(std::move(rows), *memory);
   out->held.push_back(memory);
-  const completion told = std::exchange(done_, nullptr); // it may begin the next step
-  told();
+  return loss;
 }
 
-std::string spanning_replica::in_words(const piece_failed& x) const {
-  return "its piece on " + to_string(options_.devices[x.piece]) + " failed: " + x.why;
-}
-
-std::string spanning_replica::in_words(const piece_lost& x) const {
-  return "its piece on " + to_string(options_.devices[x.piece]) + " is gone" +
-         (x.why.empty() ? "" : ": " + x.why);
-}
-
-std::optional<std::string> spanning_replica::waits_for() const {
-  if (missing_ == 0) return std::nullopt;
+std::string spanning_replica::waits_for() const {
   std::string devices;
   for (std::size_t p = 0; p < sums_.size(); ++p)
     if (!sums_[p]) devices.append(devices.empty() ? "" : ", ").append(to_string(options_.devices[p]));
-  return "its pieces on " + devices;
+  return "its stages on " + devices;
 }
 
-std::vector<piece_report> spanning_replica::end() {
-  for (const caf::actor& piece : options_.pieces) send(self_, piece, give_up{});
-  std::vector<piece_report> reports;
+step_state spanning_replica::give_up() {
+  for (const caf::actor& stage : options_.stages) send(self_, stage, mailgrad::give_up{});
+  return step_state::finished;
+}
+
+std::vector<stage_report> spanning_replica::stage_reports() {
+  std::vector<stage_report> reports;
   for (std::size_t p = 0; p < options_.devices.size(); ++p)
     reports.push_back({to_string(options_.devices[p]), busy_[p], std::move(options_.traces[p])});
   return reports;

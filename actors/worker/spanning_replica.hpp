@@ -1,11 +1,12 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/piece_messages.hpp>
+#include <mailgrad/actors/protocol/stage_messages.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/worker/step_model.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,68 +14,60 @@
 
 namespace mailgrad {
 
-/// A model that spans several devices, as the worker who owns it sees it: each device has an actor with its
-/// piece, and a step is one message to each and one answer from each.
+/// The runner of a worker whose model spans several devices. Each device has a stage actor, and a step is one
+/// message to each stage and one answer from each.
 ///
-/// The batch is cut into micro-batches, as equal as can be, so that no piece has to wait until another has
-/// done with all of it; the gradient is the mean over all samples, as if there were none. Random operations
-/// draw anew for each.
+/// The batch is cut into micro-batches of nearly equal size, so that a stage can begin before another has
+/// computed the whole batch. The gradient is the mean over all samples, as without micro-batches. Random
+/// operations draw anew for each micro-batch.
 /// Threads the worker's.
-class spanning_replica : public step_model {
+class spanning_replica : public step_runner {
 public:
   struct options {
     rank worker;
-    std::vector<device> devices;    ///< one for each piece
-    std::vector<caf::actor> pieces; ///< in the order of `devices`
+    std::vector<device> devices;    ///< one for each stage
+    std::vector<caf::actor> stages; ///< in the order of `devices`
     std::size_t micro_batches = 1;  ///< of a batch; fewer if it has fewer samples
     std::shared_ptr<const parameter_layout> layout;
-    std::vector<std::shared_ptr<trace_track>> traces{}; ///< one for each piece, or none
-    /// Gradients that several devices add up have an addend for each piece, instead of being added before the
-    /// step ends: for shards, which take the sum in the pass that applies it. The same goes for its pieces.
+    std::vector<std::shared_ptr<trace_track>> traces{}; ///< one for each stage, or none
+    /// A gradient to which several devices contribute has an addend for each stage, instead of one sum.
+    /// Shards then add them in the pass that applies the gradient. The stages must have the same setting.
     bool sums_apart = false;
   };
 
   explicit spanning_replica(options o);
 
-  /// Before anything else: the worker that sends and hears for it. It hears `piece_lost` if a piece dies.
-  void begin(caf::event_based_actor* self);
+  /// The handlers of messages to the worker that are meant for this runner: answers of the stages, and their
+  /// deaths.
+  caf::message_handler hear(caf::event_based_actor* worker);
 
   std::shared_ptr<gradient> make_gradient() const override;
-  void use_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void> owner) override;
-  /// Whether the weights are a block that others write to meanwhile.
-  void use_racing_weights(bool racing) { racing_ = racing; }
-  void compute(const stream& s, std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out,
-               const completion& done) override;
-  float loss() const noexcept override { return loss_; }
-
-  void on_computed(const step_computed& x);
-  void on_failed(const piece_failed& x) { options_.traces[x.piece] = x.trace; }
-  /// "failed: ..." or "is gone", in words that name the device.
-  std::string in_words(const piece_failed& x) const;
-  std::string in_words(const piece_lost& x) const;
-  /// "its pieces on cpu:1"; nothing while no step is computed.
-  std::optional<std::string> waits_for() const;
-
-  /// The pieces compute nothing more, and let go of what they hold. What they did, and their timelines.
-  std::vector<piece_report> end();
+  void on_end(std::function<void()> notice) override { ended_ = std::move(notice); }
+  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void> owner) override;
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
+  float end_step() override;
+  /// The stages stop and release what they hold, so no step is under way.
+  step_state give_up() override;
+  std::vector<stage_report> stage_reports() override;
+  std::string waits_for() const override;
 
 private:
   void split(const std::shared_ptr<const batch>& inputs, step_work& work);
-  void complete();
+  void take(const step_computed& x);
+  void break_off(std::size_t stage, const std::string& why);
 
   caf::event_based_actor* self_ = nullptr;
   options options_;
   std::vector<weight_view> weights_; ///< by shard
   object_pool<batch> parts_;
   object_pool<row_memory> rows_;
-  bool racing_ = false;
   std::uint64_t step_ = 0;
   std::shared_ptr<gradient> into_;
-  std::vector<std::optional<piece_sum>> sums_; ///< by piece, of the step at hand
+  std::vector<std::optional<stage_sum>> sums_; ///< of the present step, by stage
   std::size_t missing_ = 0;
-  std::vector<std::int64_t> busy_; ///< by piece, ns
-  completion done_;
-  float loss_ = 0;
+  std::vector<std::int64_t> busy_; ///< by stage, ns
+  std::function<void()> ended_;
+  std::string broken_; ///< why no further step can be computed; empty if one can
 };
 
 } // namespace mailgrad

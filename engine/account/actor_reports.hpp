@@ -5,8 +5,8 @@
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_split.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
-#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -15,14 +15,14 @@
 
 namespace mailgrad {
 
-/// What a piece of a worker that spans several devices did over a run.
-struct piece_report {
+/// The report of one stage (one device) of a worker that spans several devices.
+struct stage_report {
   std::string device;
-  std::int64_t busy = 0;                      ///< ns in which it computed
-  std::shared_ptr<const trace_track> trace{}; ///< if that was wanted; lost with a piece that was
+  std::int64_t busy = 0;                      ///< ns that it computed
+  std::shared_ptr<const trace_track> trace{}; ///< null if not wanted, or if the stage was lost
 };
 
-/// What a device actor knows of its own part of a run.
+/// The report of a worker about its own part of a run.
 struct worker_report {
   rank worker;
   std::uint64_t steps = 0;      ///< mini-batches
@@ -34,36 +34,36 @@ struct worker_report {
   std::int64_t barrier_wait = 0;              ///< ns, over all steps
   std::int64_t bound_wait = 0;                ///< ns, over all steps
   std::int64_t feeder_wait = 0;               ///< ns, over all steps
-  staleness_histogram gaps;                   ///< of what the worker applied itself
-  time_split times;                           ///< likewise
-  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
-  running_stat gradient_cosine{};             ///< of what was sampled
-  std::vector<piece_report> pieces{};         ///< of a worker that spans several devices
+  staleness_histogram gaps;                   ///< of gradients that the worker applied itself
+  time_split times;                           ///< of the same gradients
+  std::shared_ptr<const trace_track> trace{}; ///< null if not wanted
+  running_stat gradient_cosine{};             ///< of the sampled gradients
+  std::vector<stage_report> stages{};         ///< of a worker that spans several devices
 };
 
-/// What a shard took from one worker.
+/// A shard's account of the gradients of one worker.
 struct worker_account {
-  std::uint64_t last_step = 0; ///< the last step taken, so that none counts twice
-  gradient_ledger ledger;      ///< `produced` counts what arrived
-  std::uint64_t unjudged = 0;  ///< of those lost: they arrived, and their turn in an order never came
-  staleness_histogram gaps;    ///< of what was applied or merged
+  step_number last_step;      ///< the last step taken, so that none counts twice
+  gradient_ledger ledger;     ///< `produced` counts what arrived
+  std::uint64_t unjudged = 0; ///< lost gradients that arrived, but whose turn in the order never came
+  staleness_histogram gaps;   ///< of gradients applied or merged
   staleness_histogram discarded_gaps;
-  time_split times;        ///< of what arrived
-  running_stat weight_gap; ///< of what was sampled
+  time_split times;        ///< of gradients that arrived
+  running_stat weight_gap; ///< of the sampled gradients
 };
 
-/// What a shard has at the end, and what it took from whom.
+/// The final state of a shard, and its account of each worker.
 struct shard_report {
-  std::uint32_t shard = 0;
-  std::uint64_t version = 0;
+  shard_index shard;
+  version_number version;
   std::vector<worker_account> workers; ///< by rank
-  std::shared_ptr<const block> values;
-  std::shared_ptr<const trace_track> trace{}; ///< what it did, if that was wanted
+  snapshot values;
+  std::shared_ptr<const trace_track> trace{}; ///< null if not wanted
 };
 
-/// What a feeder leaves behind.
+/// The report of a feeder.
 struct feeder_report {
-  std::shared_ptr<const trace_track> trace; ///< what it did
+  std::shared_ptr<const trace_track> trace;
 };
 
 } // namespace mailgrad

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 std::uint64_t gradient_ledger::discarded_in_all() const {
@@ -11,12 +13,10 @@ std::uint64_t gradient_ledger::discarded_in_all() const {
 std::string to_string(const gradient_ledger& l) {
   std::string reasons;
   for (const auto& [reason, count] : l.discarded)
-    reasons += (reasons.empty() ? " (" : ", ") + reason + ' ' + std::to_string(count);
+    reasons += fmt::format("{}{} {}", reasons.empty() ? " (" : ", ", reason, count);
   if (!reasons.empty()) reasons += ')';
-  return std::to_string(l.produced) + " produced " + (l.balances() ? "= " : "but ") +
-         std::to_string(l.applied) + " applied + " + std::to_string(l.merged) + " merged + " +
-         std::to_string(l.discarded_in_all()) + " discarded" + reasons + " + " + std::to_string(l.lost) +
-         " lost";
+  return fmt::format("{} produced {} {} applied + {} merged + {} discarded{} + {} lost", l.produced,
+                     l.balances() ? "=" : "but", l.applied, l.merged, l.discarded_in_all(), reasons, l.lost);
 }
 
 } // namespace mailgrad

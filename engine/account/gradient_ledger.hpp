@@ -6,7 +6,7 @@
 
 namespace mailgrad {
 
-/// What became of every gradient of a run.
+/// Counts every gradient of a run by its fate.
 struct gradient_ledger {
   std::uint64_t produced = 0;                       ///< finished by a worker
   std::uint64_t applied = 0;                        ///< made an update by itself

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/account/ledger_audit.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,29 +9,29 @@ namespace mailgrad {
 
 namespace {
 
-/// Nobody has filled in its books; a parameter actor that a user wrote may leave out accounts, but no
-/// weights.
+/// Whether a shard died before its report. A user's own parameter actor may leave out accounts, but it always
+/// reports weights.
 bool is_lost(const shard_report& s) { return s.workers.empty() && !s.values; }
 
 std::string gradients(std::uint64_t count) {
-  return std::to_string(count) + (count == 1 ? " gradient" : " gradients");
+  return fmt::format("{} {}", count, count == 1 ? "gradient" : "gradients");
 }
 
-std::string name_of(const shard_report& s) { return "shard " + std::to_string(s.shard); }
+std::string name_of(const shard_report& s) { return "shard " + std::to_string(s.shard.value); }
 std::string name_of(std::size_t worker) { return "worker " + std::to_string(worker); }
 
-/// What a shard took from a worker; nothing from one that its books leave out.
+/// The shard's account of a worker; an empty one if the shard has none.
 const worker_account& account_of(const shard_report& s, std::size_t worker) {
   static const worker_account none;
   return worker < s.workers.size() ? s.workers[worker] : none;
 }
 
-/// What one worker sent to one shard.
+/// The counts of both ends of the exchange between one worker and one shard.
 struct exchange_ends {
-  std::uint64_t sent = 0;  ///< by the word of the worker, or if it is lost of the shard that heard most of it
-  std::uint64_t taken = 0; ///< by the word of the shard
-  bool both_known = false; ///< worker and shard have told their books
-  bool may_be_short = false; ///< a death explains what the shard has not taken
+  std::uint64_t sent = 0;    ///< counted by the worker; if it is lost, by the shard that got most of it
+  std::uint64_t taken = 0;   ///< counted by the shard
+  bool both_known = false;   ///< worker and shard have both reported
+  bool may_be_short = false; ///< a lost worker or shard explains why `taken` is less than `sent`
 };
 
 class auditor {
@@ -52,13 +54,13 @@ public:
   }
 
 private:
-  /// What a lost worker had produced, as far as any shard heard of it.
+  /// How many gradients a lost worker produced, as far as any shard knows.
   std::uint64_t heard_of(std::size_t worker) const {
     std::uint64_t most = 0;
     for (const shard_report& s : outcome_.shards) {
       const worker_account& account = account_of(s, worker);
-      const bool keeps_steps = account.last_step > 0; // a parameter actor that a user wrote may not
-      most = std::max(most, keeps_steps ? account.last_step : account.ledger.produced);
+      const bool keeps_steps = account.last_step.value > 0; // a user's own parameter actor may not
+      most = std::max(most, keeps_steps ? account.last_step.value : account.ledger.produced);
     }
     return most;
   }
@@ -69,7 +71,8 @@ private:
     return w.produced - w.applied - w.not_finite;
   }
 
-  /// The part of the ledger that no shard knows: what workers produced, wrote themselves and dropped.
+  /// The part of the ledger that only workers know: the gradients they produced, applied themselves or
+  /// dropped.
   gradient_ledger workers_ledger() const {
     gradient_ledger l;
     for (std::size_t r = 0; r < outcome_.workers.size(); ++r) {
@@ -109,14 +112,15 @@ private:
   void compare(const shard_report& s, std::size_t worker, const exchange_ends& e) {
     const worker_account& account = account_of(s, worker);
     if (e.taken > e.sent || (e.taken < e.sent && !e.may_be_short))
-      contradict(name_of(s) + " took " + gradients(e.taken) + " of " + name_of(worker) + ", which " +
-                 (e.both_known ? "sent " : "was heard to send ") + std::to_string(e.sent));
+      contradict(fmt::format("{} took {} of {}, which {} {}", name_of(s), gradients(e.taken), name_of(worker),
+                             e.both_known ? "sent" : "was heard to send", e.sent));
     if (!account.ledger.balances())
-      contradict(name_of(s) + " took " + gradients(e.taken) + " of " + name_of(worker) +
-                 ", and accounts for " + std::to_string(account.ledger.accounted_for()));
+      contradict(fmt::format("{} took {} of {}, and accounts for {}", name_of(s), gradients(e.taken),
+                             name_of(worker), account.ledger.accounted_for()));
     if (account.unjudged > 0 && outcome_.how == run_outcome::ending::completed && !a_shard_is_lost_ &&
         !a_worker_is_lost_)
-      contradict(name_of(s) + " never judged " + gradients(account.unjudged) + " of " + name_of(worker));
+      contradict(
+          fmt::format("{} never judged {} of {}", name_of(s), gradients(account.unjudged), name_of(worker)));
   }
 
   /// The block counts the updates of all workers together.
@@ -125,12 +129,11 @@ private:
     std::uint64_t told = 0;
     for (const worker_report& w : outcome_.workers) told += w.applied;
     gradient_ledger& l = result_.ledger;
-    l.applied = l.applied - told + *written_; // the block is the end that took them
+    l.applied = l.applied - told + *written_; // the block's own count takes the place of the workers'
     if (*written_ > told && a_worker_is_lost_)
       l.produced += *written_ - told;
     else if (*written_ != told)
-      contradict("the shared block counts " + std::to_string(*written_) + " updates, and its workers made " +
-                 std::to_string(told));
+      contradict(fmt::format("the shared block counts {} updates, and its workers made {}", *written_, told));
   }
 
   void contradict(std::string line) { result_.contradictions.push_back(std::move(line)); }

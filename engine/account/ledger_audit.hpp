@@ -10,23 +10,23 @@
 
 namespace mailgrad {
 
-/// The ledger of a run, and where its two ends contradict each other.
+/// The ledger of a run, and the contradictions between the counts of its two ends.
 struct audited_ledger {
   gradient_ledger ledger;
   std::vector<std::string> contradictions; ///< one line each; empty if every gradient is accounted for
 };
 
-/// Counts the gradients of a run at two ends that do not know of each other, and compares them.
+/// Compares two independent counts of the gradients of a run.
 ///
-/// Devices count what they produced. Shards, and under hogwild the shared block, count what they took. Every
-/// shard has a ledger of its own; the run gets the one that does not balance, if there is one, or else the
-/// one that lost most. The ledgers differ only if a worker died between two pushes.
+/// Workers count the gradients that they produced. Shards, and under hogwild the shared block, count those
+/// that they took. Every shard has a ledger of its own. The run gets the one that does not balance, if there
+/// is one, otherwise the one that lost most. The ledgers differ only if a worker died between two pushes.
 ///
-/// A gradient may be lost with its worker, with a shard, or in a batch that was never complete. Whatever else
-/// is missing, or was taken more than once, is a contradiction: then the ledger does not balance.
+/// A gradient may be lost with its worker, with a shard, or in a batch that was never complete. Any other
+/// gradient that is missing, or was taken more than once, is a contradiction: the ledger does not balance.
 ///
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block. No shard
-/// knows what a lost worker wrote there, so its updates count as produced by it.
+/// knows how many updates a lost worker made there, so the excess counts as produced by that worker.
 audited_ledger audit(const run_outcome& outcome, std::optional<std::uint64_t> written);
 
 } // namespace mailgrad

@@ -4,17 +4,17 @@
 
 namespace mailgrad {
 
-/// Where a result comes from: which build, on which machine, and when. What is not known is empty.
+/// The origin of a result: the build, the machine and the date. Unknown fields are empty.
 struct provenance {
   std::string version;   ///< of Mailgrad
-  std::string commit;    ///< that the program was built from; told by the program, the tool for one
+  std::string commit;    ///< the program was built from this commit; set by the program, such as the tool
   std::string compiler;  ///< "GNU 12.2.0"
-  std::string date;      ///< at which the run began, in UTC as ISO 8601 has it; told by the program
-  std::string host;      ///< its name
-  std::string processor; ///< as it calls itself
+  std::string date;      ///< when the run began, in UTC and the form of ISO 8601; set by the program
+  std::string host;      ///< name of the machine
+  std::string processor; ///< the name that the processor reports
 };
 
-/// Of this process, without commit and date, since the library reads no clock of its own.
+/// The origin of this process, without commit and date, because the library does not read the date itself.
 provenance this_program();
 
 } // namespace mailgrad

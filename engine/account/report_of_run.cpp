@@ -3,10 +3,11 @@
 #include <mailgrad/engine/account/ledger_audit.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 
 namespace mailgrad {
 
@@ -39,19 +40,19 @@ std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
   return sum / known;
 }
 
-/// What a worker wrote into the shared block of hogwild passed no shard.
+/// Exchanges without a shard are those of hogwild's workers, which write into the shared block.
 std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
   std::vector<exchange_figures> all;
   for (const shard_report& s : outcome.shards)
     for (std::uint32_t r = 0; r < s.workers.size(); ++r)
-      all.push_back({s.shard, r, s.workers[r].gaps, s.workers[r].times, s.workers[r].weight_gap});
+      all.push_back({s.shard.value, r, s.workers[r].gaps, s.workers[r].times, s.workers[r].weight_gap});
   for (const worker_report& w : outcome.workers)
     if (outcome.shards.empty() || !w.gaps.empty()) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
   return all;
 }
 
-/// Every shard is told how long a gradient took to compute, so that the one which heard of most counts; what
-/// a worker wrote into a shared block counts beside it.
+/// Every shard is told how long a gradient took to compute, so only the shard with the most gradients counts.
+/// The gradients that a worker wrote into a shared block are added to these.
 time_split times_of(const std::vector<exchange_figures>& exchanges, std::size_t workers) {
   time_split all;
   std::vector<duration_stat> sent(workers);
@@ -67,14 +68,14 @@ time_split times_of(const std::vector<exchange_figures>& exchanges, std::size_t 
   return all;
 }
 
-/// A run that cannot account for its gradients has not done what its policy says, whatever else it did.
+/// A run whose ledger does not balance has failed, because it may not have followed its policy.
 void tell_contradictions(const std::vector<std::string>& lines, training_report& r) {
   if (lines.empty()) return;
   if (r.ended != ending_in_words(run_outcome::ending::diverged))
     r.ended = ending_in_words(run_outcome::ending::failed);
   if (!r.why.empty()) r.why += "; ";
   r.why += "the ledger does not balance: " + lines.front();
-  if (lines.size() > 1) r.why += ", and " + std::to_string(lines.size() - 1) + " more like it";
+  if (lines.size() > 1) r.why += fmt::format(", and {} more like it", lines.size() - 1);
 }
 
 } // namespace
@@ -89,9 +90,9 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   tell_contradictions(audited.contradictions, r);
   r.steps = 0;
   for (const worker_report& w : outcome.workers) r.steps += w.steps;
-  r.steps = std::max(r.steps, r.ledger.produced); // a lost worker's are known from the shards
+  r.steps = std::max(r.steps, r.ledger.produced); // shards know the steps of a lost worker
   r.updates = written.value_or(0);
-  for (const shard_report& s : outcome.shards) r.updates = std::max(r.updates, s.version);
+  for (const shard_report& s : outcome.shards) r.updates = std::max(r.updates, s.version.value);
   r.final_loss = mean_loss(outcome.workers);
   for (const worker_report& w : outcome.workers) {
     r.samples += w.samples;
@@ -103,8 +104,8 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.worker_waits.push_back(waits);
     r.staleness.merge(w.gaps);
     r.gradient_cosine.merge(w.gradient_cosine);
-    for (const piece_report& p : w.pieces)
-      r.pieces.push_back({w.worker.value, p.device, in_seconds(instant{p.busy})});
+    for (const stage_report& p : w.stages)
+      r.stages.push_back({w.worker.value, p.device, in_seconds(instant{p.busy})});
   }
   for (const shard_report& s : outcome.shards)
     for (const worker_account& account : s.workers) {
@@ -145,7 +146,7 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
   for (const worker_report& w : outcome.workers) {
     const std::string name = "worker " + std::to_string(w.worker.value);
     add(w.trace, name);
-    for (const piece_report& p : w.pieces) add(p.trace, name + ", piece on " + p.device);
+    for (const stage_report& p : w.stages) add(p.trace, name + ", stage on " + p.device);
   }
   for (std::size_t i = 0; i < outcome.shards.size(); ++i)
     add(outcome.shards[i].trace, "shard " + std::to_string(i));
@@ -158,8 +159,8 @@ std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, con
   std::vector<float> joined(layout.size());
   for (const shard_report& s : outcome.shards) {
     if (!s.values) return std::nullopt;
-    std::ranges::copy(s.values->as<float>(),
-                      joined.begin() + static_cast<std::ptrdiff_t>(layout.shard(s.shard).begin));
+    std::ranges::copy(s.values.on_host(),
+                      joined.begin() + static_cast<std::ptrdiff_t>(layout.shard(s.shard.value).begin));
   }
   return joined;
 }
@@ -179,7 +180,7 @@ void describe(training_report& r, const run_plan& plan) {
     r.outer_learning_rate = base_learning_rate(o.outer);
   }
   r.shards = plan.has_shards() ? o.shards : 0;
-  if (const auto cure = make_cure(o.cure, {plan.workers()}); cure && !o.parameter_actor)
+  if (const auto cure = cure_spec(o.cure, plan.workers()).make({plan.workers()}); cure && !o.parameter_actor)
     r.mean_step_factor = mean_factor(*cure, r.staleness);
   for (const device d : o.devices) r.devices.push_back(to_string(d));
   r.workers = plan.workers();
@@ -190,8 +191,8 @@ void describe(training_report& r, const run_plan& plan) {
   r.weights = plan.layout->weight_count();
   r.seed = o.seed;
   if (o.replay && o.replay->killed && r.ended == "completed")
-    r.why = "the recording ends after " + std::to_string(r.steps) + " of " +
-            std::to_string(plan.recorded_steps) + " steps, since its run was killed";
+    r.why = fmt::format("the recording ends after {} of {} steps, since its run was killed", r.steps,
+                        plan.recorded_steps);
 }
 
 std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps) {
@@ -201,10 +202,8 @@ std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps
   return sum / static_cast<double>(gaps.total());
 }
 
-std::string in_words(const wait_named& w, instant now) {
-  char span[32];
-  std::snprintf(span, sizeof span, ", for %.1f s", in_seconds(now - instant{w.since}));
-  return w.what + span;
+std::string in_words(const wait_named& w) {
+  return fmt::format("{}, for {:.1f} s", w.what, in_seconds(instant{w.span}));
 }
 
 } // namespace mailgrad

@@ -7,7 +7,7 @@
 #include <mailgrad/engine/account/wait_named.hpp>
 #include <mailgrad/engine/run_plan.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace mailgrad {
 
-/// The part of a report that the actors' books hold: ending, counts, ledger, staleness and waits.
+/// The part of a report that comes from the actors' reports: ending, counts, ledger, staleness and waits.
 ///
 /// The ledger is audited (ledger_audit.hpp). Where its two ends contradict each other, the run has failed,
 /// and `why` names the worker and the shard.
@@ -24,10 +24,10 @@ namespace mailgrad {
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block.
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});
 
-/// Adds what `plan` says of the run, once report_of() has told what became of it.
+/// Adds the part that comes from `plan`; call it after report_of().
 void describe(training_report& r, const run_plan& plan);
 
-/// Where a run stood at its end; what was told of its progress before may be some steps old.
+/// The progress of a run at its end; an earlier figure may be some steps old.
 training_progress final_progress(const run_outcome& outcome, instant elapsed);
 
 /// The timeline of a run, as far as its actors recorded one.
@@ -36,10 +36,11 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended);
 /// The weights that the shards reported, float32[size]; nothing if a shard and its part of them are lost.
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout);
 
-/// What a gradient counted with on average; nothing if there was none, or the cure has no such factor.
+/// The mean of the cure's factor over all gradients; none if there was no gradient, or the cure has no
+/// factor.
 std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps);
 
 /// "shard 0 holds worker 1 after step 17, ..., for 2.1 s"
-std::string in_words(const wait_named& w, instant now);
+std::string in_words(const wait_named& w);
 
 } // namespace mailgrad

@@ -10,19 +10,19 @@
 
 namespace mailgrad {
 
-/// How a run ended, as its actors tell it.
+/// How a run ended, from the reports of its actors.
 struct run_outcome {
   enum class ending : std::uint8_t {
     completed, ///< all batches are trained
-    stopped,   ///< somebody asked for it
+    stopped,   ///< the program called for it
     diverged,  ///< a loss was no finite number
     failed,    ///< a device failed, or no worker was left
   };
   ending how = ending::completed;
   std::string why;                    ///< one line; empty if completed
-  std::vector<worker_report> workers; ///< by rank; of a lost worker only the rank
+  std::vector<worker_report> workers; ///< by rank; for a lost worker only the rank is set
   std::vector<bool> lost;             ///< by rank: the actor died without a report
-  std::vector<shard_report> shards;   ///< by shard, of a lost one without workers; none in hogwild
+  std::vector<shard_report> shards;   ///< by shard, a lost one without workers; empty in hogwild
   std::vector<policy_switch> switches;
   std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
   bool feeder_lost = false;

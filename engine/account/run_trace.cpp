@@ -1,5 +1,6 @@
 #include <mailgrad/engine/account/run_trace.hpp>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <ostream>
@@ -12,8 +13,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr int process = 1;
-constexpr std::size_t coordinator_track =
-    2; ///< not the number of the process, which would be its main thread
+constexpr std::size_t coordinator_track = 2; ///< differs from `process`, whose number means its main thread
 constexpr std::size_t first_track = 3;
 
 struct kind_words {
@@ -63,8 +63,8 @@ kind_words words_of(trace_kind kind) {
     return {"waits for the word of shard 0", "wait"};
   case trace_kind::compute_part:
     return {"compute", "work"};
-  case trace_kind::piece_values:
-    return {"waits for values of other pieces", "wait"};
+  case trace_kind::stage_values:
+    return {"waits for values of other stages", "wait"};
   case trace_kind::credit:
     return {"waits until others have used its values", "wait"};
   case trace_kind::next_step:
@@ -73,7 +73,7 @@ kind_words words_of(trace_kind kind) {
   return {"unknown", "unknown"};
 }
 
-/// Of the format: to the nanosecond.
+/// Times of the format are microseconds; three decimals give nanoseconds.
 double in_microseconds(instant span) { return static_cast<double>(span.count()) / 1000; }
 
 json args_of(const trace_event& e) {
@@ -189,8 +189,7 @@ std::vector<std::string> missing_in(const run_trace& trace) {
   std::vector<std::string> lines;
   for (const auto& track : trace.tracks)
     if (track->left_out() > 0)
-      lines.push_back(track->name() + ": the last " + std::to_string(track->left_out()) +
-                      " events were left out");
+      lines.push_back(fmt::format("{}: the last {} events were left out", track->name(), track->left_out()));
   for (const std::string& name : trace.lost) lines.push_back(name + ": lost, with all its events");
   return lines;
 }

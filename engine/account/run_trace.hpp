@@ -14,18 +14,19 @@ namespace mailgrad {
 struct run_trace {
   instant started{0};
   instant ended{0};
-  std::string how;                                          ///< it ended: "completed"
+  std::string how;                                          ///< the ending, such as "completed"
   std::vector<std::shared_ptr<const trace_track>> tracks{}; ///< of workers, shards, then the feeder
-  std::vector<std::string> lost{};                          ///< tracks that went with their actors
+  std::vector<std::string> lost{};                          ///< names of tracks lost with their actors
   std::vector<policy_switch> switches{};
 };
 
-/// The trace event format that Perfetto and Chrome open: a JSON object whose `traceEvents` are one event a
-/// line.
+/// Writes the trace event format that Perfetto and Chrome open: a JSON object whose `traceEvents` are one
+/// event a line.
 ///
-/// One process; a track for each actor, and one of the coordinator for switches of policy. Work and waits are
-/// complete events ("X") that never overlap on a track; what takes no time is an instant event ("i"). Args of
-/// `apply`: worker, step, version_read, version (made) and gap. `otherData` says what is missing.
+/// There is one process, with a track for each actor and one of the coordinator for switches of policy. Work
+/// and waits are complete events ("X") that never overlap on a track. An event without duration is an instant
+/// event ("i"). Args of `apply`: worker, step, version_read, version (made) and gap. `otherData` says what is
+/// missing.
 /// Units   ts and dur are microseconds since the run began, to the nanosecond.
 /// Source  Google, "Trace Event Format", 2016.
 void write_trace(std::ostream& out, const run_trace& trace);

@@ -5,7 +5,7 @@
 
 namespace mailgrad {
 
-/// What a sampled figure was, over all samples.
+/// Mean, least and greatest of a sampled figure.
 class running_stat {
 public:
   void add(double x) noexcept { merge({1, x, x, x}); }

@@ -13,7 +13,7 @@ public:
   /// Allocates only when a gap is larger than any before.
   void count(std::uint64_t gap, std::uint64_t times = 1);
   void merge(const staleness_histogram& other);
-  /// Forgets the counts, keeps the memory.
+  /// Sets all counts to 0 and keeps the memory.
   void clear() noexcept;
 
   std::uint64_t total() const noexcept { return total_; }
@@ -23,11 +23,11 @@ public:
   std::uint64_t max() const noexcept;
   /// The smallest gap that at least `share` of all gradients do not exceed; `share` in (0, 1].
   std::uint64_t quantile(double share) const noexcept;
-  /// (gap, count), counts above 0, gaps rising.
+  /// All pairs (gap, count) with a count above 0, by rising gap.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> buckets() const;
 
 private:
-  /// Gaps below this have a slot of their own; a worker that slept through more is rare, and goes to the map.
+  /// Gaps below this have a slot in `dense_`; larger ones are rare and go to the map.
   static constexpr std::uint64_t dense_gaps = 4096;
 
   std::vector<std::uint64_t> dense_;

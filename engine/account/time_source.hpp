@@ -7,7 +7,7 @@ namespace mailgrad {
 /// Time since some fixed moment, the same for every actor of a run.
 using instant = std::chrono::nanoseconds;
 
-/// Where actors get the time from; handed in, so that a test can hold it in its hand.
+/// The clock of the actors, passed in so that a test can control the time.
 ///
 /// Threads any.
 class time_source {

@@ -8,7 +8,7 @@
 
 namespace mailgrad {
 
-/// How long something took, over all the times it was done and known.
+/// The durations of an activity, over all the times that it was measured.
 class duration_stat {
 public:
   void add(instant span) noexcept {
@@ -37,20 +37,19 @@ private:
   instant longest_{0};
 };
 
-/// What a device knows of the times of a gradient when it sends it; absent where it does not.
+/// How long a worker worked on a gradient before it sent it; absent if nobody measured it.
 struct gradient_times {
   std::optional<instant> read;    ///< getting the weights of this shard into the model
   std::optional<instant> compute; ///< forward, backward and clipping; of the whole model
-  std::optional<instant> sent;    ///< the moment, by the clock of the shard's own process
 };
 
-/// Where the time of gradients goes. A part that nobody measures is empty, not 0.
+/// The time of gradients by activity. A part that was not measured is empty, not 0.
 struct time_split {
   duration_stat read;    ///< getting the weights into the model
   duration_stat compute; ///< forward, backward and clipping
   duration_stat wire;    ///< between processes
-  duration_stat mailbox; ///< from being sent until the shard takes it up
-  duration_stat apply;   ///< the update; of a batch, each gradient has an equal share of it
+  duration_stat mailbox; ///< from sending until the shard takes the gradient from its mailbox
+  duration_stat apply;   ///< the update; each gradient of a batch gets an equal share
 
   void merge(const time_split& other) noexcept {
     read.merge(other.read);
@@ -60,11 +59,11 @@ struct time_split {
     apply.merge(other.apply);
   }
 
-  /// A gradient that is taken up at `arrived`.
-  void arrive(const gradient_times& times, instant arrived) noexcept {
+  /// Adds a gradient that lay in the mailbox for `waited`, if that is known.
+  void arrive(const gradient_times& times, std::optional<instant> waited) noexcept {
     if (times.read) read.add(*times.read);
     if (times.compute) compute.add(*times.compute);
-    if (times.sent) mailbox.add(arrived - *times.sent);
+    if (waited) mailbox.add(*waited);
   }
 };
 

@@ -10,49 +10,48 @@
 
 namespace mailgrad {
 
-/// What an actor did, or waited for.
+/// An activity or a wait of an actor.
 enum class trace_kind : std::uint8_t {
   compute,       ///< worker: a gradient
   read,          ///< worker: gets weights into its model
-  apply,         ///< shard, or worker in hogwild: an update; of a batch, each gradient has an equal share
+  apply,         ///< shard, or worker in hogwild: an update; each gradient of a batch gets an equal share
   compare,       ///< worker: computes a batch once more, for a sample
   deal,          ///< feeder: makes a batch
   discard,       ///< shard: a gradient, for a reason; a moment
-  change_policy, ///< shard: begins the next; a moment
+  change_policy, ///< shard: begins the next policy; a moment
   shard_mailbox, ///< worker: its gradient lies in a shard's mailbox
   shard_at_work, ///< worker: a shard judges and applies its gradient
   own_mailbox,   ///< worker: weights lie in its mailbox
   barrier,       ///< worker: waits for the gradients of others
-  bound,         ///< worker: held until slower ones come up
+  bound,         ///< worker: held by the staleness bound until slower workers catch up
   batch,         ///< worker: waits for the feeder
   policy_switch, ///< worker: waits at the fence
-  gradient,      ///< shard: has nothing to do
-  rest_of_batch, ///< shard: has part of a batch
-  asker,         ///< feeder: nobody wants a batch
-  hold,          ///< feeder: deals none until a switch of policy is through
-  word_of_first_shard, ///< shard: has a gradient, but not its turn
-  compute_part,        ///< piece: a segment of its worker's model, for a micro-batch
-  piece_values,        ///< piece: waits for the values of others
-  credit,              ///< piece: others have yet to use up its values
-  next_step            ///< piece: waits for its worker
+  gradient,      ///< shard: waits for a gradient
+  rest_of_batch, ///< shard: has a part of a batch and waits for the rest
+  asker,         ///< feeder: waits for a worker that asks for a batch
+  hold,          ///< feeder: deals no batch until a switch of policy is complete
+  word_of_first_shard, ///< shard: has a gradient, and waits for shard 0 to name the next one
+  compute_part,        ///< stage: a segment of its worker's model, for a micro-batch
+  stage_values,        ///< stage: waits for the values of other stages
+  credit,              ///< stage: waits until other stages have used its values
+  next_step            ///< stage: waits for its worker
 };
 
-/// One line of a timeline. Which numbers mean something depends on the kind.
+/// One event of a timeline. Its kind decides which numbers have a meaning.
 struct trace_event {
   trace_kind what = trace_kind::compute;
   instant begin{0};
   instant end{0};
-  std::uint32_t peer =
-      0; ///< the shard, in a worker's track; the micro-batch, in a piece's; the worker, in another's
+  std::uint32_t peer = 0; ///< a worker's track: the shard; a stage's: the micro-batch; any other: the worker
   std::uint64_t step = 0; ///< the worker's own count; the number of a batch
   std::uint64_t version_read = 0;
-  std::uint64_t version = 0; ///< that the update made, or that was read; the segment, in a piece's track
-  std::string_view word{};   ///< why a gradient was discarded, which policy begins; of static storage
+  std::uint64_t version = 0; ///< the version made or read; the segment in a stage's track
+  std::string_view word{};   ///< the reason of a discard, or the policy that begins; of static storage
 };
 
-/// What one actor did, in the order of time and without overlaps, in memory that is taken beforehand: whoever
-/// owns it records into it, and hands it over at the end. When the memory is full, what comes later is
-/// counted and left out.
+/// The events of one actor, in the order of time and without overlaps. The actor that owns the track records
+/// into it, and sends it with its report. The memory is allocated beforehand; when it is full, later events
+/// are only counted.
 ///
 /// Threads one caller at a time.
 class trace_track {
@@ -60,16 +59,16 @@ public:
   /// Room for `capacity` events; the first begins at `start` or later.
   trace_track(std::string name, std::size_t capacity, instant start);
 
-  /// Something done. Its begin moves to where the last event ended, if that is later.
+  /// Records work. Its begin moves to the end of the last event if that is later.
   void work(trace_event e) noexcept;
-  /// From where the last event ended until `end`; nothing, if that is not later.
+  /// Records a wait from the end of the last event until `end`; nothing if that is not later.
   void wait(trace_kind what, instant end, std::uint32_t peer = 0) noexcept;
-  /// Something that takes no time; `begin` is when.
+  /// Records an event without duration, at `begin`.
   void moment(const trace_event& e) noexcept;
 
   const std::string& name() const noexcept { return name_; }
   const std::vector<trace_event>& events() const noexcept { return events_; }
-  /// Events that there was no room for.
+  /// The number of events for which there was no room.
   std::uint64_t left_out() const noexcept { return left_out_; }
 
 private:

@@ -6,7 +6,7 @@
 
 namespace mailgrad {
 
-/// Where a run stands.
+/// The progress of a run.
 struct training_progress {
   std::uint64_t steps = 0; ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;

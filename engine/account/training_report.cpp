@@ -103,9 +103,9 @@ json to_array(const std::vector<policy_switch>& switches) {
   return list;
 }
 
-json to_array(const std::vector<piece_figures>& pieces, double wall_seconds) {
+json to_array(const std::vector<stage_figures>& stages, double wall_seconds) {
   json list = json::array();
-  for (const piece_figures& p : pieces)
+  for (const stage_figures& p : stages)
     list.push_back({{"worker", p.worker},
                     {"device", p.device},
                     {"busy_seconds", p.busy_seconds},
@@ -139,7 +139,7 @@ std::string to_json(const training_report& r) {
       {"devices", r.devices},
       {"workers", r.workers},
       {"micro_batches", r.micro_batches},
-      {"pieces", to_array(r.pieces, r.wall_seconds)},
+      {"stages", to_array(r.stages, r.wall_seconds)},
       {"data", r.data},
       {"optimizer", r.optimizer},
       {"learning_rate", r.learning_rate},

@@ -19,8 +19,8 @@ struct policy_switch {
   std::string from;
   std::string to;
   std::string why;
-  instant begun{0}; ///< the first worker was asked to pause
-  instant ended{0}; ///< every shard has switched
+  instant begun{0}; ///< when the first worker was asked to pause
+  instant ended{0}; ///< when every shard had switched
 };
 
 /// Time that workers spent waiting, summed over all of them.
@@ -30,27 +30,27 @@ struct wait_seconds {
   double feeder = 0;  ///< for a batch
 };
 
-/// What passed between one worker and one shard.
+/// The figures of the exchange between one worker and one shard.
 struct exchange_figures {
   std::optional<std::uint32_t> shard; ///< none in hogwild, where workers write into one block
   std::uint32_t worker = 0;
-  staleness_histogram gaps; ///< of what was applied or merged
+  staleness_histogram gaps; ///< of gradients applied or merged
   time_split times;
-  running_stat weight_gap; ///< of what was sampled
+  running_stat weight_gap; ///< of the sampled gradients
 };
 
-/// A device of a worker whose model spans several, and how much of its time it computed.
-struct piece_figures {
+/// One device of a worker whose model spans several, and how long it computed.
+struct stage_figures {
   std::uint32_t worker = 0;
   std::string device;
   double busy_seconds = 0;
 };
 
-/// What a run leaves behind. Unknown figures are absent, never 0.
+/// The report of a run. Unknown figures are absent, never 0.
 struct training_report {
   provenance origin;
   std::vector<std::string>
-      command;       ///< the words of the command line that decide what is computed, if there was one
+      command;       ///< the options of the command line that decide what is computed, if there was one
   std::string model; ///< as the command line named it, if there was one
   std::string span;  ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
   std::size_t weights = 0; ///< of the model, without gaps between its variables
@@ -58,13 +58,13 @@ struct training_report {
   std::vector<std::string> devices;
   std::uint32_t workers = 1;
   std::size_t micro_batches = 1;     ///< parts of a batch that go through the devices of a worker
-  std::vector<piece_figures> pieces; ///< empty if each worker has one device
+  std::vector<stage_figures> stages; ///< empty if each worker has one device
   std::string ended;                 ///< "completed", "stopped", "diverged" or "failed"
   std::string why;                   ///< one line, if it was not completed, or not tested to the end
   std::uint64_t steps = 0;           ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;
-  double epochs = 0;         ///< passes over the training set that these steps are
-  std::uint64_t updates = 0; ///< versions that the weights went through; of the shard that made most
+  double epochs = 0;         ///< the steps in passes over the training set
+  std::uint64_t updates = 0; ///< versions of the weights; of the shard that made most
   std::string data;
   std::string optimizer;
   double learning_rate = 0;            ///< before its schedule
@@ -72,17 +72,17 @@ struct training_report {
   std::uint32_t shards = 0;            ///< parameter actors
   double wall_seconds = 0;             ///< of training alone: neither loading nor the test
   std::optional<double> final_loss;    ///< mean of the workers' last finite losses
-  std::optional<double> test_accuracy; ///< where classes are told
+  std::optional<double> test_accuracy; ///< where classes are predicted
   std::optional<double> test_rmse;     ///< where numbers are predicted: the root of the mean squared error
-  std::optional<std::string> sample;   ///< of text that the trained model writes
+  std::optional<std::string> sample;   ///< a text that the trained model wrote
   gradient_ledger ledger;
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
-  staleness_histogram discarded_staleness; ///< of those that a shard discarded, which `staleness` leaves out
+  staleness_histogram discarded_staleness; ///< of discarded gradients, which `staleness` leaves out
   std::vector<exchange_figures> exchanges; ///< by shard, then worker
-  time_split times;                        ///< of all of them, but what a gradient took to compute once
-  /// Sampled: how far the weights had moved since they were read, a root of the mean square over a shard's
-  /// weights; and the cosine between a gradient and a fresh one of its batch, at the weights it was applied
-  /// to. Empty if none was.
+  time_split times;                        ///< of all exchanges, each computation counted once
+  /// Two figures of the sampled gradients, empty if none was sampled. `weight_gap` is the distance that a
+  /// shard's weights had moved since they were read, as a root mean square. `gradient_cosine` is the cosine
+  /// between a gradient and a fresh one of its batch, computed at the weights to which it was applied.
   running_stat weight_gap;
   running_stat gradient_cosine;
   wait_seconds waits;
@@ -92,8 +92,7 @@ struct training_report {
   std::string outer_optimizer;   ///< of the shards, with local steps
   double outer_learning_rate = 0;
   std::string cure = "none";
-  std::optional<double>
-      mean_step_factor; ///< what a gradient counted with for its staleness; unknown without one
+  std::optional<double> mean_step_factor; ///< the mean factor of the cure; absent if the cure has none
   std::string parameters_sha256;
   std::uint64_t seed = 0;
 
@@ -106,8 +105,8 @@ struct training_report {
 /// One JSON object. Its field names are an interface: tools and papers read them.
 std::string to_json(const training_report& r);
 
-/// The histograms of staleness as lines "shard,worker,gap,count" under a line that says so; the shard is
-/// empty in hogwild.
+/// The histograms of staleness as lines "shard,worker,gap,count" below a header line; the shard is empty in
+/// hogwild.
 std::string staleness_csv(const training_report& r);
 
 /// The gaps of one worker, on all shards.

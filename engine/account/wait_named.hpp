@@ -5,10 +5,10 @@
 
 namespace mailgrad {
 
-/// Shard or device to coordinator: one wait in words, such as "shard 0 waits for worker 1".
+/// A shard or a worker sends this to the coordinator: one wait in words, as "shard 0 waits for worker 1".
 struct wait_named {
   std::string what;
-  std::int64_t since = 0; ///< ns of the time source
+  std::int64_t span = 0; ///< ns that it has lasted
 };
 
 } // namespace mailgrad

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -9,8 +11,15 @@ namespace mailgrad {
 
 namespace {
 
-/// Null if no batch has one of that name.
-const tensor batch::*find_part(std::string_view input) {
+/// The index of the named input that feeds `input`, if the batches have named inputs.
+std::optional<std::size_t> find_input(std::string_view input, const model_request& request) {
+  const auto found = std::ranges::find(request.inputs, input, &input_request::name);
+  if (found == request.inputs.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - request.inputs.begin());
+}
+
+/// The part of a batch with this name; null if there is none.
+const tensor batch::*find_own_part(std::string_view input) {
   static constexpr std::array<std::pair<std::string_view, const tensor batch::*>, 6> parts{
       {{batch_input::features, &batch::features},
        {batch_input::columns, &batch::columns},
@@ -25,21 +34,41 @@ const tensor batch::*find_part(std::string_view input) {
 constexpr const char* no_part =
     "is not part of a batch, which has features, columns, values, offsets, categories and labels";
 
-/// The samples' own extents behind the batch.
+/// The part of a batch that feeds `input`; none if no batch has one of that name.
+std::optional<batch_part> find_part(std::string_view input, const model_request& request) {
+  if (const auto number = find_input(input, request)) return batch_part(*number);
+  if (const auto own = find_own_part(input)) return batch_part(own);
+  return std::nullopt;
+}
+
+/// "'image', 'meta' and 'labels'"
+std::string names_of_inputs(const model_request& request) {
+  std::string text;
+  for (const input_request& i : request.inputs)
+    text.append(text.empty() ? "'" : ", '").append(i.name) += '\'';
+  return text + " and 'labels'";
+}
+
+/// The extents of a batch: the number of samples, then those of one sample.
 shape in_batch(const model_request& request, const shape& sample) {
   std::vector<std::size_t> extents{request.batch};
   extents.insert(extents.end(), sample.begin(), sample.end());
   return shape(extents);
 }
 
-/// What the part of a batch that feeds this input is; nothing if the batches of this data set have no such
-/// part.
+/// The shape and type of the part of a batch that feeds this input; none if the batches of this data set have
+/// no such part.
 std::optional<value_type> type_of_part(std::string_view input, const model_request& request) {
   const bool tokens = request.features == feature_kind::tokens;
   const bool sparse = request.nonzeros > 0;
   if (input == batch_input::labels)
-    return value_type{in_batch(request, tokens ? request.sample_dims : shape{}),
+    return value_type{in_batch(request, tokens ? request.sample_dims : request.target_dims),
                       request.wanted == answer::a_number ? dtype::float32 : dtype::int32};
+  if (const auto number = find_input(input, request)) {
+    const value_type& sample = request.inputs[*number].sample;
+    return value_type{in_batch(request, sample.dims), sample.type};
+  }
+  if (!request.inputs.empty()) return std::nullopt;
   if (input == batch_input::categories && !request.categories.empty())
     return value_type{{request.batch, request.categories.size()}, dtype::int32};
   if (input == batch_input::features && !sparse)
@@ -51,12 +80,14 @@ std::optional<value_type> type_of_part(std::string_view input, const model_reque
   return std::nullopt;
 }
 
-/// A batch is bound by address, and what a program reads from there has the shape of its input.
+/// Checks the shape and type of an input. A batch is bound by address, so a wrong shape would read beyond it.
 void require_fitting(const std::string& name, const value_type& found, const std::source_location& where,
                      const model_request& request) {
   const std::string input = line_of(where) + ": input '" + name + "' of the model ";
-  if (find_part(name) == nullptr) throw graph_error(input + no_part);
   const auto expected = type_of_part(name, request);
+  if (!expected && !request.inputs.empty())
+    throw graph_error(input + "is none of this data set's, which are " + names_of_inputs(request));
+  if (!find_part(name, request)) throw graph_error(input + no_part);
   if (!expected) throw graph_error(input + "reads what this data set has none of");
   if (found.type != expected->type)
     throw graph_error(
@@ -70,8 +101,8 @@ void require_fitting(const std::string& name, const value_type& found, const std
                       "; take the extents from the model_request, and reshape behind the input");
 }
 
-/// While it lives, an input is compared with the batch when it is asked for, before an operation can stumble
-/// over it.
+/// During its lifetime each input is checked against the batch when the model creates it, before an operation
+/// reports a less helpful error.
 class compared_inputs {
 public:
   compared_inputs(graph& g, const model_request& request) : graph_(g), request_(request) {
@@ -97,8 +128,8 @@ private:
 
 } // namespace
 
-const tensor batch::*batch_part(std::string_view input) {
-  if (const auto part = find_part(input)) return part;
+batch_part part_for(std::string_view input, const model_request& request) {
+  if (const auto part = find_part(input, request)) return *part;
   throw graph_error("input '" + std::string(input) + "' " + no_part);
 }
 
@@ -122,16 +153,17 @@ bound_sources::bound_sources(const graph& g, const program& code, const paramete
     if (!code.needs(v)) continue;
     const std::string& name = g.of(v).name;
     require_fitting(name, v.type(), g.of(v).where, request);
-    inputs_.push_back({v, batch_part(name), v.dims()});
+    inputs_.push_back({v, part_for(name, request), v.dims()});
   }
   for (const value& v : g.variables()) {
     const std::string& name = g.of(v).name;
     const auto& placed = layout.variables();
     const auto found = std::ranges::find(placed, name, &placed_variable::name);
     if (found == placed.end() || !(found->dims == v.dims()))
-      throw graph_error(line_of(g.of(v).where) + ": variable '" + name + "' of shape " + to_string(v.dims()) +
-                        " is not in the layout of this run" +
-                        (found == placed.end() ? "" : ", which has it with shape " + to_string(found->dims)));
+      throw graph_error(
+          fmt::format("{}: variable '{}' of shape {} is not in the layout of this run{}",
+                      line_of(g.of(v).where), name, to_string(v.dims()),
+                      found == placed.end() ? "" : ", which has it with shape " + to_string(found->dims)));
     variables_.push_back({v, static_cast<std::size_t>(found - placed.begin())});
   }
 }
@@ -139,15 +171,16 @@ bound_sources::bound_sources(const graph& g, const program& code, const paramete
 namespace {
 
 [[noreturn, gnu::cold, gnu::noinline]] void refuse(const shape& found, const shape& expected) {
-  throw graph_error("the batch has " + to_string(found) + " for an input of shape " + to_string(expected) +
-                    "; the model was built for other samples than these");
+  throw graph_error(fmt::format(
+      "the batch has {} for an input of shape {}; the model was built for other samples than these",
+      to_string(found), to_string(expected)));
 }
 
 } // namespace
 
 void bound_sources::bind(program& code, const batch& inputs, const weight_addresses& weights) const {
   for (const input_binding& b : inputs_) {
-    const tensor& part = inputs.*b.part;
+    const tensor& part = b.part.of(inputs);
     if (part.dims() != b.dims && b.dims.size() > 0) refuse(part.dims(), b.dims);
     code.bind(b.what, part.data());
   }

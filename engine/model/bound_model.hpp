@@ -4,7 +4,7 @@
 #include <mailgrad/engine/model/weight_addresses.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/program.hpp>
+#include <mailgrad/graph/program/program.hpp>
 
 #include <functional>
 #include <memory>
@@ -13,8 +13,21 @@
 
 namespace mailgrad {
 
-/// The inputs and variables that a program reads, found by name: which part of a batch feeds an input, and
-/// where the layout has a variable.
+/// The part of a batch that feeds an input: a member of `batch`, or one of its named inputs.
+class batch_part {
+public:
+  explicit batch_part(const tensor batch::*own) : own_(own) {}
+  explicit batch_part(std::size_t input) : input_(input) {}
+
+  const tensor& of(const batch& b) const noexcept { return own_ != nullptr ? b.*own_ : b.inputs[input_]; }
+
+private:
+  const tensor batch::*own_ = nullptr;
+  std::size_t input_ = 0;
+};
+
+/// Connects the inputs and variables of a program, by name, with the parts of a batch and the layout of the
+/// weights.
 ///
 /// Errors  graph_error, naming the user's line, if the program needs an input that the batches of the request
 ///         lack or have with another shape or type, or the graph has a variable that the layout lacks or has
@@ -24,14 +37,14 @@ public:
   bound_sources(const graph& g, const program& code, const parameter_layout& layout,
                 const model_request& request);
 
-  /// Errors  graph_error if the batch has other shapes than the request said.
+  /// Errors  graph_error if the shapes of the batch differ from those of the request.
   void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
 
 private:
   struct input_binding {
     value what;
-    const tensor batch::*part;
-    shape dims; ///< that a batch must have there
+    batch_part part;
+    shape dims; ///< required of the batch
   };
   struct variable_binding {
     value what;
@@ -42,21 +55,21 @@ private:
   std::vector<variable_binding> variables_;
 };
 
-/// Builds a model, and refuses one that does not fit the batches it is asked for.
+/// Builds a model, and refuses one that does not fit the batches of the request.
 ///
 /// Errors  as build_model; graph_error, naming the user's line and both shapes, for an input that these
 ///         batches lack, or have with another shape or type.
 model_outputs build_fitting(const model_function& build, graph& g, const model_request& request);
 
-/// A model built for one batch size and compiled for what is wanted of it, with its inputs and variables
-/// found by name: what training and evaluation have in common.
+/// A model built for one batch size and compiled for some fetches, with its inputs and variables found by
+/// name. Training and evaluation share it.
 ///
 /// Errors  as build_fitting; graph_error if the model has a variable that the layout lacks or places
 ///         otherwise.
 /// Threads one caller at a time.
 class bound_model {
 public:
-  /// Says what to compute, adding nodes to the graph if need be.
+  /// Chooses the values to compute; may add nodes to the graph.
   using choose_fetches = std::function<std::vector<value>(graph&, const model_outputs&)>;
 
   bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
@@ -75,8 +88,8 @@ private:
   std::optional<bound_sources> sources_;
 };
 
-/// The part of a batch that feeds the input of this name.
+/// The part of the request's batches that feeds the input of this name.
 /// Errors  graph_error if no part has it.
-const tensor batch::*batch_part(std::string_view input);
+batch_part part_for(std::string_view input, const model_request& request);
 
 } // namespace mailgrad

@@ -9,11 +9,11 @@
 
 namespace mailgrad {
 
-/// What of the dense part of a flat vector a gradient is about: ranges that ascend and do not touch.
+/// The ranges of the dense part of the weights for which a gradient has values, ascending and not adjacent.
 using coverage = std::vector<shard_range>;
 
-/// Of these variables, by index; those with sparse gradients cover nothing. Null if they cover all of the
-/// dense part.
+/// The coverage of these variables, given by index; those with sparse gradients cover nothing. Null if they
+/// cover all of the dense part.
 std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
                                             std::span<const std::size_t> variables);
 
@@ -23,7 +23,7 @@ inline std::span<const shard_range> ranges_of(const std::shared_ptr<const covera
   return covered ? std::span(*covered) : std::span(&all, 1);
 }
 
-/// Whether floats begin to end - 1, which no range begins or ends in the midst of, are covered.
+/// Whether the floats of `part` are covered. No range of `covered` may begin or end inside `part`.
 bool covers(const std::shared_ptr<const coverage>& covered, const shard_range& part);
 
 } // namespace mailgrad

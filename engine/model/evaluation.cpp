@@ -3,6 +3,8 @@
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -26,7 +28,7 @@ struct score {
   double loss = 0; ///< sum over the samples
 };
 
-/// A forward pass over some samples at a time.
+/// Runs the forward pass over batches of one size.
 class forward_pass {
 public:
   forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
@@ -41,13 +43,19 @@ public:
     });
   }
 
-  /// Adds what these samples score to `sum`.
-  void add(const weight_addresses& weights, const dataset& samples, std::span<const std::uint32_t> which,
-           score& sum) {
+  /// The logits of these samples, until the next call.
+  std::span<const float> run(const weight_addresses& weights, const dataset& samples,
+                             std::span<const std::uint32_t> which) {
     fill_batch(samples, which, inputs_);
     model_->bind(inputs_, weights);
     model_->code().run(host_stream{}, 0, [] {});
-    const auto* logits = static_cast<const float*>(model_->code().fetched(logits_fetch));
+    return {static_cast<const float*>(model_->code().fetched(logits_fetch)), inputs_.size * outputs_};
+  }
+
+  /// Adds the score of these samples to `sum`.
+  void add(const weight_addresses& weights, const dataset& samples, std::span<const std::uint32_t> which,
+           score& sum) {
+    const float* logits = run(weights, samples, which).data();
     if (samples.has_targets())
       add_distances(logits, sum);
     else
@@ -80,19 +88,55 @@ private:
   std::optional<bound_model> model_;
 };
 
+weight_addresses addresses_of(const char* caller, std::span<const float> parameters,
+                              const parameter_layout& layout) {
+  if (parameters.size() != layout.size())
+    throw shape_error(
+        fmt::format("{}: {} weights, where the layout has {}", caller, parameters.size(), layout.size()));
+  weight_addresses weights(layout);
+  for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
+    weights.use(s, parameters.data() + layout.shard(s).begin);
+  return weights;
+}
+
+/// The samples with arbitrary labels, because a model has an input for labels even when it predicts.
+dataset with_any_answers(const named_arrays& samples, const model_request& request) {
+  const std::size_t n = samples.samples();
+  if (request.wanted == answer::a_class)
+    return dataset::from(samples, {{n}, std::vector<std::int32_t>(n)}, request.classes);
+  if (request.target_dims.rank() == 0) return dataset::from(samples, {{n}, std::vector<float>(n)});
+  const shape dims{n, request.outputs()};
+  return dataset::from(samples, {dims, std::vector<float>(dims.size())});
+}
+
 } // namespace
+
+std::vector<float> predict(const model_function& build, const model_request& request,
+                           const parameter_layout& layout, std::span<const float> parameters,
+                           const named_arrays& samples) {
+  const weight_addresses weights = addresses_of("predict", parameters, layout);
+  const dataset all = with_any_answers(samples, request);
+  require_readable(request, all);
+  std::vector<float> answers;
+  answers.reserve(all.size() * request.outputs());
+  std::optional<forward_pass> pass;
+  std::vector<std::uint32_t> which;
+  for (std::size_t first = 0; first < all.size(); first += batch_size) {
+    const std::size_t count = std::min(batch_size, all.size() - first);
+    if (which.size() != count) pass.emplace(build, request, layout, all, count);
+    which.resize(count);
+    std::iota(which.begin(), which.end(), static_cast<std::uint32_t>(first));
+    const auto logits = pass->run(weights, all, which);
+    answers.insert(answers.end(), logits.begin(), logits.end());
+  }
+  return answers;
+}
 
 evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
                     std::span<const float> parameters, const dataset& samples,
                     const std::function<bool()>& stop) {
-  if (parameters.size() != layout.size())
-    throw shape_error("evaluate: " + std::to_string(parameters.size()) + " weights, where the layout has " +
-                      std::to_string(layout.size()));
+  const weight_addresses weights = addresses_of("evaluate", parameters, layout);
   require_readable(request, samples);
-  weight_addresses weights(layout);
-  for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
-    weights.use(s, parameters.data() + layout.shard(s).begin);
-
   std::vector<std::uint32_t> order(samples.size());
   std::iota(order.begin(), order.end(), 0U);
   score sum;

@@ -6,20 +6,21 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace mailgrad {
 
-/// How good weights are on samples they have not seen.
+/// The quality of weights on samples that were not trained on.
 struct evaluation {
   std::optional<double>
-      accuracy;               ///< share of labels that are the largest logit of their row; of classes only
-  std::optional<double> rmse; ///< root of the mean squared error, in the unit of the targets; of numbers only
+      accuracy;               ///< share of rows whose largest logit is that of the label; for classes only
+  std::optional<double> rmse; ///< root of the mean squared error, in the targets' unit; for numbers only
   double loss = 0;            ///< mean over the samples
-  bool whole = true;          ///< else it was ended early, and says nothing of all samples
+  bool whole = true;          ///< false if it ended early, so that not all samples count
 };
 
-/// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread. `stop` is
-/// asked every few hundred samples; true ends it.
+/// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread. It calls
+/// `stop` every few hundred samples and ends early when that returns true.
 ///
 /// Shapes  parameters: float32[layout.size()], the whole flat vector.
 /// Errors  shape_error for other parameters than the layout has; std::invalid_argument for samples of another
@@ -27,5 +28,14 @@ struct evaluation {
 evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
                     std::span<const float> parameters, const dataset& samples,
                     const std::function<bool()>& stop = {});
+
+/// The logits or the predicted numbers of each sample, in the order of the samples. Runs on the calling
+/// thread, with the model that `request.worker` builds for an evaluation.
+///
+/// Shapes  parameters: float32[layout.size()]; the result: float32[samples, request.outputs()].
+/// Errors  as evaluate(); std::invalid_argument for a model of tokens, whose samples are no arrays.
+std::vector<float> predict(const model_function& build, const model_request& request,
+                           const parameter_layout& layout, std::span<const float> parameters,
+                           const named_arrays& samples);
 
 } // namespace mailgrad

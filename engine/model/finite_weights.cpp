@@ -2,6 +2,8 @@
 
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -14,11 +16,9 @@ std::string in_words(const parameter_layout& layout, std::size_t variable, std::
   const auto piece = std::ranges::find_if(pieces, [&](const variable_piece& p) {
     return index >= p.offset_in_variable && index < p.offset_in_variable + p.length;
   });
-  return "weight " + std::to_string(index) + " of '" + layout.variables()[variable].name + "' on shard " +
-         std::to_string(piece->shard) + " is " +
-         (std::isnan(weight) ? "nan"
-          : weight < 0       ? "-inf"
-                             : "inf");
+  const char* const found = std::isnan(weight) ? "nan" : weight < 0 ? "-inf" : "inf";
+  return fmt::format("weight {} of '{}' on shard {} is {}", index, layout.variables()[variable].name,
+                     piece->shard, found);
 }
 
 } // namespace

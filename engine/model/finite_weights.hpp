@@ -9,7 +9,7 @@
 namespace mailgrad {
 
 /// The first weight that is no finite number, in words: "weight 12 of 'hidden.weights' on shard 0 is nan".
-/// Nothing if all are finite.
+/// None if all weights are finite.
 ///
 /// Shapes  weights: float32[layout.size()].
 /// Errors  shape_error if there are more or fewer.

@@ -1,10 +1,20 @@
 #include <mailgrad/engine/model/gradient.hpp>
 
+#include <mailgrad/optim/clip.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 
 namespace mailgrad {
+
+gradient_rows listed_rows(const gradient_rows& part) {
+  const auto end = std::ranges::find_if(part.rows, [](std::int32_t row) { return row < 0; });
+  const auto count = static_cast<std::size_t>(end - part.rows.begin());
+  return {part.variable, part.width, part.rows.first(count), part.values.first(count * part.width)};
+}
 
 std::vector<float> whole_dense(const gradient& g) {
   const std::span<const float> first = g.dense.as<float>();
@@ -13,11 +23,18 @@ std::vector<float> whole_dense(const gradient& g) {
   for (const dense_addend& further : g.addends)
     for (const shard_range& r : ranges_of(further.covered, all)) {
       if (r.end > whole.size() || r.end > further.values.bytes() / sizeof(float))
-        throw shape_error("gradient: an addend of " + std::to_string(further.values.bytes() / sizeof(float)) +
-                          " weights covers " + std::to_string(r.end) + " of " + std::to_string(whole.size()));
+        throw shape_error(fmt::format("gradient: an addend of {} weights covers {} of {}",
+                                      further.values.bytes() / sizeof(float), r.end, whole.size()));
       for (std::size_t i = r.begin; i < r.end; ++i) whole[i] += further.values.as<float>()[i];
     }
   return whole;
+}
+
+double squared_norm(const gradient& g) {
+  double squares = sum_of_squares(host_stream{}, g.dense.as<float>());
+  for (const gradient_rows& part : g.sparse)
+    squares += sum_of_squares(host_stream{}, listed_rows(part).values);
+  return squares;
 }
 
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout) {

@@ -23,33 +23,39 @@ struct gradient_rows {
   std::span<const float> values;
 };
 
-/// What a further device of the same worker adds to the dense part of a gradient.
+/// The valid rows of the list, which are all before the first negative one, with their values.
+gradient_rows listed_rows(const gradient_rows& part);
+
+/// The contribution of a further device of the same worker to the dense part of a gradient.
 struct dense_addend {
   block values;                              ///< float32[parameter_layout::dense_size()], or nothing
-  std::shared_ptr<const coverage> covered{}; ///< what of `values` counts; null: all of it
+  std::shared_ptr<const coverage> covered{}; ///< the valid ranges of `values`; null: all of it
 };
 
-/// The gradient of a whole model on one mini-batch, laid out as its weights are: the shards of one model all
-/// read their part of it where it lies.
+/// The gradient of a whole model on one mini-batch, laid out like its weights. All shards read their parts of
+/// it in place.
 ///
-/// A worker whose graph lacks a variable has no gradient of it, which is not the same as a gradient of zero:
-/// `covered` says what this one is about, and its values elsewhere are zero.
+/// A worker whose graph lacks a variable has no gradient of it, which differs from a gradient of zero.
+/// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
 struct gradient {
   block dense;                               ///< float32[parameter_layout::dense_size()]
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
   std::vector<dense_addend> addends; ///< the dense part is the sum of `dense` and these, in this order
   std::vector<gradient_rows> sparse;
-  std::vector<block> sparse_memory;              ///< what `sparse` points into, unless into
-  std::shared_ptr<const batch> source;           ///< the batch itself
-  std::vector<std::shared_ptr<const void>> held; ///< memory of others that `sparse` points into
+  std::vector<block> sparse_memory;              ///< `sparse` points into this memory,
+  std::shared_ptr<const batch> source;           ///< into the batch itself,
+  std::vector<std::shared_ptr<const void>> held; ///< or into memory of other owners
 };
 
-/// The dense part of `g`, with what further devices add.
+/// The dense part of `g`, including the addends of further devices.
 ///
-/// Errors  shape_error for an addend that is shorter than what it covers.
+/// Errors  shape_error for an addend that is shorter than the ranges it covers.
 std::vector<float> whole_dense(const gradient& g);
 
-/// A gradient with room for all variables that have no sparse one.
+/// The square of the global norm of a gradient without addends, as sum_of_squares() adds it up.
+double squared_norm(const gradient& g);
+
+/// A gradient with memory for all variables without a sparse gradient.
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout);
 
 } // namespace mailgrad

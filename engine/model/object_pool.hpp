@@ -8,15 +8,14 @@
 
 namespace mailgrad {
 
-/// Objects that are lent as shared pointers and come back by themselves when the last holder lets go, so that
-/// a steady step allocates nothing. The pool's own pointer is how it knows: an object is free while nobody
-/// else holds one.
+/// A pool of objects that are lent as shared pointers, so that a steady step allocates nothing. The pool
+/// keeps a pointer to each object; an object is free while there is no other pointer to it.
 ///
-/// Threads one owner calls; holders may let go on any thread.
+/// Threads one owner calls; users may release their pointers on any thread.
 template <class T>
 class object_pool {
 public:
-  /// `make` builds another object when all are out.
+  /// `make` creates another object when all are lent.
   explicit object_pool(std::function<std::shared_ptr<T>()> make) : make_(std::move(make)) {}
 
   std::shared_ptr<T> take() {
@@ -28,8 +27,8 @@ public:
 
   std::size_t size() const noexcept { return objects_.size(); }
 
-  /// Whether `object` is held by its pool alone. Taking a copy afterwards synchronises with the holder who
-  /// let go, because a reference count is changed by acquire-release operations.
+  /// Whether the pool has the only pointer to `object`. A copy taken afterwards synchronises with the last
+  /// release, because a reference count is changed by acquire-release operations.
   static bool is_free(const std::shared_ptr<T>& object) noexcept { return object.use_count() == 1; }
 
 private:

@@ -1,7 +1,5 @@
 #include <mailgrad/engine/model/row_join.hpp>
 
-#include <algorithm>
-
 namespace mailgrad {
 
 void row_join::begin(std::size_t variable) noexcept {
@@ -18,16 +16,14 @@ void row_join::add(const gradient& g, float scale) {
 }
 
 void row_join::add(const gradient_rows& part, float scale) {
-  const auto end = std::ranges::find_if(part.rows, [](std::int32_t row) { return row < 0; });
-  const std::span rows = part.rows.first(static_cast<std::size_t>(end - part.rows.begin()));
-  const std::span values = part.values.first(rows.size() * part.width);
+  const auto [variable, width, rows, values] = listed_rows(part);
   if (rows.empty()) return;
   if (rows_.empty() && scale == 1) {
     rows_ = rows;
     values_ = values;
     return;
   }
-  if (joined_rows_.empty()) copy(rows_, values_, 1); // of the list that came alone so far
+  if (joined_rows_.empty()) copy(rows_, values_, 1); // copies the first list, which was read in place so far
   copy(rows, values, scale);
   rows_ = joined_rows_;
   values_ = joined_values_;

@@ -2,6 +2,8 @@
 
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -12,7 +14,7 @@ namespace mailgrad {
 
 namespace {
 
-/// The model for one window, whose tokens move to the left when it is full.
+/// Runs the model on one window of tokens, which shifts to the left when it is full.
 class writer {
 public:
   writer(const model_function& build, model_request request, const parameter_layout& layout,
@@ -38,7 +40,7 @@ public:
     tokens[used_ - 1] = token;
   }
 
-  /// Logits of what comes behind the last token.
+  /// The logits of the token after the last one.
   std::span<const float> next() {
     model_->code().run(host_stream{}, 0, [] {});
     return {static_cast<const float*>(model_->code().fetched(0)) + (used_ - 1) * classes_, classes_};
@@ -53,7 +55,7 @@ private:
   std::optional<bound_model> model_;
 };
 
-/// `chance` is uniform in [0, 1).
+/// Draws a token by its probability; `chance` is uniform in [0, 1).
 std::int32_t draw(std::span<const float> logits, double temperature, double chance) {
   const auto likeliest = std::ranges::max_element(logits);
   const auto weight = [&](float logit) {
@@ -65,7 +67,7 @@ std::int32_t draw(std::span<const float> logits, double temperature, double chan
   if (temperature > 0)
     for (std::size_t i = 0; i < logits.size(); ++i)
       if ((left -= weight(logits[i])) < 0) return static_cast<std::int32_t>(i);
-  return static_cast<std::int32_t>(likeliest - logits.begin()); // also if rounding left a rest
+  return static_cast<std::int32_t>(likeliest - logits.begin()); // also after a rounding error
 }
 
 } // namespace
@@ -73,11 +75,11 @@ std::int32_t draw(std::span<const float> logits, double temperature, double chan
 void require_writable(const text_sample_options& options, std::span<const std::string> symbols,
                       std::size_t classes) {
   if (!(options.temperature >= 0) || std::isinf(options.temperature))
-    throw std::invalid_argument("temperature: " + std::to_string(options.temperature) +
-                                "; a number from 0 on is needed");
+    throw std::invalid_argument(
+        fmt::format("temperature: {:f}; a number from 0 on is needed", options.temperature));
   if (symbols.empty() || symbols.size() != classes)
-    throw std::invalid_argument("a text needs a symbol for each of " + std::to_string(classes) +
-                                " classes, not " + std::to_string(symbols.size()));
+    throw std::invalid_argument(
+        fmt::format("a text needs a symbol for each of {} classes, not {}", classes, symbols.size()));
 }
 
 std::string write_text(const model_function& build, model_request request, const parameter_layout& layout,
@@ -85,8 +87,8 @@ std::string write_text(const model_function& build, model_request request, const
                        const text_sample_options& options) {
   require_writable(options, symbols, request.classes);
   if (parameters.size() != layout.size())
-    throw shape_error("write_text: " + std::to_string(parameters.size()) + " weights, where the layout has " +
-                      std::to_string(layout.size()));
+    throw shape_error(
+        fmt::format("write_text: {} weights, where the layout has {}", parameters.size(), layout.size()));
   if (request.features != feature_kind::tokens || request.sample_dims.rank() != 1 ||
       request.sample_dims[0] == 0)
     throw std::invalid_argument("write_text: a model of windows of tokens is needed, not one of samples of " +

@@ -10,22 +10,21 @@
 namespace mailgrad {
 
 struct text_sample_options {
-  std::size_t length = 0; ///< symbols to write; 0: none
-  double temperature =
-      0.8; ///< logits are divided by it: below 1 bolder, 1 as learnt; 0: always the likeliest
+  std::size_t length = 0;   ///< symbols to write; 0: none
+  double temperature = 0.8; ///< divides the logits: below 1 prefers likely symbols; 0: always the likeliest
   std::uint64_t seed = 1;
 };
 
-/// Whether a text can be written so, with these symbols for the classes of a model.
+/// Requires that a text can be written with these options and these symbols for the classes of a model.
 ///
-/// Errors  std::invalid_argument for a temperature that is negative or no number, or other than `classes`
-///         symbols, or none.
+/// Errors  std::invalid_argument for a temperature that is negative or not finite, or if the number of
+///         symbols is 0 or differs from `classes`.
 void require_writable(const text_sample_options& options, std::span<const std::string> symbols,
                       std::size_t classes);
 
-/// Text that a model of tokens writes: each symbol is drawn from what the model expects behind those before
-/// it, as many of them as its window holds. The first stands behind a line break, or behind the first symbol
-/// where there is no line break. The same weights and seed write the same text.
+/// Writes a text with a model of tokens. Each symbol is drawn from the model's prediction after the symbols
+/// before it, as many as its window holds. The text continues a line break, or the first symbol if there is
+/// no line break. The same weights and seed write the same text.
 ///
 /// Shapes  parameters: float32[layout.size()]; symbols: UTF-8, one for each class of the request.
 /// Errors  as require_writable; shape_error for other parameters than the layout has; std::invalid_argument

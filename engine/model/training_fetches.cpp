@@ -1,8 +1,7 @@
 #include <mailgrad/engine/model/training_fetches.hpp>
 
-#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/placed_sum.hpp>
+#include <mailgrad/graph/placement/placed_sum.hpp>
 
 #include <algorithm>
 #include <string>
@@ -16,12 +15,13 @@ std::size_t add(training_fetches& list, const value& v) {
   return list.fetches.size() - 1;
 }
 
-void add_sparse(training_fetches& list, const graph& g, std::size_t variable, const sparse_rows& part) {
+void add_sparse(training_fetches& list, const graph& g, std::size_t variable, const sparse_rows& part,
+                const model_request& request) {
   const shape& dims = part.values.dims();
-  sparse_fetch f{variable, dims.back(), part.rows.dims().size(), add(list, part.values), {}, nullptr};
+  sparse_fetch f{variable, dims.back(), part.rows.dims().size(), add(list, part.values), {}, {}};
   const node& rows = g.of(part.rows);
   if (std::holds_alternative<input_node>(rows.what))
-    f.rows_in_batch = batch_part(rows.name);
+    f.rows_in_batch = part_for(rows.name, request);
   else
     f.rows = add(list, part.rows);
   list.sparse.push_back(std::move(f));
@@ -29,7 +29,8 @@ void add_sparse(training_fetches& list, const graph& g, std::size_t variable, co
 
 } // namespace
 
-training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, const parameter_layout& layout) {
+training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, const parameter_layout& layout,
+                                    const model_request& request) {
   training_fetches list;
   add(list, outputs.loss);
   const std::vector<value> variables = g.variables();
@@ -44,7 +45,7 @@ training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, cons
     const auto variable = static_cast<std::size_t>(found - placed.begin());
     if (adjoints[v].dense)
       list.dense.push_back({add(list, *adjoints[v].dense), variable, found->offset, found->dims.size()});
-    for (const sparse_rows& part : adjoints[v].sparse) add_sparse(list, g, variable, part);
+    for (const sparse_rows& part : adjoints[v].sparse) add_sparse(list, g, variable, part, request);
   }
   return list;
 }

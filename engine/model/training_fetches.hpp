@@ -1,10 +1,10 @@
 #pragma once
 
-#include <mailgrad/data/batch.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/graph/placement.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 
 #include <cstddef>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace mailgrad {
 
-/// A gradient that a program writes where it lies in the block of the whole model.
+/// A gradient that a program writes in place into the block of the whole model.
 struct dense_fetch {
   std::size_t index;    ///< among the fetches
   std::size_t variable; ///< index in parameter_layout::variables()
@@ -21,18 +21,18 @@ struct dense_fetch {
   bool further = false; ///< another device computes the first addend of this variable's gradient
 };
 
-/// Rows of the gradient of a table. Their numbers come from the batch itself where the model reads them from
-/// an input, else from a fetch.
+/// Rows of the gradient of a table. The row numbers come from the batch itself if the model reads them from
+/// an input, otherwise from a fetch.
 struct sparse_fetch {
   std::size_t variable; ///< index in parameter_layout::variables()
   std::size_t width;
   std::size_t count;  ///< rows of the list
   std::size_t values; ///< index among the fetches
   std::optional<std::size_t> rows;
-  const tensor batch::*rows_in_batch = nullptr;
+  std::optional<batch_part> rows_in_batch{};
 };
 
-/// Loss and gradients as fetches of one program, and what each of them is.
+/// Loss and gradients as fetches of one program, and the meaning of each fetch.
 struct training_fetches {
   static constexpr std::size_t loss = 0; ///< index among the fetches
 
@@ -47,13 +47,14 @@ struct training_fetches {
   }
 };
 
-/// Fetches the addends of gradients that several devices add up, each where it is computed, in place of the
-/// sums.
+/// Where a gradient is a sum over several devices, replaces its fetch by fetches of the addends, each on the
+/// device that computes it.
 void take_sums_apart(training_fetches& list, const graph& g, const placement& places);
 
 /// Adds the backward pass to the graph of a model.
 ///
 /// Errors  graph_error if the model has a variable that the layout lacks.
-training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, const parameter_layout& layout);
+training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, const parameter_layout& layout,
+                                    const model_request& request);
 
 } // namespace mailgrad

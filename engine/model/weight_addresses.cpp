@@ -1,5 +1,7 @@
 #include <mailgrad/engine/model/weight_addresses.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -22,8 +24,8 @@ weight_addresses::weight_addresses(const parameter_layout& layout)
 
 void weight_addresses::use(std::uint32_t shard, const float* values) {
   if (shard >= places_.size() || values == nullptr)
-    throw std::invalid_argument("weights: " + std::string(values ? "values" : "no values") + " for shard " +
-                                std::to_string(shard) + " of " + std::to_string(places_.size()));
+    throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",
+                                            shard, places_.size()));
   for (const place& p : places_[shard]) {
     const float* from = values + p.piece.offset_in_shard;
     if (p.whole)

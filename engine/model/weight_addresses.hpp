@@ -9,10 +9,11 @@
 
 namespace mailgrad {
 
-/// Where a replica finds each variable, given the snapshots of all shards.
+/// The address of each variable for a replica, from the snapshots of all shards.
 ///
-/// A variable that lies in one shard is read where the shard published it. One that a cut runs through is put
-/// together in memory of the replica's own, one copy for each new snapshot: kernels want it in one piece.
+/// A variable that lies in one shard is read in place, from the shard's snapshot. A variable that is cut
+/// between shards is copied into the replica's own memory for each new snapshot, because kernels need it in
+/// one piece.
 /// Threads one caller at a time.
 class weight_addresses {
 public:
@@ -29,12 +30,12 @@ private:
   struct place {
     std::size_t variable;
     variable_piece piece;
-    bool whole; ///< the piece is the variable
+    bool whole; ///< the piece is the whole variable
   };
 
   std::vector<std::vector<place>> places_; ///< by shard
   std::vector<const float*> addresses_;    ///< by variable
-  std::vector<block> joined_;              ///< by variable; empty where no cut runs through it
+  std::vector<block> joined_;              ///< by variable; empty for a variable in one shard
 };
 
 } // namespace mailgrad

@@ -8,7 +8,7 @@ namespace {
 
 using kind = order_entry::kind;
 
-/// What every shard has done that any has: joins, gradients and switches.
+/// Completes the turns of each shard with the joins, gradients and switches that any other shard has taken.
 void complete_what_began(recording& cut, const rehearsal& so_far) {
   const std::size_t workers = cut.header.workers;
   for (std::size_t s = 0; s < cut.turns.size(); ++s) {
@@ -17,13 +17,13 @@ void complete_what_began(recording& cut, const rehearsal& so_far) {
     for (std::uint32_t w = 0; w < workers; ++w)
       if (!so_far.joined(s, w)) turns.push_back({kind::joined, {w}});
     for (const order_entry& t : so_far.last_gradients())
-      if (so_far.step_taken(s, t.worker.value) < t.step) turns.push_back(t);
+      if (so_far.step_taken(s, t.worker.value) < t.step.value) turns.push_back(t);
     for (std::uint64_t made = so_far.switches_made(s); made < cut.end.switches.size(); ++made)
       turns.push_back({kind::switched, {}});
   }
 }
 
-/// Workers leave as soon as they can; those who waited for them go on.
+/// Lets each worker leave as soon as it can, which may let other workers go on.
 void let_all_leave(recording& cut, const replay_terms& terms) {
   rehearsal again(cut, terms);
   for (bool left = true; left;) {
@@ -36,7 +36,7 @@ void let_all_leave(recording& cut, const replay_terms& terms) {
         if (arrived == 0 && !again.gone(w)) continue;
         if (arrived == 0)
           cut.turns[s].push_back({kind::left, {w}});
-        else // the rest of its local steps, or a step that it held
+        else // a gradient of its remaining local steps, or of a step that it held
           cut.turns[s].push_back({kind::gradient, {w}, arrived});
         again.run();
         left = true;

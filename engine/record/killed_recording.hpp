@@ -4,9 +4,10 @@
 
 namespace mailgrad {
 
-/// What of a recording can be repeated whose run was killed: as if somebody had stopped it there. Each shard
-/// takes all its turns that find their gradients. A gradient that some shard has taken is taken by all: by
-/// those whose turn is not recorded at the end, in the order in which the others took them.
+/// The part of a killed run's recording that can be repeated, as if the run had been stopped there. Each
+/// shard takes all recorded turns whose gradients arrive. A gradient that one shard has taken is taken by
+/// all. A shard without a recorded turn for it takes it at the end, in the order in which other shards took
+/// such gradients.
 ///
 /// Errors  as require_repeatable() and rehearsal.
 recording repeatable_part(const recording& r, const replay_terms& terms);

@@ -29,7 +29,7 @@ std::optional<std::uint64_t> recorded_batches::reached_switch() {
   return told_ = passed_ + 1;
 }
 
-/// Who waits will ask again.
+/// Clears the list of waiting workers, because they ask again after the switch.
 void recorded_batches::pass_switch() {
   ++passed_;
   at_switch_.assign(at_switch_.size(), false);

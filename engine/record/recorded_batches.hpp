@@ -9,28 +9,30 @@
 
 namespace mailgrad {
 
-/// Gives each worker the batches that a recording says, and holds back those it was to train after a switch
-/// of policy until the switch is done. So every worker can be paused after just the step after which it was
-/// paused then: it asks one batch ahead.
+/// Deals each worker the batches of a recording. It holds the batches after a switch of policy back until the
+/// switch is complete. So every worker is paused after the same step as in the recorded run, although a
+/// worker asks one batch ahead.
 ///
 /// Threads one caller at a time.
 class recorded_batches {
 public:
   explicit recorded_batches(std::shared_ptr<const recording> what);
 
-  /// Whether the worker's next batch, or the word that there is none, comes only after the next switch.
+  /// Whether the worker must wait until the next switch is complete before it is dealt a batch or told the
+  /// end.
   bool holds(rank worker) const;
-  /// The worker asked, and is held.
+  /// Notes that the worker asked for a batch and is held.
   void wait(rank worker) { at_switch_[worker.value] = true; }
-  /// The worker asks no more.
+  /// Notes that the worker will not ask again.
   void leave(rank worker) { gone_[worker.value] = true; }
 
-  /// The number of its next batch; nothing when it was dealt no more.
+  /// The number of the worker's next batch; none after its last one.
   std::optional<std::uint64_t> next(rank worker);
 
-  /// The next switch, counted from 1, if all who take part in it have come to it. Says so once.
+  /// The number of the next switch, from 1, if all workers that take part have reached it. Returns it only
+  /// once.
   std::optional<std::uint64_t> reached_switch();
-  /// That switch is done.
+  /// Notes that this switch is complete.
   void pass_switch();
   std::uint64_t switches_passed() const noexcept { return passed_; }
 

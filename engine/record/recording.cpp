@@ -4,6 +4,7 @@
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/graph/models/json_depth.hpp>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
@@ -32,7 +33,7 @@ constexpr std::size_t deal_bytes = 8;
 constexpr std::size_t most_workers = 0x10000;
 const std::string partial_suffix = replaced_file::partial("");
 constexpr std::string_view killed_suffix =
-    ".killed"; ///< what the next run renames a killed run's partial file to
+    ".killed"; ///< the next run renames the partial file of a killed run with this
 
 std::string part(std::uint32_t source, std::size_t count) {
   std::string bytes;
@@ -46,7 +47,7 @@ unsigned long crc(unsigned long before, std::string_view bytes) {
 }
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
-  throw recording_error("recording '" + name + "' " + why);
+  throw recording_error(fmt::format("recording '{}' {}", name, why));
 }
 
 json to_json(const recording_header& h) {
@@ -88,8 +89,8 @@ recording_end end_from(const json& j) {
   return e;
 }
 
-/// Takes a recording apart whose last checksum is right, or one of a run that was killed, as far as its parts
-/// have theirs. Lengths are checked all the same.
+/// Parses a recording whose last checksum is right. The recording of a killed run is parsed as far as the
+/// checksums of its parts are right. Lengths are checked in both cases.
 class parser {
 public:
   parser(std::string_view bytes, const std::string& name) : all_(bytes), rest_(bytes), name_(name) {}
@@ -99,8 +100,7 @@ public:
       take_header();
       while (take_part()) {
       }
-      if (!rest_.empty())
-        refuse(name_, "goes on after its end, by " + std::to_string(rest_.size()) + " bytes");
+      if (!rest_.empty()) refuse(name_, fmt::format("goes on after its end, by {} bytes", rest_.size()));
     });
   }
 
@@ -134,7 +134,7 @@ private:
     size_lists();
   }
 
-  /// Whether so many bytes come next, and then the checksum of all before.
+  /// Whether so many bytes follow, and then the right checksum of all bytes before it.
   bool is_whole(std::size_t bytes) {
     if (rest_.size() < bytes + checksum_bytes) return false;
     const std::size_t end = all_.size() - rest_.size() + bytes;
@@ -142,7 +142,7 @@ private:
     summed_ = end;
     return number_in<4>(all_.substr(end)) == checksum_;
   }
-  /// The end is no part of a recording whose run was killed.
+  /// Whether a whole part follows. An end does not count, because the recording of a killed run has none.
   bool part_is_whole() {
     if (rest_.size() < 8) return false;
     const auto source = static_cast<std::uint32_t>(number_in<4>(rest_));
@@ -156,8 +156,7 @@ private:
 
   std::string_view take(std::size_t bytes) {
     if (rest_.size() < bytes)
-      refuse(name_, "is damaged: expected " + std::to_string(bytes) + " bytes more, found " +
-                        std::to_string(rest_.size()));
+      refuse(name_, fmt::format("is damaged: expected {} bytes more, found {}", bytes, rest_.size()));
     const std::string_view taken = rest_.substr(0, bytes);
     rest_.remove_prefix(bytes);
     return taken;
@@ -171,8 +170,8 @@ private:
   void size_lists() {
     if (r_.header.workers == 0 || r_.header.workers > most_workers || r_.header.shards == 0 ||
         r_.header.shards > most_workers)
-      refuse(name_, "is of " + std::to_string(r_.header.workers) + " workers and " +
-                        std::to_string(r_.header.shards) + " shards; expected 1 to 65536 of each");
+      refuse(name_, fmt::format("is of {} workers and {} shards; expected 1 to 65536 of each",
+                                r_.header.workers, r_.header.shards));
     r_.batches.resize(r_.header.workers);
     r_.turns.resize(r_.header.shards);
   }
@@ -200,7 +199,7 @@ private:
 
   rank known(std::uint64_t worker) const {
     if (worker >= r_.header.workers)
-      refuse(name_, "names worker " + std::to_string(worker) + " of " + std::to_string(r_.header.workers));
+      refuse(name_, fmt::format("names worker {} of {}", worker, r_.header.workers));
     return {static_cast<std::uint32_t>(worker)};
   }
 
@@ -211,11 +210,11 @@ private:
 
   void take_turns(std::uint32_t shard, std::size_t count) {
     if (shard >= r_.header.shards)
-      refuse(name_, "names shard " + std::to_string(shard) + " of " + std::to_string(r_.header.shards));
+      refuse(name_, fmt::format("names shard {} of {}", shard, r_.header.shards));
     for (std::string_view all = take(count * turn_bytes); !all.empty(); all.remove_prefix(turn_bytes)) {
       const auto kind = static_cast<unsigned char>(all[0]);
       if (kind > static_cast<unsigned char>(order_entry::kind::switched))
-        refuse(name_, "holds a turn of kind " + std::to_string(kind) + "; expected 0 to 3");
+        refuse(name_, fmt::format("holds a turn of kind {}; expected 0 to 3", kind));
       r_.turns[shard].push_back({static_cast<order_entry::kind>(kind), known(number_in<2>(all.substr(1))),
                                  number_in<5>(all.substr(3)), 0,
                                  static_cast<std::int64_t>(number_in<8>(all.substr(8)))});
@@ -230,14 +229,13 @@ private:
   recording r_;
 };
 
-/// What a recording begins with.
+/// Checks the first bytes of a recording: its magic word and its format.
 void require_known(std::string_view bytes, const std::string& name) {
   if (!bytes.starts_with(first_word)) refuse(name, "is no recording: it does not begin with 'mgradrec'");
   if (bytes.size() < first_word.size() + 4) refuse(name, "is cut short: it has no format");
   const std::uint64_t format = number_in<4>(bytes.substr(first_word.size()));
   if (format != known_format)
-    refuse(name, "has format " + std::to_string(format) + "; this version reads format " +
-                     std::to_string(known_format));
+    refuse(name, fmt::format("has format {}; this version reads format {}", format, known_format));
 }
 
 std::string hint_at_partial(const std::string& path) {
@@ -251,9 +249,9 @@ bool is_of_killed(const std::string& path) {
   return path.ends_with(partial_suffix) || path.ends_with(killed_suffix);
 }
 
-/// A killed run's recording is evidence, and a script may start the next run before anybody has looked at it.
-/// So it is renamed, or the next run is refused. Where an older one is kept already, that stays and this one
-/// is written over.
+/// Renames the recording of a killed run, because a script may start the next run before a user has looked at
+/// it. If it cannot be renamed, the next run is refused. If an older one is kept already, that one remains
+/// and the newer one is overwritten.
 void keep_killed(const std::string& path) {
   const std::string real = replaced_file::without_links(path);
   const std::string partial = replaced_file::partial(real), kept = real + std::string(killed_suffix);
@@ -303,7 +301,7 @@ void recording_writer::add_turns(std::uint32_t shard, std::span<const order_entr
   for (const order_entry& t : turns) {
     append_number<1>(bytes, static_cast<std::uint64_t>(t.what));
     append_number<2>(bytes, t.worker.value);
-    append_number<5>(bytes, t.step);
+    append_number<5>(bytes, t.step.value);
     append_number<8>(bytes, static_cast<std::uint64_t>(t.arrived));
   }
   write(std::move(bytes));
@@ -336,8 +334,8 @@ void recording_writer::end(const recording_end& e) {
 
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header) {
   if (header.workers > most_workers || header.shards > most_workers)
-    refuse(path, "can number 65536 workers and shards, not " +
-                     std::to_string(std::max(header.workers, header.shards)));
+    refuse(path, fmt::format("can number 65536 workers and shards, not {}",
+                             std::max(header.workers, header.shards)));
   if (replaced_file::can_replace(path)) keep_killed(path);
   auto file = std::make_unique<replaced_file>(path, replaced_file::if_taken::fail);
   if (!file->is_open() && errno == EWOULDBLOCK)
@@ -345,7 +343,7 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
            "cannot be written: another run is recording into it; name another file, or wait for its end");
   if (!file->is_open())
     throw std::system_error(errno, std::generic_category(), "recording '" + path + "' cannot be written");
-  replaced_file* const kept = file.get(); // the writer has it as long as it lives
+  replaced_file* const kept = file.get(); // valid as long as the writer, which owns it
   return std::make_unique<recording_writer>(std::move(file), path, header, [kept] { return kept->keep(); });
 }
 
@@ -358,8 +356,7 @@ recording parse_recording(std::string_view bytes, const std::string& name) {
   const std::uint64_t expected = number_in<4>(bytes.substr(body.size()));
   const std::uint64_t found = crc(0, body);
   if (expected != found)
-    refuse(name,
-           "is damaged: expected checksum " + std::to_string(expected) + ", found " + std::to_string(found));
+    refuse(name, fmt::format("is damaged: expected checksum {}, found {}", expected, found));
   return parser(bytes.substr(0, bytes.size() - last_word.size()), name).parse();
 }
 
@@ -374,7 +371,7 @@ recording read_recording(const std::string& path) {
   std::string bytes(first_word.size() + 4, '\0');
   if (file.is_open())
     bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
-  if (file.is_open() && !file.bad()) require_known(bytes, path); // before memory is taken for all of it
+  if (file.is_open() && !file.bad()) require_known(bytes, path); // before the whole file is read
   if (file.good()) bytes.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   const int why = errno;
   if (!file.is_open() || file.bad())

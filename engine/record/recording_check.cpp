@@ -1,6 +1,8 @@
 #include <mailgrad/engine/record/recording.hpp>
 
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
@@ -12,27 +14,24 @@ namespace mailgrad {
 namespace {
 
 [[noreturn]] void refuse(const recording& r, const std::string& why) {
-  throw recording_error("recording '" + r.name + "' " + why);
+  throw recording_error(fmt::format("recording '{}' {}", r.name, why));
 }
 
-std::string number(std::uint64_t n) { return std::to_string(n); }
-
-/// Follows the turns of one shard, as the shard will.
+/// Goes through the turns of one shard, as the shard will in a replay.
 class shard_check {
 public:
   shard_check(const recording& r, std::size_t shard) : r_(r), shard_(shard), workers_(r.header.workers) {}
 
-  /// By rank, the last step taken.
+  /// Checks all turns, and returns by rank the last step that the shard took.
   std::vector<std::uint64_t> last_steps() {
     for (const order_entry& t : r_.turns[shard_]) check(t);
     if (r_.killed ? switches_ > r_.end.switches.size() : switches_ != r_.end.switches.size())
-      refuse(r_, "has " + number(r_.end.switches.size()) + " switches; shard " + number(shard_) + " made " +
-                     number(switches_));
+      refuse(r_, fmt::format("has {} switches; shard {} made {}", r_.end.switches.size(), shard_, switches_));
     std::vector<std::uint64_t> steps;
     for (std::size_t w = 0; w < workers_.size(); ++w) {
       if (!r_.killed && (!workers_[w].joined || !workers_[w].left))
-        refuse(r_, "lacks a turn: worker " + number(w) + " never " +
-                       (workers_[w].joined ? "leaves" : "joins") + " shard " + number(shard_));
+        refuse(r_, fmt::format("lacks a turn: worker {} never {} shard {}", w,
+                               workers_[w].joined ? "leaves" : "joins", shard_));
       steps.push_back(workers_[w].step);
     }
     return steps;
@@ -59,16 +58,16 @@ private:
       refuse_turn(t, w.left ? "comes after it has left" : "comes before it joins");
     } else if (t.what == order_entry::kind::left) {
       w.left = true;
-    } else if (t.step != w.step + 1) {
-      refuse_turn(t, "has step " + number(t.step) + "; expected step " + number(w.step + 1));
+    } else if (t.step.value != w.step + 1) {
+      refuse_turn(t, fmt::format("has step {}; expected step {}", t.step.value, w.step + 1));
     } else {
-      w.step = t.step;
+      w.step = t.step.value;
     }
   }
 
   [[noreturn]] void refuse_turn(const order_entry& t, const std::string& why) const {
-    refuse(r_, "has turns of worker " + number(t.worker.value) + " out of order: turn " + number(turn_) +
-                   " of shard " + number(shard_) + ' ' + why);
+    refuse(r_, fmt::format("has turns of worker {} out of order: turn {} of shard {} {}", t.worker.value,
+                           turn_, shard_, why));
   }
 
   const recording& r_;
@@ -78,7 +77,7 @@ private:
   std::size_t turn_ = 0; ///< counted from 1
 };
 
-/// The deals are sorted by number: two equal neighbours are one batch that was dealt twice.
+/// Sorts the deals by number, so that a batch dealt twice makes two equal neighbours.
 void require_each_batch_once(const recording& r) {
   std::vector<std::pair<std::uint64_t, std::size_t>> deals;
   for (std::size_t w = 0; w < r.batches.size(); ++w)
@@ -86,19 +85,20 @@ void require_each_batch_once(const recording& r) {
   std::ranges::sort(deals);
   const auto twice = std::ranges::adjacent_find(deals, {}, &std::pair<std::uint64_t, std::size_t>::first);
   if (twice != deals.end())
-    refuse(r, "deals batch " + number(twice->first) + " twice: to worker " + number(twice->second) +
-                  " and to worker " + number(std::next(twice)->second));
+    refuse(r, fmt::format("deals batch {} twice: to worker {} and to worker {}", twice->first, twice->second,
+                          std::next(twice)->second));
 }
 
 void require_nobody_lost(const recording& r) {
   if (!r.end.lost.empty())
-    refuse(r, "is of a run that lost worker " + std::to_string(r.end.lost.front()) +
-                  ", and when that was its order does not tell: it cannot be repeated");
+    refuse(r, fmt::format("is of a run that lost worker {}, and when that was its order does not tell: it "
+                          "cannot be repeated",
+                          r.end.lost.front()));
   if (r.end.ended == "failed")
     refuse(r, "is of a run that failed (" + r.end.why + "): it cannot be repeated");
 }
 
-/// Hogwild is one without an order.
+/// Refuses an unknown policy, and hogwild, which has no order to repeat.
 void require_policy_of(const recording& r, const recorded_switch& s) {
   try {
     make_policy(s.policy, r.header.workers);
@@ -119,8 +119,8 @@ void require_right_switches(const recording& r) {
       const std::uint64_t most =
           r.killed ? std::numeric_limits<std::uint64_t>::max() : r.batches[w].size(); // deals may be missing
       if (s.batches[w] < before[w] || s.batches[w] > most)
-        refuse(r, "switches worker " + number(w) + " after batch " + number(s.batches[w]) + "; expected " +
-                      number(before[w]) + (r.killed ? " or more" : " to " + number(most)));
+        refuse(r, fmt::format("switches worker {} after batch {}; expected {}{}", w, s.batches[w], before[w],
+                              r.killed ? " or more" : fmt::format(" to {}", most)));
       before[w] = s.batches[w];
     }
   }
@@ -137,9 +137,10 @@ void require_repeatable(const recording& r) {
     const std::vector<std::uint64_t> steps = shard_check(r, s).last_steps();
     const auto [here, there] = std::ranges::mismatch(steps, first);
     if (!r.killed && there != first.end())
-      refuse(r, "has other gradients on shard " + number(s) + " than on shard 0: of worker " +
-                    number(static_cast<std::size_t>(there - first.begin())) + " up to step " + number(*here) +
-                    ", there up to " + number(*there));
+      refuse(r,
+             fmt::format("has other gradients on shard {} than on shard 0: of worker {} up to step {}, there "
+                         "up to {}",
+                         s, there - first.begin(), *here, *there));
   }
 }
 

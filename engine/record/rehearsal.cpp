@@ -23,15 +23,16 @@ rehearsal::rehearsal(const recording& r, const replay_terms& terms)
     : r_(r), terms_(terms), workers_(r.header.workers) {
   const std::size_t n = workers_.size();
   for (const auto& turns : r.turns) {
-    shard s{make_policy(terms.policy, r.header.workers), 0, 0, 0, 0, {}, {}, {}, {}, {}, {}, {}};
+    shard s{make_policy(terms.policy, r.header.workers), {}, 0, 0, 0, {}, {}, {}, {}, {}, {}, {}};
     for (auto* flags : {&s.joined, &s.left, &s.waits}) flags->resize(n);
     s.in_policy.resize(n, true);
-    for (auto* numbers : {&s.arrived, &s.taken, &s.version_read}) numbers->resize(n);
+    for (auto* steps : {&s.arrived, &s.taken}) steps->resize(n);
+    s.version_read.resize(n);
     for (std::uint32_t w = 0; w < n; ++w) s.rule->join({w});
     shards_.push_back(std::move(s));
     for (const order_entry& t : turns) {
       worker& of = workers_[t.worker.value];
-      if (t.what == kind::gradient) of.last_recorded = std::max(of.last_recorded, t.step);
+      if (t.what == kind::gradient) of.last_recorded = std::max(of.last_recorded, t.step.value);
       if (t.what == kind::left) of.ends = true;
     }
   }
@@ -61,7 +62,7 @@ bool rehearsal::has_ended() const {
   return std::ranges::all_of(workers_, &worker::gone);
 }
 
-// -- workers, as device_actor has them ---------------------------------------------------------------------
+// -- workers, which behave as device_actor ----------------------------------------------------------------
 
 bool rehearsal::advance_worker(std::size_t w) {
   worker& me = workers_[w];
@@ -76,8 +77,8 @@ bool rehearsal::advance_worker(std::size_t w) {
   return true;
 }
 
-/// Where the run was killed, more may have been dealt than is written down, unless the worker is known to
-/// have ended.
+/// Whether the recording may lack batches of this worker. A killed run may have dealt more batches than it
+/// wrote, unless the worker is known to have ended.
 bool rehearsal::lacks_deals(std::size_t w) const {
   const worker& me = workers_[w];
   if (!r_.killed || me.batches < r_.batches[w].size()) return false;
@@ -138,7 +139,7 @@ bool rehearsal::pass_switch() {
   return true;
 }
 
-// -- shards, as parameter_actor has them -------------------------------------------------------------------
+// -- shards, which behave as parameter_actor --------------------------------------------------------------
 
 bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
   const std::uint32_t w = t.worker.value;
@@ -146,7 +147,7 @@ bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
   case kind::joined:
     return true;
   case kind::gradient:
-    return s.arrived[w] == t.step;
+    return s.arrived[w] == t.step.value;
   case kind::left:
     return workers_[w].gone;
   case kind::switched:
@@ -178,11 +179,11 @@ void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
   if (of.taken_as == 0 || of.first_taken.step < t.step) {
     of.first_taken = t;
     of.taken_as = ++gradients_;
-    of.batches_in_taken = of.batches; // it waits, and trains none meanwhile
+    of.batches_in_taken = of.batches; // exact, because the worker waits for this gradient
   }
   const std::uint32_t w = t.worker.value;
   s.arrived[w] = 0;
-  s.taken[w] = t.step;
+  s.taken[w] = t.step.value;
   s.waits[w] = true;
   const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
   if (what == verdict::apply) ++s.version;
@@ -216,7 +217,8 @@ void rehearsal::apply_batch(shard& s) {
   s.rule->batch_applied();
 }
 
-/// Answers of an epoch that is over are for nobody.
+/// Sends weights to the workers that may start. Answers from before a switch of policy are dropped, because
+/// workers ignore them.
 void rehearsal::release(std::size_t at) {
   shard& s = shards_[at];
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
@@ -258,7 +260,7 @@ std::string rehearsal::wait_of_shard(std::size_t s) const {
   const std::string me = name_of_shard(s) + " waits at its turn " + number(shards_[s].next + 1) + " of " +
                          number(r_.turns[s].size()) + " for ";
   if (t.what == kind::gradient)
-    return me + "the gradient of " + name_of_worker(w) + ", step " + number(t.step) + ": " +
+    return me + "the gradient of " + name_of_worker(w) + ", step " + number(t.step.value) + ": " +
            wait_of_worker(w);
   if (t.what == kind::left) return me + "the end of " + name_of_worker(w) + ": " + wait_of_worker(w);
   const recorded_switch& next = r_.end.switches[shards_[s].switches];

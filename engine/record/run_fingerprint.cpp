@@ -3,10 +3,12 @@
 #include <mailgrad/engine/worker/worker_devices.hpp>
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <span>
@@ -23,10 +25,21 @@ std::string hash_of(const std::vector<T>& values) {
 
 std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
 
+/// The hash of all arrays, with their names, shapes and types.
+std::string hash_of_arrays(const named_arrays& arrays) {
+  std::string text;
+  for (const auto& [name, values] : arrays.all())
+    text += name + ';' + to_string(value_type{values.dims(), values.type()}) + ';' + sha256(values.bytes()) +
+            '\n';
+  return hash_of(text);
+}
+
 std::string hash_of(const feature_store& features) {
   return std::visit(
       [](const auto& f) {
-        if constexpr (requires { f.offsets; })
+        if constexpr (requires { f.all(); })
+          return hash_of_arrays(f);
+        else if constexpr (requires { f.offsets; })
           return hash_of(f.offsets) + hash_of(f.columns) + hash_of(f.values);
         else if constexpr (requires { f.categories; })
           return hash_of(f.counts) + hash_of(f.categories) + hash_of(f.values);
@@ -38,20 +51,17 @@ std::string hash_of(const feature_store& features) {
       features);
 }
 
-/// Of the samples to train on; those to test on leave no trace in the weights.
+/// The hash of the training samples; test samples do not influence the weights.
 std::string hash_of(const dataset& d) {
-  const std::string targets = d.has_targets() ? sha256(std::as_bytes(d.targets())) : std::string();
+  std::string targets = d.has_targets() ? sha256(std::as_bytes(d.targets())) : std::string();
+  if (d.target_dims().rank() > 0) targets += to_string(d.target_dims()) + ';';
   return hash_of(hash_of(d.features()) + sha256(std::as_bytes(d.labels())) + targets +
                  to_string(d.sample_dims()) + std::to_string(d.classes()));
 }
 
-std::string exactly(double number) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", number);
-  return text;
-}
+std::string exactly(double number) { return fmt::format("{:.17g}", number); }
 
-/// A device as its worker numbers it: a replay may take others.
+/// The number of a device within its worker, because a replay may use other devices.
 std::string place_of(device d, const model_request& request) {
   return std::to_string(std::ranges::find(request.devices, d) - request.devices.begin());
 }
@@ -66,7 +76,7 @@ std::string in_words(const tensor& fixed) {
          sha256(std::span(fixed.data(), fixed.size() * byte_size(fixed.type())));
 }
 
-/// Every node with its attributes, its shape and its inputs, but not the line that made it.
+/// The hash of every node with its attributes, its shape and its inputs, but without its source line.
 std::string hash_of(const model_function& model, const model_request& request) {
   graph g;
   model(g, request);
@@ -85,7 +95,7 @@ std::string hash_of(const model_function& model, const model_request& request) {
   return hash_of(text);
 }
 
-/// Of what each worker builds; where all build the same, of that.
+/// The hash of the models of all workers; if all build the same model, the hash of that one.
 std::string hash_of_all(const model_function& model, model_request request, const training_options& o) {
   std::string joined;
   bool same = true;
@@ -139,8 +149,8 @@ std::string in_words(const optimizer_options& o) {
 void require_fact(const recording& r, const std::string& what, const std::string& expected,
                   const std::string& found) {
   if (expected != found)
-    throw recording_error("recording '" + r.name + "': " + what + " was " + expected + ", and is " + found +
-                          " here");
+    throw recording_error(
+        fmt::format("recording '{}': {} was {}, and is {} here", r.name, what, expected, found));
 }
 
 std::string recorded_fact(const recording& r, const std::string& what) {
@@ -179,8 +189,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
     if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
       facts.emplace_back(plugin_fact(own->file), hash_of_file(own->file));
-  for (const std::string& file : plugins_of_policy(o.policy))
-    facts.emplace_back(plugin_fact(file), hash_of_file(file));
+  for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
+    for (const std::string& file : files) facts.emplace_back(plugin_fact(file), hash_of_file(file));
   return facts;
 }
 

@@ -13,7 +13,7 @@ std::uint64_t gradient_batch::of(rank worker) const {
 }
 
 void gradient_batch::add(waiting_gradient g, const counting& count) {
-  of_worker& w = workers_[g.what.worker.value];
+  of_worker& w = workers_[g.what.header.id.worker.value];
   ++size_;
   if (!w.alone && w.summed.empty()) {
     w.alone = std::move(g);
@@ -28,12 +28,10 @@ void gradient_batch::add(waiting_gradient g, const counting& count) {
 }
 
 /// The size of the batch is not known yet, so each gradient counts in full and the sum is scaled later. A
-/// cure with a memory meets these gradients as they come, before those of workers that send one.
+/// cure that keeps state therefore sees these gradients before those of workers with one gradient.
 void gradient_batch::add_up(of_worker& w, const waiting_gradient& g, const counting& count) {
   weights_->add_to(*w.sum, count(g, 1));
-  w.summed.push_back(g.what);
-  w.summed.back().values.reset();
-  w.summed.back().read.reset();
+  w.summed.push_back(g.what.header);
 }
 
 void gradient_batch::hand_over(float share, const counting& count, const taking& take) {
@@ -41,7 +39,7 @@ void gradient_batch::hand_over(float share, const counting& count, const taking&
     if (w.alone) {
       const waiting_gradient g = *std::exchange(w.alone, std::nullopt);
       const contribution what = count(g, share);
-      take(g.what, &what);
+      take(g.what.header, &what);
     }
     if (w.summed.empty()) continue;
     contribution sum = w.sum->result();

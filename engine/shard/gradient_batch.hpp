@@ -12,45 +12,46 @@
 
 namespace mailgrad {
 
-/// A gradient that waits for its update, and the weights it was computed from, if a cure asks for them.
+/// A gradient that waits for its update.
 struct waiting_gradient {
   push_gradient what;
-  std::shared_ptr<const block> read;
+  snapshot read; ///< the weights it was computed from; empty unless the cure needs them
 };
 
-/// The gradients that wait at a shard for the update which they make together.
+/// The gradients that wait at a shard until it applies them in one update.
 ///
-/// The first gradient of a worker waits as it came. Once the same worker sends another, both are added up and
-/// let go, so that a batch takes the memory of one gradient for each worker, however many gradients it has.
+/// The first gradient of a worker is kept as it is. When the same worker sends another, both are added up and
+/// released. A batch thus takes the memory of one gradient for each worker, however many gradients it has.
 ///
-/// Ranks are added in their order, and the gradients of a rank in the order of its steps: where each worker
-/// sends one, the order of arrival does not show in the bits.
+/// The update adds the gradients in the order of ranks, and those of one rank in the order of its steps. If
+/// each worker sends one, the order of arrival does not change the bits.
 /// Threads one caller at a time.
 class gradient_batch {
 public:
-  /// What a gradient counts with: `share` of a mean, and whatever it is treated with. Called once for each
-  /// gradient.
+  /// Turns a gradient into a contribution to an update, with the cure and the factor `share`. It is called
+  /// once for each gradient.
   using counting = std::function<contribution(const waiting_gradient& g, float share)>;
-  /// Takes what an update is made of; no contribution for a gradient that a sum before it contains.
-  using taking = std::function<void(const push_gradient& x, const contribution* what)>;
+  /// Takes the contributions of an update, one call for each gradient. `what` is null for a gradient that is
+  /// part of the sum in a call before.
+  using taking = std::function<void(const gradient_header& x, const contribution* what)>;
 
   gradient_batch(std::shared_ptr<const shard> weights, std::uint32_t workers);
 
   bool empty() const noexcept { return size_ == 0; }
   std::size_t size() const noexcept { return size_; }
-  /// Gradients of this worker.
+  /// The number of gradients of `worker`.
   std::uint64_t of(rank worker) const;
 
   void add(waiting_gradient g, const counting& count);
-  /// Hands all of them over; each counts with `share`. The batch is empty then, and its sums may be used
-  /// until the next add().
+  /// Gives all gradients to `take`, each scaled by `share`, and empties the batch. The sums it gave stay
+  /// valid until the next add().
   void hand_over(float share, const counting& count, const taking& take);
 
 private:
   struct of_worker {
-    std::optional<waiting_gradient> alone;
-    std::vector<push_gradient> summed; ///< without their values
-    std::unique_ptr<gradient_sum> sum; ///< of those
+    std::optional<waiting_gradient> alone; ///< the only gradient
+    std::vector<gradient_header> summed;   ///< the gradients in `sum`
+    std::unique_ptr<gradient_sum> sum;
   };
 
   void add_up(of_worker& w, const waiting_gradient& g, const counting& count);

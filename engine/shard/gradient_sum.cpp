@@ -25,7 +25,8 @@ coverage joined(coverage ranges) {
 } // namespace
 
 gradient_sum::gradient_sum(std::size_t dense_size)
-    : dense_(std::make_shared<block>(dense_size * sizeof(float))), sum_(std::make_shared<gradient>()) {}
+    : dense_(std::make_shared<memory>(block(dense_size * sizeof(float)))),
+      sum_(std::make_shared<gradient>()) {}
 
 void gradient_sum::clear() {
   any_ = all_ = false;
@@ -38,7 +39,7 @@ void gradient_sum::clear() {
 }
 
 void gradient_sum::add(const stream& s, float scale, std::span<const float> values, std::size_t begin) {
-  const std::span<float> whole = dense_->as<float>();
+  const std::span<float> whole = dense_->on<float>(s);
   const bool first = !std::exchange(any_, true);
   if (first && values.size() == whole.size()) return begin_sum(s, scale, values, whole);
   if (first) std::ranges::fill(whole, 0.0F);
@@ -71,12 +72,12 @@ void gradient_sum::add_row(std::size_t variable, std::int32_t row, float scale,
 }
 
 contribution gradient_sum::result() {
-  if (!any_) std::ranges::fill(dense_->as<float>(), 0.0F);
+  if (!any_) std::ranges::fill(dense_->on_host<float>(), 0.0F);
   sum_->covered = all_ ? nullptr : std::make_shared<const coverage>(covered_);
   sum_->sparse.clear();
   for (const table& t : tables_)
     if (!t.rows.empty()) sum_->sparse.push_back({t.variable, t.width, t.rows, t.values});
-  return {sum_, 1, dense_};
+  return {sum_, 1, snapshot(dense_)};
 }
 
 } // namespace mailgrad

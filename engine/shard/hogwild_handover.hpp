@@ -9,8 +9,8 @@
 
 namespace mailgrad {
 
-/// The time in which the weights of a shard are those of the block that hogwild's workers write into. It
-/// begins and ends while no worker computes.
+/// Hands the weights of a shard to the block that hogwild's workers write to, and takes them back. Both
+/// happen while no worker computes.
 ///
 /// Threads one caller at a time.
 class hogwild_handover {
@@ -18,7 +18,7 @@ public:
   hogwild_handover(std::shared_ptr<shard> weights, std::shared_ptr<hogwild_store> store)
       : weights_(std::move(weights)), store_(std::move(store)) {}
 
-  /// Hands the weights over.
+  /// Writes the shard's weights to the block.
   void begin() {
     weights_->save(*store_);
     store_->count_elsewhere(weights_->updates());
@@ -26,14 +26,14 @@ public:
     active_ = true;
   }
 
-  /// The shard as workers have left the block: the version after as many updates as they made.
+  /// Copies the block's weights to the shard. Its version grows by the updates that the workers made there.
   void fetch() {
     if (!active_) return;
     const std::uint64_t updates = store_->version() - std::exchange(version_, store_->version());
     if (updates > 0) weights_->load(*store_, updates);
   }
 
-  /// Takes them back.
+  /// Copies the weights back, and ends the use of the block.
   void end() {
     fetch();
     active_ = false;
@@ -42,7 +42,7 @@ public:
 private:
   std::shared_ptr<shard> weights_;
   std::shared_ptr<hogwild_store> store_; ///< null where no policy is hogwild
-  std::uint64_t version_ = 0;            ///< of the block, when both were last the same
+  std::uint64_t version_ = 0;            ///< of the block, when it last equalled the shard
   bool active_ = false;
 };
 

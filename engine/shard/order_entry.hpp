@@ -1,29 +1,30 @@
 #pragma once
 
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/identity.hpp>
 
 #include <cstdint>
 
 namespace mailgrad {
 
-/// One thing that a shard judged, or that changed whom it judges. First shard to every other, while the
-/// policy wants all of them to judge alike; any shard to the recorder; a recording to every shard that
-/// repeats a run.
+/// One event at a shard: a gradient that it judged, or a change of the workers or of the policy.
+///
+/// While the policy needs all shards to judge alike, the first shard sends its entries to every other one.
+/// Each shard sends them to the recorder. In a replay, every shard gets them from the recording.
 struct order_entry {
   enum class kind : std::uint8_t {
-    joined,   ///< `worker` got its first weights
-    gradient, ///< of `worker`, its step `step`
-    left,     ///< `worker` is waited for no longer
+    joined,   ///< the worker got its first weights
+    gradient, ///< the gradient of the worker's step `step` was judged
+    left,     ///< the policy no longer waits for the worker
     switched, ///< the next policy begins
   };
   kind what = kind::gradient;
   rank worker;
-  std::uint64_t step = 0;
-  std::uint64_t version_read = 0; ///< not in a recording
-  std::int64_t arrived = 0;       ///< ns of the time source of the shard that was first to judge it
+  step_number step{};
+  version_number version_read{}; ///< a recording has none
+  std::int64_t arrived = 0;      ///< ns, by the time source of the shard that made the entry
 };
 
-/// A batch that the feeder dealt.
+/// A batch that the feeder dealt to a worker.
 struct recorded_deal {
   rank worker;
   std::uint64_t number = 0; ///< as dealt, from 0, counted over all epochs

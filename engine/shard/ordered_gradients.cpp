@@ -15,7 +15,7 @@ bool ordered_gradients::is_ready(const order_entry& turn) const {
   case order_entry::kind::joined:
     return joined_[r] || gone_[r];
   case order_entry::kind::gradient:
-    return gone_[r] || (arrived_[r] && arrived_[r]->step == turn.step);
+    return gone_[r] || (arrived_[r] && arrived_[r]->header.id.step == turn.step);
   case order_entry::kind::left:
     return true;
   case order_entry::kind::switched:
@@ -29,7 +29,7 @@ std::optional<ordered_gradients::ready> ordered_gradients::next() {
   ready r{turns_.front(), std::nullopt};
   turns_.pop_front();
   std::optional<push_gradient>& slot = arrived_[r.turn.worker.value];
-  if (r.turn.what == order_entry::kind::gradient && slot && slot->step == r.turn.step)
+  if (r.turn.what == order_entry::kind::gradient && slot && slot->header.id.step == r.turn.step)
     r.gradient = std::exchange(slot, std::nullopt);
   return r;
 }

@@ -9,34 +9,34 @@
 
 namespace mailgrad {
 
-/// Puts what happens to a shard into an order that another gave: a gradient that came early waits for its
-/// turn, a turn whose gradient is not there yet holds up those behind it.
+/// Puts the events at a shard into an order that the first shard or a recording gives. A gradient that comes
+/// early waits for its turn. A turn whose gradient has not arrived holds up all later ones.
 ///
-/// A worker has one gradient under way at most.
+/// A worker has at most one gradient under way.
 /// Threads  one caller at a time.
 class ordered_gradients {
 public:
   explicit ordered_gradients(std::uint32_t workers)
       : joined_(workers), gone_(workers), arrived_(workers), last_steps_(workers) {}
 
-  /// What comes next in the order.
+  /// Appends a turn to the order.
   void expect(const order_entry& turn);
-  /// The last step of the worker that has a turn, as far as the order is known; 0: none has.
-  std::uint64_t last_step(rank worker) const { return last_steps_[worker.value]; }
+  /// The worker's last step with a turn in the order known so far; 0: there is none.
+  step_number last_step(rank worker) const { return last_steps_[worker.value]; }
   void join(rank worker) { joined_[worker.value] = true; }
-  void arrive(const push_gradient& x) { arrived_[x.worker.value] = x; }
-  /// Nothing more arrives from this worker: a turn of its that has no gradient is not waited for.
+  void arrive(const push_gradient& x) { arrived_[x.header.id.worker.value] = x; }
+  /// Notes that the worker sends nothing more, so that its turns without a gradient hold up no others.
   void forget(rank worker) { gone_[worker.value] = true; }
 
-  /// A turn and its gradient; none for other turns, and for a gradient that is lost.
+  /// A turn, with its gradient if it is the turn of one that was not lost.
   struct ready {
     order_entry turn;
     std::optional<push_gradient> gradient;
   };
-  /// Takes the next turn off the queue, if all it needs is there and it does not end a policy.
+  /// Takes the next turn from the queue if it is ready. A turn that ends a policy is left to take_switch().
   std::optional<ready> next();
 
-  /// Gradients of this worker whose turn has not come.
+  /// The number of the worker's gradients whose turn has not come: 0 or 1.
   std::uint64_t waiting(rank worker) const { return arrived_[worker.value] ? 1 : 0; }
 
   bool switch_is_next() const {
@@ -51,7 +51,7 @@ private:
   std::vector<bool> joined_;                          ///< by rank
   std::vector<bool> gone_;                            ///< by rank
   std::vector<std::optional<push_gradient>> arrived_; ///< by rank
-  std::vector<std::uint64_t> last_steps_;             ///< by rank
+  std::vector<step_number> last_steps_;               ///< by rank
 };
 
 } // namespace mailgrad

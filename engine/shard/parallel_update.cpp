@@ -26,15 +26,15 @@ std::optional<std::size_t> parallel_update::claim() {
   return std::nullopt;
 }
 
-parallel_update::progress parallel_update::compute_part(const stream& s) {
+parallel_update::progress parallel_update::compute_part() {
   const std::optional<std::size_t> claimed = claim();
   if (!claimed) return progress::nothing_left;
   const part& p = parts_[*claimed];
   const std::span<const float> weights = from_.subspan(p.where.begin, p.where.size());
   const std::span<float> updated = to_.subspan(p.where.begin, p.where.size());
   if (p.learns)
-    rule_->update(s, {weights, updated, std::span(gradients_).subspan(p.first_gradient, p.gradients), step_,
-                      p.where.begin, rate_});
+    rule_->update(where_, {weights, updated, std::span(gradients_).subspan(p.first_gradient, p.gradients),
+                           step_, p.where.begin, rate_});
   else if (weights.data() != updated.data())
     std::ranges::copy(weights, updated.begin());
   return missing_.fetch_sub(1, std::memory_order_acq_rel) == 1 ? progress::complete : progress::computed;

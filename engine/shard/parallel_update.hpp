@@ -3,7 +3,7 @@
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <atomic>
@@ -16,47 +16,47 @@
 
 namespace mailgrad {
 
-/// A gradient and the factor it counts with in an update.
+/// A gradient and the factor with which it counts in an update.
 struct contribution {
   std::shared_ptr<const gradient> values;
   float scale = 1;
-  std::shared_ptr<const block>
-      dense{}; ///< float32[dense part of the shard]: counts in place of that of `values`
+  snapshot dense{}; ///< float32[dense part of the shard]: replaces the dense part of `values`, if set
 };
 
-/// The update of the dense part of a shard, in parts that are each computed once, whoever computes them: the
-/// result has the same bits.
+/// The update of the dense part of a shard, divided into parts. Each part is computed once, and the bits do
+/// not depend on the thread that computes it.
 ///
-/// Parts lie in lanes, one for each thread that may come. A processor begins with the lane of its number,
-/// whose weights and whose state of the optimiser it mostly wrote last time, and then helps in the others.
+/// The parts are divided among lanes, one for each thread that may help. A thread begins with the lane of its
+/// processor, whose cache most likely holds the weights of that lane from the update before. It then helps in
+/// the other lanes.
 ///
-/// Threads compute_part(): any, at the same time, from the moment the shard has begun the update; after it
-///         has ended the update there is nothing left to compute. The rest is the shard's.
+/// Threads any number of threads may call compute_part() once the shard has begun the update; after the end
+///         of the update it finds nothing to compute. All other members are for the shard alone.
 class parallel_update {
 public:
-  /// Floats of a part, at most: an eighth of a megabyte of each array that an update reads.
+  /// The most floats of a part: 128 KiB of each array that an update reads.
   static constexpr std::size_t part_size = 1U << 15;
 
   enum class progress {
-    nothing_left, ///< all parts are begun
-    computed,     ///< one part is; others are left, or under way
-    complete      ///< it was the last: told to one caller
+    nothing_left, ///< other threads have begun all parts, so this call computed none
+    computed,     ///< this call computed a part, and others are not finished
+    complete      ///< this call finished the last part; only one call returns it
   };
 
   std::size_t parts() const noexcept { return parts_.size(); }
 
-  /// Begins a part that nobody has begun, and computes it.
+  /// Computes a part that no thread has begun, if there is one.
   ///
-  /// Errors  as optimizer::update() has them; the update cannot end then.
-  progress compute_part(const stream& s);
+  /// Errors  those of optimizer::update(); the update is then never complete.
+  progress compute_part();
 
 private:
   friend class shard;
 
-  /// Neighbouring parts.
+  /// A range of neighbouring parts.
   struct lane {
-    std::atomic<std::size_t> next{0}; ///< that nobody has begun
-    std::size_t end = 0;
+    std::atomic<std::size_t> next{0}; ///< the first part that no thread has begun
+    std::size_t end = 0;              ///< one past the last part
   };
 
   void lay_lanes(std::size_t threads);
@@ -66,21 +66,22 @@ private:
     shard_range where;
     std::size_t first_gradient;
     std::size_t gradients;
-    bool learns; ///< else the weights stay: no gradient is about them
+    bool learns; ///< if false, no gradient covers the part and its weights do not change
   };
 
   std::vector<contribution> contributions_;
-  std::shared_ptr<const void> owner_; ///< of the memory and the optimiser it works on
-  std::shared_ptr<block> target_;
+  std::shared_ptr<const void> owner_; ///< keeps the memory and the optimiser alive
+  stream where_;                      ///< the shard's
+  std::shared_ptr<memory> target_;
   std::span<const float> from_;
   std::span<float> to_;
   optimizer* rule_ = nullptr;
   update_number step_{};
   double rate_ = 1;
   std::vector<part> parts_;
-  std::vector<scaled_gradient> gradients_; ///< of all parts; values from where the part begins
+  std::vector<scaled_gradient> gradients_; ///< of all parts; each points to where its part begins
   std::vector<lane> lanes_;
-  std::atomic<std::size_t> missing_{0}; ///< parts that are not computed
+  std::atomic<std::size_t> missing_{0}; ///< parts that are not finished
 };
 
 } // namespace mailgrad

@@ -2,25 +2,37 @@
 
 #include <mailgrad/engine/account/time_split.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
-#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace mailgrad {
 
-/// Device to each shard, once a step. Answered with `shard_weights`, as soon as the policy lets the worker
-/// start again.
-struct push_gradient {
-  rank worker;
-  std::uint64_t step = 0;         ///< the worker's own count, from 1
-  std::uint64_t version_read = 0; ///< of this shard's weights
-  std::uint64_t epoch = 0;        ///< of the policy, counts its switches
-  std::uint32_t scale_bits = 0;   ///< float: what the gradient counts with (clipping), 1 if as it is
-  std::shared_ptr<const gradient> values;
+/// What a shard needs to know of a gradient to judge it. Another machine could read it too, because it has no
+/// pointers, and durations in place of points in time.
+struct gradient_header {
+  gradient_id id;
+  version_number version_read{}; ///< the version of this shard's weights that the gradient was computed from
+  policy_epoch epoch{};          ///< the epoch of the policy that it was computed under
+  std::uint32_t scale_bits = 0;  ///< the bits of a float: the factor of clipping, 1 without it
   gradient_times times{};
-  std::shared_ptr<const block> read{}; ///< the weights of `version_read`, if their distance is to be sampled
+};
+
+/// The gradient itself, in memory of this process.
+struct gradient_payload {
+  std::shared_ptr<const gradient> values;
+  snapshot read{};               ///< the weights of `version_read`, if the shard shall measure their distance
+  std::optional<instant> sent{}; ///< the time of sending by the clock of this process, if it was noted
+};
+
+/// A worker sends this to each shard, once for each step. The shard answers with `shard_weights` as soon as
+/// the policy lets the worker begin its next step.
+struct push_gradient {
+  gradient_header header;
+  gradient_payload payload;
 };
 
 } // namespace mailgrad

@@ -1,22 +1,23 @@
 #include <mailgrad/engine/shard/shard.hpp>
 
-#include <mailgrad/optim/distance.hpp>
+#include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-/// References to a block that only its pool and its shard hold.
+/// The reference count of a block without a snapshot: its pool and its shard have a reference each.
 constexpr long held_by_nobody_else = 2;
 
-/// What of `ranges` lies in `within`.
+/// The parts of `ranges` that lie in `within`.
 std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within) {
   std::vector<shard_range> inside;
   for (const shard_range& r : ranges)
@@ -28,15 +29,19 @@ std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const sha
 } // namespace
 
 shard::shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
-             const optimizer_options& options)
+             const optimizer_options& options, std::shared_ptr<lane> at)
     : index_(index), range_(layout.shard(index)), weight_count_(layout.weight_count(index)),
       dense_size_(std::min(range_.end, std::max(range_.begin, layout.dense_size())) - range_.begin),
-      blocks_(
-          [bytes = (range_.end - range_.begin) * sizeof(float)] { return std::make_shared<block>(bytes); }),
+      at_(std::move(at)), blocks_([lane = at_, bytes = (range_.end - range_.begin) * sizeof(float)] {
+        return std::make_shared<memory>(lane->allocate(bytes));
+      }),
       current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin)),
       base_learning_rate_(mailgrad::base_learning_rate(options)),
       alone_(std::make_unique<parallel_update>()) {
-  layout.initialise_shard(index, seed, current_->as<float>());
+  std::vector<float> first(range_.size());
+  layout.initialise_shard(index, seed, first);
+  at_->write(first, *current_);
+  written_ = at_->record();
   find_tables(layout);
 }
 
@@ -53,48 +58,53 @@ void shard::find_tables(const parameter_layout& layout) {
   }
 }
 
-double shard::distance_to(const block& older) const {
-  const double squares = squared_distance(std::as_const(*current_).as<float>(), older.as<float>());
+double shard::distance_to(const mailgrad::snapshot& older) const {
+  const stream& s = at_->where();
+  const double squares = squared_distance(s, std::as_const(*current_).on<float>(s), older.on(s));
   return std::sqrt(squares / static_cast<double>(weight_count_));
 }
 
-void shard::update(const stream& s, std::span<const contribution> gradients, double rate) {
+void shard::update(std::span<const contribution> gradients, double rate) {
   begin_update(*alone_, gradients, rate);
-  while (alone_->compute_part(s) == parallel_update::progress::computed) {
+  while (alone_->compute_part() == parallel_update::progress::computed) {
   }
-  end_update(s, *alone_);
+  end_update(*alone_);
 }
 
-/// `values` begin at float `first` of what they are part of.
-void shard::require_dense(const block& values, std::size_t first) const {
+/// Throws if a gradient of `floats` does not reach the end of the shard's dense part, which begins at float
+/// `first` of it.
+void shard::require_dense(std::size_t floats, std::size_t first) const {
   const std::size_t needed = dense_size_ == 0 ? 0 : first + dense_size_;
-  if (values.bytes() < needed * sizeof(float))
-    throw shape_error("shard: a gradient of " + std::to_string(values.bytes() / sizeof(float)) +
-                      " dense weights, where " + std::to_string(needed) + " are needed");
+  if (floats < needed)
+    throw shape_error(
+        fmt::format("shard: a gradient of {} dense weights, where {} are needed", floats, needed));
 }
 
-/// Sizes alone, once for each gradient: what is in it is the worker's to answer for.
+/// Checks only sizes, once for each gradient. The worker is responsible for the values and the row numbers.
 void shard::require_fitting(const contribution& c) const {
   if (!c.values) throw shape_error("shard: a contribution has no gradient");
   for (const table& t : tables_)
     for (const gradient_rows& part : c.values->sparse)
       if (part.variable == t.variable && part.values.size() / t.width < part.rows.size())
-        throw shape_error("shard: a gradient of " + std::to_string(part.values.size()) + " values for " +
-                          std::to_string(part.rows.size()) + " rows of " + std::to_string(t.width));
-  if (c.dense) return require_dense(*c.dense, 0);
-  require_dense(c.values->dense, range_.begin);
+        throw shape_error(fmt::format("shard: a gradient of {} values for {} rows of {}", part.values.size(),
+                                      part.rows.size(), t.width));
+  if (c.dense) return require_dense(c.dense.size(), 0);
+  require_dense(c.values->dense.bytes() / sizeof(float), range_.begin);
   for (const dense_addend& further : c.values->addends)
-    if (!further.covered || !further.covered->empty()) require_dense(further.values, range_.begin);
+    if (!further.covered || !further.covered->empty())
+      require_dense(further.values.bytes() / sizeof(float), range_.begin);
 }
 
 void shard::begin_update(parallel_update& work, std::span<const contribution> gradients, double rate,
                          std::size_t threads, std::shared_ptr<const void> self) {
   for (const contribution& c : gradients) require_fitting(c);
-  work.target_.reset(); // of an update that failed
+  let_go_of_retired();
+  work.target_.reset(); // left over from an update that failed
   const bool in_place = current_.use_count() == held_by_nobody_else;
   work.target_ = in_place ? current_ : blocks_.take();
-  work.from_ = std::as_const(*current_).as<float>().first(dense_size_);
-  work.to_ = work.target_->as<float>().first(dense_size_);
+  work.where_ = at_->where();
+  work.from_ = std::as_const(*current_).on<float>(work.where_).first(dense_size_);
+  work.to_ = work.target_->on<float>(work.where_).first(dense_size_);
   work.owner_ = std::move(self);
   work.contributions_.assign(gradients.begin(), gradients.end());
   work.rule_ = optimizer_.get();
@@ -111,8 +121,12 @@ void shard::begin_update(parallel_update& work, std::span<const contribution> gr
   work.lay_lanes(threads);
 }
 
-void shard::end_update(const stream& s, parallel_update& work) {
-  if (!tables_.empty()) update_tables(s, work.contributions_, *work.target_, work.rate_);
+void shard::end_update(parallel_update& work) {
+  if (!tables_.empty()) update_tables(work.contributions_, *work.target_, work.rate_);
+  written_ = at_->record();
+  if (!written_.passed())
+    retired_.push_back(
+        {written_, work.target_ == current_ ? nullptr : current_, std::move(work.contributions_)});
   current_ = std::move(work.target_);
   work.contributions_.clear();
   work.owner_.reset();
@@ -120,22 +134,26 @@ void shard::end_update(const stream& s, parallel_update& work) {
   ++updates_;
 }
 
+void shard::let_go_of_retired() {
+  std::erase_if(retired_, [](const retired& r) { return r.until.passed(); });
+}
+
 update_number shard::next_update() const noexcept {
   update_number next;
-  next.of_weights = version_ + 1;
+  next.of_weights = version_.value + 1;
   next.of_state = updates_ + 1;
   return next;
 }
 
 void shard::add_to(gradient_sum& sum, const contribution& what) const {
   require_fitting(what);
-  const host_stream s{};
+  const stream& s = at_->where();
   const gradient& g = *what.values;
   sum.cover(g.covered);
-  sum.add(s, what.scale, what.dense ? what.dense->as<float>().first(dense_size_) : part_of(g), 0);
+  sum.add(s, what.scale, what.dense ? what.dense.on(s).first(dense_size_) : part_of(g), 0);
   const shard_range dense{range_.begin, range_.begin + dense_size_};
   for (const dense_addend& further : g.addends) {
-    if (what.dense) break; // it stands for the addends, too
+    if (what.dense) break; // it includes the addends
     for (const shard_range& r : overlaps(ranges_of(further.covered, dense), dense))
       sum.add(s, what.scale, further.values.as<float>().subspan(r.begin, r.size()), r.begin - dense.begin);
   }
@@ -145,15 +163,16 @@ void shard::add_to(gradient_sum& sum, const contribution& what) const {
 void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const {
   const auto t = std::ranges::find(tables_, part.variable, &table::variable);
   if (t == tables_.end()) return;
-  for (std::size_t j = 0; j < part.rows.size() && part.rows[j] >= 0; ++j) {
-    const std::int32_t row = part.rows[j];
+  const gradient_rows listed = listed_rows(part);
+  for (std::size_t j = 0; j < listed.rows.size(); ++j) {
+    const std::int32_t row = listed.rows[j];
     if (row < t->row_begin || row >= t->row_end) continue;
-    sum.add_row(part.variable, row, scale, part.values.subspan(j * part.width, part.width));
+    sum.add_row(part.variable, row, scale, listed.values.subspan(j * part.width, part.width));
   }
 }
 
 std::span<const float> shard::part_of(const gradient& g) const {
-  require_dense(g.dense, range_.begin);
+  require_dense(g.dense.bytes() / sizeof(float), range_.begin);
   if (dense_size_ == 0) return {};
   return g.dense.as<float>().subspan(range_.begin, dense_size_);
 }
@@ -165,16 +184,16 @@ std::span<const float> shard::state(std::string_view name) const {
 }
 
 void shard::save(hogwild_store& store) const {
-  store.store(range_.begin, current_->as<float>().first(range_.size()));
+  store.store(range_.begin, snapshot().on_host().first(range_.size()));
 }
 
 void shard::load(const hogwild_store& store, std::uint64_t updates) {
   const bool in_place = current_.use_count() == held_by_nobody_else;
-  const std::shared_ptr<block> target = in_place ? current_ : blocks_.take();
-  store.load(range_.begin, target->as<float>().first(range_.size()));
+  const std::shared_ptr<memory> target = in_place ? current_ : blocks_.take();
+  store.load(range_.begin, target->on_host<float>().first(range_.size()));
   current_ = target;
-  version_ += updates;
-  versions_.clear(); // what was loaded is in no log
+  version_.value += updates;
+  versions_.clear(); // the log has no entry of the rows that workers wrote to the store
 }
 
 void shard::find_cuts(std::span<const contribution> gradients) {
@@ -198,13 +217,13 @@ void shard::cut_at(const std::shared_ptr<const coverage>& covered) {
       if (end > range_.begin && end < range_.begin + dense_size_) cuts_.push_back(end - range_.begin);
 }
 
-/// In the order of the gradients, and of the addends of each.
+/// Collects the gradients of a part, in the order of the contributions and of the addends of each.
 void shard::add_part(parallel_update& work, const shard_range& where) const {
   const std::size_t first = work.gradients_.size();
   const shard_range in_model{range_.begin + where.begin, range_.begin + where.end};
   for (const contribution& c : work.contributions_) {
     if (!covers(c.values->covered, in_model)) continue;
-    const float* const whole = c.dense ? c.dense->as<float>().data() : part_of(*c.values).data();
+    const float* const whole = c.dense ? c.dense.on(work.where_).data() : part_of(*c.values).data();
     work.gradients_.push_back({whole + where.begin, c.scale});
     if (c.dense) continue;
     for (const dense_addend& further : c.values->addends)
@@ -215,30 +234,30 @@ void shard::add_part(parallel_update& work, const shard_range& where) const {
   work.parts_.push_back({where, first, count, count > 0 || work.contributions_.empty()});
 }
 
-/// Of the tables in a block of the pool; nothing is known of a block that is new.
-std::uint64_t& shard::version_in(const block& b) {
+/// The version of the tables in a block of the pool; `unknown` for a new block, which cannot catch up.
+std::uint64_t& shard::version_in(const memory& b) {
   constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
-  const auto found = std::ranges::find(versions_, &b, &std::pair<const block*, std::uint64_t>::first);
+  const auto found = std::ranges::find(versions_, &b, &std::pair<const memory*, std::uint64_t>::first);
   return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
 }
 
-void shard::update_tables(const stream& s, std::span<const contribution> gradients, block& target,
-                          double rate) {
-  const std::span<const float> from = std::as_const(*current_).as<float>();
-  const std::span<float> to = target.as<float>();
+/// Updates the rows of all tables. Only the host can do that.
+void shard::update_tables(std::span<const contribution> gradients, memory& target, double rate) {
+  const std::span<const float> from = std::as_const(*current_).on_host<float>();
+  const std::span<float> to = target.on_host<float>();
   if (&target != current_.get() && !log_.catch_up(version_in(target), from, to))
     std::ranges::copy(from.subspan(dense_size_), to.begin() + static_cast<std::ptrdiff_t>(dense_size_));
-  const bool logged = blocks_.size() > 1; // else nobody has to catch up
-  if (logged) log_.begin(version_ + 1);
+  const bool logged = blocks_.size() > 1; // with one block, none is ever behind
+  if (logged) log_.begin(version_.value + 1);
   for (const table& t : tables_) {
     sparse_update work = rows_of(t, gradients);
     if (work.rows.empty()) continue;
     work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
     work.rate = rate;
-    optimizer_->update_rows(s, work);
+    optimizer_->update_rows(at_->where(), work);
     if (logged) note_rows(t, work.rows);
   }
-  version_in(target) = version_ + 1;
+  version_in(target) = version_.value + 1;
 }
 
 void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {

@@ -7,10 +7,11 @@
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/row_log.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-#include <mailgrad/tensor/stream.hpp>
+#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -21,64 +22,68 @@
 
 namespace mailgrad {
 
-/// One shard of a model: its weights as immutable versions, and the optimiser that makes the next from the
-/// last.
+/// One shard of a model: its weights as immutable versions, and the optimiser that makes each version from
+/// the one before.
 ///
-/// An update writes in place when nobody holds the weights, else into a spare block: the dense part costs the
-/// same memory traffic either way. Of a sparse table only rows are copied that were written since the spare
-/// was the latest (row_log), and all of it the first time.
-/// Shapes  a snapshot is float32[range of the shard], laid out as parameter_layout has it.
+/// An update writes in place if there is no snapshot of the weights, and otherwise into a spare block. The
+/// dense part costs the same memory traffic either way. Of a sparse table, a spare block needs only the rows
+/// that were written since it was the latest (row_log). The first time it needs the whole table.
+///
+/// A shard owns the lane on which its updates are queued. If updates run later, the shard holds the memory
+/// that they read until they have run.
+/// Shapes  a snapshot is float32[range of the shard], in the layout of parameter_layout.
 /// Errors  shape_error, std::bad_alloc; nothing has changed then.
-/// Threads  one caller at a time; holders of snapshots read them on any thread.
+/// Threads  one caller at a time; snapshots may be read on any thread.
 class shard {
 public:
-  /// Version 0: the first values of the variables, the same for every cut into shards.
+  /// Makes version 0, the first values of the variables. They do not depend on the number of shards.
   shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
-        const optimizer_options& options);
+        const optimizer_options& options, std::shared_ptr<lane> at = std::make_shared<host_lane>());
 
-  std::uint32_t index() const noexcept { return index_; }
-  /// Updates of these weights so far, those included that others made in the shared block of hogwild.
-  std::uint64_t version() const noexcept { return version_; }
-  /// Those of them that were made here.
+  shard_index index() const noexcept { return {index_}; }
+  /// The updates of these weights so far, including those that workers made in the shared block of hogwild.
+  version_number version() const noexcept { return version_; }
+  /// The updates that this shard made itself.
   std::uint64_t updates() const noexcept { return updates_; }
-  std::shared_ptr<const block> snapshot() const noexcept { return current_; }
-  /// Floats that get dense gradients; they come first.
+  mailgrad::snapshot snapshot() const { return mailgrad::snapshot(current_, written_); }
+  const std::shared_ptr<lane>& at() const noexcept { return at_; }
+  /// The number of floats that get dense gradients; they come first.
   std::size_t dense_size() const noexcept { return dense_size_; }
-  /// What of `g` concerns the dense part of this shard.
+  /// The values of `g` for the dense part of this shard, without addends.
   std::span<const float> part_of(const gradient& g) const;
-  /// A state of the optimiser, for the dense part; empty if it has none of that name.
+  /// The optimiser's state of this name, for the dense part; empty if there is none.
   std::span<const float> state(std::string_view name) const;
-  /// The name of its update rule.
+  /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }
-  /// Before any schedule.
+  /// The learning rate before any schedule.
   double base_learning_rate() const noexcept { return base_learning_rate_; }
-  /// Of the next update.
-  double learning_rate() const { return optimizer_->learning_rate(version_ + 1); }
+  /// The learning rate of the next update.
+  double learning_rate() const { return optimizer_->learning_rate(version_.value + 1); }
 
-  /// How far the weights are from `older` ones of this shard, as the root of the mean square over all
-  /// weights: what Barkai et al. call the gap. Exactly 0 if they are the same.
+  /// The root mean square of the differences between the weights and `older` ones of this shard, which Barkai
+  /// et al. call the gap. It is exactly 0 if they are the same.
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
-  double distance_to(const block& older) const;
+  double distance_to(const mailgrad::snapshot& older) const;
 
-  /// Adds what of `what` concerns this shard to `sum`, scaled.
+  /// Adds the part of `what` that belongs to this shard to `sum`, scaled.
   void add_to(gradient_sum& sum, const contribution& what) const;
 
-  /// Version t to t+1, by one step of the optimiser on the scaled sum of `gradients`, its learning rate times
-  /// `rate`. What none of them covers stays as it is, in weights and in state, as rows of tables do that none
-  /// lists; no gradients at all are a gradient of zero.
-  void update(const stream& s, std::span<const contribution> gradients, double rate = 1);
+  /// Makes version t+1 from t by one step of the optimiser on the scaled sum of `gradients`. The learning
+  /// rate is multiplied by `rate`. Weights that no gradient covers and rows that none lists do not change,
+  /// and neither does their state. Without any gradient, the step is that of a gradient of zero.
+  void update(std::span<const contribution> gradients, double rate = 1);
 
-  /// update(), so that others may compute parts of it: from the end of begin_update() until the last part is
-  /// computed, which end_update() demands. Nothing else is called in between. `threads` is how many may come;
-  /// `self` keeps the shard alive for those who hold `work`; null if nobody does.
+  /// update() in two halves, so that other threads may compute parts of `work` in between. end_update() may
+  /// be called when all parts are computed; no other member may be called before that. `threads` is how many
+  /// threads may help. `self` keeps the shard alive while helpers hold `work`; null if there are none.
   void begin_update(parallel_update& work, std::span<const contribution> gradients, double rate = 1,
                     std::size_t threads = 1, std::shared_ptr<const void> self = nullptr);
-  void end_update(const stream& s, parallel_update& work);
-  /// Whether that is worth while: there is more than one part, and its optimiser divides().
+  void end_update(parallel_update& work);
+  /// Whether several threads can share an update: it has more than one part, and the optimiser divides().
   bool divides() const noexcept { return dense_size_ > parallel_update::part_size && optimizer_->divides(); }
 
-  /// The weights to their place in a block of the whole model, which nobody writes to meanwhile, and back:
-  /// they are then the version after `updates` more.
+  /// Copies the weights to their place in the block of the whole model, and back. No worker may write to the
+  /// block meanwhile. load() adds `updates` to the version.
   void save(hogwild_store& store) const;
   void load(const hogwild_store& store, std::uint64_t updates);
 
@@ -86,17 +91,18 @@ private:
   struct table {
     std::size_t variable;
     std::size_t width;
-    std::size_t offset; ///< of its first row here, in floats from the shard's start
+    std::size_t offset; ///< of the first row in this shard, in floats from the shard's start
     std::int32_t row_begin;
     std::int32_t row_end;
   };
 
   update_number next_update() const noexcept;
-  void require_dense(const block& values, std::size_t first) const;
+  void require_dense(std::size_t floats, std::size_t first) const;
   void require_fitting(const contribution& c) const;
   void find_tables(const parameter_layout& layout);
-  std::uint64_t& version_in(const block& b);
-  void update_tables(const stream& s, std::span<const contribution> gradients, block& target, double rate);
+  std::uint64_t& version_in(const memory& b);
+  void update_tables(std::span<const contribution> gradients, memory& target, double rate);
+  void let_go_of_retired();
   void note_rows(const table& t, std::span<const std::int32_t> rows);
   void add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const;
   sparse_update rows_of(const table& t, std::span<const contribution> gradients);
@@ -107,20 +113,29 @@ private:
   std::uint32_t index_;
   shard_range range_;
   std::size_t weight_count_;
-  std::size_t dense_size_; ///< floats of the shard that get dense gradients; they come first
+  std::size_t dense_size_;
   std::vector<table> tables_;
-  object_pool<block> blocks_;
-  std::shared_ptr<block> current_;
-  std::uint64_t version_ = 0;
+  std::shared_ptr<lane> at_;
+  object_pool<memory> blocks_;
+  std::shared_ptr<memory> current_;
+  mark written_; ///< passes when the update that made `current_` is done
+  version_number version_;
   std::uint64_t updates_ = 0;
   std::unique_ptr<optimizer> optimizer_;
   double base_learning_rate_;
-  std::unique_ptr<parallel_update> alone_; ///< an update by one thread
-  std::vector<std::size_t> cuts_; ///< of the dense part: between two neighbours the same gradients count
-  std::vector<std::pair<const block*, std::uint64_t>>
-      versions_; ///< that the tables in each block of the pool have
+  std::unique_ptr<parallel_update> alone_; ///< for an update by one thread
+  std::vector<std::size_t> cuts_;          ///< of the dense part; between two cuts the same gradients count
+  /// The memory that an update reads which may still be running.
+  struct retired {
+    mark until;
+    std::shared_ptr<const memory> from;
+    std::vector<contribution> gradients;
+  };
+  std::vector<retired> retired_;
+  /// The version of the tables in each block of the pool.
+  std::vector<std::pair<const memory*, std::uint64_t>> versions_;
   row_log log_;
-  row_join rows_; ///< of the table at hand, as all gradients list them
+  row_join rows_; ///< the rows of all gradients for the table being updated
 };
 
 } // namespace mailgrad

@@ -11,45 +11,47 @@
 
 namespace mailgrad {
 
-/// The cure of one shard at work: keeps what each worker read, if the cure asks for it, and puts what is
-/// applied in the place of stale gradients.
+/// Applies a cure at one shard: it replaces stale gradients by compensated ones, and sends predicted weights.
+/// It keeps the weights that each worker read, if the cure needs them.
 ///
-/// A cure that compensates costs a snapshot for each worker and one pass over the shard for each gradient.
+/// A cure that compensates costs one pass over the shard for each gradient. A cure that needs the weights
+/// read costs a snapshot for each worker.
 /// Threads one caller at a time.
 class shard_cure {
 public:
-  /// Without a cure: gradients count as they are.
+  /// `what` is null if the run has no cure; gradients are then applied as they are.
   shard_cure(std::unique_ptr<cure> what, std::shared_ptr<shard> weights, std::uint32_t workers);
 
-  /// The weights for `worker` to compute its next gradient from.
-  std::shared_ptr<const block> weights_for(rank worker);
+  /// The weights that `worker` computes its next gradient from.
+  snapshot weights_for(rank worker);
 
-  /// What `worker` was last sent; keep it with a gradient that is not applied at once. Null if no cure asks
-  /// for it.
-  std::shared_ptr<const block> read_by(rank worker) const { return read_[worker.value]; }
+  /// The weights that `worker` was last sent; empty unless the cure needs them. A caller that applies a
+  /// gradient later keeps them with it.
+  const snapshot& read_by(rank worker) const { return read_[worker.value]; }
 
-  /// Nothing more comes from `worker`.
+  /// Notes that `worker` sends no more gradients.
   void leave(rank worker);
 
-  /// Whether what is applied for the gradients of a batch counts in full; else their mean is taken.
+  /// Whether the gradients of a batch are summed; if not, their mean is taken.
   bool adds_up() const { return cure_ && cure_->adds_up(); }
 
-  /// Whether a worker has to know which weights its gradient met.
+  /// Whether an exchange pulls the worker's own weights to those of the shard. The shard must then send the
+  /// weights that the worker's gradient was applied to.
   bool draws_workers() const { return cure_ && cure_->pull(); }
 
-  /// What the learning rate, or the gradient itself in a batch, counts with.
+  /// The factor on the learning rate of a gradient with this gap; in a batch, on the gradient itself.
   double factor(std::uint64_t gap) const { return cure_ ? cure_->factor(gap) : 1; }
 
-  /// What is applied for the gradient of `x`, computed from `read`; counts with the scale of `x` in either
-  /// case.
-  contribution applied(const push_gradient& x, const std::shared_ptr<const block>& read);
+  /// The contribution that the shard applies for the gradient of `x`, which was computed from `read`. Both a
+  /// compensated gradient and an unchanged one are scaled by the scale of `x`.
+  contribution applied(const push_gradient& x, const snapshot& read);
 
 private:
   std::unique_ptr<cure> cure_;
   std::shared_ptr<shard> weights_;
-  std::span<const float> velocity_;                ///< of the optimiser, if it has one
-  object_pool<block> blocks_;                      ///< for predictions and for what is applied
-  std::vector<std::shared_ptr<const block>> read_; ///< by rank
+  std::span<const float> velocity_; ///< of the optimiser, if it has one
+  object_pool<memory> blocks_;      ///< for predicted weights and compensated gradients
+  std::vector<snapshot> read_;      ///< by rank: the weights that the worker was last sent
 };
 
 } // namespace mailgrad

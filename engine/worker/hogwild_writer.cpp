@@ -6,8 +6,8 @@ namespace mailgrad {
 
 namespace {
 
-/// Floats between a load and the store of the update made from it: the fewer, the fewer updates of others
-/// fall into the gap and are lost; the more, the better the loop runs.
+/// Floats that are loaded, updated and stored at a time. A smaller tile loses fewer updates of other workers,
+/// which fall between load and store; a larger tile runs faster.
 constexpr std::size_t tile = 1024;
 
 } // namespace
@@ -42,7 +42,7 @@ std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
   return store_->advance() - version_read_;
 }
 
-/// Updates that others have not finished are not counted: two that are made at once may have the same step.
+/// Counts only finished updates, so two updates that are made at once may have the same number.
 update_number hogwild_writer::next_update() const noexcept {
   update_number next;
   next.of_weights = store_->updates() + 1;
@@ -59,15 +59,14 @@ void hogwild_writer::write_dense(const gradient& g, float scale, update_number s
       const std::span<float> window = std::span(values).first(std::min(tile, range.end - first));
       store_->load(first, window);
       const scaled_gradient part{gradients + first, scale};
-      optimizer_->update(host_stream{}, {window, window, {&part, 1}, step, first});
+      optimizer_->update(where_, {window, window, {&part, 1}, step, first});
       store_->store(first, window);
     }
   }
 }
 
-/// The rule works on a private copy of the rows it touches; what it moved is then moved in the block,
-/// coordinate by coordinate. A row that is listed again finds its copy put back, and moves nothing a second
-/// time.
+/// The rule works on a private copy of the rows it touches. Each change is then made in the block, coordinate
+/// by coordinate, and the copy is set back. A row that is listed twice thus changes the block once.
 void hogwild_writer::write_rows(table& t, update_number step) {
   const std::span<const std::int32_t> rows = rows_.rows();
   if (rows.empty()) return;
@@ -78,8 +77,7 @@ void hogwild_writer::write_rows(table& t, update_number step) {
     store_->load(t.offset + first, old);
     std::ranges::copy(old, t.copy.begin() + static_cast<std::ptrdiff_t>(first));
   }
-  optimizer_->update_rows(host_stream{},
-                          {t.copy, t.width, rows, rows_.values(), 1.0F, step, t.offset, 0, t.rows});
+  optimizer_->update_rows(where_, {t.copy, t.width, rows, rows_.values(), 1.0F, step, t.offset, 0, t.rows});
   for (std::size_t j = 0; j < rows.size(); ++j) {
     const std::size_t first = static_cast<std::size_t>(rows[j]) * t.width;
     for (std::size_t c = 0; c < t.width; ++c) {

@@ -12,13 +12,14 @@
 
 namespace mailgrad {
 
-/// How a replica takes part in `hogwild`: it reads the shared block where it lies, and writes each of its
-/// updates straight into it.
+/// Applies the gradients of one replica under `hogwild`. The replica reads the shared block in place, and the
+/// writer writes each update straight into it.
 ///
-/// Schedules go by all updates of the weights, whoever made them: the shards before, and all replicas. Rules
-/// with state (momentum, Adam) keep the state of each replica apart, and bias corrections go by that
-/// replica's updates. A replica that writes alone makes the weights that a shard would make from the same
-/// gradients, bit for bit.
+/// Schedules count all updates of the weights: those that shards made before, and those of all replicas. A
+/// rule with state (momentum, Adam) keeps one state for each replica, and its bias correction counts the
+/// updates of that replica. If only one replica writes, its weights are those that a shard would make from
+/// the same gradients, bit for bit.
+///
 /// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730.
 /// Threads one caller at a time; any number of writers share one store.
 class hogwild_writer {
@@ -26,16 +27,16 @@ public:
   hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
                  const optimizer_options& options);
 
-  /// Remembers the version that the coming gradient is computed from; returns the block to read.
+  /// Notes the version that the next gradient is computed from, and returns the block to read.
   const float* begin_step() noexcept;
 
   /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }
 
-  /// Of the step at hand.
+  /// The version noted by the last begin_step().
   std::uint64_t version_read() const noexcept { return version_read_; }
 
-  /// Makes one update from `g`, scaled; returns how many updates of others came between reading and writing.
+  /// Makes one update from `g` times `scale`. Returns how many updates other workers made since begin_step().
   std::uint64_t write(const gradient& g, float scale);
 
 private:
@@ -44,7 +45,7 @@ private:
     std::size_t width;
     std::size_t offset; ///< floats from the start of the block
     std::int32_t rows;
-    std::vector<float> copy; ///< of the whole table; only the rows of a step are ever current
+    std::vector<float> copy; ///< memory for the whole table; only the rows of the present step are valid
   };
 
   update_number next_update() const noexcept;
@@ -53,12 +54,13 @@ private:
 
   std::shared_ptr<hogwild_store> store_;
   std::unique_ptr<optimizer> optimizer_;
+  stream where_ = host_stream{};
   std::size_t dense_size_;
   std::vector<table> tables_;
   std::uint64_t version_read_ = 0;
-  std::uint64_t updates_ = 0; ///< of this replica
-  row_join rows_;             ///< of the table at hand
-  std::vector<float> before_; ///< those rows as they were read
+  std::uint64_t updates_ = 0; ///< made by this writer
+  row_join rows_;             ///< the rows of the table being updated
+  std::vector<float> before_; ///< the values of those rows as they were read
 };
 
 } // namespace mailgrad

@@ -1,9 +1,9 @@
 #include <mailgrad/engine/worker/local_steps.hpp>
 
-#include <mailgrad/optim/cures/elastic_averaging.hpp>
-#include <mailgrad/tensor/stream.hpp>
+#include <mailgrad/kernels/map_weights.hpp>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace mailgrad {
@@ -17,16 +17,14 @@ local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const l
         return made;
       }) {}
 
-void local_steps::receive(std::uint32_t shard, std::shared_ptr<const block> values, const block* met) {
+void local_steps::receive(std::uint32_t shard, snapshot values, const snapshot& met) {
   const shard_range range = layout_->shard(shard);
   const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
   if (options_.pull && read_[shard] && met) {
-    const float pull = *options_.pull;
-    const float* const w = met->as<float>().data();
-#pragma omp simd
-    for (std::size_t k = 0; k < own.size(); ++k) own[k] = elastic_pull(own[k], w[k], pull);
+    map_weights(where_, elastic_pull{*options_.pull}, std::array{met.on(where_).data()},
+                std::array{own.data()}, own.size());
   } else {
-    std::ranges::copy(values->as<float>().first(range.size()), own.begin());
+    std::ranges::copy(values.on_host().first(range.size()), own.begin());
   }
   read_[shard] = std::move(values);
 }
@@ -41,7 +39,7 @@ void local_steps::step(const gradient& g, float scale) {
   for (const shard_range& range : ranges_of(g.covered, all)) {
     const scaled_gradient one{g.dense.as<float>().data() + range.begin, scale};
     const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
-    optimizer_->update(host_stream{}, {own, own, {&one, 1}, steps_, range.begin, 1});
+    optimizer_->update(where_, {own, own, {&one, 1}, steps_, range.begin, 1});
   }
   covered_ = g.covered;
   ++taken_;
@@ -62,11 +60,10 @@ std::shared_ptr<const gradient> local_steps::difference() {
   for (std::size_t s = 0; s < read_.size(); ++s) {
     const std::size_t begin = layout_->shard(s).begin;
     const std::size_t count = std::min(layout_->shard(s).end, out.size()) - begin;
-    const float* const read = read_[s]->as<float>().data();
-    const float* const own = own_.as<float>().data() + begin;
-#pragma omp simd
-    for (std::size_t k = 0; k < count; ++k) out[begin + k] = read[k] - own[k];
-    if (!options_.pull) read_[s].reset(); // so that the shard may update in place
+    map_weights(where_, subtraction{},
+                std::array{read_[s].on(where_).data(), std::as_const(own_).as<float>().data() + begin},
+                std::array{out.data() + begin}, count);
+    if (!options_.pull) read_[s].reset(); // a shard updates in place while no worker holds its snapshot
   }
   result->covered = covered_;
   taken_ = 0;

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -14,30 +15,32 @@ namespace mailgrad {
 
 /// How a worker trains between two exchanges with the shards.
 struct local_steps_options {
-  std::uint64_t steps = 0;       ///< of its own between two exchanges; 0: each gradient goes to the shards
-  optimizer_options optimizer{}; ///< of those steps; its state stays with the worker
-  /// EASGD's A: the worker keeps weights of its own, drawn to those of the shards that they met, and
-  /// exchanges before a step whose gradient it has, not after one.
+  std::uint64_t steps = 0;       ///< between two exchanges; 0: each gradient goes to the shards
+  optimizer_options optimizer{}; ///< the rule of these steps; its state stays with the worker
+  /// The factor with which an exchange pulls the worker's weights to those of the shards, as in EASGD.
+  /// Without it, the exchange replaces the worker's weights. With it, an exchange takes place when the
+  /// gradient of a step is computed, but before the step is taken.
   std::optional<float> pull{};
 };
 
-/// A worker's own weights: steps are taken here, and the shards get the difference in place of a gradient, as
-/// if it were one. An outer optimiser of SGD with learning rate 1 thus averages models.
+/// A worker's own weights and its steps on them. At an exchange the shards get the change of the weights in
+/// place of a gradient. With SGD of learning rate 1 as their outer optimiser, the shards thus average models.
 ///
 /// Source  Stich, "Local SGD converges fast and communicates little", ICLR 2019, arXiv:1805.09767; with an
 ///         outer Nesterov momentum: Douillard et al., "DiLoCo", 2023, arXiv:2311.08105.
-/// Shapes  blocks of a shard are float32[its range]. A model with tables of sparse gradients is not taken.
+/// Shapes  snapshots of a shard are float32[its range]. Models with tables of sparse gradients do not work
+///         here.
 /// Threads one caller at a time.
 class local_steps {
 public:
   local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options);
 
-  /// The weights of one shard, which the worker goes on from; or in answer to an elastic exchange, where its
-  /// own are drawn to those that they `met`.
-  void receive(std::uint32_t shard, std::shared_ptr<const block> values, const block* met = nullptr);
+  /// Takes the weights of one shard as the worker's own. In the answer to an elastic exchange, the worker's
+  /// own weights are instead pulled to `met`, the shard's weights at the exchange.
+  void receive(std::uint32_t shard, snapshot values, const snapshot& met = {});
 
-  /// The worker takes whatever weights come next, as all do after a switch of policy, whatever was under way.
-  /// A step that is held is taken from there.
+  /// Makes the worker take the next weights of each shard in place of its own, even in an elastic exchange.
+  /// All workers thus begin a new policy with the same weights. A held step is then taken from these.
   void start_anew() noexcept;
 
   /// The name of the update rule.
@@ -46,36 +49,38 @@ public:
   /// float32[layout.size()]
   const float* weights() const noexcept { return own_.as<float>().data(); }
 
-  /// One step of the worker's own by a scaled gradient.
+  /// Takes one step with the worker's own optimiser, by `g` times `scale`.
   void step(const gradient& g, float scale);
 
-  /// Elastic: the gradient at hand is to be held, and the shards are met at the weights it was computed from.
+  /// Whether an elastic exchange is due before the next step. The caller then holds the gradient, because the
+  /// exchange compares the weights that it was computed from with those of the shards.
   bool exchanges_first() const noexcept { return options_.pull && taken_ >= options_.steps; }
-  /// A step to take when all shards have answered,
+  /// Keeps a step for go_on().
   void hold(std::shared_ptr<const gradient> g, float scale);
-  /// which they have.
+  /// Takes the held step, if there is one; to be called when all shards have answered.
   void go_on();
 
   /// Steps since the last exchange.
   std::uint64_t taken() const noexcept { return taken_; }
   bool exchange_due() const noexcept { return !options_.pull && taken_ >= options_.steps; }
 
-  /// What the shards get: the weights they sent less the worker's own, about what its gradients cover. Begins
-  /// the next round.
+  /// Returns the weights that the shards sent minus the worker's own: what the shards get in place of a
+  /// gradient. It covers what the worker's gradients cover. The next round begins.
   std::shared_ptr<const gradient> difference();
 
 private:
   std::shared_ptr<const parameter_layout> layout_;
   local_steps_options options_;
   std::unique_ptr<optimizer> optimizer_;
+  stream where_ = host_stream{};
   block own_;
-  std::vector<std::shared_ptr<const block>> read_; ///< by shard
+  std::vector<snapshot> read_; ///< by shard
   object_pool<gradient> differences_;
-  std::shared_ptr<const coverage> covered_; ///< by the last step, and so by all of a round
+  std::shared_ptr<const coverage> covered_; ///< by the last gradient; all gradients of a round cover the same
   std::shared_ptr<const gradient> held_;
   float held_scale_ = 1;
   std::uint64_t taken_ = 0;
-  std::uint64_t steps_ = 0; ///< of all rounds; the schedule goes by these, for nobody else updates `own_`
+  std::uint64_t steps_ = 0; ///< of all rounds; the schedule counts these
 };
 
 } // namespace mailgrad

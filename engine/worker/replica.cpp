@@ -4,7 +4,9 @@
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/variable_union.hpp>
 #include <mailgrad/kernels/next_use.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
 
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -13,12 +15,12 @@ namespace mailgrad {
 struct replica::training_program {
   training_fetches list;
   bound_model model;
-  std::shared_ptr<const coverage> covered; ///< by what is fetched
+  std::shared_ptr<const coverage> covered; ///< by the dense gradients that are fetched
 
   training_program(const model_function& build, const model_request& request, const parameter_layout& layout)
       : model(build, request, layout,
               [&](graph& g, const model_outputs& outputs) {
-                list = loss_and_gradients(g, outputs, layout);
+                list = loss_and_gradients(g, outputs, layout, request);
                 return list.fetches;
               }),
         covered(coverage_of(layout, list.dense_variables())) {}
@@ -33,7 +35,7 @@ struct replica::training_program {
   }
 
 private:
-  /// A block of `out` of at least `bytes`; grows when a larger batch than before comes.
+  /// The block of `out` at `position`, enlarged if it has fewer than `bytes`.
   static std::byte* memory_for(gradient& out, std::size_t position, std::size_t bytes) {
     if (out.sparse_memory.size() <= position) out.sparse_memory.resize(position + 1);
     block& memory = out.sparse_memory[position];
@@ -54,7 +56,7 @@ private:
         model.code().bind_fetch(*f.rows, memory);
         rows = {memory, f.count};
       } else {
-        rows = (inputs.*f.rows_in_batch).values<std::int32_t>();
+        rows = f.rows_in_batch->of(inputs).values<std::int32_t>();
       }
       out.sparse[i] = {f.variable, f.width, rows, {values, f.count * f.width}};
     }
@@ -79,20 +81,28 @@ replica::training_program& replica::program_for(const batch& inputs) {
   return *known;
 }
 
-void replica::run(const stream& s, std::shared_ptr<const batch> inputs, gradient& out,
-                  const completion& done) {
+/// weight_addresses copies a variable that is cut between shards. Under hogwild other workers write to it
+/// meanwhile.
+void replica::use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) {
+  std::optional<racing_read> others_write;
+  if (racing()) others_write.emplace();
+  use_weights(shard, values);
+}
+
+step_state replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   if (!inputs || inputs->size == 0) throw std::invalid_argument("replica: there is no batch to compute on");
+  if (!out) throw std::invalid_argument("replica: there is no gradient to compute into");
   training_program& p = program_for(*inputs);
-  p.bind(*inputs, weights_, out);
+  p.bind(*inputs, weights_, *out);
   const std::uint64_t step = inputs->number;
-  out.source = std::move(inputs);
-  running_ = &p.model.code();
-  done_ = done;
-  running_->run(s, step, [this] { // one pointer: a larger closure would be allocated
-    loss_ = *static_cast<const float*>(running_->fetched(training_fetches::loss));
-    const completion told = done_; // it may start the next run, which sets another
-    told();
-  });
+  out->source = std::move(inputs);
+  {
+    std::optional<racing_read> others_write;
+    if (racing()) others_write.emplace();
+    p.model.code().run(where_, step, {});
+  }
+  loss_ = *static_cast<const float*>(p.model.code().fetched(training_fetches::loss));
+  return step_state::finished;
 }
 
 parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards) {

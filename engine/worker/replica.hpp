@@ -2,7 +2,7 @@
 
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/worker/step_model.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
 
 #include <cstdint>
 #include <map>
@@ -10,37 +10,30 @@
 
 namespace mailgrad {
 
-/// A model on one device, computing the loss and the gradient of mini-batches from weights that lie
-/// elsewhere.
+/// A model on a processor of this machine. It computes the loss and the gradient of a mini-batch on the
+/// calling thread, and reads the weights where the shards keep them.
 ///
-/// Batches of any size are taken: for each size a program is compiled when it first comes, so an epoch's
-/// short last batch counts as what it is. Other than that a step allocates nothing.
+/// Batches may have any size, so the short last batch of an epoch is not padded. The first batch of each size
+/// compiles a program; other steps allocate nothing.
 /// Threads  one caller at a time.
-class replica : public step_model {
+class replica : public step_runner {
 public:
   /// `request.batch` is ignored.
   replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout);
   ~replica() override;
 
-  /// A block to compute into. Its memory must outlive every run that got it.
+  /// The memory of a gradient must live until the step that writes to it has ended.
   std::shared_ptr<gradient> make_gradient() const override;
 
+  using step_runner::use_weights;
   void use_weights(std::uint32_t shard, const float* values) { weights_.use(shard, values); }
-  void use_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override {
-    use_weights(shard, values); // the worker itself holds them until the gradient is done
-  }
+  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
 
-  /// Computes loss and gradient of `inputs` into `out`; calls `done` when both are there.
-  ///
-  /// Errors  std::invalid_argument without a sample; as bound_model and program::run.
-  void run(const stream& s, std::shared_ptr<const batch> inputs, gradient& out, const completion& done);
-  void compute(const stream& s, std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out,
-               const completion& done) override {
-    run(s, std::move(inputs), *out, done);
-  }
+  bool computes_at_once() const noexcept override { return true; }
 
-  /// Of the last run that is done.
-  float loss() const noexcept override { return loss_; }
+  /// Always `finished`.
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
+  float end_step() override { return loss_; }
 
 private:
   struct training_program;
@@ -51,13 +44,12 @@ private:
   std::shared_ptr<const parameter_layout> layout_;
   weight_addresses weights_;
   std::map<std::size_t, std::unique_ptr<training_program>> programs_; ///< by batch size
-  program* running_ = nullptr;
-  completion done_;
+  stream where_ = host_stream{};
   float loss_ = 0;
 };
 
-/// The layout over `shards` shards of the variables of a model, as all `request.workers` of its workers build
-/// it.
+/// Lays the variables of a model out over `shards` shards. Workers may build different graphs, so the layout
+/// has the variables of all `request.workers` of them.
 ///
 /// Errors  graph_error from the model function, or as variable_union has it; std::invalid_argument for more
 ///         shards than can be cut.

@@ -1,11 +1,12 @@
 #include <mailgrad/engine/worker/worker_devices.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/graph/placement.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 
@@ -23,15 +24,15 @@ void require_worker_devices(const training_options& o) {
   if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
   const std::uint32_t workers = workers_of(o);
   if (o.devices.size() % workers != 0)
-    throw std::invalid_argument("workers: " + std::to_string(o.devices.size()) +
-                                " devices cannot be shared out to " + std::to_string(workers) +
-                                " workers; name so many devices, or a multiple");
+    throw std::invalid_argument(fmt::format(
+        "workers: {} devices cannot be shared out to {} workers; name so many devices, or a multiple",
+        o.devices.size(), workers));
   for (std::uint32_t w = 0; w < workers; ++w) {
     const std::vector<device> own = devices_of(o, w);
     for (auto d = own.begin(); d != own.end(); ++d)
       if (std::find(own.begin(), d, *d) != d)
-        throw std::invalid_argument("devices: worker " + std::to_string(w) + " would have " + to_string(*d) +
-                                    " twice; a model spans different devices");
+        throw std::invalid_argument(fmt::format(
+            "devices: worker {} would have {} twice; a model spans different devices", w, to_string(*d)));
   }
   if (o.micro_batches == 0) throw std::invalid_argument("micro-batches: 0; at least 1 is needed");
   if (o.micro_batches > 1 && workers == o.devices.size())

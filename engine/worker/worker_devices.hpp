@@ -8,23 +8,24 @@
 
 namespace mailgrad {
 
-/// Workers of a run.
+/// The number of workers of a run.
 std::uint32_t workers_of(const training_options& o);
 
-/// Devices of one worker; several if its model spans them.
+/// The devices of one worker; several if its model spans them.
 std::vector<device> devices_of(const training_options& o, std::uint32_t worker);
 
-/// Refuses devices that cannot be shared out.
+/// Refuses devices that cannot be divided evenly among the workers.
 ///
-/// Errors  std::invalid_argument: none, too few or no multiple of the workers, one that a worker has twice,
-///         micro-batches of workers that span nothing.
+/// Errors  std::invalid_argument: there is no device, or their number is not a multiple of the workers; a
+///         worker would have a device twice; there are no micro-batches, or several for workers that have one
+///         device each.
 void require_worker_devices(const training_options& o);
 
-/// Refuses a model that its worker's devices cannot compute as it is placed.
+/// Refuses a model that the devices of its worker cannot compute as it is placed.
 ///
-/// Errors  graph_error, naming operation, line and what would be right: a device that the worker does not
-///         have; with micro-batches, a piece that waits for itself; under hogwild, a variable that two
-///         devices read.
+/// Errors  graph_error with the operation, its line and what to do: the worker lacks a device of the
+///         placement; with micro-batches, a stage waits for itself; under hogwild, two devices read one
+///         variable.
 void require_placed(const model_function& model, const model_request& request, std::size_t micro_batches,
                     const std::vector<scheduled_policy>& policies);
 

@@ -3,6 +3,7 @@
 #include <mailgrad/graph/models/dlrm.hpp>
 
 #include <mailgrad/graph/models/gpt.hpp>
+#include <mailgrad/options/named_choice.hpp>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,7 @@ model_function classifier(layer_stack layers) {
   };
 }
 
-model_function gpt(model_settings& s) {
+model_function gpt(settings& s) {
   return [options = read_gpt_options(s)](graph& g, const model_request& request) {
     return build_gpt(g, options, request);
   };
@@ -29,17 +30,16 @@ constexpr std::array forms{
     built_in_form{
         "dlrm",
         "embeddings of categories, for recommendations; width=16, bottom=64, top=64x32, interaction=dot",
-        [](model_settings& s) -> model_function {
+        [](settings& s) -> model_function {
           return [o = take_dlrm_options(s)](graph& g, const model_request& r) { return build_dlrm(g, o, r); };
         }},
     built_in_form{"mlp", "dense layers; hidden=512x256, activation=relu, dropout=0",
-                  [](model_settings& s) { return classifier(mlp_layers(s)); }},
+                  [](settings& s) { return classifier(mlp_layers(s)); }},
     built_in_form{"lenet", "two convolutions with max pooling and a dense layer, for pictures",
-                  [](model_settings&) { return classifier(lenet_layers()); }},
+                  [](settings&) { return classifier(lenet_layers()); }},
     built_in_form{"gpt", "transformer for texts; layers=2, width=128, heads=4, dropout=0, tied=yes", gpt},
-    built_in_form{"softmax",
-                  "one dense layer; of rows that are mostly zero, it touches only the weights of entries",
-                  [](model_settings&) { return classifier({dense_layer{}}); }},
+    built_in_form{"softmax", "one dense layer; for sparse rows it updates only the weights of their entries",
+                  [](settings&) { return classifier({dense_layer{}}); }},
 };
 
 } // namespace
@@ -53,16 +53,16 @@ std::vector<std::string_view> built_in_models() {
 }
 
 std::optional<model_function> built_in_model(std::string_view name_and_settings) {
-  const std::string_view name = name_and_settings.substr(0, name_and_settings.find(':'));
+  const std::string_view name = name_of_choice(name_and_settings);
   const auto form = std::ranges::find(forms, name, &built_in_form::name);
   if (form == forms.end()) return std::nullopt;
-  model_settings s(name_and_settings);
+  settings s("model", name_and_settings);
   model_function model = form->make(s);
   s.require_nothing_left();
   return model;
 }
 
-layer_stack mlp_layers(model_settings& s) {
+layer_stack mlp_layers(settings& s) {
   const auto hidden = s.take_widths("hidden", {512, 256}, largest_extent);
   const auto how = static_cast<activation>(
       s.take_word("activation", static_cast<std::size_t>(activation::relu), activation_names));

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/models/layer_stack.hpp>
-#include <mailgrad/options/model_settings.hpp>
+#include <mailgrad/options/settings.hpp>
 
 #include <optional>
 #include <span>
@@ -14,26 +14,26 @@ namespace mailgrad {
 struct built_in_form {
   std::string_view name;
   std::string_view what; ///< one line for --help, with all settings and their defaults
-  /// Takes every setting the model has; whatever is left over is refused by the caller.
-  model_function (*make)(model_settings&);
+  /// Takes every setting that the model has. The caller refuses settings that are left over.
+  model_function (*make)(settings&);
 };
 
-/// All of them; a new one is added in built_in.cpp.
+/// All built-in models. A new one is added in built_in.cpp.
 std::span<const built_in_form> built_in_forms() noexcept;
 
 /// Their names, in the same order.
 std::vector<std::string_view> built_in_models();
 
-/// The built-in model of "name" or "name:key=value,...", nothing if there is none of that name.
+/// Makes the built-in model of "name" or "name:key=value,..."; returns nothing if no model has that name.
 ///
-/// Errors  std::invalid_argument for a setting that the model does not have, or a value that is none.
+/// Errors  std::invalid_argument for a setting that the model does not have, or a value that does not fit.
 std::optional<model_function> built_in_model(std::string_view name_and_settings);
 
-/// Dense layers as wide as `hidden` says, with an activation and dropout behind each, then one of the
-/// classes.
+/// Dense layers as wide as the setting "hidden" says, each followed by an activation and dropout, then a
+/// dense layer of the classes.
 ///
 /// Errors  as built_in_model.
-layer_stack mlp_layers(model_settings& s);
+layer_stack mlp_layers(settings& s);
 
 /// Two convolutions with 32 and 64 filters of 5 x 5 and max pooling, then a dense layer of 512.
 ///

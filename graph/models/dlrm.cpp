@@ -21,7 +21,7 @@ namespace {
 constexpr std::array<std::string_view, 2> interaction_names{"dot", "concat"};
 constexpr std::size_t vectors_axis = 1;
 
-/// Dense layers with relu behind each.
+/// Adds dense layers, each followed by relu.
 value hidden_layers(value x, const std::vector<std::size_t>& widths, const std::string& name) {
   for (std::size_t i = 0; i < widths.size(); ++i)
     x = dense(x, widths[i], name + std::to_string(i + 1), activation::relu);
@@ -32,7 +32,7 @@ std::string numbered(const char* name, std::size_t layers_before) {
   return name + std::to_string(layers_before + 1);
 }
 
-/// float32[batch, categories, width]
+/// Looks up the embeddings of all categories: float32[batch, categories, width].
 value embeddings(graph& g, const dlrm_options& options, const model_request& request) {
   const std::size_t count = request.categories.size();
   const value categories = g.input("categories", {request.batch, count}, dtype::int32);
@@ -46,7 +46,7 @@ value embeddings(graph& g, const dlrm_options& options, const model_request& req
   return gather_tables(tables, categories);
 }
 
-/// The numbers of a sample as one more vector, float32[batch, width]; nothing if it has none.
+/// Turns the numbers of a sample into one more vector, float32[batch, width]; nothing if it has no numbers.
 std::optional<value> numbers(graph& g, const dlrm_options& options, const model_request& request) {
   const std::size_t count = request.sample_dims.size();
   if (count == 0) return std::nullopt;
@@ -84,9 +84,9 @@ model_outputs build_dlrm(graph& g, const dlrm_options& options, const model_requ
   return {answers, loss_of(g, answers, request)};
 }
 
-dlrm_options take_dlrm_options(model_settings& s) {
+dlrm_options take_dlrm_options(settings& s) {
   dlrm_options o;
-  o.width = s.take_number("width", o.width, 1, largest_extent);
+  o.width = s.take_whole("width", o.width, 1, largest_extent);
   o.bottom = s.take_widths("bottom", o.bottom, largest_extent);
   o.top = s.take_widths("top", o.top, largest_extent);
   o.how = static_cast<interaction>(

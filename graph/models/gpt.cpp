@@ -1,6 +1,7 @@
 #include <mailgrad/graph/models/gpt.hpp>
 
 #include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/name_scope.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/attention.hpp>
 #include <mailgrad/graph/operations/bias_gelu.hpp>
@@ -10,6 +11,8 @@
 #include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
@@ -17,7 +20,7 @@ namespace mailgrad {
 
 namespace {
 
-/// Of first weights, as GPT-2 has it.
+/// The standard deviation of the first weights, as in GPT-2.
 constexpr float deviation = 0.02F;
 
 class gpt_builder {
@@ -31,10 +34,9 @@ public:
     const value labels = g_.input("labels", window, dtype::int32);
     const value table = g_.variable("tokens/table", {request_.classes, o_.width}, normal(deviation));
     const value positions = g_.variable("positions/table", {window[1], o_.width}, normal(deviation));
-    // A batch reads most of so small a table, if not all: through a view its gradient comes whole, not in
-    // rows.
+    // A batch reads most rows of this small table. Reading it through a view makes its gradient dense.
     value x = drop(gather(reshape(table, table.dims()), tokens) + positions);
-    for (std::size_t i = 1; i <= o_.layers; ++i) x = block(x, "block" + std::to_string(i));
+    for (std::size_t i = 1; i <= o_.layers; ++i) x = block(x, i);
     x = layer_norm(x, "norm");
     const value logits =
         o_.tied ? matmul(x, table, {.b = operand_order::transposed})
@@ -45,22 +47,26 @@ public:
 private:
   static initialiser normal(float how_wide) { return initialiser::normal(0, how_wide); }
 
-  value block(const value& x, const std::string& name) {
-    const value attended = x + drop(attention(layer_norm(x, name + "/norm1"), name + "/attention"));
-    return attended + drop(mlp(layer_norm(attended, name + "/norm2"), name + "/mlp"));
+  value block(const value& x, std::size_t number) {
+    const name_scope here(g_, fmt::format("block{}", number));
+    const value attended = x + drop(attention(layer_norm(x, "norm1")));
+    return attended + drop(mlp(layer_norm(attended, "norm2")));
   }
 
-  value attention(const value& x, const std::string& name) {
-    const value qkv = linear(x, 3 * o_.width, name + "/qkv", deviation);
-    return linear(causal_attention(qkv, o_.heads), o_.width, name + "/projection", of_residual());
+  value attention(const value& x) {
+    const name_scope here(g_, "attention");
+    const value qkv = linear(x, 3 * o_.width, "qkv", deviation);
+    return linear(causal_attention(qkv, o_.heads), o_.width, "projection", of_residual());
   }
 
-  value mlp(const value& x, const std::string& name) {
-    const auto [product, bias] = parts_of_linear(x, 4 * o_.width, name + "/up", deviation);
-    return linear(bias_gelu(product, bias), o_.width, name + "/down", of_residual());
+  value mlp(const value& x) {
+    const name_scope here(g_, "mlp");
+    const auto [product, bias] = parts_of_linear(x, 4 * o_.width, "up", deviation);
+    return linear(bias_gelu(product, bias), o_.width, "down", of_residual());
   }
 
-  /// What is added to the stream of residuals 2 * layers times starts smaller.
+  /// The deviation for layers whose result is added to the residual stream. There are 2 * layers such
+  /// additions, so these weights start smaller.
   float of_residual() const { return deviation / std::sqrt(2 * static_cast<float>(o_.layers)); }
 
   struct product_and_bias {
@@ -78,7 +84,7 @@ private:
     return add_bias(product, bias);
   }
 
-  /// Each with a seed of its own.
+  /// Adds a dropout, with a seed of its own.
   value drop(const value& x) {
     ++dropouts_;
     if (o_.dropout == 0 || request_.purpose == phase::evaluation) return x;
@@ -93,17 +99,17 @@ private:
 
 } // namespace
 
-gpt_options read_gpt_options(model_settings& s) {
+gpt_options read_gpt_options(settings& s) {
   constexpr std::size_t most = 1 << 16; // more is a typing error
   gpt_options o;
-  o.layers = s.take_number("layers", o.layers, 1, 1000);
-  o.width = s.take_number("width", o.width, 1, most);
-  o.heads = s.take_number("heads", o.heads, 1, most);
+  o.layers = s.take_whole("layers", o.layers, 1, 1000);
+  o.width = s.take_whole("width", o.width, 1, most);
+  o.heads = s.take_whole("heads", o.heads, 1, most);
   o.dropout = s.take_rate("dropout", o.dropout);
   o.tied = s.take_yes("tied", o.tied);
   if (o.width % o.heads != 0)
-    s.fail("a width of " + std::to_string(o.width) + " cannot be shared by " + std::to_string(o.heads) +
-           " heads; choose a multiple of the heads");
+    s.fail(fmt::format("a width of {} cannot be shared by {} heads; choose a multiple of the heads", o.width,
+                       o.heads));
   return o;
 }
 

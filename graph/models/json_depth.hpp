@@ -5,11 +5,12 @@
 
 namespace mailgrad {
 
-/// Lists and objects that may stand within each other in a JSON file of ours, which needs four.
+/// How deep lists and objects may be nested in a JSON file that Mailgrad reads. Its files need a depth of
+/// four.
 inline constexpr std::size_t most_json_depth = 32;
 
-/// Whether a JSON text nests lists and objects deeper than that. It is asked before a text is parsed, since
-/// the parser's values are visited by functions that call themselves.
+/// Whether a JSON text nests lists and objects deeper than that. This is checked before the text is parsed,
+/// since recursive functions visit the parser's values.
 bool is_too_deep(std::string_view json) noexcept;
 
 } // namespace mailgrad

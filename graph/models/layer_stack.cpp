@@ -6,6 +6,8 @@
 #include <mailgrad/graph/operations/pooling.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 
@@ -19,14 +21,15 @@ shape followed_by(std::size_t first, const shape& rest) {
   return shape(extents);
 }
 
-/// Without "layer_stack.cpp:83: ": that line is ours, and says nothing to whoever listed the layers.
+/// Removes "layer_stack.cpp:83: " from a message, since a line of Mailgrad does not help the user who listed
+/// the layers.
 std::string without_our_line(const graph_error& e) {
   const std::string text = e.what();
   const std::string ours = "layer_stack.cpp:";
   return text.starts_with(ours) ? text.substr(text.find(": ") + 2) : text;
 }
 
-/// Adds layers to a graph, each to the result of the one before.
+/// Adds layers to a graph. Each layer reads the result of the one before.
 class stack_builder {
 public:
   stack_builder(graph& g, const model_request& request) : graph_(g), request_(request) {
@@ -43,7 +46,7 @@ public:
           try {
             current_ = result_of(one);
           } catch (const graph_error& e) {
-            throw graph_error("layer " + std::to_string(place_) + " (" + name_ + "): " + without_our_line(e));
+            throw graph_error(fmt::format("layer {} ({}): {}", place_, name_, without_our_line(e)));
           }
         },
         l);
@@ -61,19 +64,21 @@ private:
     extents.push_back(request_.classes);
     const shape wanted(extents);
     if (current_->dims() != wanted)
-      throw graph_error("the last layer gives " + to_string(current_->dims()) + " values, where " +
-                        std::to_string(request_.classes) + " classes need " + to_string(wanted));
+      throw graph_error(fmt::format("the last layer gives {} values, where {} classes need {}",
+                                    to_string(current_->dims()), request_.classes, to_string(wanted)));
     return {*current_, cross_entropy(*current_, graph_.input("labels", labels, dtype::int32))};
   }
 
   model_outputs predict() {
     if (reads_tokens()) throw graph_error("of tokens a model predicts the next one, not a number");
-    const shape wanted{request_.batch, 1};
+    const shape wanted{request_.batch, request_.outputs()};
     if (current_->dims() != wanted)
-      throw graph_error("the last layer gives " + to_string(current_->dims()) +
-                        " values, where a number for each sample needs " + to_string(wanted));
-    const value targets = graph_.input("labels", {request_.batch});
-    return {*current_, mean_squared_error(reshape(*current_, {request_.batch}), targets)};
+      throw graph_error(fmt::format(
+          "the last layer gives {} values, where {} {}", to_string(current_->dims()),
+          request_.outputs() == 1 ? "a number for each sample needs" : "the numbers for each sample need",
+          to_string(wanted)));
+    const value targets = graph_.input("labels", followed_by(request_.batch, request_.target_dims));
+    return {*current_, mean_squared_error(reshape(*current_, targets.dims()), targets)};
   }
 
   bool reads_tokens() const { return request_.features == feature_kind::tokens; }
@@ -125,9 +130,9 @@ private:
   graph& graph_;
   const model_request& request_;
   std::optional<value> tokens_;
-  std::optional<value> current_; ///< none yet where the samples are no dense numbers
+  std::optional<value> current_; ///< unset before the first layer if samples are tokens or sparse rows
   std::map<std::string_view, std::size_t> counts_;
-  std::string name_; ///< of the layer that is being added
+  std::string name_; ///< name of the layer that is being added
   std::size_t place_ = 0;
 };
 

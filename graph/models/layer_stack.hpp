@@ -10,14 +10,14 @@
 
 namespace mailgrad {
 
-// A model as a list of layers, one after the other: what the built-in models and a model file have in common.
+// A model as a list of layers, one after the other. Built-in models and model files are such lists.
 
-/// Of units, filters and windows; more is a typing error.
+/// The most units or filters of a layer, and the largest window. A larger number is taken for a typing error.
 inline constexpr std::size_t largest_extent = 1 << 20;
 
 struct dense_layer {
   static constexpr std::string_view kind = "dense";
-  std::optional<std::size_t> units; ///< unset: as many as there are classes, or 1 where a number is wanted
+  std::optional<std::size_t> units; ///< unset: the number of classes, or of numbers that are predicted
   activation how = activation::none;
 };
 
@@ -35,7 +35,7 @@ struct pool_layer {
   std::size_t stride = 2; ///< from one window to the next
 };
 
-/// The vectors that stand for tokens.
+/// A table of vectors, one for each token.
 struct embedding_layer {
   static constexpr std::string_view kind = "embedding";
   std::size_t width = 0;
@@ -58,13 +58,13 @@ using layer = std::variant<dense_layer, conv_layer, pool_layer, embedding_layer,
                            layer_norm_layer>;
 using layer_stack = std::vector<layer>;
 
-/// A classifier from layers: images are flattened where a dense layer needs it, rows that are mostly zero
-/// need a dense layer first and tokens an embedding, and the loss is the cross-entropy of the last layer's
-/// values. Where a number is wanted the last layer gives it, and the loss is the mean squared error.
+/// Builds a model from layers. Images are flattened where a dense layer needs it. Rows that are mostly zero
+/// need a dense layer first, tokens an embedding. For classes, the loss is the cross-entropy of the last
+/// layer's values; for numbers it is their mean squared error.
 ///
 /// Layers are named after their kind and numbered within it: "conv1", "conv2", "dense1".
-/// Errors  graph_error, naming the layer and its place in the list, if one does not fit what comes before it,
-///         or the last does not give a value for each class, or the number that is wanted.
+/// Errors  graph_error, naming the layer and its place in the list, if a layer does not fit the one before
+///         it, or the last layer does not give a value for each class or each number that is predicted.
 model_outputs build_classifier(graph& g, const layer_stack& layers, const model_request& request);
 
 } // namespace mailgrad

@@ -2,7 +2,10 @@
 
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/model_file.hpp>
+#include <mailgrad/options/named_choice.hpp>
 #include <mailgrad/options/nearest_name.hpp>
+
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <stdexcept>
@@ -19,7 +22,7 @@ model_function read_model(const std::filesystem::path& file) {
 
 void require_made(const graph& g, const value& v, const char* name) {
   if (!g.has(v))
-    throw graph_error(std::string("the model gives no ") + name + " of its graph; return {logits, loss}");
+    throw graph_error(fmt::format("the model gives no {} of its graph; return {{logits, loss}}", name));
 }
 
 value_type type_of_logits(const model_request& r) {
@@ -32,8 +35,14 @@ value_type type_of_logits(const model_request& r) {
 
 void require_type(const graph& g, const value& v, const value_type& expected, const std::string& what) {
   if (v.type() != expected)
-    throw graph_error(line_of(g.of(v).where) + ": " + what + " " + to_string(expected) + ", not " +
-                      to_string(v.type()));
+    throw graph_error(fmt::format("{}: {} {}, not {}", line_of(g.of(v).where), what, to_string(expected),
+                                  to_string(v.type())));
+}
+
+std::string answers_in_words(const model_request& r) {
+  if (r.wanted == answer::a_class) return fmt::format("{} classes", r.outputs());
+  return r.outputs() == 1 ? "a number for each sample"
+                          : fmt::format("{} numbers for each sample", r.outputs());
 }
 
 } // namespace
@@ -44,11 +53,8 @@ model_outputs build_model(const model_function& build, graph& g, const model_req
   require_made(g, made.loss, "loss");
   require_made(g, made.logits, "logits");
   require_type(g, made.loss, {}, "the loss must be a scalar,");
-  const std::string answers = request.wanted == answer::a_number
-                                  ? "a number for each sample"
-                                  : std::to_string(request.classes) + " classes";
   require_type(g, made.logits, type_of_logits(request),
-               answers + " in a batch of " + std::to_string(request.batch) + " need logits of");
+               fmt::format("{} in a batch of {} need logits of", answers_in_words(request), request.batch));
   return made;
 }
 
@@ -56,11 +62,11 @@ model_function find_model(std::string_view name_or_file) {
   if (auto model = built_in_model(name_or_file)) return *std::move(model);
   const std::filesystem::path file(name_or_file);
   if (std::filesystem::is_directory(file))
-    throw std::invalid_argument("model '" + std::string(name_or_file) +
-                                "' is a folder; name a JSON file of layers");
+    throw std::invalid_argument(
+        fmt::format("model '{}' is a folder; name a JSON file of layers", name_or_file));
   if (file.extension() == ".json" || std::filesystem::exists(file)) return read_model(file);
-  throw std::invalid_argument("model '" + std::string(name_or_file) + "' is neither built in nor a file; " +
-                              suggestion(name_or_file.substr(0, name_or_file.find(':')), built_in_models()));
+  throw std::invalid_argument(fmt::format("model '{}' is neither built in nor a file; {}", name_or_file,
+                                          suggestion(name_of_choice(name_or_file), built_in_models())));
 }
 
 } // namespace mailgrad

@@ -3,6 +3,7 @@
 #include <mailgrad/graph/models/json_depth.hpp>
 #include <mailgrad/options/nearest_name.hpp>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -20,9 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string in_quotes(std::string_view text) { return std::string("'").append(text).append("'"); }
-
-/// JSON text of a value, cut where it gets long.
+/// Returns the JSON text of a value, shortened if it is long.
 std::string shown(const json& found) {
   constexpr std::size_t most = 60;
   std::string text = found.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -30,14 +29,16 @@ std::string shown(const json& found) {
   return text;
 }
 
-/// The settings of one layer of the file; each is taken by its name, and none may be left over.
+/// The settings of one layer of the file. Each is taken by its name, and none may be left over.
 class layer_settings {
 public:
   layer_settings(std::string where, const json& object) : where_(std::move(where)), object_(object) {
-    if (!object.is_object()) fail("settings must be an object, not " + shown(object));
+    if (!object.is_object()) fail(fmt::format("settings must be an object, not {}", shown(object)));
   }
 
-  [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument(where_ + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::invalid_argument(fmt::format("{}: {}", where_, what));
+  }
 
   const json* take(std::string_view name) {
     known_.push_back(name);
@@ -48,14 +49,14 @@ public:
   std::size_t extent(std::string_view name, std::optional<std::size_t> otherwise) {
     const json* found = take(name);
     if (!found && otherwise) return *otherwise;
-    if (!found) fail(in_quotes(name) + " is missing");
+    if (!found) fail(fmt::format("'{}' is missing", name));
     if (!found->is_number_unsigned() || *found == 0 || *found > largest_extent)
-      fail(in_quotes(name) + " must be a whole number from 1 to " + std::to_string(largest_extent) +
-           ", not " + shown(*found));
+      fail(fmt::format("'{}' must be a whole number from 1 to {}, not {}", name, largest_extent,
+                       shown(*found)));
     return found->get<std::size_t>();
   }
 
-  /// One of several words, by its place in `names`.
+  /// Takes a setting that is one of several words, and returns its index in `names`.
   template <std::size_t n>
   std::size_t choice(std::string_view name, const std::array<std::string_view, n>& names,
                      std::size_t otherwise) {
@@ -64,14 +65,14 @@ public:
     const auto word = found->is_string() ? found->get<std::string>() : shown(*found);
     const auto at = std::ranges::find(names, word);
     if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
-    fail(in_quotes(name) + " cannot be " + in_quotes(word) + "; " + suggestion(word, names));
+    fail(fmt::format("'{}' cannot be '{}'; {}", name, word, suggestion(word, names)));
   }
 
   void require_nothing_left() const {
     for (const auto& [key, unused] : object_.items()) {
       if (std::ranges::find(known_, key) != known_.end()) continue;
-      if (known_.empty()) fail("there are no settings, but here is " + in_quotes(key));
-      fail("there is no setting " + in_quotes(key) + "; " + suggestion(key, known_));
+      if (known_.empty()) fail(fmt::format("there are no settings, but here is '{}'", key));
+      fail(fmt::format("there is no setting '{}'; {}", key, suggestion(key, known_)));
     }
   }
 
@@ -114,7 +115,7 @@ layer read_dropout(layer_settings& s) {
   const json* rate = s.take("rate");
   if (!rate) return l;
   if (!rate->is_number() || *rate < 0 || *rate >= 1)
-    s.fail("'rate' must be at least 0 and less than 1, not " + shown(*rate));
+    s.fail(fmt::format("'rate' must be at least 0 and less than 1, not {}", shown(*rate)));
   l.rate = rate->get<float>();
   return l;
 }
@@ -130,16 +131,16 @@ layer read_kind(const std::string& kind, layer_settings& s) {
   if (kind == "flatten") return flatten_layer{};
   if (kind == "dropout") return read_dropout(s);
   if (kind == "layer_norm") return layer_norm_layer{};
-  s.fail("there is no layer " + in_quotes(kind) + "; " + suggestion(kind, kinds));
+  s.fail(fmt::format("there is no layer '{}'; {}", kind, suggestion(kind, kinds)));
 }
 
 layer read_layer(const std::string& where, const json& entry) {
   if (!entry.is_object() || entry.size() != 1)
     throw std::invalid_argument(
-        where + ": a layer is an object with one key, its kind, such as {\"dense\": {}}, not " +
-        shown(entry));
+        fmt::format(R"({}: a layer is an object with one key, its kind, such as {{"dense": {{}}}}, not {})",
+                    where, shown(entry)));
   const std::string kind = entry.begin().key();
-  layer_settings s(where + " (" + kind + ")", entry.begin().value());
+  layer_settings s(fmt::format("{} ({})", where, kind), entry.begin().value());
   layer l = read_kind(kind, s);
   s.require_nothing_left();
   return l;
@@ -147,34 +148,37 @@ layer read_layer(const std::string& where, const json& entry) {
 
 json parse(const std::filesystem::path& file, const std::string& name) {
   std::ifstream stream(file);
-  if (!stream) throw std::invalid_argument(name + " cannot be read");
+  if (!stream) throw std::invalid_argument(fmt::format("{} cannot be read", name));
   const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (is_too_deep(text))
-    throw std::invalid_argument(name + ": lists and objects stand within each other more than " +
-                                std::to_string(most_json_depth) + " deep; a model needs four");
+    throw std::invalid_argument(
+        fmt::format("{}: lists and objects stand within each other more than {} deep; a model needs four",
+                    name, most_json_depth));
   try {
     return json::parse(text);
   } catch (const json::exception& e) {
     const std::string_view what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, ..."
-    throw std::invalid_argument(name + ": " + std::string(what.substr(what.find("] ") + 2)));
+    throw std::invalid_argument(fmt::format("{}: {}", name, what.substr(what.find("] ") + 2)));
   }
 }
 
 const json& list_of_layers(const json& model, const std::string& name) {
   static constexpr std::array<std::string_view, 2> keys{"name", "layers"};
-  if (!model.is_object()) throw std::invalid_argument(name + ": expected an object, not " + shown(model));
+  if (!model.is_object())
+    throw std::invalid_argument(fmt::format("{}: expected an object, not {}", name, shown(model)));
   for (const auto& [key, unused] : model.items())
     if (std::ranges::find(keys, key) == keys.end())
-      throw std::invalid_argument(name + ": there is no key " + in_quotes(key) + "; " +
-                                  suggestion(key, keys));
+      throw std::invalid_argument(
+          fmt::format("{}: there is no key '{}'; {}", name, key, suggestion(key, keys)));
   const auto layers = model.find("layers");
   if (layers == model.end() || !layers->is_array() || layers->empty())
-    throw std::invalid_argument(name + ": expected a list 'layers' of at least one layer" +
-                                (layers == model.end() ? "" : ", not " + shown(*layers)));
+    throw std::invalid_argument(
+        fmt::format("{}: expected a list 'layers' of at least one layer{}", name,
+                    layers == model.end() ? "" : fmt::format(", not {}", shown(*layers))));
   return *layers;
 }
 
-/// A dense layer without an activation that comes last is meant to be the output.
+/// Whether the last layer is the output: a dense layer without an activation, or without a number of units.
 bool ends_with_output(const layer_stack& layers) {
   const auto* last = std::get_if<dense_layer>(&layers.back());
   return last != nullptr && (!last->units || last->how == activation::none);
@@ -183,11 +187,11 @@ bool ends_with_output(const layer_stack& layers) {
 } // namespace
 
 layer_stack read_model_file(const std::filesystem::path& file) {
-  const std::string name = "model file " + in_quotes(file.string());
+  const std::string name = fmt::format("model file '{}'", file.string());
   const json model = parse(file, name);
   layer_stack layers;
   for (const json& entry : list_of_layers(model, name))
-    layers.push_back(read_layer(name + ", layer " + std::to_string(layers.size() + 1), entry));
+    layers.push_back(read_layer(fmt::format("{}, layer {}", name, layers.size() + 1), entry));
   if (!ends_with_output(layers)) layers.emplace_back(dense_layer{});
   return layers;
 }

@@ -20,8 +20,8 @@ namespace mailgrad {
 ///   dropout                 rate 0.5
 ///   flatten, layer_norm     no settings
 ///
-/// Activations are none, relu, gelu, tanh and sigmoid. If the last layer is no dense layer, or has an
-/// activation, a dense layer of the classes is added.
+/// Activations are none, relu, gelu, tanh and sigmoid. A dense layer of the classes is added, unless the last
+/// layer is a dense layer without an activation or with "classes" units.
 /// Errors  std::invalid_argument in one line: the file, the layer by number, the setting, and what was
 ///         expected and found.
 layer_stack read_model_file(const std::filesystem::path& file);

@@ -1,10 +1,12 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
 
-#include <mailgrad/graph/device_scope.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/slicing.hpp>
-#include <mailgrad/graph/pipeline.hpp>
-#include <mailgrad/graph/replicate.hpp>
+#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/pipeline.hpp>
+#include <mailgrad/graph/placement/replicate.hpp>
+
+#include <fmt/format.h>
 
 #include <map>
 #include <optional>
@@ -16,7 +18,7 @@ namespace mailgrad {
 
 namespace {
 
-/// While it lives, a model that asks for an input gets part of one that the whole batch feeds.
+/// During its lifetime, a model that asks for an input gets a part of the input that the whole batch feeds.
 class divided_inputs {
 public:
   divided_inputs(graph& g, std::map<std::string, value>& wholes, std::size_t batch, std::size_t begin,
@@ -36,9 +38,10 @@ private:
 
   value part_of(const std::string& name, const value_type& type, std::source_location where) {
     if (type.dims.rank() == 0 || type.dims[0] != end_ - begin_)
-      throw graph_error(line_of(where) + ": input '" + name + "' of shape " + to_string(type.dims) +
-                        " cannot be split over devices: its first extent is not the batch, which is " +
-                        std::to_string(end_ - begin_));
+      throw graph_error(
+          fmt::format("{}: input '{}' of shape {} cannot be split over devices: its first extent "
+                      "is not the batch, which is {}",
+                      line_of(where), name, to_string(type.dims), end_ - begin_));
     const value whole = whole_of(name, type, where);
     return begin_ == 0 && end_ == batch_ ? whole : slice(whole, 0, begin_, end_, where);
   }
@@ -47,7 +50,7 @@ private:
     if (const auto known = wholes_.find(name); known != wholes_.end()) return known->second;
     shape dims = type.dims;
     dims[0] = batch_;
-    const input_source here = graph_.exchange_input_source(std::move(before_)); // whoever stands around us
+    const input_source here = graph_.exchange_input_source(std::move(before_)); // the enclosing source
     const value whole = graph_.input(name, dims, type.type, where);
     before_ = graph_.exchange_input_source(here);
     return wholes_.emplace(name, whole).first->second;
@@ -61,15 +64,15 @@ private:
 
 constexpr std::size_t usual_batch = 64;
 
-/// What costs how much depends on the batch, and a cut that moves would split a variable's gradient over two
-/// devices.
+/// Computes the stages for a fixed batch. The costs depend on the batch, and if the cut moved with it, the
+/// gradient of a variable would be split over two devices.
 std::vector<std::optional<std::uint32_t>> usual_stages(const model_function& model, model_request request) {
   graph sketch;
   request.batch = usual_batch;
   return stages_of(sketch, build_model(model, sketch, request).loss, request.devices.size());
 }
 
-/// What one part of a seed is for: the parts draw differently.
+/// Returns the seed of one part of the batch, so that the parts draw different numbers.
 std::uint64_t seed_of_part(std::uint64_t seed, std::size_t part) {
   return seed ^ (std::uint64_t{part} << 48);
 }
@@ -120,10 +123,10 @@ model_function pipelined(model_function model) {
     if (request.devices.size() == 1) return made;
     const auto stages = usual_stages(model, request);
     if (stages.size() != g.nodes().size())
-      throw graph_error("pipeline: the model has " + std::to_string(g.nodes().size()) +
-                        " operations for a batch of " + std::to_string(request.batch) + " and " +
-                        std::to_string(stages.size()) + " for one of " + std::to_string(usual_batch) +
-                        "; place them by scopes");
+      throw graph_error(
+          fmt::format("pipeline: the model has {} operations for a batch of {} and {} for one of {}; "
+                      "place them by scopes",
+                      g.nodes().size(), request.batch, stages.size(), usual_batch));
     place_in_stages(g, stages, request.devices);
     return made;
   };

@@ -4,20 +4,21 @@
 
 namespace mailgrad {
 
-// Models made to span the devices that a worker has (model_request::devices), out of models that know nothing
-// of devices.
+// These functions make models that span the devices of a worker (model_request::devices) out of models for
+// one device.
 
-/// In-graph replication of a whole model: built once for each device on its part of the batch, with shared
-/// variables; predictions are joined along the batch, and the loss is the mean over all samples.
+/// In-graph replication of a whole model. It is built once for each device, on a part of the batch, with
+/// shared variables. Predictions are joined along the batch, and the loss is the mean over all samples. If
+/// the batch is smaller than the number of devices, the last devices do nothing.
 ///
-/// Errors  graph_error for rows that are mostly zero, whose parts do not lie one behind the other; for a
-///         batch smaller than the devices, the last ones do nothing.
+/// Errors  graph_error for rows that are mostly zero, which cannot be split along the batch.
 model_function replicated(model_function model);
 
-/// A pipeline: the forward pass in stages of equal work, one for each device (stages_of). The cut is that of
-/// a batch of 64, so that micro-batches of all sizes are cut alike.
+/// A pipeline: the forward pass is cut into stages of about equal work, one for each device (stages_of). The
+/// stages are computed for a batch of 64, so that micro-batches of all sizes are cut in the same places.
 ///
-/// Errors  graph_error for a model that builds other operations for another batch: scopes must place it.
+/// Errors  graph_error for a model that builds other operations for another batch; it must be placed by
+///         scopes.
 model_function pipelined(model_function model);
 
 } // namespace mailgrad

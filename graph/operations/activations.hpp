@@ -6,9 +6,9 @@
 
 namespace mailgrad {
 
-// Functions of each element.
+// Functions that are applied to each element.
 //
-// Shapes  float32 of any shape, the result likewise.
+// Shapes  float32 of any shape; the result has the same shape.
 // Errors  graph_error for integers.
 
 /// max(x, 0); its gradient at 0 is 0.

@@ -6,13 +6,15 @@
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
 
 using inputs_of = std::span<const value>;
 
-/// A part of the gradient, summed over the axes along which the operand was repeated.
+/// Sums a part of the gradient over the axes along which the operand was repeated.
 adjoint part(const value& d, const value& operand, const located& y) {
   return sum_to(d, operand.dims(), y.where);
 }
@@ -38,13 +40,13 @@ value negate(const located& x) {
 
 void require_bias(std::span<const value_type> inputs) {
   const shape &x = inputs[0].dims, &b = inputs[1].dims;
-  if (b.rank() != 1) throw shape_error("the bias has rank " + std::to_string(b.rank()) + ", not 1");
+  if (b.rank() != 1) throw shape_error(fmt::format("the bias has rank {}, not 1", b.rank()));
   if (x.rank() == 0 || x.back() != b[0])
-    throw shape_error("the bias has " + std::to_string(b[0]) + " elements, a row of x has " +
-                      (x.rank() == 0 ? "none" : std::to_string(x.back())));
+    throw shape_error(fmt::format("the bias has {} elements, a row of x has {}", b[0],
+                                  x.rank() == 0 ? "none" : std::to_string(x.back())));
 }
 
-/// Addition, or the positive part of the sum, with the shapes of a bias.
+/// Adds a bias to each row, or does so and applies relu.
 class bias_operation : public elementwise_operation {
 public:
   using elementwise_operation::elementwise_operation;
@@ -54,7 +56,7 @@ public:
   }
 };
 
-/// dz and its sum over rows, from y and dy.
+/// Inputs: y, dy. Outputs: dz, and its sum over rows.
 class bias_relu_gradient_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "bias_relu_gradient"; }

@@ -6,8 +6,8 @@
 
 namespace mailgrad {
 
-// Element by element, with NumPy's broadcasting: shapes are aligned at their last axis, and an extent of 1,
-// or a missing one, is repeated.
+// Arithmetic on elements, with NumPy's broadcasting: shapes are aligned at their last axis, and an axis of
+// extent 1, or a missing one, is repeated.
 //
 // Shapes  float32, any ranks; each extent of the result is the larger of the two.
 // Errors  graph_error if two extents differ and neither is 1.
@@ -32,7 +32,7 @@ value operator*(float a, const located& b);
 value operator/(float a, const located& b);
 value operator-(const located& a);
 
-/// x with `b` added to each row.
+/// Adds `b` to each row of x.
 ///
 /// Shapes  x: float32[..., n]; b: float32[n].
 value add_bias(const value& x, const value& b, std::source_location where = std::source_location::current());

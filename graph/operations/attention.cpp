@@ -4,6 +4,8 @@
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
@@ -36,7 +38,7 @@ private:
   attention_shape a_;
 };
 
-/// From qkv, probabilities and the gradient of the result.
+/// Inputs: qkv, probabilities, the gradient of the result. Output: the gradient of qkv.
 class gradient_operation : public operation {
 public:
   explicit gradient_operation(std::size_t heads) : heads_(heads) {}
@@ -52,7 +54,7 @@ private:
   std::size_t heads_;
 };
 
-/// Outputs: the result, and the probabilities for the gradient, which nobody else gets to see.
+/// Outputs: the result, and the probabilities, which only the gradient reads.
 class attention_operation : public operation {
 public:
   explicit attention_operation(std::size_t heads) : heads_(heads) {}
@@ -65,9 +67,8 @@ public:
     if (qkv.rank() != 3) throw shape_error("expected batch x window x 3 * width");
     if (heads_ == 0) throw shape_error("there must be a head");
     if (qkv[2] == 0 || qkv[2] % (3 * heads_) != 0)
-      throw shape_error("a last extent of 3 * " + std::to_string(heads_) +
-                        " * n is expected, for queries, keys and values of " + std::to_string(heads_) +
-                        " heads");
+      throw shape_error(fmt::format(
+          "a last extent of 3 * {0} * n is expected, for queries, keys and values of {0} heads", heads_));
     return {{{qkv[0], qkv[1], qkv[2] / 3}, dtype::float32},
             {{qkv[0], heads_, qkv[1], qkv[1]}, dtype::float32}};
   }
@@ -84,8 +85,8 @@ public:
     return std::make_unique<attention_executable>(shape_of(inputs[0].dims, heads_));
   }
 
-  std::string describe() const override { return std::to_string(heads_) + " heads"; }
-  /// Two products of each window with itself, half of each behind the mask.
+  std::string describe() const override { return fmt::format("{} heads", heads_); }
+  /// Two products of each window with itself; the mask hides half of each.
   double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const override {
     const shape& y = outputs[0].dims;
     return operation::work(inputs, outputs) + static_cast<double>(y.size()) * static_cast<double>(y[1]);

@@ -38,7 +38,7 @@ private:
   rows_and_columns x_;
 };
 
-/// dz and its sum over rows, from slope and dy.
+/// Inputs: slope, dy. Outputs: dz, and its sum over rows.
 class gradient_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "bias_gelu_gradient"; }
@@ -52,7 +52,7 @@ public:
   std::optional<std::size_t> overwrites() const noexcept override { return 1; }
 };
 
-/// Outputs: the result, and the slope for the gradient, which nobody else gets to see.
+/// Outputs: the result, and the slope, which only the gradient reads.
 class bias_gelu_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "bias_gelu"; }

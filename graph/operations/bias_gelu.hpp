@@ -6,7 +6,7 @@
 
 namespace mailgrad {
 
-/// gelu(x + b) in one pass over x, with b added to each row; its gradient is another pass.
+/// gelu(x + b) in one pass over x, with b added to each row. Its gradient takes one more pass.
 ///
 /// Source  Hendrycks & Gimpel, arXiv:1606.08415.
 /// Shapes  x: float32[..., n]; b: float32[n].

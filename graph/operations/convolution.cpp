@@ -4,6 +4,8 @@
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
@@ -95,8 +97,7 @@ public:
   }
 
   std::string describe() const override {
-    return "stride " + std::to_string(options_.stride[0]) + 'x' + std::to_string(options_.stride[1]) + ", " +
-           to_string(options_.pad);
+    return fmt::format("stride {}x{}, {}", options_.stride[0], options_.stride[1], to_string(options_.pad));
   }
 
 private:
@@ -104,11 +105,10 @@ private:
     if (x.type != dtype::float32 || w.type != dtype::float32)
       throw shape_error("images and weights are float32");
     if (w.dims.rank() != 4)
-      throw shape_error("weights are [rows, columns, in, out], not of rank " + std::to_string(w.dims.rank()));
+      throw shape_error(fmt::format("weights are [rows, columns, in, out], not of rank {}", w.dims.rank()));
     const window_grid g = place_windows(x.dims, {w.dims[0], w.dims[1]}, options_.stride, options_.pad);
     if (g.channels != w.dims[2])
-      throw shape_error("images of " + std::to_string(g.channels) + " channels against weights for " +
-                        std::to_string(w.dims[2]));
+      throw shape_error(fmt::format("images of {} channels against weights for {}", g.channels, w.dims[2]));
     return {g, w.dims[3]};
   }
 

@@ -14,7 +14,7 @@ struct convolution_options {
   padding pad = padding::same();
 };
 
-/// Two-dimensional convolution, as networks use the word: a cross-correlation, the kernel is not mirrored.
+/// Two-dimensional convolution, as networks use the word: a cross-correlation, whose kernel is not mirrored.
 ///
 /// Source  Dumoulin & Visin, "A guide to convolution arithmetic for deep learning", arXiv:1603.07285; its
 ///         gradients are sections 4.1-4.6.

@@ -34,7 +34,7 @@ private:
   std::size_t columns_, rows_;
 };
 
-/// From probabilities, labels and the gradient of the loss.
+/// Inputs: probabilities, labels, the gradient of the loss. Output: the gradient of the logits.
 class cross_entropy_gradient_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "cross_entropy_gradient"; }
@@ -46,7 +46,7 @@ public:
   std::optional<std::size_t> overwrites() const noexcept override { return 0; }
 };
 
-/// Outputs: the loss, and the probabilities for the gradient, which nobody else gets to see.
+/// Outputs: the loss, and the probabilities, which only the gradient reads.
 class cross_entropy_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "cross_entropy"; }

@@ -7,11 +7,11 @@
 namespace mailgrad {
 
 /// The mean of -log(softmax(logits)[label]): the loss of a classifier. Softmax and logarithm are computed
-/// together, so that it stays finite for any finite logits.
+/// together, so that the loss is finite for any finite logits.
 ///
-/// A label that is no class makes the loss NaN.
 /// Shapes  logits: float32[..., classes]; labels: int32[...]; the result is a scalar.
-/// Errors  graph_error if the leading axes differ, or there are no classes.
+/// Errors  graph_error if the leading axes differ, or there are no classes. A run throws std::out_of_range
+///         for a label that is no class.
 value cross_entropy(const value& logits, const value& labels,
                     std::source_location where = std::source_location::current());
 

@@ -5,6 +5,8 @@
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/exact_text.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
@@ -32,11 +34,12 @@ public:
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
     if (!(rate_ >= 0 && rate_ < 1))
-      throw shape_error("the rate must be at least 0 and below 1, not " + std::to_string(rate_));
+      throw shape_error(fmt::format("the rate must be at least 0 and below 1, not {:f}", rate_));
     return {inputs[0]};
   }
 
-  /// What was multiplied by 0 or by 1 / (1 - rate) on the way there is so on the way back.
+  /// The gradient of an element is multiplied by the same 0 or 1 / (1 - rate) as the element. So it is the
+  /// same operation.
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override {
     graph& model = inputs[0].owner();
@@ -50,9 +53,7 @@ public:
 
   std::optional<std::size_t> overwrites() const noexcept override { return 0; }
 
-  std::string describe() const override {
-    return "rate " + exact_text(rate_) + ", seed " + std::to_string(seed_);
-  }
+  std::string describe() const override { return fmt::format("rate {}, seed {}", exact_text(rate_), seed_); }
 
 private:
   float rate_;

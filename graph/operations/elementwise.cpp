@@ -3,6 +3,8 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace mailgrad {
@@ -59,8 +61,8 @@ shape broadcast_shapes(const shape& a, const shape& b) {
     std::size_t& extent = result[missing + i];
     if (extent == other[i] || other[i] == 1) continue;
     if (extent != 1)
-      throw shape_error("extents " + std::to_string(a[a.rank() - other.rank() + i]) + " and " +
-                        std::to_string(b[b.rank() - other.rank() + i]) + " differ and neither is 1");
+      throw shape_error(fmt::format("extents {} and {} differ and neither is 1",
+                                    a[a.rank() - other.rank() + i], b[b.rank() - other.rank() + i]));
     extent = other[i];
   }
   return result;
@@ -94,7 +96,7 @@ std::unique_ptr<executable> elementwise_operation::prepare(std::span<const value
                                                 plan_broadcast(inputs[0].dims, inputs[1].dims, result));
 }
 
-/// The first operand, or the gradient of the result where that is the second.
+/// The result may overwrite the first operand. A function that computes a gradient overwrites dy, the second.
 std::optional<std::size_t> elementwise_operation::overwrites() const noexcept {
   return function_ >= elementwise_function::relu_gradient ? 1 : 0;
 }

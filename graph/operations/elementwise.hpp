@@ -10,12 +10,13 @@
 
 namespace mailgrad {
 
-/// The shape of an element-wise result; shapes are aligned at their last axis, extents of 1 are repeated.
+/// The shape of an element-wise result. Both shapes are aligned at their last axis, and extents of 1 are
+/// repeated.
 ///
 /// Errors  shape_error if two extents differ and neither is 1.
 shape broadcast_shapes(const shape& a, const shape& b);
 
-/// An operation of one or two operands that is one function, applied element by element.
+/// An operation that applies one function of one or two operands to each element.
 class elementwise_operation : public operation {
 public:
   /// Adds the nodes of the gradient with respect to each input, given the gradient of the result.
@@ -40,10 +41,10 @@ private:
   gradient_rule rule_;
 };
 
-/// Runs a chain over n elements.
+/// Makes an executable that runs a chain over n elements.
 std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n);
 
-/// Adds a node for a function without a gradient of its own: one that computes a gradient.
+/// Adds a node for a function that cannot be differentiated again, since it computes a gradient.
 value apply_function(std::string_view name, elementwise_function f, const located& a, const located& b);
 
 } // namespace mailgrad

@@ -5,6 +5,8 @@
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <tuple>
 
 namespace mailgrad {
@@ -71,11 +73,12 @@ public:
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     const auto& [rows, values] = std::tie(inputs[0], inputs[1]);
-    if (table_.rank() != 2) throw shape_error("a table has two extents, not " + to_string(table_));
+    if (table_.rank() != 2)
+      throw shape_error(fmt::format("a table has two extents, not {}", to_string(table_)));
     if (rows.type != dtype::int32 || rows.dims.rank() != 1) throw shape_error("the rows must be int32[n]");
     const shape expected{rows.dims[0], table_[1]};
     if (values.type != dtype::float32 || values.dims != expected)
-      throw shape_error("the values must be float32 " + to_string(expected));
+      throw shape_error(fmt::format("the values must be float32 {}", to_string(expected)));
     return {{table_, dtype::float32}};
   }
 

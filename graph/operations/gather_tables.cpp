@@ -4,6 +4,8 @@
 #include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
@@ -41,8 +43,8 @@ private:
   std::vector<table_gradient> parts_;
 };
 
-/// From the indices and the gradient of what was gathered. Outputs: the row numbers of every table, then
-/// their values.
+/// Inputs: the indices, the gradient of the gathered rows. Outputs: the row numbers of every table, then the
+/// values of these rows.
 class tables_gradient_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "gather_tables_gradient"; }
@@ -70,7 +72,7 @@ public:
       if (t.type != dtype::float32 || t.dims.rank() != 2 || t.dims[1] != tables[0].dims.back())
         throw shape_error("the tables must be float32[rows, width], of one width");
     if (indices.type != dtype::int32 || indices.dims.rank() != 2 || indices.dims[1] != tables.size())
-      throw shape_error("the indices must be int32[samples, " + std::to_string(tables.size()) + "]");
+      throw shape_error(fmt::format("the indices must be int32[samples, {}]", tables.size()));
     return {{{indices.dims[0], tables.size(), tables[0].dims[1]}, dtype::float32}};
   }
 
@@ -82,7 +84,7 @@ public:
     std::vector<adjoint> found;
     for (std::size_t j = 0; j + 1 < inputs.size(); ++j)
       found.emplace_back(sparse_rows{parts[j], parts[inputs.size() - 1 + j]});
-    found.emplace_back(); // of the indices
+    found.emplace_back(); // the indices have no gradient
     return found;
   }
 

@@ -7,13 +7,13 @@
 
 namespace mailgrad {
 
-/// For each sample a row of every table, side by side: the embeddings of samples of several categories. As
-/// gather, its gradient with respect to a table names the rows that were read, and leaves the others alone.
+/// Looks up one row of every table for each sample, side by side: the embeddings of samples of several
+/// categories. Its gradient with respect to a table is the list of rows that were read, as for gather().
 ///
-/// Shapes  tables: k of float32[rows, width], of any numbers of rows; indices: int32[samples, k], column j
-///         below the rows of table j; the result: float32[samples, k, width].
-/// Errors  graph_error for other ranks and types, tables of different widths or none. A run throws
-///         std::out_of_range for a row that is not there.
+/// Shapes  tables: k of float32[rows, width], which may have different numbers of rows; indices:
+///         int32[samples, k], where column j holds rows of table j; the result: float32[samples, k, width].
+/// Errors  graph_error for other ranks and types, tables of different widths, or no tables. A run throws
+///         std::out_of_range for a row that its table lacks.
 value gather_tables(std::span<const value> tables, const value& indices,
                     std::source_location where = std::source_location::current());
 

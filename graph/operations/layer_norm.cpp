@@ -5,6 +5,8 @@
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/exact_text.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
@@ -51,7 +53,7 @@ private:
   float epsilon_;
 };
 
-/// Outputs: y, and of each row its mean and its inverse deviation.
+/// Outputs: y, the mean of each row, the inverse deviation of each row.
 class layer_norm_operation : public operation {
 public:
   explicit layer_norm_operation(float epsilon) : epsilon_(epsilon) {}
@@ -65,8 +67,8 @@ public:
     if (x.rank() == 0 || x.back() == 0) throw shape_error("rows of x have no elements");
     const shape row{x.back()};
     if (inputs[1].dims != row || inputs[2].dims != row)
-      throw shape_error("gamma and beta must have shape " + to_string(row));
-    if (!(epsilon_ > 0)) throw shape_error("epsilon must be above 0, not " + std::to_string(epsilon_));
+      throw shape_error(fmt::format("gamma and beta must have shape {}", to_string(row)));
+    if (!(epsilon_ > 0)) throw shape_error(fmt::format("epsilon must be above 0, not {:f}", epsilon_));
     const value_type statistic{shape{x.size() / x.back()}, dtype::float32};
     return {inputs[0], statistic, statistic};
   }
@@ -85,7 +87,7 @@ public:
     return std::make_unique<layer_norm_executable>(rows_of(inputs[0].dims, epsilon_));
   }
 
-  std::string describe() const override { return "epsilon " + exact_text(epsilon_); }
+  std::string describe() const override { return fmt::format("epsilon {}", exact_text(epsilon_)); }
 
 private:
   float epsilon_;

@@ -3,6 +3,8 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace mailgrad {
@@ -13,11 +15,11 @@ using enum operand_order;
 
 operand_order other(operand_order o) { return o == as_is ? transposed : as_is; }
 
-/// What the leading axes of the operands are.
+/// How a product treats the leading axes of its operands.
 enum class leading : std::uint8_t {
-  batch,      ///< equal: one product for each
-  more_rows,  ///< of a alone: they join its rows
-  more_inner, ///< equal, and summed over: they join the inner axis of a transposed a and a plain b
+  batch,      ///< they are equal, and there is one product for each
+  more_rows,  ///< only a has them, and they are joined to its rows
+  more_inner, ///< they are equal, and are joined to the inner axis of a transposed a and of b as it is
 };
 
 class matmul_executable : public executable {
@@ -58,7 +60,7 @@ private:
   leading leading_;
 };
 
-/// The last two axes as rows and columns of what is multiplied, whatever lies in memory.
+/// The rows and columns of an operand as it is multiplied, which may be the transpose of its last two axes.
 struct matrix {
   std::size_t rows, columns;
 };
@@ -93,12 +95,11 @@ std::vector<value_type> matmul_operation::infer(std::span<const value_type> inpu
   for (const value_type& t : inputs) {
     if (t.type != dtype::float32) throw shape_error("expected float32");
     if (t.dims.rank() < 2)
-      throw shape_error("a matrix has rank 2 or more, not " + std::to_string(t.dims.rank()));
+      throw shape_error(fmt::format("a matrix has rank 2 or more, not {}", t.dims.rank()));
   }
   const matrix left = matrix_of(a, orders_.a), right = matrix_of(b, orders_.b);
   if (left.columns != right.rows)
-    throw shape_error("inner extents " + std::to_string(left.columns) + " and " + std::to_string(right.rows) +
-                      " differ");
+    throw shape_error(fmt::format("inner extents {} and {} differ", left.columns, right.rows));
   if (leading_ != leading::more_rows && !same_leading(a, b)) throw shape_error("the leading axes differ");
 
   if (leading_ == leading::more_inner) return {{{left.rows, right.columns}, dtype::float32}};
@@ -109,7 +110,7 @@ std::vector<value_type> matmul_operation::infer(std::span<const value_type> inpu
 }
 
 /// Source  Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008, section 2.2.2:
-///         dA = dC B^T, dB = A^T dC; an operand given transposed gets the transpose of that.
+///         dA = dC B^T, dB = A^T dC. The gradient of a transposed operand is the transpose of this.
 std::vector<adjoint> matmul_operation::gradient(std::span<const value> inputs, std::span<const value> outputs,
                                                 std::span<const std::optional<value>> dy) const {
   const value &a = inputs[0], &b = inputs[1], &dc = *dy[0];

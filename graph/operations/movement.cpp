@@ -4,6 +4,8 @@
 #include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -11,12 +13,6 @@
 namespace mailgrad {
 
 namespace {
-
-std::string in_words(const std::vector<std::size_t>& order) {
-  std::string text;
-  for (const std::size_t axis : order) text += (text.empty() ? "" : ", ") + std::to_string(axis);
-  return text;
-}
 
 /// The same memory under another shape.
 class view_operation : public operation {
@@ -38,7 +34,7 @@ public:
   std::string_view name() const noexcept override { return "reshape"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     if (inputs[0].dims.size() != dims_.size())
-      throw shape_error(std::to_string(inputs[0].dims.size()) + " elements do not make " + to_string(dims_));
+      throw shape_error(fmt::format("{} elements do not make {}", inputs[0].dims.size(), to_string(dims_)));
     return {{dims_, inputs[0].type}};
   }
 
@@ -50,13 +46,11 @@ class squeeze_operation : public view_operation {
 public:
   explicit squeeze_operation(std::size_t axis) : axis_(axis) {}
   std::string_view name() const noexcept override { return "squeeze"; }
-  std::string describe() const override { return "axis " + std::to_string(axis_); }
+  std::string describe() const override { return fmt::format("axis {}", axis_); }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     const shape& dims = inputs[0].dims;
-    if (axis_ >= dims.rank()) throw shape_error("there is no axis " + std::to_string(axis_));
-    if (dims[axis_] != 1)
-      throw shape_error("axis " + std::to_string(axis_) + " has extent " + std::to_string(dims[axis_]) +
-                        ", not 1");
+    if (axis_ >= dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis_));
+    if (dims[axis_] != 1) throw shape_error(fmt::format("axis {} has extent {}, not 1", axis_, dims[axis_]));
     std::vector<std::size_t> rest(dims.begin(), dims.end());
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis_));
     return {{shape(rest), inputs[0].type}};
@@ -80,14 +74,14 @@ public:
   explicit transpose_operation(std::vector<std::size_t> order) : order_(std::move(order)) {}
 
   std::string_view name() const noexcept override { return "transpose"; }
-  std::string describe() const override { return "axes " + in_words(order_); }
+  std::string describe() const override { return fmt::format("axes {}", fmt::join(order_, ", ")); }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
     std::vector<std::size_t> axes(inputs[0].dims.rank());
     std::iota(axes.begin(), axes.end(), std::size_t{0});
     if (!std::ranges::is_permutation(axes, order_))
-      throw shape_error("the order (" + in_words(order_) + ") does not name each axis once");
+      throw shape_error(fmt::format("the order ({}) does not name each axis once", fmt::join(order_, ", ")));
     shape dims = inputs[0].dims;
     for (std::size_t i = 0; i < order_.size(); ++i) dims[i] = inputs[0].dims[order_[i]];
     return {{dims, dtype::float32}};

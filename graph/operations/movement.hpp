@@ -8,9 +8,10 @@
 
 namespace mailgrad {
 
-// The same elements in another order or under another shape. Axes count from 0, outermost first.
+// These operations put elements into another order or under another shape. Axes count from 0, outermost
+// first.
 
-/// The same elements under another shape: no memory, no kernel.
+/// The same elements under another shape. It takes neither memory nor a kernel.
 ///
 /// Errors  graph_error if `dims` has another number of elements.
 value reshape(const value& x, const shape& dims,
@@ -18,7 +19,7 @@ value reshape(const value& x, const shape& dims,
 
 /// Drops an axis of extent 1.
 ///
-/// Errors  graph_error if there is no such axis, or its extent is another.
+/// Errors  graph_error if there is no such axis, or its extent is not 1.
 value squeeze(const value& x, std::size_t axis, std::source_location where = std::source_location::current());
 
 /// Axis i of the result is axis order[i] of x; without an order, the axes are reversed.

@@ -2,16 +2,14 @@
 
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
 namespace mailgrad {
 
 namespace {
-
-std::string in_words(std::size_t rows, std::size_t columns) {
-  return std::to_string(rows) + 'x' + std::to_string(columns);
-}
 
 /// Windows along one axis.
 struct axis {
@@ -33,12 +31,11 @@ axis place_along(std::size_t extent, std::size_t window, std::size_t stride, con
   }
   const std::string_view name = which == 0 ? "rows" : "columns";
   if (std::max(before, after) >= window)
-    throw shape_error(std::to_string(std::max(before, after)) + ' ' + std::string(name) +
-                      " of padding need a window of more than " + std::to_string(window));
+    throw shape_error(
+        fmt::format("{} {} of padding need a window of more than {}", std::max(before, after), name, window));
   const std::size_t padded = extent + before + after;
   if (window > padded)
-    throw shape_error("a window of " + std::to_string(window) + ' ' + std::string(name) +
-                      " does not fit into " + std::to_string(padded));
+    throw shape_error(fmt::format("a window of {} {} does not fit into {}", window, name, padded));
   return {before, after, (padded - window) / stride + 1};
 }
 
@@ -47,23 +44,23 @@ axis place_along(std::size_t extent, std::size_t window, std::size_t stride, con
 std::string to_string(const padding& p) {
   if (p.how == padding::rule::same) return "padding same";
   if (p.how == padding::rule::valid) return "padding valid";
-  return "padding " + std::to_string(p.before[0]) + '+' + std::to_string(p.after[0]) + ' ' +
-         std::to_string(p.before[1]) + '+' + std::to_string(p.after[1]);
+  return fmt::format("padding {}+{} {}+{}", p.before[0], p.after[0], p.before[1], p.after[1]);
 }
 
 window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& window,
                           const std::array<std::size_t, 2>& stride, const padding& pad) {
   if (image.rank() != 4)
-    throw shape_error("images are [batch, height, width, channels], not of rank " +
-                      std::to_string(image.rank()));
+    throw shape_error(
+        fmt::format("images are [batch, height, width, channels], not of rank {}", image.rank()));
   if (image[1] == 0 || image[2] == 0) throw shape_error("an image has no pixels");
-  if (window[0] == 0 || window[1] == 0) throw shape_error("a window of " + in_words(window[0], window[1]));
-  if (stride[0] == 0 || stride[1] == 0) throw shape_error("a stride of " + in_words(stride[0], stride[1]));
+  if (window[0] == 0 || window[1] == 0)
+    throw shape_error(fmt::format("a window of {}x{}", window[0], window[1]));
+  if (stride[0] == 0 || stride[1] == 0)
+    throw shape_error(fmt::format("a stride of {}x{}", stride[0], stride[1]));
   constexpr std::size_t most = std::size_t{1} << 31;
   if (std::max({window[0], window[1], stride[0], stride[1]}) > most)
-    throw shape_error("windows of " + in_words(window[0], window[1]) + " every " +
-                      in_words(stride[0], stride[1]) + " pixels; at most " + std::to_string(most) +
-                      " are possible");
+    throw shape_error(fmt::format("windows of {}x{} every {}x{} pixels; at most {} are possible", window[0],
+                                  window[1], stride[0], stride[1], most));
   const axis down = place_along(image[1], window[0], stride[0], pad, 0);
   const axis across = place_along(image[2], window[1], stride[1], pad, 1);
   return {.batch = image[0],

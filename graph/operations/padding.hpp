@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-/// How far a window may reach over the border of an image. What lies outside counts as zero in a convolution
-/// and as absent in pooling.
+/// How far a window may reach over the border of an image. Values outside are zero in a convolution, and
+/// pooling ignores them.
 struct padding {
   enum class rule : std::uint8_t { same, valid, given };
 
@@ -19,11 +19,12 @@ struct padding {
   std::array<std::size_t, 2> before{}; ///< rows above, columns to the left; for `given`
   std::array<std::size_t, 2> after{};  ///< rows below, columns to the right; for `given`
 
-  /// As many windows as pixels / stride, rounded up; an odd row or column goes below or to the right.
+  /// As many windows as pixels / stride, rounded up. An odd row or column of padding goes below or to the
+  /// right.
   static constexpr padding same() { return {}; }
-  /// None: every window lies inside the image.
+  /// No padding: every window lies inside the image.
   static constexpr padding valid() { return {rule::valid, {}, {}}; }
-  /// As many rows above as below and columns left as right.
+  /// So many rows above and below, and so many columns to the left and to the right.
   static constexpr padding of(std::size_t rows, std::size_t columns) {
     return {rule::given, {rows, columns}, {rows, columns}};
   }
@@ -32,11 +33,10 @@ struct padding {
 /// "padding same", "padding valid", or "padding 2+2 1+1": above + below, left + right.
 std::string to_string(const padding& p);
 
-/// Windows of rows x columns over images of shape [batch, height, width, channels].
+/// Places windows of rows x columns over images of shape [batch, height, width, channels].
 ///
-/// Errors  shape_error if `image` is no such shape or has no pixels, a window or a stride is 0, a window is
-/// larger
-///         than the padded image, or padding is as large as the window.
+/// Errors  shape_error if `image` has another rank or no pixels, a window or a stride is 0, a window is
+///         larger than the padded image, or padding is as large as the window.
 window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& window,
                           const std::array<std::size_t, 2>& stride, const padding& pad);
 

@@ -30,7 +30,7 @@ private:
   vector_sets sets_;
 };
 
-/// From x and the gradient of the dots.
+/// Inputs: x, the gradient of the dot products. Output: the gradient of x.
 class dots_gradient_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "pairwise_dots_gradient"; }

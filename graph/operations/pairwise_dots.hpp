@@ -6,8 +6,8 @@
 
 namespace mailgrad {
 
-/// The dot product of each two vectors of a sample: (1,0), (2,0), (2,1), (3,0), ... How a factorisation
-/// machine lets features meet.
+/// The dot products of all pairs of vectors in a sample, in the order (1,0), (2,0), (2,1), (3,0), ... A
+/// factorisation machine combines features in this way.
 ///
 /// Source  Rendle, "Factorization Machines", ICDM 2010; as a layer, Naumov et al. 2019, arXiv:1906.00091.
 /// Shapes  x: float32[samples, count, width]; the result: float32[samples, count * (count - 1) / 2].

@@ -4,6 +4,8 @@
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
@@ -40,7 +42,7 @@ private:
   window_grid grid_;
 };
 
-/// Inputs: dy, and for max pooling which value of each window was chosen.
+/// Inputs: dy, and for max pooling the position chosen in each window.
 class pooling_gradient_operation : public operation {
 public:
   pooling_gradient_operation(pooling kind, const window_grid& g) : kind_(kind), grid_(g) {}
@@ -61,7 +63,7 @@ private:
   window_grid grid_;
 };
 
-/// Outputs: y, and for max pooling which value of each window was chosen.
+/// Outputs: y, and for max pooling the position chosen in each window.
 class pooling_operation : public operation {
 public:
   pooling_operation(pooling kind, const pooling_options& options) : kind_(kind), options_(options) {}
@@ -92,9 +94,8 @@ public:
   }
 
   std::string describe() const override {
-    return "window " + std::to_string(options_.window[0]) + 'x' + std::to_string(options_.window[1]) +
-           ", stride " + std::to_string(options_.stride[0]) + 'x' + std::to_string(options_.stride[1]) +
-           ", " + to_string(options_.pad);
+    return fmt::format("window {}x{}, stride {}x{}, {}", options_.window[0], options_.window[1],
+                       options_.stride[0], options_.stride[1], to_string(options_.pad));
   }
 
 private:

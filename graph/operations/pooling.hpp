@@ -15,18 +15,17 @@ struct pooling_options {
   padding pad = padding::valid();
 };
 
-/// The largest value of each window and channel; padding is never chosen. The gradient goes to that value
-/// alone: of equal ones, to the first in row-major order. A NaN in a window is the result.
+/// The largest value of each window and channel; padding is never chosen. The gradient goes only to that
+/// value, or to the first of equal values in row-major order. A window with a NaN has the result NaN.
 ///
 /// Shapes  x: float32[batch, height, width, channels]; result: float32[batch, height', width', channels],
 ///         extents as in conv2d.
-/// Errors  graph_error if x is no such image, a window is larger than the padded image, or padding is as
-/// large
-///         as the window.
+/// Errors  graph_error if x has another shape, a window is larger than the padded image, or padding is as
+///         large as the window.
 value max_pool(const value& x, const pooling_options& options = {},
                std::source_location where = std::source_location::current());
 
-/// The mean of each window and channel, over those of its values that lie inside the image.
+/// The mean of each window and channel, over the values that lie inside the image.
 ///
 /// Shapes  as max_pool.
 /// Errors  as max_pool.

@@ -7,6 +7,8 @@
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace mailgrad {
@@ -42,7 +44,7 @@ private:
   broadcast_plan plan_;
 };
 
-/// x, read as if it had shape `source`, repeated to shape `target`.
+/// Repeats x, read as if it had shape `source`, to shape `target`.
 class broadcast_operation : public operation {
 public:
   broadcast_operation(const shape& source, const shape& target) : source_(source), target_(target) {}
@@ -51,7 +53,7 @@ public:
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     require_float(inputs[0]);
     if (source_.rank() > target_.rank() || broadcast_shapes(source_, target_) != target_)
-      throw shape_error("cannot be repeated to " + to_string(target_));
+      throw shape_error(fmt::format("cannot be repeated to {}", to_string(target_)));
     return {{target_, dtype::float32}};
   }
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
@@ -60,7 +62,7 @@ public:
                                       std::span<const value_type>) const override {
     return std::make_unique<broadcast_to_executable>(plan_broadcast(source_, source_, target_));
   }
-  std::string describe() const override { return "to " + to_string(target_); }
+  std::string describe() const override { return fmt::format("to {}", to_string(target_)); }
 
 private:
   shape source_, target_;
@@ -98,7 +100,7 @@ protected:
 
 enum class averaging : std::uint8_t { sum, mean };
 
-/// What users ask for: a sum or a mean over a list of axes, or over all of them.
+/// The public operations: a sum or a mean over a list of axes, or over all axes.
 class reduce_operation : public summing_operation {
 public:
   reduce_operation(averaging what, std::optional<std::vector<std::size_t>> axes, summed_axes keep)
@@ -120,8 +122,8 @@ private:
   summed_axes keep_;
 };
 
-/// The reverse of a broadcast: x has the shape of `source` repeated; the result is `source`, read as if it
-/// had shape `result`.
+/// The reverse of a broadcast. The shape of x is `source` repeated; the result has as many elements as
+/// `source`, and the shape `result`.
 class sum_to_operation : public summing_operation {
 public:
   sum_to_operation(const shape& source, const shape& result) : source_(source), result_(result) {}
@@ -131,10 +133,10 @@ public:
     require_float(inputs[0]);
     const shape& x = inputs[0].dims;
     if (source_.rank() > x.rank() || broadcast_shapes(source_, x) != x)
-      throw shape_error("is not a repetition of " + to_string(source_));
+      throw shape_error(fmt::format("is not a repetition of {}", to_string(source_)));
     return {{result_, dtype::float32}};
   }
-  std::string describe() const override { return "to " + to_string(result_); }
+  std::string describe() const override { return fmt::format("to {}", to_string(result_)); }
 
 protected:
   axis_mask summed(const shape& x) const override;
@@ -148,9 +150,8 @@ axis_mask reduce_operation::summed(const shape& x) const {
   if (!axes_) mask.fill(true);
   for (const std::size_t axis : axes_.value_or(std::vector<std::size_t>{})) {
     if (axis >= x.rank())
-      throw shape_error("there is no axis " + std::to_string(axis) + ", the rank is " +
-                        std::to_string(x.rank()));
-    if (mask[axis]) throw shape_error("axis " + std::to_string(axis) + " is listed twice");
+      throw shape_error(fmt::format("there is no axis {}, the rank is {}", axis, x.rank()));
+    if (mask[axis]) throw shape_error(fmt::format("axis {} is listed twice", axis));
     mask[axis] = true;
   }
   return mask;
@@ -170,9 +171,7 @@ float reduce_operation::scale(const shape& x) const {
 
 std::string reduce_operation::describe() const {
   if (!axes_) return "all axes";
-  std::string text;
-  for (const std::size_t axis : *axes_) text += (text.empty() ? "axis " : ", ") + std::to_string(axis);
-  return text;
+  return axes_->empty() ? std::string() : fmt::format("axis {}", fmt::join(*axes_, ", "));
 }
 
 axis_mask sum_to_operation::summed(const shape& x) const {

@@ -9,10 +9,11 @@
 
 namespace mailgrad {
 
-/// What becomes of an axis that is summed over.
+/// What happens to an axis that is summed over.
 enum class summed_axes : std::uint8_t { dropped, kept_as_one };
 
-/// Sum, or mean, over the axes listed, in any order; over all of them if there is no list.
+/// The sum, or the mean, over the listed axes, whose order does not matter. Without a list it is over all
+/// axes.
 ///
 /// Shapes  float32, any rank; without a list the result is a scalar.
 /// Errors  graph_error if there is no such axis, or one is listed twice.
@@ -29,8 +30,8 @@ value reduce_mean(const value& x, const std::vector<std::size_t>& axes,
 value broadcast_to(const value& x, const shape& dims,
                    std::source_location where = std::source_location::current());
 
-/// The reverse of broadcast_to: sums over the axes along which a value of shape `dims` would be repeated to
-/// get x's shape.
+/// The reverse of broadcast_to(): sums over the axes along which a value of shape `dims` would be repeated to
+/// get the shape of x.
 value sum_to(const value& x, const shape& dims, std::source_location where = std::source_location::current());
 
 /// The mean of (a - b)^2 over all elements.

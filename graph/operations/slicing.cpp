@@ -5,6 +5,8 @@
 #include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -16,7 +18,7 @@ namespace {
 static_assert(sizeof(float) == sizeof(std::int32_t), "slices copy integers as if they were floats");
 
 void require_axis(const value_type& t, std::size_t axis) {
-  if (axis >= t.dims.rank()) throw shape_error("there is no axis " + std::to_string(axis));
+  if (axis >= t.dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
 }
 
 void require_float_with_axis(const value_type& t, std::size_t axis) {
@@ -27,12 +29,6 @@ void require_float_with_axis(const value_type& t, std::size_t axis) {
 shape with_extent(shape dims, std::size_t axis, std::size_t extent) {
   dims[axis] = extent;
   return dims;
-}
-
-std::string in_words(const std::vector<std::size_t>& lengths) {
-  std::string text;
-  for (const std::size_t n : lengths) text += (text.empty() ? "" : ", ") + std::to_string(n);
-  return text;
 }
 
 /// One part of a whole along an axis: `length` steps from `begin` on.
@@ -71,7 +67,7 @@ private:
   std::size_t size_;
 };
 
-/// Zeros but for one part, which is the input.
+/// Makes zeros with one part that is the input.
 class slice_gradient_operation : public operation {
 public:
   explicit slice_gradient_operation(const part& p) : part_(p) {}
@@ -94,16 +90,14 @@ public:
       : axis_(axis), begin_(begin), end_(end) {}
 
   std::string_view name() const noexcept override { return "slice"; }
-  std::string describe() const override {
-    return "axis " + std::to_string(axis_) + ", " + std::to_string(begin_) + " to " + std::to_string(end_);
-  }
+  std::string describe() const override { return fmt::format("axis {}, {} to {}", axis_, begin_, end_); }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     require_axis(inputs[0], axis_);
     const shape& dims = inputs[0].dims;
     if (begin_ > end_ || end_ > dims[axis_])
-      throw shape_error("the range " + std::to_string(begin_) + " to " + std::to_string(end_) +
-                        " does not lie in extent " + std::to_string(dims[axis_]));
+      throw shape_error(
+          fmt::format("the range {} to {} does not lie in extent {}", begin_, end_, dims[axis_]));
     return {{with_extent(dims, axis_, end_ - begin_), inputs[0].type}};
   }
 
@@ -170,15 +164,15 @@ public:
 
   std::string_view name() const noexcept override { return "split"; }
   std::string describe() const override {
-    return "axis " + std::to_string(axis_) + " into " + in_words(lengths_);
+    return fmt::format("axis {} into {}", axis_, fmt::join(lengths_, ", "));
   }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     require_float_with_axis(inputs[0], axis_);
     const shape& dims = inputs[0].dims;
     if (std::accumulate(lengths_.begin(), lengths_.end(), std::size_t{0}) != dims[axis_])
-      throw shape_error("the lengths " + in_words(lengths_) + " do not add up to extent " +
-                        std::to_string(dims[axis_]));
+      throw shape_error(
+          fmt::format("the lengths {} do not add up to extent {}", fmt::join(lengths_, ", "), dims[axis_]));
     std::vector<value_type> parts;
     parts.reserve(lengths_.size());
     for (const std::size_t length : lengths_)
@@ -211,7 +205,7 @@ public:
   explicit concat_operation(std::size_t axis) : axis_(axis) {}
 
   std::string_view name() const noexcept override { return "concat"; }
-  std::string describe() const override { return "axis " + std::to_string(axis_); }
+  std::string describe() const override { return fmt::format("axis {}", axis_); }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     shape whole = inputs[0].dims;
@@ -220,7 +214,7 @@ public:
       require_float_with_axis(t, axis_);
       if (t.dims.rank() != whole.rank() ||
           with_extent(t.dims, axis_, 0) != with_extent(inputs[0].dims, axis_, 0))
-        throw shape_error("shapes differ in more than axis " + std::to_string(axis_));
+        throw shape_error(fmt::format("shapes differ in more than axis {}", axis_));
       whole[axis_] += t.dims[axis_];
     }
     return {{whole, dtype::float32}};
@@ -256,7 +250,8 @@ std::vector<value> split(const value& x, std::size_t axis, const std::vector<std
 }
 
 value concat(std::span<const value> parts, std::size_t axis, std::source_location where) {
-  if (parts.empty()) throw graph_error(line_of(where) + ": concat: there is nothing to put together");
+  if (parts.empty())
+    throw graph_error(fmt::format("{}: concat: there is nothing to put together", line_of(where)));
   return parts[0].owner(where).apply_one(std::make_shared<concat_operation>(axis),
                                          {parts.begin(), parts.end()}, where);
 }

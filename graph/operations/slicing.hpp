@@ -9,16 +9,16 @@
 
 namespace mailgrad {
 
-// Parts of values, and values made of parts. Axes count from 0, outermost first.
+// These operations take values apart and put them together. Axes count from 0, outermost first.
 
 /// The elements [begin, end) along one axis.
 ///
-/// Shapes  x: of any type and rank; of integers there is no gradient.
+/// Shapes  x: of any type and rank; integers get no gradient.
 /// Errors  graph_error if there is no such axis or range.
 value slice(const value& x, std::size_t axis, std::size_t begin, std::size_t end,
             std::source_location where = std::source_location::current());
 
-/// Slices that follow one another along one axis and together make x.
+/// Splits x into slices that follow one another along one axis.
 ///
 /// Errors  graph_error if the lengths do not add up to the extent of the axis.
 std::vector<value> split(const value& x, std::size_t axis, const std::vector<std::size_t>& lengths,

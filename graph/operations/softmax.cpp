@@ -36,7 +36,7 @@ private:
   row_grid grid_;
 };
 
-/// From the softmax's result y and the gradient dy of that.
+/// Inputs: the result y of softmax, its gradient dy. Output: the gradient of x.
 class softmax_gradient_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "softmax_gradient"; }

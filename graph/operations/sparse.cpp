@@ -8,7 +8,7 @@ namespace mailgrad {
 
 namespace {
 
-/// Sizes of a batch of compressed rows, which are the first three inputs of both operations.
+/// Sizes of a batch of compressed rows. They are the first three inputs of both operations.
 struct batch_sizes {
   std::size_t entries, offsets;
 
@@ -45,7 +45,8 @@ private:
   std::size_t width_;
 };
 
-/// Inputs: columns, values, offsets, dy. The result is a row for each entry, for the table row it names.
+/// Inputs: columns, values, offsets, dy. The output has one row for each entry, which is added to the row of
+/// the table that the entry names.
 class gradient_operation : public operation {
 public:
   std::string_view name() const noexcept override { return "sparse_matmul_gradient"; }

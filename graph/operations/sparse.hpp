@@ -6,8 +6,8 @@
 
 namespace mailgrad {
 
-/// The product of rows that are mostly zero with a table. Only the entries of the rows are touched, and the
-/// gradient with respect to the table names the rows that were used. The entries have no gradient.
+/// The product of rows that are mostly zero with a table. Only rows of the table that entries name are read.
+/// The gradient with respect to the table is the list of these rows. The entries have no gradient.
 ///
 /// Shapes  columns: int32[entries] and values: float32[entries], columns padded with -1; offsets:
 ///         int32[n + 1], row i is the entries offsets[i] to offsets[i + 1]; table: float32[columns of a row,

@@ -8,7 +8,7 @@
 
 namespace mailgrad::cuda {
 
-/// Errors  device_error with the driver's own words, unless `code` is success.
+/// Errors  device_error with the driver's message, unless `code` is success.
 inline void check(cudaError_t code, const char* what) {
   if (code != cudaSuccess)
     throw device_error(world_errc::device_failure, std::string(what) + ": " + cudaGetErrorString(code));
@@ -16,5 +16,5 @@ inline void check(cudaError_t code, const char* what) {
 
 } // namespace mailgrad::cuda
 
-/// After each launch, and around each call of the runtime.
+/// Stands after each launch of a kernel and around each call of the CUDA runtime.
 #define MAILGRAD_CUDA_CHECK(call) ::mailgrad::cuda::check((call), #call)

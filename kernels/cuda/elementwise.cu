@@ -14,7 +14,7 @@ unsigned blocks_for(std::size_t n) {
   return static_cast<unsigned>(std::min(most_blocks, (n + threads_per_block - 1) / threads_per_block));
 }
 
-/// The functor's formula for two operands at hand.
+/// Applies a functor to two operands.
 struct evaluate {
   float a, b;
   template <class Functor>
@@ -23,7 +23,7 @@ struct evaluate {
   }
 };
 
-/// A chain and its operands, as the arguments of a kernel.
+/// A chain and its operands, as arguments of chain_kernel.
 struct chain_arguments {
   elementwise_chain::step steps[elementwise_chain::max_steps];
   const float* inputs[elementwise_chain::max_inputs];
@@ -46,7 +46,7 @@ chain_arguments arguments_of(const elementwise_chain& chain, std::span<const voi
   return made;
 }
 
-/// Every thread walks the chain for its element; all threads take the same branches.
+/// Each thread computes the whole chain for its elements. All threads take the same branches.
 __global__ void chain_kernel(chain_arguments chain, std::size_t n) {
   const std::size_t stride = std::size_t{blockDim.x} * gridDim.x;
   for (std::size_t k = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; k < n; k += stride) {

@@ -16,7 +16,7 @@ cublasOperation_t operation_of(operand_order o) {
 
 } // namespace
 
-/// cuBLAS stores by columns: what it sees of our matrices are their transposes, and C^T = B^T A^T.
+/// cuBLAS stores matrices by columns, so it takes row-major A, B and C for their transposes: C^T = B^T A^T.
 void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c) {
   if (g.batch * g.m * g.n == 0) return;
   const auto extent = [](std::size_t n) { return static_cast<int>(n); };

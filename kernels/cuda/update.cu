@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned threads_per_block = 256;
 constexpr std::size_t most_blocks = 4096;
 
-/// As many gradients as fit into the arguments of a kernel.
+/// The most gradients that one call takes, since the list is an argument of the kernel.
 constexpr std::size_t most_gradients = 16;
 
 struct gradient_list {

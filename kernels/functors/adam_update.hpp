@@ -9,8 +9,9 @@ namespace mailgrad {
 
 /// Adam with bias correction. With `weight_penalty::decay` around it, it is AdamW.
 ///
-/// Source  Kingma & Ba, ICLR 2015, Algorithm 1, arXiv:1412.6980. The corrections depend on the step alone, so
-///         they come ready: step_size = learning_rate / (1 - beta1^t), root_bias2 = 1 / sqrt(1 - beta2^t).
+/// Source  Kingma & Ba, ICLR 2015, Algorithm 1, arXiv:1412.6980. The corrections depend only on the step, so
+///         the caller computes them: step_size = learning_rate / (1 - beta1^t), root_bias2 = 1 / sqrt(1 -
+///         beta2^t).
 struct adam_update {
   static constexpr std::size_t states = 2;
 

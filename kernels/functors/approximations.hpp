@@ -6,11 +6,11 @@
 #include <cstring>
 
 /// exp, log, tanh and the normal distribution of float32 without branches, so that compilers vectorise a loop
-/// over them; the same formula gives the same result on host and device.
+/// over them. The same formula runs on host and device.
 ///
-/// The largest errors over all floats in range stand beside each, in units in the last place (ulp) of the
-/// correctly rounded result; tests/kernels/approximations_test.cpp measures them. The C library's functions
-/// are within 1 ulp, but cost a call for each element.
+/// Each comment gives the largest error over all floats in range, in units in the last place (ulp) of the
+/// correctly rounded result; tests/kernels/functors/approximations_test.cpp measures them. The C library's
+/// functions are within 1 ulp, but cost a call for each element.
 namespace mailgrad::approximate {
 
 MAILGRAD_HOST_DEVICE inline std::uint32_t bits_of(float x) {
@@ -45,7 +45,8 @@ MAILGRAD_HOST_DEVICE inline float exp_of_remainder(float r) {
 
 } // namespace detail
 
-/// At most 1 ulp, 2 where the result is subnormal; overflows to infinity and underflows to 0 as exp does.
+/// At most 1 ulp, 2 where the result is subnormal. It overflows to infinity and underflows to 0 as std::exp
+/// does.
 ///
 /// Source  Cephes, expf: exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2.
 MAILGRAD_HOST_DEVICE inline float exp(float x) {
@@ -54,18 +55,18 @@ MAILGRAD_HOST_DEVICE inline float exp(float x) {
   constexpr float round = 12582912.0F; // 1.5 * 2^23: adding it leaves no bits for a fraction
   const float shifted = x * 1.44269504F + round;
   const float n = shifted - round;
-  float r = x - n * 0.693359375F; // ln 2 in two parts, the first with few bits, so that n * it is exact
+  float r = x - n * 0.693359375F; // ln 2 in two parts; the first has few bits, so its product with n is exact
   r = r + n * 2.12194440e-4F;
   const float p = detail::exp_of_remainder(r);
   const auto power = static_cast<std::int32_t>(bits_of(shifted) - bits_of(round));
-  const std::int32_t half = power >> 1; // 2^128 and 2^-149 are no normal floats, their halves' powers are
+  const std::int32_t half = power >> 1; // two factors, since 2^128 and 2^-149 are no normal floats
   return p * power_of_two(half) * power_of_two(power - half);
 }
 
-/// exp of numbers of at most 0, in fewer operations: at most 1 ulp, and 0 below -87, where exp is all but
-/// subnormal.
+/// exp for numbers of at most 0, in fewer operations than exp(): at most 1 ulp, and 0 below -87, where exp(x)
+/// is nearly subnormal.
 ///
-/// Source  the same.
+/// Source  as exp().
 MAILGRAD_HOST_DEVICE inline float exp_of_negative(float x) {
   constexpr float round = 12582912.0F;
   const float shifted = x * 1.44269504F + round;
@@ -73,7 +74,7 @@ MAILGRAD_HOST_DEVICE inline float exp_of_negative(float x) {
   const float r = x - n * 0.693359375F + n * 2.12194440e-4F;
   const float y = detail::exp_of_remainder(r) *
                   power_of_two(static_cast<std::int32_t>(bits_of(shifted) - bits_of(round)));
-  return x < -87.0F ? 0.0F : y; // a NaN stays one
+  return x < -87.0F ? 0.0F : y; // a NaN stays NaN
 }
 
 /// At most 1 ulp; log(0) is -infinity and the logarithm of a negative number NaN.
@@ -101,13 +102,13 @@ MAILGRAD_HOST_DEVICE inline float log(float x) {
   y = m + y + n * 0.693359375F;
   y = x == infinity ? infinity : y;
   y = x == 0.0F ? -infinity : y;
-  return x >= 0.0F ? y : from_bits(0x7fc00000); // and NaN for NaN
+  return x >= 0.0F ? y : from_bits(0x7fc00000); // NaN for negative numbers and for NaN
 }
 
 /// At most 7 ulp; never beyond 1.
 ///
-/// Source  the rational minimax approximation of Eigen 3.4, generic_fast_tanh_float; outside of the clamp the
-///         result is 1 in float32, or 4 of its last places less where products are fused with sums.
+/// Source  the rational minimax approximation of Eigen 3.4, generic_fast_tanh_float. Where x is clamped, the
+///         result is 1 in float32, or 4 ulp less where the compiler fuses products with sums.
 MAILGRAD_HOST_DEVICE inline float tanh(float x) {
   x = x > 7.90531111F ? 7.90531111F : x;
   x = x < -7.90531111F ? -7.90531111F : x;
@@ -126,14 +127,14 @@ MAILGRAD_HOST_DEVICE inline float tanh(float x) {
   return x * p / q;
 }
 
-/// The standard normal distribution at a number.
+/// The standard normal distribution at a number x.
 struct normal_parts {
-  float share;   ///< of it below the number, within 3e-7
-  float density; ///< within 1e-7
+  float share;   ///< the probability of a number below x, within 3e-7
+  float density; ///< the density at x, within 1e-7
 };
 
-/// Source  Abramowitz & Stegun, "Handbook of Mathematical Functions", 7.1.26, whose exponential is the
-///         density's.
+/// Source  Abramowitz & Stegun, "Handbook of Mathematical Functions", 7.1.26. Its exponential is also that of
+///         the density.
 MAILGRAD_HOST_DEVICE inline normal_parts normal_at(float x) {
   const float decay = exp_of_negative(-0.5F * x * x);
   const float distance = x < 0.0F ? -x : x;

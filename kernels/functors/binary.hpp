@@ -2,8 +2,8 @@
 
 #include <mailgrad/kernels/functors/approximations.hpp>
 
-/// Functions of two numbers, each a formula for host and device. Those named x_gradient take what x's
-/// gradient is computed from, x's argument or its result, and then the gradient dy of that result.
+/// Functions of two numbers, each a formula for host and device. A function f_gradient takes the argument x
+/// or the result y of f, then the gradient dy with respect to y.
 namespace mailgrad::functors {
 
 struct add {

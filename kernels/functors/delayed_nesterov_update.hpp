@@ -6,15 +6,17 @@
 
 namespace mailgrad {
 
-/// Delayed Nesterov: the momentum moves once in N gradients, by their mean, and a part of it goes into each
-/// step.
+/// Delayed Nesterov: the momentum is updated once in N gradients, by their mean, and each step applies a part
+/// of it.
 ///
 /// Source  Liu et al., "Asynchronous Local-SGD training for language modeling", 2024, arXiv:2401.09135,
-///         Algorithm 3. What depends on the step alone comes ready: in the last of N steps the momentum keeps
-///         beta of itself, takes 1 / N of the sum of gradients, which then starts anew, and reaches (1 - cN +
-///         c) beta into the step; in the others it stays, and reaches c beta. share = 1 / N. N = 1 is
-///         Nesterov's momentum. Differs in sparse tables: a row that the last step of a period leaves alone
-///         keeps its sum for a later one.
+///         Algorithm 3. N = 1 is Nesterov's momentum. The caller computes the factors, since they depend only
+///         on the step; share is always 1 / N. Differs in sparse tables: a row that the last step of a period
+///         does not touch keeps its sum for a later step.
+///
+///            step of the period   keep   take    carry   reach
+///            the last of N        beta   1 / N   0       (1 - cN + c) beta
+///            any other            1      0       1       c beta
 struct delayed_nesterov_update {
   static constexpr std::size_t states = 2;
 

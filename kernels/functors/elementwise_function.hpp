@@ -8,7 +8,7 @@
 
 namespace mailgrad {
 
-/// The formulas that element-wise kernels know, by name. To add one: a functor, a name here, a case below.
+/// The functions that element-wise kernels know. A new one needs a functor, a name here and a case below.
 enum class elementwise_function : std::uint8_t {
   copy,
   negate,

@@ -10,7 +10,7 @@ namespace mailgrad {
 ///
 /// Source  Polyak, "Some methods of speeding up the convergence of iteration methods", 1964, in the form of
 ///         Sutskever et al., ICML 2013. Differs: the velocity v collects gradients and the learning rate
-///         multiplies it afterwards, as in PyTorch, so a schedule acts at once on what was collected.
+///         multiplies it afterwards, as in PyTorch, so a schedule acts at once on the gradients collected.
 struct momentum_update {
   static constexpr std::size_t states = 1;
 

@@ -6,7 +6,7 @@
 
 namespace mailgrad {
 
-/// Nesterov's accelerated gradient, with the look-ahead folded into the step.
+/// Nesterov's accelerated gradient, rewritten so that the stored weight is the one looked ahead to.
 ///
 /// Source  Sutskever, Martens, Dahl & Hinton, "On the importance of initialization and momentum in deep
 ///         learning", ICML 2013, section 2, after the change of variables of Bengio, Boulanger-Lewandowski &

@@ -6,18 +6,18 @@
 
 namespace mailgrad {
 
-/// The two ways to draw weights towards zero, both from the weight before the update.
+/// The two ways to pull weights towards zero. Both use the weight before the update.
 ///
 /// Source  Loshchilov & Hutter, "Decoupled weight decay regularization", ICLR 2019, arXiv:1711.05101.
 ///         Differs: decays by learning_rate * weight_decay, as PyTorch does; the paper has eta * lambda.
 struct weight_penalty {
   float l2 = 0;    ///< in the loss: the gradient becomes g + l2 * w
-  float decay = 0; ///< decoupled: learning_rate * weight_decay of this step; the weight loses decay * w
+  float decay = 0; ///< decoupled: learning_rate * weight_decay in this step; the weight becomes w - decay * w
 
   bool none() const { return l2 == 0 && decay == 0; }
 };
 
-/// Any update rule with both penalties around it, so that no rule spells them out.
+/// Any update rule with both penalties around it, so that no rule needs to contain them.
 template <class Rule>
 struct penalised_update {
   static constexpr std::size_t states = Rule::states;

@@ -6,10 +6,10 @@
 
 namespace mailgrad {
 
-/// Four random numbers from a key and a counter: any of them can be drawn at any time, in any order.
+/// Computes four random numbers from a key and a counter, so that they can be drawn in any order.
 ///
 /// Source  Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
-/// Philox4x32-10.
+///         Philox4x32-10.
 struct philox {
   std::uint32_t key0, key1;
 
@@ -17,7 +17,7 @@ struct philox {
     std::uint32_t x0, x1, x2, x3;
   };
 
-  /// Uniform over all 32-bit numbers.
+  /// Each number is uniform over all 32-bit numbers.
   MAILGRAD_HOST_DEVICE numbers operator()(numbers counter) const {
     std::uint32_t k0 = key0, k1 = key1;
     for (int round = 0; round < 10; ++round) {

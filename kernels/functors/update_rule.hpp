@@ -12,9 +12,10 @@
 
 namespace mailgrad {
 
-/// Every update rule, ready for one step: `rule(w, g, state...)` changes one weight and its `states` floats.
+/// Every update rule, with its factors for one step: `rule(w, g, state...)` changes one weight and its
+/// `states` floats.
 ///
-/// A rule named here runs dense and sparse, on the host and on a GPU; nothing else lists them.
+/// A rule in this list runs on dense and sparse gradients, on the host and on a GPU. There is no other list.
 using update_rule = std::variant<sgd_update, momentum_update, nesterov_update, adagrad_update, rmsprop_update,
                                  adam_update, delayed_nesterov_update>;
 

@@ -1,10 +1,12 @@
 #include <mailgrad/kernels/arithmetic.hpp>
 
+#include <fmt/format.h>
+
 namespace mailgrad {
 
 namespace {
 
-/// Raised whenever a kernel, or the sum of a batch, comes to round differently.
+/// A change of the code that makes a kernel, or the sum of a batch, round differently raises this number.
 constexpr int edition = 4;
 
 constexpr const char* compiled_for() {
@@ -35,8 +37,8 @@ const char* convolutions() {
 } // namespace
 
 std::string arithmetic_in_words() {
-  return "kernels " + std::to_string(edition) + ", compiler " + __VERSION__ + " for " + compiled_for() +
-         ", convolutions by " + convolutions();
+  return fmt::format("kernels {}, compiler {} for {}, convolutions by {}", edition, __VERSION__,
+                     compiled_for(), convolutions());
 }
 
 } // namespace mailgrad

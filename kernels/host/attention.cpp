@@ -1,9 +1,9 @@
 #include <mailgrad/kernels/attention.hpp>
 
-#include <mailgrad/kernels/host/gemm_tile.hpp>
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/kernels/host/product/gemm_tile.hpp>
+#include <mailgrad/kernels/host/product/transpose.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>
-#include <mailgrad/kernels/host/transpose.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ std::size_t whole_tiles(std::size_t columns) {
   return (columns + tile::columns - 1) / tile::columns * tile::columns;
 }
 
-/// Queries, keys or values of one head: a row for each position, `step` apart.
+/// Queries, keys or values of one head: a row for each position. The rows lie `step` floats apart.
 struct head_rows {
   const float* values;
   std::size_t step;
@@ -25,14 +25,15 @@ struct head_rows {
   const float* row(std::size_t i) const { return values + i * step; }
 };
 
-/// The right side of a product, in panels of as many columns as a register tile has; zeros fill the last.
+/// The right operand of a product, in panels as wide as a register tile. The last panel is filled up with
+/// zeros.
 struct panels {
   float* values;
   std::size_t depth;
 
   static std::size_t floats(std::size_t depth, std::size_t columns) { return depth * whole_tiles(columns); }
 
-  /// B is the rows as they stand: depth positions by `columns`.
+  /// Packs the rows as they are: B has `depth` positions, each with `columns` numbers.
   void pack(const head_rows& rows, std::size_t columns) const {
     for (std::size_t first = 0; first < columns; first += tile::columns) {
       const std::size_t count = std::min(tile::columns, columns - first);
@@ -50,7 +51,7 @@ struct panels {
     }
   }
 
-  /// B is the rows transposed: depth numbers of each of `columns` positions.
+  /// Packs the rows transposed: B has `depth` numbers of each of `columns` positions.
   void pack_transposed(const head_rows& rows, std::size_t columns) const {
     for (std::size_t first = 0; first < columns; first += tile::columns) {
       const std::size_t count = std::min(tile::columns, columns - first);
@@ -61,13 +62,13 @@ struct panels {
   }
 };
 
-/// Positions of a window, or numbers of a head.
+/// A range of positions in a window, or of numbers in a head.
 struct range {
   std::size_t first, last;
   std::size_t size() const { return last - first; }
 };
 
-/// C = A B where A begins at the first of `depth`, for all columns up to `columns`.
+/// C = A B for the first `columns` columns. `depth` is the range of rows of B; A begins at the first of them.
 void multiply(const tile::left_part& a, const panels& b, range depth, float* c, std::size_t c_step,
               std::size_t rows, std::size_t columns, float* spare) {
   for (std::size_t first = 0; first < columns; first += tile::columns)
@@ -77,8 +78,8 @@ void multiply(const tile::left_part& a, const panels& b, range depth, float* c, 
         tile::into::overwrite, spare);
 }
 
-/// The first `columns` of a row: softmax of scale * scores up to and with `last`, then zeros. Of scores
-/// beyond `last`, those up to `computed` may be raised, too: in whole vectors that costs nothing.
+/// Turns a row of `columns` scores into the softmax of scale * scores[0 .. last], followed by zeros. Scores
+/// up to `computed` are exponentiated, too, since whole vectors cost nothing extra.
 void masked_softmax(float* scores, float scale, std::size_t last, std::size_t computed, std::size_t columns) {
   std::fill(scores + last + 1, scores + computed, -std::numeric_limits<float>::infinity());
   shift_row(scores, scores, computed, scale);
@@ -97,7 +98,8 @@ void for_each_head(const attention_shape& a, Visit visit) {
     }
 }
 
-/// Positions up to `last`, and those after it that a whole tile costs nothing.
+/// Rounds `last` up to whole tiles, since computing the rest of a tile costs nothing, but at most to the
+/// window.
 std::size_t in_whole_tiles(const attention_shape& a, std::size_t last) {
   return std::min(whole_tiles(last), a.window);
 }
@@ -116,7 +118,7 @@ public:
            tile::rows * tile::columns;
   }
 
-  /// One head; `qkv` points to its queries.
+  /// Computes one head. `qkv` points to its queries.
   void run(const float* qkv, float* y, float* probabilities) const {
     const std::size_t step = 3 * a_.width();
     keys_.pack_transposed({qkv + a_.width(), step}, a_.window);
@@ -155,7 +157,7 @@ public:
            3 * panels::floats(a.window, a.head_width) + tile::rows * tile::columns;
   }
 
-  /// One head; `qkv` and `dqkv` point to its queries.
+  /// Computes one head. `qkv` and `dqkv` point to its queries.
   void run(const float* qkv, const float* probabilities, const float* dy, float* dqkv) const {
     const std::size_t step = 3 * a_.width();
     queries_.pack({qkv, step}, a_.head_width);
@@ -172,7 +174,7 @@ public:
       multiply({ds, a_.window, 1}, keys_, {0, last}, dqkv + first * step, step, last - first, a_.head_width,
                spare_);
     });
-    // the same heights again: a row has been computed up to the end of its own
+    // This loop has the same heights, because each row of ds was computed only up to the end of its height.
     tile::for_each_height(0, a_.window, [&](std::size_t first, std::size_t last) {
       const std::size_t diagonal = first * a_.window + first;
       float* const dk = dqkv + a_.width() + first * step;
@@ -184,7 +186,7 @@ public:
   }
 
 private:
-  /// Turns dP into dS / sqrt(d); where P is 0, above the diagonal, so is dS.
+  /// Turns dP into dS / sqrt(d). Above the diagonal P is 0, and so is dS.
   void softmax_gradient(const float* p, float* dp, std::size_t n) const {
     const float projection = row_sum(n, [=](std::size_t j) { return p[j] * dp[j]; });
     const float scale = scale_of(a_);

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/bias_gelu.hpp>
 
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
 
 #include <algorithm>
 

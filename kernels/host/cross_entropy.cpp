@@ -1,18 +1,18 @@
 #include <mailgrad/kernels/cross_entropy.hpp>
 
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
+
+#include <fmt/format.h>
 
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 
 namespace {
 
 [[noreturn]] void refuse(std::int32_t label, std::size_t columns) {
-  throw std::out_of_range("label " + std::to_string(label) + ", but the logits have " +
-                          std::to_string(columns) + " classes");
+  throw std::out_of_range(fmt::format("label {}, but the logits have {} classes", label, columns));
 }
 
 /// The sum of the losses of a few rows.
@@ -22,7 +22,7 @@ double loss_of_rows(const float* logits, const std::int32_t* labels, float* prob
   for (std::size_t row = 0; row < rows; ++row) {
     float* const shifted = probabilities + row * columns;
     shift_row(logits + row * columns, shifted, columns);
-    const auto label = static_cast<std::size_t>(labels[row]); // a negative one becomes too large
+    const auto label = static_cast<std::size_t>(labels[row]); // a negative label becomes too large
     if (label >= columns) refuse(labels[row], columns);
     total -= static_cast<double>(shifted[label]);
   }
@@ -37,7 +37,7 @@ double loss_of_rows(const float* logits, const std::int32_t* labels, float* prob
 void cross_entropy(const stream& s, const float* logits, const std::int32_t* labels, float* loss,
                    float* probabilities, std::size_t rows, std::size_t columns) {
   require_host(s, "cross_entropy");
-  double total = 0; // of possibly very many rows
+  double total = 0; // a double, since there may be very many rows
   const std::size_t block = rows_at_once(columns);
   for (std::size_t first = 0; first < rows; first += block)
     total += loss_of_rows(logits + first * columns, labels + first, probabilities + first * columns,

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/dropout.hpp>
 
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
 
 #include <algorithm>
 #include <array>
@@ -10,13 +10,14 @@ namespace mailgrad {
 
 namespace {
 
-constexpr std::size_t lanes = 8; ///< counters that are drawn from side by side
+constexpr std::size_t lanes = 8; ///< counters whose numbers are drawn side by side
 constexpr std::size_t numbers_at_once = 4 * lanes;
 
 std::uint32_t low(std::uint64_t n) { return static_cast<std::uint32_t>(n); }
 std::uint32_t high(std::uint64_t n) { return static_cast<std::uint32_t>(n >> 32); }
 
-/// The numbers of counters first to first + lanes - 1: number k of counter first + i is at k * lanes + i.
+/// Draws the numbers of counters first to first + lanes - 1. Number k of counter first + i lies at k * lanes
+/// + i.
 void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
                   std::array<std::uint32_t, numbers_at_once>& numbers) {
 #pragma omp simd

@@ -1,24 +1,25 @@
-#include <mailgrad/kernels/elementwise.hpp>
+#include <mailgrad/kernels/host/elementwise.hpp>
 
-#include <mailgrad/kernels/cuda/elementwise.hpp>
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/kernels/host/elementwise_loop.hpp>
 #include <mailgrad/kernels/host/odometer.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <string>
 
 namespace mailgrad {
 
 namespace {
 
-/// Elements walked through a whole chain before the next: what lies between its steps stays in the L1 cache.
+/// The number of elements that pass through the whole chain together. Results between its steps stay in the
+/// L1 cache.
 constexpr std::size_t tile = 1024;
 
 constexpr std::size_t max_operands = elementwise_chain::max_inputs + elementwise_chain::max_steps;
 
-/// Where each operand lies and whether it is walked.
+/// Where each operand lies, and whether it moves along with the elements.
 struct operands {
   std::array<float*, max_operands> address;
   std::array<stepping, max_operands> step;
@@ -26,13 +27,12 @@ struct operands {
 
 [[noreturn, gnu::cold, gnu::noinline]] void refuse(const elementwise_chain& chain, std::size_t inputs,
                                                    std::size_t outputs) {
-  throw shape_error("elementwise: a chain of " + std::to_string(chain.input_count) + " inputs and " +
-                    std::to_string(chain.step_count) + " steps refers to others than its " +
-                    std::to_string(inputs) + " inputs, " + std::to_string(outputs) +
-                    " outputs and earlier steps");
+  throw shape_error(fmt::format("elementwise: a chain of {} inputs and {} steps refers to others than its {} "
+                                "inputs, {} outputs and earlier steps",
+                                chain.input_count, chain.step_count, inputs, outputs));
 }
 
-/// Inputs and outputs where the caller has them, other results one after the other in scratch memory.
+/// Places inputs and outputs in the caller's memory, and results between the steps in scratch memory.
 operands place(const elementwise_chain& chain, std::span<const void* const> inputs,
                std::span<void* const> outputs, void* scratch) {
   if (chain.input_count > elementwise_chain::max_inputs || chain.step_count > elementwise_chain::max_steps ||
@@ -78,15 +78,6 @@ void run_on_host(const elementwise_chain& chain, const operands& placed, std::si
   }
 }
 
-void require_repeatable(const shape& operand, const shape& result) {
-  bool fits = operand.rank() <= result.rank();
-  for (std::size_t i = 1; fits && i <= operand.rank(); ++i) {
-    const std::size_t extent = operand[operand.rank() - i];
-    fits = extent == 1 || extent == result[result.rank() - i];
-  }
-  if (!fits) throw shape_error("broadcast", operand, result);
-}
-
 } // namespace
 
 std::size_t elementwise_chain::scratch_bytes() const noexcept {
@@ -95,39 +86,14 @@ std::size_t elementwise_chain::scratch_bytes() const noexcept {
   return static_cast<std::size_t>(between) * tile * sizeof(float);
 }
 
-void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
+namespace host {
+
+void elementwise(const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n, void* scratch) {
-  if (const auto* gpu = std::get_if<cuda_stream>(&s))
-    return cuda::elementwise(*gpu, chain, inputs, outputs, n);
   run_on_host(chain, place(chain, inputs, outputs, scratch), n);
 }
 
-broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& result) {
-  for (const shape* operand : {&a, &b}) require_repeatable(*operand, result);
-  broadcast_plan p;
-  const auto stride_of = [&](const shape& operand, std::size_t axis) -> std::size_t {
-    const std::size_t missing = result.rank() - operand.rank();
-    if (axis < missing || operand[axis - missing] == 1) return 0;
-    std::size_t stride = 1;
-    for (std::size_t inner = axis - missing + 1; inner < operand.rank(); ++inner) stride *= operand[inner];
-    return stride;
-  };
-  for (std::size_t axis = 0; axis < result.rank(); ++axis) {
-    const std::size_t extent = result[axis], step_a = stride_of(a, axis), step_b = stride_of(b, axis);
-    if (extent == 1) continue;
-    const bool joins = p.rank > 0 && p.a[p.rank - 1] == step_a * extent && p.b[p.rank - 1] == step_b * extent;
-    if (!joins) ++p.rank;
-    p.extents[p.rank - 1] = extent * (joins ? p.extents[p.rank - 1] : 1);
-    p.a[p.rank - 1] = step_a;
-    p.b[p.rank - 1] = step_b;
-  }
-  if (p.rank == 0) p.extents[p.rank++] = 1;
-  return p;
-}
-
-void broadcast(const stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
-               const float* b, float* y) {
-  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::broadcast(*gpu, f, plan, a, b, y);
+void broadcast(elementwise_function f, const broadcast_plan& plan, const float* a, const float* b, float* y) {
   const auto extents = std::span(plan.extents).first(plan.rank);
   if (std::ranges::find(extents, std::size_t{0}) != extents.end()) return;
   const std::size_t inner = plan.rank - 1;
@@ -138,6 +104,8 @@ void broadcast(const stream& s, elementwise_function f, const broadcast_plan& pl
     y += extents[inner];
   } while (at.advance());
 }
+
+} // namespace host
 
 void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
                         std::size_t rows, std::size_t columns) {

@@ -1,26 +1,28 @@
 #include <mailgrad/kernels/gather.hpp>
 
-#include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 
 namespace {
 
-/// Offset of a row in its table. One comparison finds negative numbers too, and a width beyond the table.
+/// Returns the offset of a row in its table. A negative row becomes a large unsigned number, so that the same
+/// comparison finds it.
 std::size_t offset_of(std::int32_t row, std::size_t width, std::size_t table_size) {
   const auto offset = static_cast<std::size_t>(static_cast<std::uint32_t>(row)) * width;
   if (offset + width > table_size || width > table_size)
-    throw std::out_of_range("row " + std::to_string(row) + " of a table of " +
-                            std::to_string(table_size / std::max<std::size_t>(1, width)) + " rows");
+    throw std::out_of_range(
+        fmt::format("row {} of a table of {} rows", row, table_size / std::max<std::size_t>(1, width)));
   return offset;
 }
 
-/// So that no offset of a row is too large to be counted.
+/// Checks that the table consists of whole rows, so that the offset of a row cannot overflow.
 void require_whole_rows(const char* kernel, std::size_t table_size, std::size_t width) {
   if (width == 0 ? table_size > 0 : table_size % width != 0)
     throw shape_error(kernel, shape{table_size}, shape{width});

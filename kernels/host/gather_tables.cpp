@@ -1,17 +1,18 @@
 #include <mailgrad/kernels/gather_tables.hpp>
 
-#include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 
 namespace {
 
-/// Rows lie anywhere in tables beyond the caches, so they are asked for this many samples ahead.
+/// Rows are prefetched this many samples ahead, because they lie scattered in tables larger than the caches.
 constexpr std::size_t ahead = 4;
 constexpr std::size_t floats_in_line = 16;
 
@@ -19,15 +20,14 @@ void prefetch_row(const float* row, std::size_t width) {
   for (std::size_t i = 0; i < width; i += floats_in_line) __builtin_prefetch(row + i);
 }
 
-/// One comparison finds negative numbers too.
+/// A negative row becomes a large unsigned number, so that one comparison is enough.
 bool holds(const row_table& table, std::int32_t row) {
   return static_cast<std::uint32_t>(row) < table.height;
 }
 
 const float* address(const row_table& table, std::int32_t row, std::size_t width) {
   if (holds(table, row)) return table.values + static_cast<std::size_t>(row) * width;
-  throw std::out_of_range("row " + std::to_string(row) + " of a table of " + std::to_string(table.height) +
-                          " rows");
+  throw std::out_of_range(fmt::format("row {} of a table of {} rows", row, table.height));
 }
 
 void require_whole_samples(const char* kernel, std::size_t rows, std::size_t tables) {

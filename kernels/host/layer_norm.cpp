@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/layer_norm.hpp>
 
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/kernels/host/row_sum.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const
   const auto n = static_cast<float>(r.width);
   for (std::size_t row = 0; row < r.rows; ++row, x += r.width, y += r.width) {
     const float mu = row_sum(r.width, [=](std::size_t c) { return x[c]; }) / n;
-    // of differences: the difference of squares would cancel
+    // The variance is summed from differences, because mean(x^2) - mean(x)^2 would cancel.
     const float squares = row_sum(r.width, [=](std::size_t c) { return (x[c] - mu) * (x[c] - mu); });
     const float inv = 1 / std::sqrt(squares / n + r.epsilon);
 #pragma omp simd
@@ -34,7 +34,7 @@ void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float*
   for (std::size_t row = 0; row < r.rows; ++row, x += r.width, dy += r.width, dx += r.width) {
     const float mu = mean[row];
     const float inv = inverse[row];
-    float sum = 0, sum_x_hat = 0; // of the gradient with respect to x_hat, and of its product with x_hat
+    float sum = 0, sum_x_hat = 0; // sums of the gradient with respect to x_hat, and of its product with x_hat
 #pragma omp simd reduction(+ : sum, sum_x_hat)
     for (std::size_t c = 0; c < r.width; ++c) {
       const float x_hat = (x[c] - mu) * inv;

@@ -8,7 +8,7 @@
 
 namespace mailgrad {
 
-/// Walks all axes but the innermost, which is the kernel's loop, and knows where each operand is.
+/// Walks all axes but the innermost, over which the kernel loops, and computes the offset of each operand.
 template <std::size_t Operands>
 class odometer {
 public:
@@ -18,7 +18,7 @@ public:
 
   std::size_t offset(std::size_t operand) const noexcept { return offsets_[operand]; }
 
-  /// To the next innermost row; false after the last.
+  /// Moves to the next innermost row; returns false after the last.
   bool advance() noexcept {
     for (std::size_t axis = extents_.size() - 1; axis-- > 0;) {
       for (std::size_t i = 0; i < Operands; ++i) offsets_[i] += strides_[i][axis];

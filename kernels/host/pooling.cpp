@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/pooling.hpp>
 
-#include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@ namespace mailgrad {
 
 namespace {
 
-/// One window: where its results lie, and which of its positions lie inside the image.
+/// One window: the place of its results, and the positions that lie inside the image.
 struct placed_window {
   std::size_t result;    ///< offset in y of its first channel
   std::size_t image;     ///< offset in x of its image
@@ -49,9 +49,9 @@ bool tiles_image(const window_grid& g) noexcept {
          g.out_height * g.rows == g.height && g.out_width * g.columns == g.width;
 }
 
-/// Stores what each window gives to each of its values, or adds it up where windows overlap or leave gaps.
-/// part(k, position, count) is what a window of `count` positions gives to channel offset k of y at
-/// `position`.
+/// Spreads gradients of windows over dx. It adds them up where windows overlap or leave gaps, and stores them
+/// otherwise. part(k, position, count) is the gradient at `position` of a window that has `count` positions
+/// inside the image; k is the offset of the window's channel in y.
 template <class Part>
 void spread(const window_grid& g, float* dx, Part part) {
   const bool tiles = tiles_image(g);
@@ -88,7 +88,7 @@ void max_pool(const stream& s, const window_grid& g, const float* x, float* y, s
       }
 #pragma omp simd
       for (std::size_t c = 0; c < g.channels; ++c) {
-        const bool better = !(values[c] <= best[c]) & (best[c] == best[c]); // a NaN wins and stays
+        const bool better = !(values[c] <= best[c]) & (best[c] == best[c]); // a NaN is chosen and kept
         best[c] = better ? values[c] : best[c];
         at[c] = better ? position : at[c];
       }

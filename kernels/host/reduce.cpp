@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/reduce.hpp>
 
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/kernels/host/odometer.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
 
 #include <algorithm>
 #include <span>
@@ -10,8 +10,8 @@ namespace mailgrad {
 
 namespace {
 
-/// The sum of term(i) for first <= i < last, in 32 partial sums: one alone would wait for itself at every
-/// addition.
+/// The sum of term(i) for first <= i < last. It has 32 partial sums, since each addition to a single sum
+/// would wait for the last.
 template <class Term>
 float sum_block(std::size_t first, std::size_t last, Term term) {
   constexpr std::size_t lanes = 32;
@@ -27,7 +27,7 @@ float sum_block(std::size_t first, std::size_t last, Term term) {
   return partial[0] + rest;
 }
 
-/// Halves long ranges, so that the error grows with the logarithm of the length.
+/// Sums long ranges by halves, so that the error grows with the logarithm of the length.
 ///
 /// Source  Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14, 1993: pairwise sums.
 template <class Term>

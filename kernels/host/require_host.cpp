@@ -1,16 +1,16 @@
-#include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 
 #include <mailgrad/tensor/error.hpp>
 
-#include <string>
+#include <fmt/format.h>
 
 namespace mailgrad {
 
 void require_host(const stream& s, std::string_view kernel) {
   if (const auto* gpu = std::get_if<cuda_stream>(&s))
-    throw device_error(world_errc::no_such_device,
-                       std::string(kernel) + ": cuda:" + std::to_string(gpu->device) +
-                           " asked for, but this build has no CUDA version of it");
+    throw device_error(
+        world_errc::no_such_device,
+        fmt::format("{}: cuda:{} asked for, but this build has no CUDA version of it", kernel, gpu->device));
 }
 
 } // namespace mailgrad

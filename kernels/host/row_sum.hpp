@@ -6,9 +6,9 @@
 
 namespace mailgrad {
 
-/// The sum of term(i) for i < n, of a row short enough to be added up at once: in two vectors of partial
-/// sums, which are joined in registers. `omp simd reduction` adds the lanes one by one, which takes longer
-/// than a row of 64.
+/// The sum of term(i) for i < n, for rows so short that they need no pairwise summation. Two vectors of
+/// partial sums are joined in registers. `omp simd reduction` would add the lanes one by one, which takes
+/// longer than a row of 64.
 template <class Term>
 float row_sum(std::size_t n, Term term) {
   constexpr std::size_t lanes = 2 * simd::width;

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/softmax.hpp>
 
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
 
 namespace mailgrad {
 

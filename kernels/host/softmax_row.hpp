@@ -8,8 +8,8 @@
 
 namespace mailgrad {
 
-/// Rows that are taken together: exponentials of short rows vectorise only as one long row, which should not
-/// outgrow the L1 cache.
+/// The number of rows that are computed together. The exponentials of short rows vectorise only as one long
+/// row, which should still fit into the L1 cache.
 inline std::size_t rows_at_once(std::size_t columns) {
   constexpr std::size_t elements = 2048;
   return std::max<std::size_t>(1, elements / std::max<std::size_t>(1, columns));
@@ -24,13 +24,13 @@ inline void shift_row(const float* x, float* y, std::size_t n, float scale = 1) 
   for (std::size_t i = 0; i < n; ++i) y[i] = (x[i] - largest) * scale;
 }
 
-/// Of elements that are at most 0, as shift_row() leaves them.
+/// y = exp(y), for elements that are at most 0, as shift_row() leaves them.
 inline void exponentiate(float* y, std::size_t n) {
 #pragma omp simd
   for (std::size_t i = 0; i < n; ++i) y[i] = approximate::exp_of_negative(y[i]);
 }
 
-/// y divided by its sum, which is returned.
+/// Divides y by its sum, and returns the sum.
 inline float normalise_row(float* y, std::size_t n) {
   const float sum = row_sum(n, [y](std::size_t i) { return y[i]; });
   const float factor = 1 / sum;

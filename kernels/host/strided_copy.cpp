@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/strided_copy.hpp>
 
-#include <mailgrad/kernels/no_cuda.hpp>
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace mailgrad {
 
 namespace {
 
-/// Rows and columns of a transposed tile: a cache line of floats each way.
+/// The rows and columns of a tile that is transposed: as many floats as a cache line has.
 constexpr std::size_t tile = 16;
 
 } // namespace
@@ -34,7 +34,7 @@ strided_copy::strided_copy(const shape& extents, const element_places& from, con
   put_inner_axes_last();
 }
 
-/// Axes that continue one another in both memories become one.
+/// Adds an axis. It is joined to the last one if both continue each other in both memories.
 void strided_copy::add(const axis& next) noexcept {
   if (next.extent == 1) return;
   axis* last = rank_ == 0 ? nullptr : &axes_[rank_ - 1];
@@ -44,8 +44,8 @@ void strided_copy::add(const axis& next) noexcept {
     axes_[rank_++] = next;
 }
 
-/// The axis with the smallest step in the target comes last, that with the smallest step in the source before
-/// it, unless they are the same.
+/// Moves the axis with the smallest step in the target to the end. Unless its step in the source is 1, the
+/// axis with the smallest step in the source comes before it.
 void strided_copy::put_inner_axes_last() noexcept {
   const auto begin = axes_.begin();
   const auto end = begin + rank_;
@@ -85,7 +85,7 @@ void strided_copy::copy_plane(const float* from, float* to) const {
       std::copy_n(from + r * rows.from, columns.extent, to + r * rows.to);
     return;
   }
-  if (rows.extent == 1) { // nothing to turn
+  if (rows.extent == 1) { // a single row needs no tiles
     for (std::size_t c = 0; c < columns.extent; ++c, from += columns.from, to += columns.to) *to = *from;
     return;
   }

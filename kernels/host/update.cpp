@@ -1,9 +1,6 @@
-#include <mailgrad/kernels/update.hpp>
+#include <mailgrad/kernels/host/update.hpp>
 
-#include <mailgrad/kernels/cuda/update.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
-#include <mailgrad/kernels/no_cuda.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <array>
@@ -13,15 +10,15 @@ namespace mailgrad {
 
 namespace {
 
-/// Floats of a sum of gradients in progress: so few that the processor fetches all gradients ahead at once.
-/// A thousand are a third slower on blocks beyond the caches.
+/// The number of floats that are summed over all gradients at a time. It is so small that the processor
+/// prefetches all gradients together. With a thousand, blocks larger than the caches take a third longer.
 constexpr std::size_t tile = 128;
 
 template <class Rule>
 using state_of = std::array<float*, Rule::states>;
 
-/// The loop itself; `gradient` gives element k. `weights` and `updated` are the same memory or apart, so no
-/// iteration touches another's.
+/// Applies the rule to n weights. gradient(k) is element k of the gradient. `weights` and `updated` are the
+/// same memory or do not overlap, so iterations are independent.
 template <class Rule, class Gradient, std::size_t... i>
 void loop(const Rule& rule, const float* weights, float* updated, Gradient gradient,
           [[maybe_unused]] const state_of<Rule>& state, std::size_t n, std::index_sequence<i...>) {
@@ -39,8 +36,8 @@ void apply(const Rule& rule, const float* weights, float* updated, Gradient grad
   loop(rule, weights, updated, gradient, state, n, std::make_index_sequence<Rule::states>{});
 }
 
-/// One that counts as it is rounds like the sum of several: a factor, even of 1, would be fused with what
-/// follows.
+/// Applies the rule with one gradient. A scale of 1 is left out, because the compiler would fuse that product
+/// with the rule. The result would then round unlike a sum of several gradients.
 template <class Rule>
 void apply_one(const Rule& rule, const float* weights, float* updated, const scaled_gradient& g,
                const state_of<Rule>& state, std::size_t n) {
@@ -57,7 +54,8 @@ state_of<Rule> advanced(state_of<Rule> state, std::size_t by) {
   return state;
 }
 
-/// Sums a tile of all gradients but the last, in the order given, and updates from the sum while it is near.
+/// Sums a tile of all gradients but the last, in the order given. The update adds the last one and reads the
+/// sum while it is in the L1 cache.
 template <class Rule>
 void apply_sum(const Rule& rule, const weight_update& work, const state_of<Rule>& state) {
   std::array<float, tile> sum;
@@ -92,7 +90,7 @@ void run(const Rule& rule, const weight_update& work, std::span<float* const> st
         rule, weights, work.updated.data(), [](std::size_t) { return 0.0F; }, pointers, work.weights.size());
 }
 
-/// Rows lie anywhere, mostly beyond the caches, so they are asked for this many ahead.
+/// Rows are prefetched this many rows ahead, because they lie scattered in tables larger than the caches.
 constexpr std::size_t rows_ahead = 8;
 
 template <class Rule>
@@ -116,7 +114,7 @@ void run_rows(const Rule& rule, const row_update& work, std::span<float* const> 
   }
 }
 
-/// Calls `f` with the rule itself, wrapped in its penalty if there is one.
+/// Calls `f` with the rule, wrapped in its penalty if there is one.
 template <class F>
 void with_rule(const update_rule& rule, const weight_penalty& penalty, F f) {
   std::visit(
@@ -129,45 +127,20 @@ void with_rule(const update_rule& rule, const weight_penalty& penalty, F f) {
       rule);
 }
 
-std::size_t states_of(const update_rule& rule) {
-  return std::visit([]<class Rule>(const Rule&) { return Rule::states; }, rule);
-}
-
-void require_states(const update_rule& rule, std::span<float* const> state) {
-  if (state.size() != states_of(rule))
-    throw shape_error("update: " + std::to_string(state.size()) + " states for a rule of " +
-                      std::to_string(states_of(rule)));
-}
-
 } // namespace
 
-void require_fitting(const row_update& work) {
-  const std::size_t count = work.width == 0 ? work.rows.size() : work.values.size() / work.width;
-  if (count != work.rows.size() || work.values.size() != count * work.width)
-    throw shape_error("update_rows: " + std::to_string(work.values.size()) + " values for " +
-                      std::to_string(work.rows.size()) + " rows of " + std::to_string(work.width));
-  const std::size_t height = work.width == 0 ? 0 : work.weights.size() / work.width;
-  for (const std::uint32_t row : work.rows)
-    if (row >= height)
-      throw shape_error("update_rows: row " + std::to_string(row) + " of a table of " +
-                        std::to_string(height));
-}
+namespace host {
 
-void update(const stream& s, const update_rule& rule, const weight_penalty& penalty,
-            const weight_update& work, std::span<float* const> state) {
-  if (work.weights.size() != work.updated.size())
-    throw shape_error("update", shape{work.weights.size()}, shape{work.updated.size()});
-  require_states(rule, state);
-  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::update(*gpu, rule, penalty, work, state);
+void update(const update_rule& rule, const weight_penalty& penalty, const weight_update& work,
+            std::span<float* const> state) {
   with_rule(rule, penalty, [&](const auto& r) { run(r, work, state); });
 }
 
-void update_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
-                 const row_update& work, std::span<float* const> state) {
-  require_host(s, "update_rows");
-  require_states(rule, state);
-  require_fitting(work);
+void update_rows(const update_rule& rule, const weight_penalty& penalty, const row_update& work,
+                 std::span<float* const> state) {
   with_rule(rule, penalty, [&](const auto& r) { run_rows(r, work, state); });
 }
+
+} // namespace host
 
 } // namespace mailgrad

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-/// Registers of as many floats as the processor compiled for has, through the vector types of GCC and Clang.
+/// Vectors as wide as the registers of the processor compiled for, by the vector types of GCC and Clang.
 namespace mailgrad::simd {
 
 #if defined(__AVX512F__)
@@ -26,7 +26,7 @@ inline vector load(const float* from) {
   return v;
 }
 
-/// The first `count` lanes, fewer than all; the others are 0.
+/// Loads the first `count` lanes, fewer than all; the other lanes are 0.
 inline vector load_part(const float* from, std::size_t count) {
   vector v{};
   std::memcpy(&v, from, count * sizeof(float));
@@ -35,15 +35,15 @@ inline vector load_part(const float* from, std::size_t count) {
 
 inline void store(float* to, const vector& v) { std::memcpy(to, &v, sizeof v); }
 
-/// Whether there are stores past the caches: on x86, but under a sanitizer, which would not see them.
+/// Whether stores can go past the caches. They can on x86, but not under a sanitizer, which would miss them.
 #if defined(__SSE__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 inline constexpr bool passes_caches = true;
 #else
 inline constexpr bool passes_caches = false;
 #endif
 
-/// Stores past the caches where it can, to memory as aligned as a vector is; fence_stores() comes before
-/// another thread reads it.
+/// Stores past the caches where passes_caches is true. The memory is aligned as a vector is. Before another
+/// thread reads it, fence_stores() must be called.
 inline void store_past_caches(float* to, const vector& v) {
 #if !defined(__SSE__) || defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   store(to, v);
@@ -58,7 +58,7 @@ inline void store_past_caches(float* to, const vector& v) {
 #endif
 }
 
-/// Stores past the caches are seen before whatever the thread stores next.
+/// Makes stores past the caches visible before any later store of this thread.
 inline void fence_stores() {
 #if defined(__SSE__)
   __builtin_ia32_sfence();
@@ -67,15 +67,15 @@ inline void fence_stores() {
 
 inline constexpr std::size_t cache_line = 16; ///< floats
 
-/// Asks for the line of a float that will be read soon, or much later, or overwritten soon. The float need
-/// not exist.
+/// These fetch the cache line of a float: to be read soon, to be read later, or to be overwritten soon. The
+/// float need not exist.
 inline void prefetch(const float* of) { __builtin_prefetch(of, 0, 3); }
 inline void prefetch_to_l2(const float* of) { __builtin_prefetch(of, 0, 2); }
 inline void prefetch_to_write(const float* of) { __builtin_prefetch(of, 1, 3); }
 
 namespace detail {
 
-/// Adds to each lane the one Step away, then those of half that distance.
+/// Adds to each lane the lane at distance Step, then does the same at half that distance.
 template <std::size_t Step, std::size_t... Lane>
 vector add_lanes(const vector& v, std::index_sequence<Lane...> lanes) {
   const vector pairs = v + __builtin_shufflevector(v, v, (Lane ^ Step)...);

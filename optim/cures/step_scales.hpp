@@ -8,7 +8,7 @@
 
 namespace mailgrad {
 
-// Cures that shorten the step of a stale gradient and keep no state. Each is made from the numbers behind its
+// Cures that shorten the step of a stale gradient and keep no state. Each is made from the numbers after its
 // name.
 
 class step_scale : public cure {
@@ -23,7 +23,7 @@ protected:
 /// Source  Zhang, Gupta, Lian & Liu, IJCAI 2016, arXiv:1511.05950
 class inverse_scale final : public step_scale {
 public:
-  static constexpr cure_form form{"inverse", "the step counts 1 / max(1, gap): SA-ASGD",
+  static constexpr cure_form form{"inverse", "step times 1 / max(1, gap): SA-ASGD",
                                   "Zhang et al., IJCAI 2016"};
   inverse_scale(std::span<const double>, const cure_site&) {}
   std::string_view name() const noexcept override { return form.text; }
@@ -33,7 +33,7 @@ public:
 /// Source  Jiang, Cui, Zhang & Yu, SIGMOD 2017
 class dynsgd_scale final : public step_scale {
 public:
-  static constexpr cure_form form{"dynsgd", "the step counts 1 / (gap + 1)", "Jiang et al., SIGMOD 2017"};
+  static constexpr cure_form form{"dynsgd", "step times 1 / (gap + 1)", "Jiang et al., SIGMOD 2017"};
   dynsgd_scale(std::span<const double>, const cure_site&) {}
   std::string_view name() const noexcept override { return form.text; }
   double factor(std::uint64_t gap) const noexcept override { return 1 / (real(gap) + 1); }
@@ -41,10 +41,10 @@ public:
 
 /// FedAsync's weight of staleness, s(gap) = (gap + 1)^-a.
 /// Source  Xie, Koyejo & Gupta, 2019, arXiv:1903.03934. Differs: it weighs the step, where the paper mixes
-///         the worker's weights into the server's and so takes back a part of what others did meanwhile.
+///         the worker's weights into the server's, which undoes a part of the other workers' updates.
 class polynomial_scale final : public step_scale {
 public:
-  static constexpr cure_form form{"polynomial:A", "the step counts (gap + 1)^-A, A = 0.5: FedAsync",
+  static constexpr cure_form form{"polynomial:A", "step times (gap + 1)^-A, by default A = 0.5: FedAsync",
                                   "Xie et al., 2019"};
   polynomial_scale(std::span<const double> n, const cure_site&) : a_(n.empty() ? 0.5 : n[0]) {}
   std::string_view name() const noexcept override { return "polynomial"; }
@@ -59,7 +59,8 @@ private:
 class hinge_scale final : public step_scale {
 public:
   static constexpr cure_form form{
-      "hinge:A,B", "1 up to a gap of B, then 1 / (A (gap - B) + 1); 10,4: FedAsync", "Xie et al., 2019"};
+      "hinge:A,B", "full step up to a gap of B, then times 1 / (A (gap - B) + 1), by default 10,4: FedAsync",
+      "Xie et al., 2019"};
   hinge_scale(std::span<const double> n, const cure_site&)
       : a_(n.empty() ? 10 : n[0]), b_(n.size() < 2 ? 4 : n[1]) {}
   std::string_view name() const noexcept override { return "hinge"; }
@@ -75,7 +76,7 @@ private:
 /// Source  Mishchenko, Bach, Even & Woodworth, NeurIPS 2022, arXiv:2206.07638
 class mishchenko_scale final : public step_scale {
 public:
-  static constexpr cure_form form{"mishchenko", "the step counts M / max(M, gap) with M workers",
+  static constexpr cure_form form{"mishchenko", "step times M / max(M, gap)",
                                   "Mishchenko et al., NeurIPS 2022"};
   mishchenko_scale(std::span<const double>, const cure_site& site) : workers_(site.workers) {}
   std::string_view name() const noexcept override { return form.text; }
@@ -91,7 +92,7 @@ private:
 /// Source  Koloskova, Stich & Jaggi, NeurIPS 2022, arXiv:2206.08307
 class koloskova_scale final : public step_scale {
 public:
-  static constexpr cure_form form{"koloskova", "1 up to a gap of M workers, then 1 / gap",
+  static constexpr cure_form form{"koloskova", "full step up to a gap of M, then times 1 / gap",
                                   "Koloskova et al., NeurIPS 2022"};
   koloskova_scale(std::span<const double>, const cure_site& site) : workers_(site.workers) {}
   std::string_view name() const noexcept override { return form.text; }
@@ -106,7 +107,8 @@ private:
 ///         arXiv:2106.06639
 class fedbuff_scale final : public step_scale {
 public:
-  static constexpr cure_form form{"fedbuff", "a difference counts 1 / sqrt(1 + gap), with k-batch-async:K",
+  static constexpr cure_form form{"fedbuff",
+                                  "step times 1 / sqrt(1 + gap), for local steps and k-batch-async:K",
                                   "Nguyen et al., AISTATS 2022"};
   fedbuff_scale(std::span<const double>, const cure_site&) {}
   std::string_view name() const noexcept override { return form.text; }

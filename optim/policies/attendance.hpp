@@ -9,8 +9,8 @@
 
 namespace mailgrad {
 
-/// Who takes part, and whose gradient lies in the pending batch, one of each at most. The gradient of a
-/// worker that leaves stays in its batch; the worker is only no longer waited for.
+/// Records which workers take part, and which have a gradient in the pending batch, at most one each. The
+/// gradient of a worker that leaves stays in its batch, but the batch no longer waits for that worker.
 class attendance {
 public:
   void join(rank worker) {
@@ -25,7 +25,7 @@ public:
     for (entry& e : entries_) e.arrived = false;
   }
 
-  /// Its gradient can come: it takes part, and none of it lies in the batch.
+  /// Whether a gradient of this worker is expected: it takes part, and the batch has none of it yet.
   bool awaited(rank worker) const {
     if (worker.value >= entries_.size()) return false;
     return entries_[worker.value].present && !entries_[worker.value].arrived;

@@ -7,9 +7,9 @@
 
 namespace mailgrad {
 
-/// What the policies share that make one update from so many gradients, whoever sent them, and hold nobody: a
-/// worker goes on at once with the weights there are. A batch that nobody is left to fill is applied as it
-/// is.
+/// The common part of policies that make one update from a given number of gradients of any workers. No
+/// worker waits: it goes on at once with the present weights. When all workers have left, an incomplete batch
+/// is applied.
 class counted_batch_policy : public policy {
 public:
   explicit counted_batch_policy(std::size_t size) : size_(size) {}

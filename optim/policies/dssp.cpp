@@ -7,7 +7,7 @@ namespace mailgrad {
 
 namespace {
 
-/// Steps that are looked ahead at most: nobody's rhythm holds for longer.
+/// The most steps to look ahead; a worker's pace is not steady for longer.
 constexpr std::uint64_t foretold = 1000;
 
 } // namespace
@@ -30,7 +30,7 @@ decision dssp_policy::judge(const gradient_stamp& g) {
   return {verdict::apply};
 }
 
-/// The allowance is counted from the gradient that was one too many: 0 means that the worker waits.
+/// The extra steps are counted from the gradient that exceeded lo: 0 means that the worker waits.
 bool dssp_policy::may_start(rank worker) const {
   if (!clocks_.present(worker)) return false;
   const std::uint64_t lead = clocks_.lead(worker);
@@ -48,7 +48,7 @@ rank dssp_policy::slowest() const {
 std::uint64_t dssp_policy::extra_steps(rank worker) const {
   const rhythm& fast = rhythms_[worker.value];
   const rhythm& slow = rhythms_[slowest().value];
-  if (fast.interval <= 0 || slow.interval <= 0) return 0; // nothing to foretell from
+  if (fast.interval <= 0 || slow.interval <= 0) return 0; // no interval is known yet
   std::uint64_t best = 0;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   const std::uint64_t most = std::min(hi_ - lo_, foretold);

@@ -8,10 +8,10 @@ namespace mailgrad {
 /// steps ahead of the slowest, it gets as many steps more as let it stop when the slowest pushes, so that it
 /// waits least. A worker that is not the fastest waits, as under ssp.
 ///
-/// Both are foretold from the last interval between two gradients of each.
+/// Both times are predicted from the last interval between two gradients of the worker.
 /// Source  Zhao, An, Liu & Chen, "Dynamic Stale Synchronous Parallel Distributed Training for Deep Learning",
-///         ICDCS 2019, arXiv:1908.11848, Algorithms 1 and 2, from a summary of them. Differs: whoever has
-///         used its steps waits for the slowest before it is granted more, and nobody passes hi.
+///         ICDCS 2019, arXiv:1908.11848, Algorithms 1 and 2, from a summary of them. Differs: a worker
+///         that has used its extra steps waits for the slowest before it gets more, and no worker passes hi.
 class dssp_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "dssp";

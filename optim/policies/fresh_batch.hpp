@@ -4,9 +4,8 @@
 
 namespace mailgrad {
 
-/// A counted batch of gradients that were all computed from the weights as they are. What was begun before
-/// the last update is dropped when it comes, which is when a worker on a device that cannot be interrupted is
-/// cancelled.
+/// A counted batch of gradients that were all computed from the present weights. A gradient that was begun
+/// before the last update is dropped on arrival, because a device cannot be interrupted earlier.
 class fresh_batch_policy : public counted_batch_policy {
 public:
   using counted_batch_policy::counted_batch_policy;

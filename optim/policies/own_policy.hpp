@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-// A policy of a user's own: a class that derives from `policy` and says its name.
+// A user's own policy is a class that derives from `policy` and has a name.
 //
 //     class every_other final : public mailgrad::policy {
 //     public:
@@ -19,27 +19,27 @@
 //       ...
 //     };
 //
-// Compiled into a program it is an option like any other:
+// A program that contains the class uses it like any other policy:
 //
 //     options.policy = own_policy<every_other>("2");
 //
-// and in a shared library that ends with MAILGRAD_POLICY(every_other) it is one of the tool:
+// The tool loads it from a shared library whose source ends with MAILGRAD_POLICY(every_other):
 //
 //     mailgrad train --policy ./libevery_other.so:2
 //
-// A library needs the headers alone, but the compiler that built Mailgrad, since it hands over objects of
-// C++.
+// A library needs Mailgrad's headers only. It must be built with the compiler that built Mailgrad, because
+// C++ objects pass between the two.
 
 namespace mailgrad {
 
-/// Raised when `policy` or what stands here changes, as libraries of before cannot be used then.
-inline constexpr std::uint32_t own_policy_version = 1;
+/// Raised when `policy` or this header changes, because older libraries do not work then.
+inline constexpr std::uint32_t own_policy_version = 2;
 
-/// What Mailgrad is told of such a class.
+/// The description of such a class.
 struct own_policy_entry {
   std::uint32_t interface_version = 0;
   std::string_view name;
-  std::size_t numbers = 0; ///< behind the colon, at most two
+  std::size_t numbers = 0; ///< after the colon, at most two
   std::unique_ptr<policy> (*make)(std::span<const std::uint64_t>, world_size) = nullptr;
 };
 
@@ -74,13 +74,13 @@ template <std::derived_from<policy> P>
 inline constexpr own_policy_entry policy_entry{own_policy_version, P::policy_name, numbers_of<P>(),
                                                make_own_policy<P>};
 
-/// From now on make_policy() knows it. The same entry may come again.
+/// Makes the policy known to make_policy(). The same entry may be registered twice.
 ///
-/// Errors  std::invalid_argument: a name that is none, or that another policy has.
+/// Errors  std::invalid_argument: the name is malformed, or another policy has it.
 /// Threads any.
 void register_policy(const own_policy_entry& entry);
 
-/// Registers the class, and returns what `training_options::policy` calls it.
+/// Registers the class, and returns the text for `training_options::policy`.
 ///
 /// Errors  as register_policy().
 template <std::derived_from<policy> P>

@@ -2,13 +2,15 @@
 
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
-#include <mailgrad/optim/policies/hogwild.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/options/named_choice.hpp>
 #include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/number.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
+#include <utility>
 
 namespace mailgrad {
 
@@ -21,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 [[noreturn]] void fail(std::string_view text, const std::string& why) {
-  throw std::invalid_argument("policy '" + std::string(text) + "': " + why);
+  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
 }
 
 /// Whether a comma at `at` parts two policies, and not two numbers of one.
@@ -55,20 +57,19 @@ std::string without_spaces_at_separators(std::string_view text) {
 }
 
 std::uint64_t read_step(std::string_view part, std::string_view word) {
-  std::uint64_t step = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), step);
-  if (error != std::errc{} || end != word.data() + word.size() || step == 0)
+  const auto step = parse_whole(word);
+  if (!step || *step == 0)
     fail(part, "the step behind '@' must be a whole number from 1 on, such as sync@1000");
-  return step;
+  return *step;
 }
 
-/// As require_policy() has it, but that a run may be `auto`, too.
+/// Refuses an unknown policy as policy_spec does, but also lists `auto` among the known ones.
 void require_known(std::string_view name) {
-  const std::string_view word = name.substr(0, name.find(':'));
+  const std::string_view word = name_of_choice(name);
   std::vector<std::string_view> names(policy_names());
   if (std::ranges::find(names, word) != names.end() || names_a_plugin(word)) return;
   names.push_back(auto_rule::policy_name);
-  throw std::invalid_argument("policy '" + std::string(word) + "' is unknown; " + suggestion(word, names));
+  throw std::invalid_argument(fmt::format("policy '{}' is unknown; {}", word, suggestion(word, names)));
 }
 
 scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) {
@@ -76,11 +77,12 @@ scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) 
   const std::string name = without_spaces_at_separators(trimmed(part.substr(0, at)));
   if (is_automatic(name)) fail(part, "it switches by a rule of its own; take it alone");
   require_known(name);
-  require_policy(name, workers);
+  policy_spec spec(name, workers);
   if (first && at != part.npos)
-    fail(part, "the first policy begins with the run and takes no step: '" + name + "'");
-  if (!first && at == part.npos) fail(part, "say at which step it begins, such as " + name + "@1000");
-  return {first ? 0 : read_step(part, trimmed(part.substr(at + 1))), name};
+    fail(part, fmt::format("the first policy begins with the run and takes no step: '{}'", name));
+  if (!first && at == part.npos)
+    fail(part, fmt::format("say at which step it begins, such as {}@1000", name));
+  return {first ? 0 : read_step(part, trimmed(part.substr(at + 1))), std::move(spec)};
 }
 
 } // namespace
@@ -94,30 +96,27 @@ std::vector<std::string> plugins_of_policy(std::string_view text) {
   return files;
 }
 
-bool is_automatic(std::string_view text) {
-  const std::string_view whole = trimmed(text);
-  return whole.substr(0, whole.find(':')) == auto_rule::policy_name;
-}
+bool is_automatic(std::string_view text) { return name_of_choice(trimmed(text)) == auto_rule::policy_name; }
 
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers) {
   if (is_automatic(text)) {
     if (text.find('@') != text.npos) fail(text, "it switches by a rule of its own; take it alone");
     parse_auto(trimmed(text));
-    return {{0, std::string(auto_rule::first_policy)}};
+    return {{0, policy_spec(auto_rule::first_policy, workers)}};
   }
   std::vector<scheduled_policy> schedule;
   for (const std::string_view part : split(text)) {
     schedule.push_back(read(part, schedule.empty(), workers));
     if (schedule.size() > 1 && schedule.back().from_step <= schedule[schedule.size() - 2].from_step)
-      fail(part, "the policy before it begins at step " +
-                     std::to_string(schedule[schedule.size() - 2].from_step) + "; give a later one");
+      fail(part, fmt::format("the policy before it begins at step {}; give a later one",
+                             schedule[schedule.size() - 2].from_step));
   }
   return schedule;
 }
 
 bool has_hogwild(const std::vector<scheduled_policy>& schedule) {
-  return std::ranges::find(schedule, hogwild_policy::policy_name, &scheduled_policy::policy) !=
-         schedule.end();
+  return std::ranges::any_of(schedule,
+                             [](const scheduled_policy& p) { return !p.policy.traits().needs_shards; });
 }
 
 std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/optim/policies/policy_spec.hpp>
+
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -11,7 +13,7 @@ namespace mailgrad {
 /// A policy and the step it begins at, counted over all workers.
 struct scheduled_policy {
   std::uint64_t from_step = 0;
-  std::string policy; ///< as make_policy() reads it
+  policy_spec policy;
 
   friend bool operator==(const scheduled_policy&, const scheduled_policy&) = default;
 };
@@ -19,20 +21,20 @@ struct scheduled_policy {
 /// The files of the plug-ins that a schedule names; none is opened.
 std::vector<std::string> plugins_of_policy(std::string_view text);
 
-/// Whether a rule switches, as it sees the run go: "auto", with settings or without, as parse_auto() reads
-/// it. Its schedule is the policy it begins with.
+/// Whether a rule switches the policies during the run: "auto", with or without settings, as parse_auto()
+/// reads it. Its schedule holds only the policy with which it begins.
 bool is_automatic(std::string_view text);
 
 /// "async, sync@1000, ssp:3@2000": the first policy begins with the run, each other at its step.
 ///
-/// Errors  std::invalid_argument in one line: a policy that make_policy() refuses; a step that is missing, no
+/// Errors  std::invalid_argument in one line: a policy that policy_spec refuses; a step that is missing, no
 ///         whole number or not after the one before; auto beside another, or as parse_auto() has it.
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers);
 
 /// Whether workers write into a block that all of them share, at least for a time.
 bool has_hogwild(const std::vector<scheduled_policy>& schedule);
 
-/// Where the policies but the first begin.
+/// The steps at which all policies but the first begin.
 std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule);
 
 } // namespace mailgrad

@@ -14,6 +14,7 @@ public:
 
   std::string_view name() const noexcept override { return policy_name; }
   bool always_fresh() const noexcept override { return true; }
+  bool deals_by_rank() const noexcept override { return true; }
   bool makes_batches() const noexcept override { return true; }
   void join(rank worker) override { workers_.join(worker); }
   void leave(rank worker) override { workers_.leave(worker); }

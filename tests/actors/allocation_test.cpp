@@ -1,3 +1,4 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/support/allocation_count.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
@@ -14,6 +15,8 @@
 #include <numeric>
 
 namespace mailgrad {
+using messaging::kill, messaging::on, messaging::send_anonymously, messaging::spawn;
+
 namespace {
 
 using testing::add_rows;
@@ -65,7 +68,7 @@ std::uint64_t allocations_of_a_run(const model_function& model, const dataset& s
   const auto step = [&] {
     fill_batch(samples, which, *inputs);
     r.use_weights(0, weights.data());
-    r.run(host_stream{}, inputs, *g, [] {});
+    r.begin_step(inputs, g);
   };
   for (int i = 0; i < 3; ++i) step();
   return allocations_of([&] {
@@ -95,12 +98,12 @@ TEST_F(Allocation, IsNotNeededToUpdateAShard) {
     const auto g = dense_gradient(random_values(layout.dense_size(), 1));
     add_rows(*g, 1, 3, {4, 19, 4, 0}, random_values(12, 2));
     const contribution two[] = {{g, 0.5F}, {g, 0.5F}};
-    std::shared_ptr<const block> held;
+    snapshot held;
     const auto update_held_and_free = [&] {
       held = s.snapshot();
-      s.update(host_stream{}, two);
+      s.update(two);
       held.reset();
-      s.update(host_stream{}, two);
+      s.update(two);
     };
     constexpr int longer_than_the_log_of_rows = 70;
     for (int i = 0; i < longer_than_the_log_of_rows; ++i) update_held_and_free();

@@ -1,5 +1,4 @@
-#include <mailgrad/tests/actors/assembled_run.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/actors/drawn_runs.hpp>
 
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
@@ -7,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
+#include <bit>
 
 // A run that switches by a rule: from the notices of workers to the switch and its reason.
 
@@ -22,7 +21,9 @@ using ::testing::SizeIs;
 class SignalsOfTheTracker : public testing::DeterministicTest {
 protected:
   void notice(std::uint64_t steps, double loss_sum, instant span, instant barrier) {
-    tell(tracker_, worker_progress{{0}, steps, steps, loss_sum, span.count(), barrier.count()});
+    tell(tracker_,
+         worker_progress{
+             {0}, steps, steps, std::bit_cast<std::uint64_t>(loss_sum), span.count(), barrier.count()});
   }
   caf::actor tracker_ = start<staleness_tracker>(staleness_tracker_options{time_, {}});
 };
@@ -47,16 +48,22 @@ TEST_F(SignalsOfTheTracker, ComeOncePerWindowToWhomeverWatches) {
   EXPECT_DOUBLE_EQ(watcher.heard<signals_observed>()[1].what.barrier_share, 0) << "a new window";
 }
 
+class AutomaticPolicy : public testing::DrawnRuns {
+protected:
+  /// Delivers all messages, slowly enough for workers to report their progress, which they do by the clock.
+  void deliver_slowly(testing::drawn_order& order) {
+    system_.deliver(order, testing::deterministic_system::endless, [&] { time_->advance(instant{10ms}); });
+  }
+};
+
 // Workers in step whose messages come in any order wait for each other, as the virtual clock has it.
-TEST(AutomaticPolicy, LeavesTheBarrierAndSaysWhy) {
-  testing::deterministic_system system;
-  const auto time = std::make_shared<testing::manual_time>();
+TEST_F(AutomaticPolicy, LeavesTheBarrierAndSaysWhy) {
   testing::assembly a;
   a.policy = "auto";
   a.batches = 900;
-  std::mt19937_64 random(1);
-  const testing::assembled_run run(system.actors(), a, testing::small_data(), time);
-  while (system.step_any(random)) time->advance(instant{10ms});
+  const testing::assembled_run run = assemble(a);
+  testing::drawn_order order(1);
+  deliver_slowly(order);
   ASSERT_EQ(run.times_ended(), 1U);
   EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
   const training_report r = report_of(run.outcome());
@@ -87,18 +94,17 @@ std::shared_ptr<const data_split> noise(std::size_t count) {
 
 // A rate that the mean of eight fresh gradients bears, and one gradient after the other, each seven updates
 // old, does not.
-TEST(AutomaticPolicy, GoesBackToTheBarrierWhenStaleGradientsDoHarmAndSaysWhy) {
-  testing::deterministic_system system;
-  const auto time = std::make_shared<testing::manual_time>();
+TEST_F(AutomaticPolicy, GoesBackToTheBarrierWhenStaleGradientsDoHarmAndSaysWhy) {
   testing::assembly a;
   a.policy = "auto";
   a.workers = 8;
   a.batches = 5000;
   a.optimizer = "sgd";
   a.learning_rate = 0.8;
-  std::mt19937_64 random(1);
-  const testing::assembled_run run(system.actors(), a, noise(480), time);
-  while (system.step_any(random)) time->advance(instant{10ms});
+  data_ = noise(480);
+  const testing::assembled_run run = assemble(a);
+  testing::drawn_order order(1);
+  deliver_slowly(order);
   ASSERT_EQ(run.times_ended(), 1U);
   const training_report r = report_of(run.outcome());
   EXPECT_EQ(r.ended, "completed");

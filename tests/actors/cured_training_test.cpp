@@ -1,7 +1,8 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/tests/actors/drawn_runs.hpp>
 #include <mailgrad/tests/actors/run_checks.hpp>
 #include <mailgrad/tests/actors/small_training.hpp>
 #include <mailgrad/tests/actors/treated_runs.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/engine/account/report_of_run.hpp>
 
@@ -9,15 +10,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 // Whole runs with cures and with local steps.
 
 namespace mailgrad {
+using messaging::kill;
+
 namespace {
 
 using testing::assembled_run;
 using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
 using testing::expect_balanced;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
@@ -28,30 +32,14 @@ using testing::small_model;
 using testing::trained;
 using testing::treated;
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t schedules = 10;
-#else
-constexpr std::uint64_t schedules = 500;
-#endif
+constexpr std::uint64_t orders = 500;
 
-class TreatedRun : public ::testing::TestWithParam<testing::treated_run> {
-protected:
-  std::size_t deliver(std::mt19937_64& random, std::size_t most = 100'000) {
-    std::size_t delivered = 0;
-    while (delivered < most && system_.step_any(random)) ++delivered;
-    return delivered;
-  }
-
-  testing::deterministic_system system_;
-  const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
-};
+class TreatedRun : public testing::DrawnRuns, public ::testing::WithParamInterface<testing::treated_run> {};
 
 TEST_P(TreatedRun, TrainsEveryBatchInEveryOrder) {
-  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    std::mt19937_64 random(seed);
-    const assembled_run run(system_.actors(), treated(GetParam()), small_data(), time_);
-    deliver(random);
+  for (drawn_order& order : drawn_orders(orders)) {
+    const assembled_run run = assemble(treated(GetParam()));
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
     expect_balanced(run);
@@ -63,21 +51,17 @@ TEST_P(TreatedRun, TrainsEveryBatchInEveryOrder) {
     else
       EXPECT_LE(report.ledger.produced, 12U);
     for (const float w : run.weights()) ASSERT_TRUE(std::isfinite(w));
-    if (HasFailure()) return;
   }
 }
 
 TEST_P(TreatedRun, EndsWhoeverDies) {
-  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    std::mt19937_64 random(seed);
-    const assembled_run run(system_.actors(), treated(GetParam()), small_data(), time_);
-    deliver(random, random() % 100);
-    kill(run.devices[random() % run.devices.size()]);
-    deliver(random);
+  for (drawn_order& order : drawn_orders(orders)) {
+    const assembled_run run = assemble(treated(GetParam()));
+    deliver(order, order.below(100));
+    kill(run.devices[order.below(run.devices.size())]);
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     expect_balanced(run);
-    if (HasFailure()) return;
   }
 }
 
@@ -85,17 +69,14 @@ TEST_P(TreatedRun, TrainsEveryBatchOnWorkersThatSpanDevices) {
   assembly a = treated(GetParam());
   a.devices_each = 2;
   a.micro_batches = 2;
-  for (std::uint64_t seed = 0; seed < schedules / 5; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    std::mt19937_64 random(seed);
-    const assembled_run run(system_.actors(), a, small_data(), time_);
-    deliver(random);
+  for (drawn_order& order : drawn_orders(orders / 5)) {
+    const assembled_run run = assemble(a);
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
     expect_balanced(run);
     EXPECT_EQ(report_of(run.outcome()).steps, 12U);
     for (const float w : run.weights()) ASSERT_TRUE(std::isfinite(w));
-    if (HasFailure()) return;
   }
 }
 
@@ -103,13 +84,13 @@ TEST_P(TreatedRun, DoesNotSeeOnHowManyDevicesAWorkerComputes) {
   assembly a = treated(GetParam());
   a.policy = "async";
   a.workers = 1;
-  std::mt19937_64 random(0);
-  const assembled_run one(system_.actors(), a, small_data(), time_);
-  deliver(random);
+  drawn_order order(0);
+  const assembled_run one = assemble(a);
+  deliver(order);
   a.devices_each = 2;
   a.micro_batches = 3;
-  const assembled_run two(system_.actors(), a, small_data(), time_);
-  deliver(random);
+  const assembled_run two = assemble(a);
+  deliver(order);
   ASSERT_EQ(two.times_ended(), 1U);
   ASSERT_EQ(two.outcome().how, run_outcome::ending::completed) << two.outcome().why;
   EXPECT_THAT(two.weights(), Pointwise(FloatNear(1e-5F), one.weights()));

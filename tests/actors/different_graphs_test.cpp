@@ -1,6 +1,5 @@
-#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/drawn_runs.hpp>
 #include <mailgrad/tests/actors/run_checks.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/training.hpp>
@@ -16,7 +15,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <random>
 #include <string>
 
 // Between-graph replication: each worker builds a graph of its own, and what has one name is shared.
@@ -27,6 +25,8 @@ namespace {
 using ::testing::AllOf;
 using testing::assembled_run;
 using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::small_data;
@@ -66,7 +66,7 @@ std::vector<float> part(std::span<const float> all, const parameter_layout& layo
   return {values.begin(), values.end()};
 }
 
-class DifferentGraphs : public ::testing::Test {
+class DifferentGraphs : public testing::DrawnRuns {
 protected:
   static assembly two_workers(const std::string& policy) {
     assembly a;
@@ -76,15 +76,6 @@ protected:
     a.optimizer = "adamw"; // which moves weights even by gradients of zero
     return a;
   }
-  void deliver(std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    for (std::size_t n = 0; n < 100'000 && system_.step_any(random); ++n)
-      time_->advance(instant{static_cast<instant::rep>(random() % 1000)});
-  }
-
-  testing::deterministic_system system_;
-  const std::shared_ptr<const data_split> data_ = small_data();
-  const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
 };
 
 /// The same barrier steps without actors: each worker's gradient at the same weights, halved and added.
@@ -101,7 +92,7 @@ std::vector<float> trained_in_step(const assembly& a, const std::shared_ptr<cons
   dealer deals({data->train.size(), a.batch, std::numeric_limits<std::uint32_t>::max(), a.batches, a.seed,
                 deal_mode::by_rank, a.workers});
   for (std::uint64_t step = 0; step < a.batches / a.workers; ++step) {
-    const std::shared_ptr<const block> now = weights.snapshot();
+    const snapshot now = weights.snapshot();
     std::vector<contribution> work;
     for (std::uint32_t r = 0; r < a.workers; ++r) {
       const auto dealt = deals.next(r);
@@ -110,33 +101,34 @@ std::vector<float> trained_in_step(const assembly& a, const std::shared_ptr<cons
       fill_batch(data->train, dealt->samples, *b);
       b->number = dealt->number;
       auto g = replicas[r]->make_gradient();
-      replicas[r]->use_weights(0, now->as<float>().data());
-      replicas[r]->run(host_stream{}, b, *g, [] {});
+      replicas[r]->use_weights(0, now);
+      replicas[r]->begin_step(b, g);
       work.push_back({g, 0.5F});
     }
-    weights.update(host_stream{}, work);
+    weights.update(work);
   }
-  const auto values = weights.snapshot()->as<float>();
+  const auto values = weights.snapshot().on_host();
   return {values.begin(), values.end()};
 }
 
 TEST_F(DifferentGraphs, MeetInSyncAsOneStepOnTheMeanOfTheirLosses) {
   const assembly a = two_workers("sync");
   const std::vector<float> expected = trained_in_step(a, data_);
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const assembled_run run(system_.actors(), a, data_, time_);
-    deliver(seed);
+  for (drawn_order& order : drawn_orders(20)) {
+    const assembled_run run = assemble(a);
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     testing::expect_balanced(run);
-    EXPECT_EQ(run.weights(), expected) << "schedule " << seed;
+    EXPECT_EQ(run.weights(), expected);
   }
 }
 
 TEST_F(DifferentGraphs, LeaveAloneWhatNobodyTrains) {
   for (const char* policy : {"async", "sync", "ssp:1", "k-async:2"}) {
     SCOPED_TRACE(policy);
-    const assembled_run run(system_.actors(), two_workers(policy), data_, time_);
-    deliver(1);
+    const assembled_run run = assemble(two_workers(policy));
+    drawn_order order(1);
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_THAT(part(run.weights(), run.layout(), "nobodys"), ElementsAre(3, 3, 3, 3));
   }
@@ -147,9 +139,9 @@ TEST_F(DifferentGraphs, LeaveAloneWhatNobodyTrains) {
 TEST_F(DifferentGraphs, MoveInAsyncOnlyWhatTheyHave) {
   assembly a = two_workers("async");
   a.batches = 1;
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const assembled_run run(system_.actors(), a, data_, time_);
-    deliver(seed);
+  for (drawn_order& order : drawn_orders(20)) {
+    const assembled_run run = assemble(a);
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     const std::uint32_t idle = run.outcome().workers[0].steps == 0 ? 0 : 1;
     const std::vector<float> began = testing::first_values(run.layout(), a.seed);

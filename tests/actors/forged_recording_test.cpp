@@ -144,7 +144,7 @@ private:
       t.worker = {static_cast<std::uint32_t>(below(4))};
       break;
     case 6:
-      t.step = t.step + below(3) - 1;
+      t.step.value += below(3) - 1;
       break;
     case 7:
       t.what = static_cast<kind>(below(4));
@@ -249,9 +249,9 @@ protected:
       return;
     }
     ++(killed ? fates_.repeated_in_part : fates_.repeated);
-    std::mt19937_64 random(seed);
-    const assembled_run run(system_.actors(), a, data_, time_);
-    deliver(random);
+    testing::drawn_order order(seed);
+    const assembled_run run = assemble(a);
+    deliver(order);
     EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
     if (run.times_ended() == 1) {
       const bool did_not_diverge_again = a.replayed->end.ended == "diverged";

@@ -147,7 +147,7 @@ private:
   static bool is(const std::string& text, const char* what) { return text.starts_with(what); }
   static std::string epoch_in(const std::string& push) { return push.substr(push.find(" of epoch")); }
   bool at_barrier(const std::string& push) const {
-    return policies_[std::stoul(epoch_in(push).substr(10))].policy == "sync";
+    return policies_[std::stoul(epoch_in(push).substr(10))].policy.text() == "sync";
   }
   static bool is_batch_of_worker_0(const experience& e) {
     return !e.heard && e.other == 0 && is(e.text, "dealt_batch");
@@ -197,7 +197,7 @@ TEST_P(Interleavings, AllEndOnceInGoodOrder) {
   if (HasFailure()) return;
   tell(found);
   EXPECT_GT(found.merged, 0U);
-  if (GetParam().policy == "sync") {
+  if (std::string(GetParam().policy) == "sync") {
     EXPECT_EQ(found.ends, 1U) << "the order shows, in the weights or in the books";
   }
 

@@ -12,21 +12,21 @@
 
 namespace mailgrad::testing {
 
-/// The message of that type, if it is one.
+/// The content of `m` if it has this type, otherwise null.
 template <class Message>
 const Message* as(const caf::mailbox_element& m) {
   const auto& content = m.content();
   return content.match_elements<Message>() ? &content.get_as<Message>(0) : nullptr;
 }
 
-/// Messages in words: all that the receiver steers by. What steers nobody is left out, so that runs which
-/// differ only there are one: times (the clock stands still), and, unless `with_values`, who computed with
-/// which samples and what came of it.
+/// Writes a message in words, with all fields that its receiver's decisions depend on. The other fields are
+/// left out, so that runs that differ only in these count as the same. Left out are times, since the clock
+/// stands still, and without `with_values` also the samples and the values computed from them.
 class message_texts {
 public:
   explicit message_texts(bool with_values) : with_values_(with_values) {}
 
-  /// Errors  std::logic_error for a message that it has no words for.
+  /// Errors  std::logic_error for a message of an unknown type.
   std::string operator()(const caf::mailbox_element& m) const {
     std::optional<std::string> text = of_workers(m);
     if (!text) text = of_the_feeder(m);
@@ -37,22 +37,29 @@ public:
   }
 
 private:
+  /// The number in a value of a type of identity.hpp; any other value is returned as it is.
+  static const auto& number_in(const auto& x) {
+    if constexpr (requires { x.value; })
+      return x.value;
+    else
+      return x;
+  }
   template <class... Parts>
   static std::string joined(const Parts&... parts) {
     std::ostringstream out;
-    (out << ... << parts);
+    (out << ... << number_in(parts));
     return out.str();
   }
   static std::string list(const auto& numbers) {
     std::string text;
-    for (const auto n : numbers) text += ' ' + std::to_string(n);
+    for (const auto n : numbers) text += ' ' + std::to_string(number_in(n));
     return text;
   }
   std::string bytes(std::string_view of) const {
     return with_values_ ? joined(", values ", std::hash<std::string_view>{}(of)) : std::string{};
   }
-  std::string values_of(const block& b) const {
-    const auto values = b.as<float>();
+  std::string values_of(const snapshot& b) const {
+    const auto values = b.on_host();
     return bytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
   }
 
@@ -60,14 +67,15 @@ private:
     if (as<worker_joined>(m)) return "worker_joined";
     if (as<join_shard>(m)) return "join_shard";
     if (const auto* x = as<push_gradient>(m))
-      return joined("push_gradient step ", x->step, ", read version ", x->version_read, " of epoch ",
-                    x->epoch);
+      return joined("push_gradient step ", x->header.id.step, ", read version ", x->header.version_read,
+                    " of epoch ", x->header.epoch);
     if (const auto* x = as<shard_weights>(m))
-      return joined("shard_weights version ", x->version, " of epoch ", x->epoch, values_of(*x->values));
-    if (const auto* x = as<worker_left>(m)) return joined("worker_left ", x->worker.value);
+      return joined("shard_weights version ", x->header.version, " of epoch ", x->header.epoch,
+                    values_of(x->payload.values));
+    if (const auto* x = as<worker_left>(m)) return joined("worker_left ", x->worker);
     if (const auto* x = as<order_entry>(m))
-      return joined("order_entry ", static_cast<int>(x->what), " of worker ", x->worker.value, ", step ",
-                    x->step, ", read version ", x->version_read);
+      return joined("order_entry ", static_cast<int>(x->what), " of worker ", x->worker, ", step ", x->step,
+                    ", read version ", x->version_read);
     return std::nullopt;
   }
 
@@ -102,7 +110,7 @@ private:
     if (as<report_shard>(m)) return "report_shard";
     const auto* x = as<shard_report>(m);
     if (!x) return std::nullopt;
-    std::string text = joined("shard_report version ", x->version, values_of(*x->values));
+    std::string text = joined("shard_report version ", x->version, values_of(x->values));
     for (const worker_account& account : x->workers) {
       text += joined("; last step ", account.last_step, ", ", to_string(account.ledger), ", gaps");
       for (const auto& [gap, count] : account.gaps.buckets()) text += joined(' ', gap, 'x', count);

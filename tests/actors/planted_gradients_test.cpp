@@ -1,3 +1,4 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/small_training.hpp>
 
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
@@ -14,6 +15,8 @@
 // A gradient that vanishes on its way to a shard, or counts twice there, fails the run that it happens in.
 
 namespace mailgrad {
+using messaging::on, messaging::send, messaging::sender_of, messaging::spawn;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -32,7 +35,7 @@ public:
     return {
         on(self_,
            [this](const shard_weights& x) {
-             const bool next_policy = x.epoch != std::exchange(last_, x).epoch;
+             const bool next_policy = x.header.epoch.value != std::exchange(last_, x).header.epoch.value;
              if (std::exchange(awaited_, false) || next_policy) send(self_, device_, x);
            }),
         on(self_, [this](const push_gradient&) { awaited_ = true; }),
@@ -61,7 +64,7 @@ public:
   static constexpr const char* name = "test.faulty-shard";
 
   faulty_shard(caf::event_based_actor* self, parameter_actor_options options)
-      : self_(self), faulty_(options.weights->index() == 0), lines_(options.workers),
+      : self_(self), faulty_(options.weights->index() == shard_index{0}), lines_(options.workers),
         repeats_(options.workers), shard_(spawn<parameter_actor>(self_->home_system(), std::move(options))) {}
 
   caf::behavior make_behavior() {
@@ -69,7 +72,7 @@ public:
         on(self_,
            [this](const join_shard& x) {
              lines_[x.worker.value] = spawn<answers>(self_->home_system(), x.device);
-             send(self_, shard_, join_shard{x.worker, lines_[x.worker.value]});
+             send(self_, shard_, join_shard{x.worker, x.life, lines_[x.worker.value]});
            }),
         on(self_, [this](const push_gradient& x) { push(x); }),
         on(self_, [this](const worker_left& x) { send(self_, shard_, x); }),
@@ -93,15 +96,15 @@ private:
   static constexpr std::uint64_t bad_push = 3; ///< of all workers together
 
   void push(push_gradient x) {
-    const caf::actor& line = lines_[x.worker.value];
+    const caf::actor& line = lines_[x.header.id.worker.value];
     const bool bad = faulty_ && ++pushes_ == bad_push;
     if (bad && Fault == fault::loss) return send(self_, line, go_on{});
     send(self_, line, x);
-    x.step += repeats_[x.worker.value];
+    x.header.id.step.value += repeats_[x.header.id.worker.value];
     send(self_, shard_, x);
     if (!bad || Fault != fault::repeat) return;
-    ++repeats_[x.worker.value];
-    ++x.step;
+    ++repeats_[x.header.id.worker.value];
+    ++x.header.id.step.value;
     send(self_, shard_, x);
   }
 

@@ -4,7 +4,7 @@
 #include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/operations/slicing.hpp>
-#include <mailgrad/graph/replicate.hpp>
+#include <mailgrad/graph/placement/replicate.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,26 +1,26 @@
 #pragma once
 
-#include <mailgrad/tests/actors/assembled_run.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/tests/actors/drawn_runs.hpp>
 
 #include <mailgrad/actors/run/recorder.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/record/killed_recording.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
 namespace mailgrad::testing {
 
-/// What a run left behind.
+/// The results of a run that has ended.
 struct finished_run {
   recording order;
   run_outcome outcome;
@@ -28,51 +28,46 @@ struct finished_run {
   std::vector<float> weights;
 };
 
-/// What a rehearsal of `a` has to know.
+/// The terms that a rehearsal of `a` needs.
 inline replay_terms terms_of(const assembly& a) {
-  const auto cure = make_cure(a.cure, {a.workers});
-  return {parse_policy_schedule(a.policy, a.workers).front().policy, a.local_steps, cure && cure->pull(),
+  const bool elastic = cure_spec(a.cure, a.workers).traits().pull.has_value();
+  return {parse_policy_schedule(a.policy, a.workers).front().policy.text(), a.local_steps, elastic,
           a.batches};
 }
 
-/// Runs that are recorded in one order of delivery and repeated in others.
-class RecordedRun : public ::testing::Test {
+/// Fixture of tests that record a run in one order of delivery and repeat it in others.
+class RecordedRun : public DrawnRuns {
 protected:
   static constexpr std::uint64_t replays_of_each = 3;
 
-  void deliver(std::mt19937_64& random, std::size_t most = 100'000) {
-    for (std::size_t n = 0; n < most && system_.step_any(random); ++n)
-      time_->advance(instant{static_cast<instant::rep>(random() % 1000)});
-  }
-
-  /// Runs `a` in the order of delivery that `seed` draws, recorded; `disturb` may step in at any time.
+  /// Runs and records `a` in this order of delivery. `disturb` is called before the first message.
   template <class Disturb>
-  std::optional<finished_run> finish(assembly a, std::uint64_t seed, Disturb disturb) {
-    std::mt19937_64 random(seed);
+  std::optional<finished_run> finish(assembly a, drawn_order& order, Disturb disturb) {
     std::stringbuf bytes;
-    a.recorder = spawn<recorder>(
+    a.recorder = messaging::spawn<recorder>(
         system_.actors(),
         recorder_options{std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes), "memory",
                                                             recording_header{a.workers, a.shards, {}, {}}),
                          [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
-    const assembled_run run(system_.actors(), a, data_, time_);
-    disturb(run, random);
-    deliver(random);
+    const assembled_run run = assemble(a);
+    disturb(run);
+    deliver(order);
     EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
     if (run.times_ended() != 1) {
-      kill(a.recorder);
-      deliver(random);
+      messaging::kill(a.recorder);
+      deliver(order);
       return std::nullopt;
     }
     finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
-    send_anonymously(run.feeder_actor,
-                     end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
-    deliver(random);
+    messaging::send_anonymously(run.feeder_actor,
+                                end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
+    deliver(order);
     f.order = parse_recording(bytes.view(), "memory");
     return f;
   }
   std::optional<finished_run> finish(const assembly& a, std::uint64_t seed) {
-    return finish(a, seed, [](const assembled_run&, std::mt19937_64&) {});
+    drawn_order order(seed);
+    return finish(a, order, [](const assembled_run&) {});
   }
 
   static void expect_same(const finished_run& was, const finished_run& is) {
@@ -113,7 +108,7 @@ protected:
     }
   }
 
-  /// Repeats a run in other orders of delivery.
+  /// Repeats a run in other orders of delivery, and expects the same results each time.
   void expect_repeatable(assembly a, const finished_run& was, std::uint64_t seed) {
     ASSERT_NO_THROW(require_repeatable(was.order));
     ASSERT_NO_THROW(require_replay_ends(was.order, terms_of(a)));
@@ -124,10 +119,6 @@ protected:
       expect_same(was, *again);
     }
   }
-
-  deterministic_system system_;
-  std::shared_ptr<const data_split> data_ = small_data();
-  const std::shared_ptr<manual_time> time_ = std::make_shared<manual_time>();
 };
 
 } // namespace mailgrad::testing

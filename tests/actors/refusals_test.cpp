@@ -281,7 +281,7 @@ TEST(Refusals, OfBatchesThatAProgramWasNotBuiltFor) {
   worker.use_weights(0, weights.data());
   const auto gradient = worker.make_gradient();
   const auto computed = [&](batch b) {
-    worker.run(host_stream{}, std::make_shared<const batch>(std::move(b)), *gradient, [] {});
+    worker.begin_step(std::make_shared<const batch>(std::move(b)), gradient);
   };
   batch small;
   shape_batch(data->train, 2, 0, small);
@@ -297,7 +297,9 @@ TEST(Refusals, OfBatchesThatAProgramWasNotBuiltFor) {
       {"nothing", [&] { model.bind(batch(), addresses); }, "the batch has 0 for an input of shape 4x4"},
       {"two samples that say four", [&] { computed(lying(4)); }, "the batch has 2x4"},
       {"nothing to compute on", [&] { computed(batch()); }, "no batch"},
-      {"no batch at all", [&] { worker.run(host_stream{}, nullptr, *gradient, [] {}); }, "no batch"},
+      {"no batch at all", [&] { worker.begin_step(nullptr, gradient); }, "no batch"},
+      {"no gradient", [&] { worker.begin_step(std::make_shared<const batch>(lying(2)), nullptr); },
+       "no gradient to compute into"},
       {"no shard", [&] { addresses.use(1, weights.data()); }, "shard 1 of 1"},
       {"no weights", [&] { addresses.use(0, nullptr); }, "no values"},
       {"no model", [&] { lay_out({}, request, 1); }, "no function"},
@@ -323,7 +325,7 @@ TEST(Refusals, OfGradientsThatDoNotFitTheShard) {
   for (std::uint32_t index = 0; index < 2; ++index) {
     shard s(layout, index, 1, testing::sgd(1));
     const auto update = [&](std::shared_ptr<const gradient> g, float scale = 1) {
-      return [&s, c = contribution{std::move(g), scale}] { s.update(host_stream{}, {&c, 1}); };
+      return [&s, c = contribution{std::move(g), scale}] { s.update({&c, 1}); };
     };
     if (s.dense_size() > 0)
       expect_refused({
@@ -336,7 +338,7 @@ TEST(Refusals, OfGradientsThatDoNotFitTheShard) {
     if (layout.shard(index).end > layout.dense_size())
       expect_refused({{"rows without values", update(rows_short), "4 values for 2 rows of 4"},
                       {"scaled rows without values", update(rows_short, 0.5F), "4 values for 2 rows of 4"}});
-    EXPECT_EQ(s.version(), 0U);
+    EXPECT_EQ(s.version().value, 0U);
   }
   expect_refused({"a sum that is too short", [&] { whole_dense(*sum_short); }, "an addend of 0 weights"});
   expect_refused({"no shard", [&] { shard(layout, 2, 1, testing::sgd(1)); }, "shard 2 of 2"});

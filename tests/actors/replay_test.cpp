@@ -1,3 +1,4 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/recorded_runs.hpp>
 #include <mailgrad/tests/actors/treated_runs.hpp>
 
@@ -10,26 +11,25 @@
 #include <array>
 #include <limits>
 #include <optional>
-#include <random>
 
 // Whole runs, recorded in one order of delivery and repeated in others, under every policy: a replay must
 // come to the same weights, ledgers and histograms, and record the same again.
 
 namespace mailgrad {
+using messaging::kill, messaging::send_anonymously;
+
 namespace {
 
 using testing::assembled_run;
 using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
 using testing::finished_run;
 using testing::RecordedRun;
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t recorded_schedules = 5; // on one thread there is little to find
-#else
-constexpr std::uint64_t recorded_schedules = 150;
-#endif
+constexpr std::uint64_t recorded_orders = 150;
 /// So many that something rare happens in some of them.
-constexpr bool many_schedules = recorded_schedules > 100;
+const bool many_orders = drawn_orders(recorded_orders).count() == recorded_orders;
 
 class Replay : public RecordedRun, public ::testing::WithParamInterface<const char*> {
 protected:
@@ -42,15 +42,13 @@ protected:
 
 TEST_P(Replay, ComesToTheSameWeightsInAnyOrder) {
   for (const std::uint32_t shards : {1U, 3U})
-    for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
-      SCOPED_TRACE("schedule " + std::to_string(seed));
+    for (drawn_order& order : drawn_orders(recorded_orders)) {
       assembly a = small_run();
       a.shards = shards;
       a.batches = 15; // more than an epoch
-      const auto was = finish(a, seed);
+      const auto was = finish(a, order.seed());
       ASSERT_TRUE(was);
-      expect_repeatable(a, *was, seed);
-      if (HasFailure()) return;
+      expect_repeatable(a, *was, order.seed());
     }
 }
 
@@ -60,23 +58,19 @@ class ReplayOfStaleGradients : public Replay {};
 TEST_P(ReplayOfStaleGradients, RepeatsACure) {
   assembly a = small_run();
   a.cure = "dynsgd";
-  for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    const auto was = finish(a, seed);
+  for (drawn_order& order : drawn_orders(recorded_orders)) {
+    const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
-    expect_repeatable(a, *was, seed);
-    if (HasFailure()) return;
+    expect_repeatable(a, *was, order.seed());
   }
 }
 
 TEST_F(RecordedRun, IsRepeatedWithEveryCureAndLocalSteps) {
   for (const testing::treated_run& t : testing::treated_runs)
-    for (std::uint64_t seed = 0; seed < (recorded_schedules + 4) / 5; ++seed) {
-      SCOPED_TRACE(testing::name_of_treated({t, 0}) + ", schedule " + std::to_string(seed));
-      const auto was = finish(testing::treated(t), seed);
+    for (drawn_order& order : drawn_orders((recorded_orders + 4) / 5)) {
+      const auto was = finish(testing::treated(t), order.seed());
       ASSERT_TRUE(was);
-      expect_repeatable(testing::treated(t), *was, seed);
-      if (HasFailure()) return;
+      expect_repeatable(testing::treated(t), *was, order.seed());
     }
 }
 
@@ -85,12 +79,12 @@ TEST_P(Replay, RepeatsSwitchesThatCameAtAnyMoment) {
   const std::vector<std::string> wanted{"ssp:1", "backup:1", "sync", "async", "k-batch-async:2", "dssp:0,2"};
   std::size_t switched = 0;
   std::size_t with_one_gone = 0;
-  for (std::uint64_t seed = 0; seed < 3 * recorded_schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    const auto was = finish(small_run(), seed, [&](const assembled_run& run, std::mt19937_64& random) {
-      for (std::uint64_t i = 0; i <= seed % 3; ++i) {
-        deliver(random, random() % 120);
-        send_anonymously(run.coordinator_actor, request_switch{wanted[random() % wanted.size()], "by hand"});
+  for (drawn_order& order : drawn_orders(3 * recorded_orders)) {
+    const auto was = finish(small_run(), order, [&](const assembled_run& run) {
+      for (std::uint64_t i = 0; i <= order.seed() % 3; ++i) {
+        deliver(order, order.below(120));
+        send_anonymously(run.coordinator_actor,
+                         request_switch{wanted[order.below(wanted.size())], "by hand"});
       }
     });
     ASSERT_TRUE(was);
@@ -98,30 +92,27 @@ TEST_P(Replay, RepeatsSwitchesThatCameAtAnyMoment) {
       ++switched;
       if (std::ranges::count(s.present, 0) > 0) ++with_one_gone;
     }
-    expect_repeatable(small_run(), *was, seed);
-    if (HasFailure()) return;
+    expect_repeatable(small_run(), *was, order.seed());
   }
-  if (!many_schedules) return;
-  EXPECT_GT(switched, recorded_schedules);
-  EXPECT_GT(with_one_gone, 0U) << "the schedules should have tried it";
+  if (!many_orders) return;
+  EXPECT_GT(switched, recorded_orders);
+  EXPECT_GT(with_one_gone, 0U) << "the orders should have tried it";
 }
 
 TEST_P(Replay, RepeatsARunThatSomebodyStopped) {
   std::size_t stopped = 0;
-  for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    const auto was = finish(small_run(), seed, [&](const assembled_run& run, std::mt19937_64& random) {
-      deliver(random, random() % 150);
-      if (seed % 3 == 0) send_anonymously(run.coordinator_actor, request_switch{"ssp:1", "by hand"});
+  for (drawn_order& order : drawn_orders(recorded_orders)) {
+    const auto was = finish(small_run(), order, [&](const assembled_run& run) {
+      deliver(order, order.below(150));
+      if (order.seed() % 3 == 0) send_anonymously(run.coordinator_actor, request_switch{"ssp:1", "by hand"});
       send_anonymously(run.coordinator_actor, stop_training{"enough"});
     });
     ASSERT_TRUE(was);
     stopped += was->report.ledger.produced < 12 ? 1U : 0U;
-    expect_repeatable(small_run(), *was, seed);
-    if (HasFailure()) return;
+    expect_repeatable(small_run(), *was, order.seed());
   }
-  if (many_schedules) {
-    EXPECT_GT(stopped, recorded_schedules / 4);
+  if (many_orders) {
+    EXPECT_GT(stopped, recorded_orders / 4);
   }
 }
 
@@ -137,47 +128,44 @@ TEST_P(Replay, RepeatsARunThatDiverged) {
   a.model = [](graph& g, const model_request& r) { return build_classifier(g, {dense_layer{}}, r); };
   a.batches = 20; // whoever drops the gradient that is no number may never diverge
   std::size_t diverged = 0;
-  for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    const auto was = finish(a, seed);
+  for (drawn_order& order : drawn_orders(recorded_orders)) {
+    const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
     diverged += was->report.ended == "diverged" ? 1U : 0U;
-    expect_repeatable(a, *was, seed);
-    if (HasFailure()) return;
+    expect_repeatable(a, *was, order.seed());
   }
-  if (many_schedules) {
+  if (many_orders) {
     EXPECT_GT(diverged, 0U);
   }
 }
 
 TEST_P(Replay, EndsInGoodOrderWheneverSomebodyStopsItOrDies) {
-  for (std::uint64_t seed = 0; seed < 3 * recorded_schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    const auto was = finish(small_run(), seed, [&](const assembled_run& run, std::mt19937_64& random) {
-      deliver(random, random() % 120);
+  for (drawn_order& order : drawn_orders(3 * recorded_orders)) {
+    const auto was = finish(small_run(), order, [&](const assembled_run& run) {
+      deliver(order, order.below(120));
       send_anonymously(run.coordinator_actor, request_switch{"backup:1", "by hand"});
     });
     ASSERT_TRUE(was);
     assembly a = small_run();
     a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish(a, seed + 1, [&](const assembled_run& run, std::mt19937_64& random) {
-      deliver(random, random() % 150);
-      if (seed % 2 == 0)
+    drawn_order other(order.seed() + 1);
+    const auto is = finish(a, other, [&](const assembled_run& run) {
+      deliver(other, other.below(150));
+      if (order.seed() % 2 == 0)
         send_anonymously(run.coordinator_actor, stop_training{"enough"});
       else
-        kill(run.devices[random() % 3]);
+        kill(run.devices[other.below(3)]);
     });
     ASSERT_TRUE(is);
     EXPECT_TRUE(is->report.ledger.balances()) << to_string(is->report.ledger);
-    if (HasFailure()) return;
   }
 }
 
 TEST_P(Replay, IsRefusedIfAWorkerWasLost) {
   std::size_t lost = 0;
-  for (std::uint64_t seed = 0; seed < recorded_schedules; ++seed) {
-    const auto was = finish(small_run(), seed, [&](const assembled_run& run, std::mt19937_64& random) {
-      deliver(random, 40);
+  for (drawn_order& order : drawn_orders(recorded_orders)) {
+    const auto was = finish(small_run(), order, [&](const assembled_run& run) {
+      deliver(order, 40);
       kill(run.devices[1]);
     });
     ASSERT_TRUE(was);
@@ -185,18 +173,19 @@ TEST_P(Replay, IsRefusedIfAWorkerWasLost) {
     ++lost;
     EXPECT_THROW(require_repeatable(was->order), recording_error);
   }
-  if (many_schedules) {
+  if (many_orders) {
     EXPECT_GT(lost, 0U);
   }
 }
 
-/// Else a replay would prove nothing.
-TEST_P(Replay, IsOfARunThatOtherOrdersWouldChange) {
-  if (std::string(GetParam()) == "sync") GTEST_SKIP() << "it makes the same weights in any order";
+/// Of policies under which the weights depend on the order of gradients: for these a replay proves something.
+class ReplayOfOrderedUpdates : public Replay {};
+
+TEST_P(ReplayOfOrderedUpdates, IsOfARunThatOtherOrdersWouldChange) {
   const auto first = finish(small_run(), 0);
   ASSERT_TRUE(first);
-  for (std::uint64_t seed = 1; seed < 20; ++seed)
-    if (finish(small_run(), seed)->weights != first->weights) return;
+  for (const drawn_order& order : drawn_orders(20))
+    if (finish(small_run(), order.seed())->weights != first->weights) return;
   FAIL() << "twenty orders, the same weights";
 }
 
@@ -226,10 +215,17 @@ std::vector<const char*> policies_with_stale_gradients() {
   const std::uint32_t workers = assembly{}.workers;
   std::vector<const char*> some;
   for (const char* policy : policies)
-    if (std::ranges::any_of(parse_policy_schedule(policy, workers), [&](const scheduled_policy& p) {
-          return !make_policy(p.policy, workers)->always_fresh();
-        }))
+    if (std::ranges::any_of(parse_policy_schedule(policy, workers),
+                            [&](const scheduled_policy& p) { return !p.policy.traits().always_fresh; }))
       some.push_back(policy);
+  return some;
+}
+
+/// Under the barrier of `sync` every order makes the same weights.
+std::vector<const char*> policies_with_ordered_updates() {
+  std::vector<const char*> some;
+  std::ranges::copy_if(policies, std::back_inserter(some),
+                       [](std::string_view policy) { return policy != "sync"; });
   return some;
 }
 
@@ -237,6 +233,9 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, Replay, ::testing::ValuesIn(policies),
                          [](const auto& policy) { return testing::test_name(policy.param); });
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ReplayOfStaleGradients,
                          ::testing::ValuesIn(policies_with_stale_gradients()),
+                         [](const auto& policy) { return testing::test_name(policy.param); });
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, ReplayOfOrderedUpdates,
+                         ::testing::ValuesIn(policies_with_ordered_updates()),
                          [](const auto& policy) { return testing::test_name(policy.param); });
 
 } // namespace

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <vector>
 
-// What must hold at the end of any run, in whatever order its messages came.
+// Checks of what must hold at the end of any run, whatever the order of its messages.
 
 namespace mailgrad::testing {
 
@@ -31,24 +31,26 @@ inline void expect_balanced(const assembled_run& run) {
     }
 }
 
-/// Of one worker at one shard.
+/// Expects that one shard got each step of one worker exactly once, and in order.
 inline void expect_each_step_once(const worker_account& account, const exchange_notes& notes) {
-  std::vector<std::uint64_t> in_order(account.last_step);
+  std::vector<std::uint64_t> in_order(account.last_step.value);
   std::iota(in_order.begin(), in_order.end(), 1U);
   EXPECT_EQ(notes.steps_pushed, in_order);
   EXPECT_EQ(account.ledger.produced, in_order.size());
 }
 
-/// Sum over the gradients of one account of (gap + 1): how many versions they moved their worker on.
+/// The sum of (gap + 1) over the gradients of one account, which is how many versions their worker passed.
 inline std::uint64_t versions_passed(const worker_account& account) {
   std::uint64_t sum = 0;
   for (const auto& [gap, count] : account.gaps.buckets()) sum += (gap + 1) * count;
   return sum;
 }
 
-/// Where every worker is always busy and each gradient makes a version, a version passes a worker by (a gap)
-/// or is its own: summed over workers, gaps and the ages of what they hold at the end are (M - 1) U, less
-/// what they missed before their first read. `notes` by rank, of this shard.
+/// Expects the staleness of a run with M workers and U updates to add up to (M - 1) U.
+///
+/// This holds if every worker is always busy and each gradient makes a version. For each worker, each of the
+/// U versions is then its own, or it counts once: in a gap, in the age of the weights that the worker holds
+/// at the end, or as missed before its first read. `notes` are those of this shard, by rank.
 inline void expect_staleness_conserved(const shard_report& shard,
                                        const std::vector<const exchange_notes*>& notes) {
   std::uint64_t gaps = 0;
@@ -59,15 +61,15 @@ inline void expect_staleness_conserved(const shard_report& shard,
     ASSERT_FALSE(read.empty());
     EXPECT_EQ(read.back() - read.front(), versions_passed(shard.workers[r])) << "worker " << r;
     gaps += versions_passed(shard.workers[r]) - shard.workers[r].gaps.total();
-    ages_at_the_end += shard.version - read.back();
+    ages_at_the_end += shard.version.value - read.back();
     missed_at_the_start += read.front();
   }
-  EXPECT_EQ(gaps + ages_at_the_end, (notes.size() - 1) * shard.version - missed_at_the_start);
+  EXPECT_EQ(gaps + ages_at_the_end, (notes.size() - 1) * shard.version.value - missed_at_the_start);
 }
 
-/// Whatever a switch of policy lets go, it lets all workers start from the same weights. `notes` as above.
+/// Expects that all workers begin each policy epoch with the same version. `notes` as above.
 inline void expect_epochs_begin_at_one_version(const std::vector<const exchange_notes*>& notes) {
-  std::map<std::uint64_t, std::uint64_t> first_versions; // by epoch; the first begins as workers join
+  std::map<std::uint64_t, std::uint64_t> first_versions; // by epoch; workers begin epoch 0 as they join
   for (const exchange_notes* worker : notes)
     for (std::size_t i = 0; i < worker->epochs_read.size(); ++i) {
       const std::uint64_t epoch = worker->epochs_read[i];

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/shard/parameter_actor.hpp>
@@ -8,27 +9,27 @@
 
 #include <algorithm>
 #include <bit>
-#include <random>
 
 // Sampled gradients: how far the weights moved, and where a fresh gradient points.
 
 namespace mailgrad {
 namespace {
 
-/// What a run in a seeded order leaves behind.
+using testing::drawn_order;
+using testing::drawn_orders;
+
+/// What a run in a drawn order leaves behind.
 struct sampled_run {
   training_report report;
   std::vector<float> weights;
   std::vector<std::uint64_t> produced; ///< by worker
 };
 
-sampled_run run_of(const testing::assembly& a, std::uint64_t seed) {
+sampled_run run_of(const testing::assembly& a, drawn_order order) {
   testing::deterministic_system system;
   const testing::assembled_run run(system.actors(), a, testing::small_data(),
                                    std::make_shared<testing::manual_time>());
-  std::mt19937_64 random(seed);
-  while (system.step_any(random)) {
-  }
+  system.deliver(order);
   sampled_run result{report_of(run.outcome()), run.weights(), {}};
   for (const worker_report& w : run.outcome().workers) result.produced.push_back(w.produced);
   return result;
@@ -45,7 +46,7 @@ testing::assembly sampling(const std::string& policy, std::uint32_t workers, std
 
 TEST(Sampling, FindsNoGapAndTheSameGradientWhereOneWorkerIsAlone) {
   for (const char* policy : {"async", "sync"}) {
-    const training_report r = run_of(sampling(policy, 1, 5), 1).report;
+    const training_report r = run_of(sampling(policy, 1, 5), drawn_order(1)).report;
     EXPECT_EQ(r.weight_gap.count(), 2 * 8U) << "on each of two shards";
     EXPECT_EQ(r.weight_gap.greatest(), 0.0);
     EXPECT_EQ(r.gradient_cosine.count(), 8U);
@@ -55,8 +56,8 @@ TEST(Sampling, FindsNoGapAndTheSameGradientWhereOneWorkerIsAlone) {
 }
 
 TEST(Sampling, TakesEachNthGradientOfEachWorker) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    const sampled_run run = run_of(sampling("async", 3, 4), seed);
+  for (const drawn_order& order : drawn_orders(10)) {
+    const sampled_run run = run_of(sampling("async", 3, 4), order);
     std::uint64_t expected = 0;
     for (const std::uint64_t produced : run.produced) expected += produced / 4;
     EXPECT_EQ(run.report.gradient_cosine.count(), expected);
@@ -65,7 +66,7 @@ TEST(Sampling, TakesEachNthGradientOfEachWorker) {
 }
 
 TEST(Sampling, FindsAGapWhereOthersWereFaster) {
-  const training_report r = run_of(sampling("async", 3, 1), 2).report;
+  const training_report r = run_of(sampling("async", 3, 1), drawn_order(2)).report;
   EXPECT_GT(r.weight_gap.greatest(), 0.0);
   EXPECT_LT(r.gradient_cosine.least(), 1.0);
   EXPECT_GE(r.gradient_cosine.least(), -1.0);
@@ -73,7 +74,7 @@ TEST(Sampling, FindsAGapWhereOthersWereFaster) {
 }
 
 TEST(Sampling, FindsNoGapBehindABarrier) {
-  const training_report r = run_of(sampling("sync", 3, 2), 2).report;
+  const training_report r = run_of(sampling("sync", 3, 2), drawn_order(2)).report;
   EXPECT_GT(r.weight_gap.count(), 0U);
   EXPECT_EQ(r.weight_gap.greatest(), 0.0);
   EXPECT_EQ(r.gradient_cosine.least(), 1.0);
@@ -83,16 +84,16 @@ TEST(Sampling, FindsNoGapBehindABarrier) {
 TEST(Sampling, LeavesTheWeightsAsTheyWouldBe) {
   for (const char* policy : {"sync", "async"}) {
     const std::uint32_t workers = std::string(policy) == "sync" ? 3 : 1;
-    EXPECT_EQ(run_of(sampling(policy, workers, 2), 5).weights,
-              run_of(sampling(policy, workers, 0), 9).weights);
+    EXPECT_EQ(run_of(sampling(policy, workers, 2), drawn_order(5)).weights,
+              run_of(sampling(policy, workers, 0), drawn_order(9)).weights);
   }
 }
 
 TEST(Sampling, EndsInEveryPolicyWithALedgerThatBalances) {
   for (const char* policy : {"ssp:1", "backup:1", "k-async:2", "k-batch-async:2", "rennala:2", "ringmaster:2",
                              "async, sync@8, ssp:1@20"}) {
-    for (std::uint64_t seed = 0; seed < 10; ++seed) {
-      const training_report r = run_of(sampling(policy, 3, 2), seed).report;
+    for (const drawn_order& order : drawn_orders(10)) {
+      const training_report r = run_of(sampling(policy, 3, 2), order).report;
       EXPECT_EQ(r.ended, "completed") << policy;
       EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
       EXPECT_GT(r.weight_gap.count(), 0U) << policy;
@@ -107,21 +108,16 @@ protected:
   SamplingShard() {
     shard_ = start<parameter_actor>(parameter_actor_options{
         std::make_shared<shard>(layout_, 0, 1, testing::sgd(1)), "async", 1, tracker_.actor(), time_});
-    tell(shard_, join_shard{{0}, device_.actor()});
+    tell(shard_, join_shard{{0}, {}, device_.actor()});
   }
   /// 3 for each weight, and 0 between the variables as in the gradients of a replica.
-  void push(std::uint64_t step, std::uint64_t version, std::shared_ptr<const block> read) {
+  void push(std::uint64_t step, std::uint64_t version, snapshot read) {
     std::vector<float> values(layout_.dense_size());
     for (const placed_variable& v : layout_.variables())
       std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(v.offset), v.dims.size(), 3.0F);
-    tell(shard_, push_gradient{{0},
-                               step,
-                               version,
-                               0,
-                               std::bit_cast<std::uint32_t>(1.0F),
-                               testing::dense_gradient(values),
-                               {},
-                               std::move(read)});
+    push_gradient x = testing::push_of(0, step, version, testing::dense_gradient(values));
+    x.payload.read = std::move(read);
+    tell(shard_, std::move(x));
   }
   std::vector<shard_weights>& answers() { return device_.heard<shard_weights>(); }
 
@@ -132,9 +128,9 @@ protected:
 };
 
 TEST_F(SamplingShard, MeasuresTheRootMeanSquareOverWeightsAndNotOverGaps) {
-  const auto first = answers()[0].values;
-  push(1, 0, nullptr);
-  push(2, 1, nullptr);
+  const auto first = answers()[0].payload.values;
+  push(1, 0, {});
+  push(2, 1, {});
   push(3, 0, first);
   const running_stat gap =
       ask<shard_report>(shard_, report_shard{}).heard<shard_report>().at(0).workers[0].weight_gap;
@@ -143,14 +139,14 @@ TEST_F(SamplingShard, MeasuresTheRootMeanSquareOverWeightsAndNotOverGaps) {
 }
 
 TEST_F(SamplingShard, TellsTheWeightsThatASampledGradientMet) {
-  push(1, 0, nullptr);
-  EXPECT_FALSE(answers().back().met.values);
-  const auto before = answers().back().values;
-  push(2, 0, answers()[0].values);
-  EXPECT_EQ(answers().back().met.step, 2U);
-  EXPECT_EQ(answers().back().met.values, before);
-  push(3, 2, nullptr);
-  EXPECT_FALSE(answers().back().met.values) << "it is told once";
+  push(1, 0, {});
+  EXPECT_FALSE(answers().back().payload.met);
+  const auto before = answers().back().payload.values;
+  push(2, 0, answers()[0].payload.values);
+  EXPECT_EQ(answers().back().header.met.value, 2U);
+  EXPECT_EQ(answers().back().payload.met, before);
+  push(3, 2, {});
+  EXPECT_FALSE(answers().back().payload.met) << "it is told once";
 }
 
 } // namespace

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-// Whole runs of a small model, on threads of their own.
+// Whole runs of a small model, on an actor system with threads.
 
 namespace mailgrad::testing {
 
-/// `workers` devices, which share what cores this machine has.
+/// A device for each of `workers` workers. They share up to two cores of this machine.
 inline std::vector<device> cores(std::uint32_t workers) {
   const auto present = static_cast<std::uint32_t>(available_devices().size());
   std::vector<device> devices;

@@ -1,24 +1,28 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/graph/device_scope.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/tests/actors/drawn_runs.hpp>
 #include <mailgrad/tests/actors/run_checks.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <random>
 
 // Workers whose model spans several devices: in every order of messages, and on real threads.
 
 namespace mailgrad {
+using messaging::kill, messaging::send_anonymously;
+
 namespace {
 
 using ::testing::AllOf;
 using testing::assembled_run;
 using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
 using testing::expect_balanced;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
@@ -27,15 +31,11 @@ using testing::small_data;
 using testing::small_model;
 using ::testing::ThrowsMessage;
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t schedules = 20;
-#else
-constexpr std::uint64_t schedules = 2500;
-#endif
+constexpr std::uint64_t orders = 2500;
 
-class Spanning : public ::testing::Test {
+class Spanning : public testing::DrawnRuns {
 protected:
-  assembly of_pieces(const std::string& policy, std::uint32_t workers, std::uint32_t devices_each) const {
+  assembly of_stages(const std::string& policy, std::uint32_t workers, std::uint32_t devices_each) const {
     assembly a;
     a.policy = policy;
     a.workers = workers;
@@ -43,37 +43,26 @@ protected:
     a.micro_batches = 3; // of a batch of 4: sizes 2, 1, 1
     return a;
   }
-
-  void deliver(std::mt19937_64& random) {
-    std::size_t delivered = 0;
-    while (delivered++ < 100'000 && system_.step_any(random))
-      time_->advance(instant{static_cast<instant::rep>(random() % 1000)});
-  }
-
-  testing::deterministic_system system_;
-  const std::shared_ptr<const data_split> data_ = small_data();
-  const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
 };
 
 TEST_F(Spanning, GivesTheSameWeightsInEveryOrderOfMessages) {
   for (const std::uint32_t devices : {2U, 3U}) {
     std::optional<std::vector<float>> first;
-    for (std::uint64_t seed = 0; seed < schedules; ++seed) {
-      SCOPED_TRACE("schedule " + std::to_string(seed));
-      std::mt19937_64 random(seed);
-      const assembled_run run(system_.actors(), of_pieces("sync", 2, devices), data_, time_);
-      deliver(random);
+    for (drawn_order& order : drawn_orders(orders)) {
+      const assembled_run run = assemble(of_stages("sync", 2, devices));
+      deliver(order);
       ASSERT_EQ(run.times_ended(), 1U);
       ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
       expect_balanced(run);
       if (!first) first = run.weights();
       ASSERT_EQ(run.weights(), *first);
     }
-    std::mt19937_64 random(0);
-    testing::assembly in_one = of_pieces("sync", 2, 1);
+    ASSERT_TRUE(first);
+    drawn_order some_order(0);
+    testing::assembly in_one = of_stages("sync", 2, 1);
     in_one.micro_batches = 1;
-    const assembled_run whole(system_.actors(), in_one, data_, time_);
-    deliver(random);
+    const assembled_run whole = assemble(in_one);
+    deliver(some_order);
     EXPECT_THAT(*first, Pointwise(FloatNear(1e-5F), whole.weights())) << devices << " devices a worker";
   }
 }
@@ -81,11 +70,10 @@ TEST_F(Spanning, GivesTheSameWeightsInEveryOrderOfMessages) {
 TEST_F(Spanning, BalancesTheLedgerUnderEveryPolicyAndSwitch) {
   for (const char* policy : {"async", "ssp:1", "backup:1", "k-async:2", "rennala:2", "hogwild",
                              "async, sync@5", "sync, hogwild@4, async@8"}) {
-    for (std::uint64_t seed = 0; seed < schedules / 5; ++seed) {
-      SCOPED_TRACE(std::string(policy) + ", schedule " + std::to_string(seed));
-      std::mt19937_64 random(seed);
-      const assembled_run run(system_.actors(), of_pieces(policy, 3, 2), data_, time_);
-      deliver(random);
+    SCOPED_TRACE(policy);
+    for (drawn_order& order : drawn_orders(orders / 5)) {
+      const assembled_run run = assemble(of_stages(policy, 3, 2));
+      deliver(order);
       ASSERT_EQ(run.times_ended(), 1U);
       EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
       expect_balanced(run);
@@ -94,25 +82,25 @@ TEST_F(Spanning, BalancesTheLedgerUnderEveryPolicyAndSwitch) {
   }
 }
 
-TEST_F(Spanning, LearnsTheSameWhetherShardsOrPiecesAddUp) {
+TEST_F(Spanning, LearnsTheSameWhetherShardsOrStagesAddUp) {
   for (const std::size_t micro_batches : {1U, 2U}) {
-    assembly a = of_pieces("async", 1, 2);
+    SCOPED_TRACE(std::to_string(micro_batches) + " micro-batches");
+    assembly a = of_stages("async", 1, 2);
     a.replicated = true;
     a.micro_batches = micro_batches;
-    std::mt19937_64 random(0);
-    const assembled_run whole(system_.actors(), a, data_, time_);
-    deliver(random);
+    drawn_order some_order(0);
+    const assembled_run whole = assemble(a);
+    deliver(some_order);
     a.sums_apart = true;
     std::optional<std::vector<float>> first;
-    for (std::uint64_t seed = 0; seed < schedules / 10; ++seed) {
-      SCOPED_TRACE(std::to_string(micro_batches) + " micro-batches, schedule " + std::to_string(seed));
-      random.seed(seed);
-      const assembled_run apart(system_.actors(), a, data_, time_);
-      deliver(random);
+    for (drawn_order& order : drawn_orders(orders / 10)) {
+      const assembled_run apart = assemble(a);
+      deliver(order);
       ASSERT_EQ(apart.outcome().how, run_outcome::ending::completed) << apart.outcome().why;
       if (!first) first = apart.weights();
       ASSERT_EQ(apart.weights(), *first);
     }
+    ASSERT_TRUE(first);
     if (micro_batches == 1)
       EXPECT_EQ(*first, whole.weights());
     else // micro-batches are added up before devices are, not after
@@ -120,36 +108,31 @@ TEST_F(Spanning, LearnsTheSameWhetherShardsOrPiecesAddUp) {
   }
 }
 
-TEST_F(Spanning, EndsARunOfWhichAPieceDies) {
+TEST_F(Spanning, EndsARunOfWhichAStageDies) {
+  const drawn_orders tried(orders);
   std::uint64_t lost = 0;
-  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    std::mt19937_64 random(seed);
-    const assembled_run run(system_.actors(), of_pieces("sync", 2, 2), data_, time_);
-    for (std::uint64_t n = random() % 250; n > 0 && system_.step_any(random); --n) {
-    }
+  for (drawn_order& order : tried) {
+    const assembled_run run = assemble(of_stages("sync", 2, 2));
+    deliver(order, order.below(250));
     const bool running = run.times_ended() == 0;
-    kill(run.pieces[random() % run.pieces.size()]);
-    deliver(random);
+    kill(run.stages[order.below(run.stages.size())]);
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     expect_balanced(run);
     if (!running || run.outcome().how == run_outcome::ending::completed) continue;
     ++lost;
     EXPECT_EQ(run.outcome().how, run_outcome::ending::failed);
-    EXPECT_THAT(run.outcome().why, AllOf(HasSubstr("its piece on cpu:"), HasSubstr("is gone")));
+    EXPECT_THAT(run.outcome().why, AllOf(HasSubstr("its stage on cpu:"), HasSubstr("is gone")));
   }
-  EXPECT_GT(lost, schedules / 4);
+  EXPECT_GT(lost, tried.count() / 4);
 }
 
 TEST_F(Spanning, EndsAWorkerThatDiesInMidStep) {
-  for (std::uint64_t seed = 0; seed < schedules; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    std::mt19937_64 random(seed);
-    const assembled_run run(system_.actors(), of_pieces("async", 2, 2), data_, time_);
-    for (std::uint64_t n = random() % 250; n > 0 && system_.step_any(random); --n) {
-    }
-    kill(run.devices[random() % 2]);
-    deliver(random);
+  for (drawn_order& order : drawn_orders(orders)) {
+    const assembled_run run = assemble(of_stages("async", 2, 2));
+    deliver(order, order.below(250));
+    kill(run.devices[order.below(2)]);
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
     expect_balanced(run);
@@ -157,16 +140,13 @@ TEST_F(Spanning, EndsAWorkerThatDiesInMidStep) {
 }
 
 TEST_F(Spanning, LeavesHogwildInMidStepWhenItIsAskedTo) {
-  for (std::uint64_t seed = 0; seed < schedules / 5; ++seed) {
-    SCOPED_TRACE("schedule " + std::to_string(seed));
-    std::mt19937_64 random(seed);
-    assembly a = of_pieces("hogwild, async@190", 2, 2);
+  for (drawn_order& order : drawn_orders(orders / 5)) {
+    assembly a = of_stages("hogwild, async@190", 2, 2);
     a.batches = 200;
-    const assembled_run run(system_.actors(), a, data_, time_);
-    for (std::uint64_t n = 200 + random() % 200; n > 0 && system_.step_any(random); --n) {
-    }
+    const assembled_run run = assemble(a);
+    deliver(order, 200 + order.below(200));
     send_anonymously(run.coordinator_actor, request_switch{"async", "the test wants it"});
-    deliver(random);
+    deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
     ASSERT_GE(run.outcome().switches.size(), 1U);
     EXPECT_LT(run.outcome().switches.front().step, 100U) << "no worker begins another step";

@@ -12,7 +12,7 @@
 
 namespace mailgrad::testing {
 
-/// Who is who in a training run, by the numbers the explorer has for them.
+/// The numbers that the explorer has for the actors of a training run.
 struct roles {
   std::uint32_t workers = 0;
   std::uint32_t shards = 0;
@@ -31,8 +31,7 @@ struct roles {
   }
 };
 
-/// A training run that stands still until it is told which message arrives next, with a witness at every
-/// shard.
+/// A training run that waits until it is told which message arrives next. A witness watches every shard.
 class stepped_training final : public stepped_run {
 public:
   stepped_training(deterministic_system& system, const assembly& a,
@@ -41,7 +40,8 @@ public:
         run_(std::make_unique<assembled_run>(system.actors(), a, data, std::make_shared<manual_time>())),
         messages_(std::make_unique<held_messages>(system, actors(), is_obituary)) {
     std::vector<std::string> policies;
-    for (const scheduled_policy& p : parse_policy_schedule(a.policy, a.workers)) policies.push_back(p.policy);
+    for (const scheduled_policy& p : parse_policy_schedule(a.policy, a.workers))
+      policies.push_back(p.policy.text());
     witnesses_.assign(a.shards, {policies, a.workers});
   }
   ~stepped_training() override {
@@ -79,10 +79,11 @@ private:
     return all;
   }
 
-  /// Nobody dies here but in good order, after the last word to the coordinator, which ignores it.
+  /// Whether `m` tells of the end of an actor. Actors end only after their last message to the coordinator,
+  /// which ignores such news.
   static bool is_obituary(const caf::mailbox_element& m) {
 #if CAF_MAJOR_VERSION >= 1
-    return as<caf::action>(m) != nullptr; // to the watcher, who tells itself the rest
+    return as<caf::action>(m) != nullptr; // it makes the watcher send worker_lost to itself
 #else
     return as<worker_lost>(m) != nullptr;
 #endif
@@ -94,14 +95,14 @@ private:
     if (const auto* x = as<worker_left>(m)) witness.hears(*x);
   }
 
-  /// Of what a shard says at once to different others the order is not known; those of the next epoch come
-  /// last.
+  /// Shows the witness what the shard sent in one step. The order of messages to different actors is not
+  /// known, so weights of the next epoch are shown last.
   void witness_sees(place shard, const std::vector<held_messages::held>& sent) {
     shard_witness& witness = witnesses_[shard - roles_.workers];
     const std::uint64_t epoch = witness.epoch();
     const auto see_weights = [&](bool of_the_next) {
       for (const held_messages::held& m : sent)
-        if (const auto* x = as<shard_weights>(*m.what); x && (x->epoch > epoch) == of_the_next)
+        if (const auto* x = as<shard_weights>(*m.what); x && (x->header.epoch.value > epoch) == of_the_next)
           witness.says({m.on.to}, *x);
     };
     see_weights(false);

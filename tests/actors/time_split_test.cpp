@@ -1,4 +1,5 @@
 #include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
@@ -38,17 +39,15 @@ protected:
         std::make_shared<shard>(layout_, 0, 1, testing::sgd(1)), policy, workers, tracker_.actor(), time});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
-      tell(shard_, join_shard{{r}, devices_[r].actor()});
+      tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
     }
   }
-  void push(std::uint32_t worker, std::uint64_t step, const gradient_times& times) {
-    tell(shard_, push_gradient{{worker},
-                               step,
-                               0,
-                               0,
-                               std::bit_cast<std::uint32_t>(1.0F),
-                               testing::constant_gradient(layout_, 1),
-                               times});
+  void push(std::uint32_t worker, std::uint64_t step, const gradient_times& times,
+            std::optional<instant> sent = {}) {
+    push_gradient x = testing::push_of(worker, step, 0, testing::constant_gradient(layout_, 1));
+    x.header.times = times;
+    x.payload.sent = sent;
+    tell(shard_, std::move(x));
   }
   time_split times_of(std::uint32_t worker) {
     return ask<shard_report>(shard_, report_shard{}).heard<shard_report>().at(0).workers[worker].times;
@@ -62,8 +61,8 @@ protected:
 
 TEST_F(TimeSplitOfAShard, MeasuresHowLongAGradientLayInTheMailbox) {
   serve("async", 1, time_);
-  push(0, 1, {2ms, 30ms, time_->now() - 3ms});
-  push(0, 2, {4ms, 50ms, time_->now() - 1ms});
+  push(0, 1, {2ms, 30ms}, time_->now() - 3ms);
+  push(0, 2, {4ms, 50ms}, time_->now() - 1ms);
   const time_split t = times_of(0);
   EXPECT_EQ(t.read.total(), 6ms);
   EXPECT_EQ(t.compute.total(), 80ms);

@@ -1,3 +1,4 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
@@ -9,25 +10,26 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 #include <set>
 
 // The timelines of whole runs, one message at a time, on a clock that goes on whenever it is read.
 
 namespace mailgrad {
+using messaging::kill;
+
 namespace {
 
 using ::testing::Contains;
+using testing::drawn_order;
+using testing::drawn_orders;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// A run to its end in a seeded order, and its timeline.
+/// A run to its end in a drawn order, and its timeline.
 class traced_run {
 public:
-  traced_run(const testing::assembly& a, std::uint64_t seed) : assembly_(a) {
-    std::mt19937_64 random(seed);
-    while (system_.step_any(random)) {
-    }
+  traced_run(const testing::assembly& a, drawn_order order) : assembly_(a) {
+    system_.deliver(order);
     trace = trace_of(run_.outcome(), instant{0}, instant{0});
   }
 
@@ -61,9 +63,9 @@ testing::assembly traced(const std::string& policy) {
 class TraceOfPolicy : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TraceOfPolicy, HasEveryGradientOfTheLedgerOnce) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+  for (const drawn_order& order : drawn_orders(10)) {
     const testing::assembly a = traced(GetParam());
-    const traced_run run(a, seed);
+    const traced_run run(a, order);
     ASSERT_EQ(run.trace.tracks.size(), a.workers + a.shards + 1);
     EXPECT_EQ(run.kinds(run.feeder())[trace_kind::deal], a.batches);
     for (std::uint32_t r = 0; r < a.workers; ++r)
@@ -88,8 +90,8 @@ TEST_P(TraceOfPolicy, HasEveryGradientOfTheLedgerOnce) {
 }
 
 TEST_P(TraceOfPolicy, HasNoTwoEventsAtOnceOnATrack) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    const traced_run run(traced(GetParam()), seed);
+  for (const drawn_order& order : drawn_orders(10)) {
+    const traced_run run(traced(GetParam()), order);
     for (const auto& track : run.trace.tracks) {
       instant last{0};
       for (const trace_event& e : track->events()) {
@@ -110,9 +112,9 @@ INSTANTIATE_TEST_SUITE_P(SeveralPolicies, TraceOfPolicy,
 /// What all workers of some runs waited for.
 std::set<trace_kind> waits_under(const std::string& policy) {
   std::set<trace_kind> found;
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+  for (const drawn_order& order : drawn_orders(10)) {
     const testing::assembly a = traced(policy);
-    const traced_run run(a, seed);
+    const traced_run run(a, order);
     for (std::uint32_t r = 0; r < a.workers; ++r)
       for (const auto& [kind, count] : run.kinds(run.worker(r))) found.insert(kind);
   }
@@ -147,7 +149,7 @@ TEST(Trace, AddsUpToTheWaitsOfTheReport) {
   for (const char* policy : {"sync", "ssp:0"}) {
     testing::assembly a = traced(policy);
     a.shards = 1; // with several, a report has the longest of them
-    const traced_run run(a, 3);
+    const traced_run run(a, drawn_order(3));
     for (std::uint32_t r = 0; r < a.workers; ++r) {
       auto waits = waits_before_steps(run.worker(r));
       const worker_report& told = run.outcome().workers[r];
@@ -188,8 +190,8 @@ TEST(Trace, SaysThatTheFeedersTrackIsLost) {
 
 TEST(Trace, NamesWhatAShardWaitsFor) {
   std::map<trace_kind, std::uint64_t> first, second;
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    const traced_run run(traced("sync"), seed);
+  for (const drawn_order& order : drawn_orders(10)) {
+    const traced_run run(traced("sync"), order);
     for (const auto& [kind, count] : run.kinds(run.shard(0))) first[kind] += count;
     for (const auto& [kind, count] : run.kinds(run.shard(1))) second[kind] += count;
   }
@@ -198,7 +200,7 @@ TEST(Trace, NamesWhatAShardWaitsFor) {
     EXPECT_GT((*shard)[trace_kind::rest_of_batch], 0U);
   }
   EXPECT_EQ(first[trace_kind::word_of_first_shard], 0U);
-  const traced_run judged(traced("backup:1"), 1);
+  const traced_run judged(traced("backup:1"), drawn_order(1));
   EXPECT_GT(judged.kinds(judged.shard(1))[trace_kind::word_of_first_shard], 0U);
   for (const trace_event& e : judged.shard(0).events()) {
     if (e.what != trace_kind::apply) continue;
@@ -207,11 +209,11 @@ TEST(Trace, NamesWhatAShardWaitsFor) {
 }
 
 TEST(Trace, NamesWhatTheFeederWaitsFor) {
-  const traced_run plain(traced("async"), 1);
+  const traced_run plain(traced("async"), drawn_order(1));
   EXPECT_EQ(plain.feeder().name(), "feeder");
   EXPECT_GT(plain.kinds(plain.feeder())[trace_kind::asker], 0U);
   EXPECT_EQ(plain.kinds(plain.feeder())[trace_kind::hold], 0U);
-  const traced_run switching(traced("async, sync@6, ssp:1@15"), 1);
+  const traced_run switching(traced("async, sync@6, ssp:1@15"), drawn_order(1));
   EXPECT_EQ(switching.kinds(switching.feeder())[trace_kind::hold], 2U);
   std::set<std::uint64_t> dealt;
   for (const trace_event& e : switching.feeder().events())
@@ -222,7 +224,7 @@ TEST(Trace, NamesWhatTheFeederWaitsFor) {
 TEST(Trace, IsNotRecordedUnlessAskedFor) {
   testing::assembly a = traced("async");
   a.trace_events = 0;
-  const traced_run run(a, 1);
+  const traced_run run(a, drawn_order(1));
   EXPECT_THAT(run.trace.tracks, IsEmpty());
   EXPECT_THAT(run.trace.lost, IsEmpty());
 }

@@ -1,6 +1,8 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/assembled_run.hpp>
 #include <mailgrad/tests/actors/small_training.hpp>
 
+#include <mailgrad/actors/protocol/register_messages.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
@@ -15,6 +17,8 @@
 // Whole runs on threads of their own. Nothing here depends on who is how fast.
 
 namespace mailgrad {
+using messaging::actor_home;
+
 namespace {
 
 using ::testing::AllOf;
@@ -43,7 +47,7 @@ std::string trained_in_sequence(const training_options& o, const std::shared_ptr
     shape_batch(data->train, d->samples.size(), request.nonzeros, *b);
     fill_batch(data->train, d->samples, *b);
     b->number = d->number;
-    model.run(host_stream{}, b, *g, [] {});
+    model.begin_step(b, g);
     const scaled_gradient part{g->dense.as<float>().data(), 1};
     const std::span<float> dense = std::span(weights).first(layout->dense_size());
     ++step;
@@ -239,8 +243,8 @@ TEST(Training, ConservesStalenessOnRealThreads) {
   a.batches = 400;
   a.overhear = true;
   caf::actor_system_config config;
-  configure<caf::id_block::mailgrad>(config);
-  config.set(option("scheduler.max-threads"), std::size_t{3});
+  register_messages(config);
+  config.set(caf_compat::option("scheduler.max-threads"), std::size_t{3});
   actor_home home(config);
   const testing::assembled_run run(home.system(), a, small_data(), std::make_shared<machine_time>());
   for (const shard_report& s : run.outcome().shards) {
@@ -248,13 +252,13 @@ TEST(Training, ConservesStalenessOnRealThreads) {
     std::uint64_t ages_at_the_end = 0;
     std::uint64_t missed_at_the_start = 0;
     for (std::uint32_t r = 0; r < a.workers; ++r) {
-      const testing::exchange_notes& notes = run.notes(r, s.shard);
+      const testing::exchange_notes& notes = run.notes(r, s.shard.value);
       for (const auto& [gap, count] : s.workers[r].gaps.buckets()) gaps += gap * count;
-      ages_at_the_end += s.version - notes.versions_read.back();
+      ages_at_the_end += s.version.value - notes.versions_read.back();
       missed_at_the_start += notes.versions_read.front();
     }
-    EXPECT_EQ(s.version, a.batches);
-    EXPECT_EQ(gaps + ages_at_the_end, (a.workers - 1) * s.version - missed_at_the_start);
+    EXPECT_EQ(s.version.value, a.batches);
+    EXPECT_EQ(gaps + ages_at_the_end, (a.workers - 1) * s.version.value - missed_at_the_start);
   }
   EXPECT_TRUE(report_of(run.outcome()).ledger.balances());
 }

@@ -10,7 +10,7 @@
 
 namespace mailgrad::testing {
 
-/// A cure with what it needs, and a policy or several.
+/// A cure, the optimiser and local steps that it needs, and one policy or several.
 struct treated_run {
   const char* cure;
   const char* optimizer = "momentum";
@@ -22,7 +22,7 @@ inline void PrintTo(const treated_run& t, std::ostream* out) {
   *out << t.cure << ' ' << t.optimizer << ' ' << t.local_steps << ' ' << t.policy;
 }
 
-/// Every cure, and local steps under policies of every kind.
+/// Runs with every kind of cure, and runs with local steps under every kind of policy.
 inline constexpr std::array treated_runs{treated_run{"inverse"},
                                          treated_run{"fedbuff", "sgd", 2, "k-batch-async:2"},
                                          treated_run{"dc-asgd"},

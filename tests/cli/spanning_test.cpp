@@ -52,16 +52,16 @@ TEST_F(SpanningTool, TrainsAPipelineToTheLossOfOneDevice) {
   EXPECT_EQ(two["weights"], one["weights"]);
   EXPECT_EQ(one["span"], "");
   EXPECT_NEAR(two["final_loss"].get<double>(), one["final_loss"].get<double>(), 1e-4);
-  ASSERT_EQ(two["pieces"].size(), 2U);
-  EXPECT_EQ(two["pieces"][1]["device"], "cpu:1");
-  EXPECT_GT(two["pieces"][1]["busy_seconds"], 0);
+  ASSERT_EQ(two["stages"].size(), 2U);
+  EXPECT_EQ(two["stages"][1]["device"], "cpu:1");
+  EXPECT_GT(two["stages"][1]["busy_seconds"], 0);
   EXPECT_THAT(out_, AllOf(HasSubstr("worker 0: cpu:0 computed"), HasSubstr("cpu:1")));
 }
 
 TEST_F(SpanningTool, TrainsReplicasOfASplitBatch) {
   const json r = trained({"--devices", "cpu:0,cpu:1,cpu:0,cpu:1", "--replicate", "--workers", "2"});
   EXPECT_EQ(r["workers"], 2);
-  EXPECT_EQ(r["pieces"].size(), 4U);
+  EXPECT_EQ(r["stages"].size(), 4U);
   EXPECT_EQ(r["ledger"]["produced"], 10);
 }
 

@@ -20,11 +20,12 @@ extern char** environ;
 
 namespace mailgrad::testing {
 
-/// The tool mailgrad, started with some words, its output caught.
+/// A process of the tool mailgrad, started with some arguments. Its output is captured.
 class tool {
 public:
-  /// Standard output goes to `out` if there is one, and is then not caught. With `columns`, standard error is
-  /// a terminal of so many; one of 0 does not tell.
+  /// If `out` is given, standard output goes to this file and is not captured. If `columns` is given,
+  /// standard error is a terminal of that width; a width of 0 means that the terminal does not tell its
+  /// width.
   explicit tool(const std::vector<std::string>& words, const char* out = nullptr,
                 std::optional<unsigned short> columns = {})
       : out_(out ? std::fopen(out, "w") : std::tmpfile()) {
@@ -56,7 +57,7 @@ public:
   tool(const tool&) = delete;
   tool& operator=(const tool&) = delete;
 
-  /// Reads standard error until `text` has come; false if the tool ended first.
+  /// Reads standard error until it contains `text`. Returns false if the tool ends before that.
   bool says(std::string_view text) {
     while (err_.find(text) == std::string::npos)
       if (!read_more()) return false;
@@ -64,7 +65,7 @@ public:
   }
   void signal(int number) const { kill(process_, number); }
 
-  /// Waits for the end. The exit code; minus the signal, if one ended it.
+  /// Waits for the end of the process. Returns the exit code, or minus the signal that ended it.
   int code() {
     if (process_ > 0) {
       while (read_more()) {
@@ -76,7 +77,7 @@ public:
     }
     return code_;
   }
-  /// What it wrote to standard output and standard error; waits for the end.
+  /// Waits for the end, and returns the standard output; err() does the same for standard error.
   std::string out() {
     code();
     std::string text;
@@ -95,7 +96,7 @@ private:
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
 
-  /// As pipe2() has it, from which the reader reads what the writer writes.
+  /// Opens a terminal in place of pipe2(): `ends` are its read end and its write end.
   static bool open_terminal(int (&ends)[2], unsigned short columns) {
     ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (ends[0] < 0 || grantpt(ends[0]) != 0 || unlockpt(ends[0]) != 0) return false;
@@ -104,7 +105,7 @@ private:
     return ends[1] >= 0 && ioctl(ends[1], TIOCSWINSZ, &size) == 0;
   }
 
-  /// Nothing more comes from a terminal whose writers are gone: reading fails then.
+  /// Reads more of standard error; false at its end. At the end of a terminal, read() fails.
   bool read_more() {
     char part[4096];
     const ssize_t n = read(errors_, part, sizeof part);

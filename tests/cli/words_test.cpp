@@ -258,7 +258,7 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_line{{"--model=mlp", "train"}, "write 'mailgrad train --model ...'"},
         wrong_line{{"--quantum", "train"}, "no option '--quantum'"},
         wrong_line{{"devices", "cpu:0"}, "mailgrad devices has no argument 'cpu:0'"},
-        wrong_line{{"replay"}, "'recording' is missing: File that 'mailgrad train --record' wrote"},
+        wrong_line{{"replay"}, "'recording' is missing: The file that 'mailgrad train --record' wrote"},
         wrong_line{{"replay", "a", "b"}, "mailgrad replay has no argument 'b'"},
         wrong_line{{"graph", "--replicate"}, "--replicate makes sense only with --devices"},
         wrong_line{{"graph", "--input", "3", "--data", "x"}, "--input and --data exclude each other"},
@@ -298,13 +298,13 @@ INSTANTIATE_TEST_SUITE_P(
                       wrong_line{{"train", "-x"}, "no option '-x'"},
                       wrong_line{train_with({"--optimizer", "adam:lr=3"}), "give the learning rate by --lr"},
                       wrong_line{train_with({"--optimizer", "adam:beta1=0.5,"}),
-                                 "missing behind the last comma; write"},
+                                 "a setting is missing at a comma; write"},
                       wrong_line{train_with({"--policy", "federated"}), "ringmaster, auto"},
                       wrong_line{train_with({"--policy", "aut"}), "did you mean 'auto'?"},
                       wrong_line{{"train", "--model", "mlp:hidden=512x", "--data", MAILGRAD_SMALL_CSV},
                                  "hidden must be widths such as 512x256, not '512x'"},
                       wrong_line{{"train", "--model", "mlp:hidden=512,", "--data", MAILGRAD_SMALL_CSV},
-                                 "missing behind the last comma; write"}));
+                                 "a setting is missing at a comma; write"}));
 
 } // namespace
 } // namespace mailgrad

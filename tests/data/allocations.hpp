@@ -4,7 +4,7 @@
 
 namespace mailgrad {
 
-/// Calls of operator new so far, in this program.
+/// The number of calls of operator new in this program so far.
 std::size_t allocations() noexcept;
 
 } // namespace mailgrad

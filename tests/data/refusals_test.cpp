@@ -49,17 +49,17 @@ TEST(Refusals, OfSamplesWhosePartsDoNotFit) {
        [] {
          dataset(float_features{{1}, {1}}, labels{2}, 2);
        },
-       "a label"},
+       "the label of sample 0 is"},
       {"a negative label",
        [] {
          dataset(float_features{{1}, {1}}, labels{-1}, 2);
        },
-       "a label"},
+       "the label of sample 0 is"},
       {"no classes",
        [] {
          dataset(float_features{{1}, {1}}, labels{0}, 0);
        },
-       "a label"},
+       "the label of sample 0 is"},
       {"too few targets",
        [] {
          dataset(float_features{{1}, {1}}, std::vector<float>{});
@@ -114,7 +114,7 @@ TEST(Refusals, OfSamplesWhosePartsDoNotFit) {
        [] {
          dataset(token_windows{{0, 7, 0}, 1, 1}, labels{}, 2);
        },
-       "a token"},
+       "token 1 is 7"},
       {"tokens with labels",
        [] {
          dataset(token_windows{{0, 1, 0}, 1, 1}, labels{0}, 2);
@@ -197,11 +197,11 @@ TEST(Refusals, OfFeaturesThatAreNoNumbersNameThem) {
          dataset(byte_features{{1}, {1}, 3e38F}, labels{0}, 1);
        },
        "the scale"},
-      {"a target",
+      {"target 0 of sample 0 is nan",
        [] {
          dataset(float_features{{1}, {1}}, std::vector<float>{nan});
        },
-       "a target"},
+       "target 0 of sample 0 is nan"},
   });
   const float largest = std::numeric_limits<float>::max();
   EXPECT_EQ(dataset(float_features{{2}, {largest, -largest}}, labels{0}, 1).size(), 1U);

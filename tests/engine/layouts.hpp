@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-// Layouts and gradients without a model, for tests of what only moves and adds numbers.
+// Layouts and gradients without a model, for tests of code that only moves and adds numbers.
 
 namespace mailgrad::testing {
 
@@ -54,7 +54,7 @@ inline std::shared_ptr<gradient> constant_gradient(const parameter_layout& layou
   return dense_gradient(std::vector<float>(layout.dense_size(), value));
 }
 
-/// Adds rows of a table to `g`, which keeps them.
+/// Adds rows of a table to `g`, which copies them.
 inline void add_rows(gradient& g, std::size_t variable, std::size_t width,
                      const std::vector<std::int32_t>& rows, const std::vector<float>& values) {
   block& row_memory = g.sparse_memory.emplace_back(rows.size() * sizeof(std::int32_t));
@@ -65,7 +65,7 @@ inline void add_rows(gradient& g, std::size_t variable, std::size_t width,
   g.sparse.push_back({variable, width, kept_rows, value_memory.as<float>()});
 }
 
-/// Plain SGD, which moves a weight by exactly this times its gradient.
+/// Plain SGD, which moves a weight by exactly the learning rate times its gradient.
 inline optimizer_options sgd(double learning_rate) {
   optimizer_options o;
   o.learning_rate = learning_rate;

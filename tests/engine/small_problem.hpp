@@ -28,7 +28,7 @@ inline model_function small_model() {
 inline constexpr std::size_t small_features = 4;
 inline constexpr std::size_t small_classes = 3;
 
-/// Noise around a corner of its own for each class, the same in every run.
+/// Samples with noise around one corner for each class. They are the same in every run.
 inline dataset small_samples(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto noise = [&] { return static_cast<float>(random() >> 11) * 0x1p-53F - 0.5F; };
@@ -48,7 +48,7 @@ inline std::shared_ptr<const data_split> small_data(std::size_t samples = 48) {
       data_split{small_samples(samples, 1), small_samples(24, 2), "small", {}});
 }
 
-/// Rows of up to three entries among ten columns.
+/// Sparse samples with three entries among ten columns.
 inline dataset sparse_samples(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   sparse_features features{10, {0}, {}, {}};

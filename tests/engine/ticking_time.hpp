@@ -7,8 +7,8 @@
 
 namespace mailgrad::testing {
 
-/// A clock that goes on by a microsecond each time it is read: everything takes some time, and always the
-/// same.
+/// A clock that advances by a microsecond each time it is read. Everything thus takes time, and the same time
+/// in every run.
 class ticking_time final : public time_source {
 public:
   instant now() const noexcept override { return std::chrono::microseconds{++ticks_}; }

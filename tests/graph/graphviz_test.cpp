@@ -3,6 +3,8 @@
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/name_scope.hpp>
+#include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/graph/operations/pooling.hpp>
@@ -83,6 +85,45 @@ TEST(Graphviz, DashesTheBackwardPass) {
   EXPECT_THAT(picture, ContainsRegex("max_pool_gradient.*dashed"));
   EXPECT_THAT(picture, HasSubstr("label=\"int32 1x2x2x1\""));
   EXPECT_THAT(graphviz(g), Not(HasSubstr("dashed")));
+}
+
+/// "n3 -> n7" of the operations of these names; none may be used twice.
+std::string edge(const graph& g, std::string_view from, std::string_view to) {
+  const auto id_of = [&](std::string_view name) {
+    for (std::size_t id = 0; id < g.nodes().size(); ++id)
+      if (const auto* op = std::get_if<operation_node>(&g.nodes()[id].what); op && (*op)->name() == name)
+        return id;
+    ADD_FAILURE() << "no " << name;
+    return std::size_t{0};
+  };
+  std::ostringstream text;
+  text << 'n' << id_of(from) << " -> n" << id_of(to);
+  return text.str();
+}
+
+TEST(Graphviz, DrawsTheBackwardPassBesideAndUpwards) {
+  graph g;
+  const value x = g.variable("x", {1, 4, 4, 1}, initialiser::zeros());
+  const value loss = reduce_sum(tanh(max_pool(x)));
+  gradients(loss, g.variables());
+  const std::string picture = graphviz(g, {.loss = loss});
+  EXPECT_THAT(picture, HasSubstr("newrank=true")) << "else a box may pull its operations upwards";
+  EXPECT_THAT(picture, HasSubstr(edge(g, "max_pool", "tanh") + "\n"));
+  EXPECT_THAT(picture, HasSubstr(edge(g, "max_pool", "max_pool_gradient") + " [minlen=0"));
+  EXPECT_THAT(picture, HasSubstr(edge(g, "max_pool_gradient", "tanh_gradient") + " [dir=back"));
+}
+
+TEST(Graphviz, PutsAnOperationWithoutVariablesIntoItsNameScope) {
+  graph g;
+  {
+    const name_scope outer(g, "block");
+    const name_scope inner(g, "attention");
+    tanh(g.input("x", {3}));
+  }
+  tanh(g.input("y", {4}));
+  const std::string picture = graphviz(g);
+  EXPECT_THAT(box(picture, "cluster block/attention"), HasSubstr("tanh\\n3"));
+  EXPECT_THAT(box(picture, "cluster block"), Not(HasSubstr("tanh\\n4")));
 }
 
 TEST(Graphviz, NamesTheUsersLine) {

@@ -1,6 +1,5 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/graph/fusion.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graphviz.hpp>
 #include <mailgrad/graph/layers.hpp>
@@ -29,11 +28,12 @@
 #include <mailgrad/graph/operations/softmax.hpp>
 #include <mailgrad/graph/operations/sparse.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/graph/partition.hpp>
-#include <mailgrad/graph/pipeline.hpp>
-#include <mailgrad/graph/placement.hpp>
-#include <mailgrad/graph/program.hpp>
-#include <mailgrad/graph/replicate.hpp>
+#include <mailgrad/graph/placement/partition.hpp>
+#include <mailgrad/graph/placement/pipeline.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
+#include <mailgrad/graph/placement/replicate.hpp>
+#include <mailgrad/graph/program/fusion.hpp>
+#include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/graph/variable_union.hpp>
 
 #include <array>

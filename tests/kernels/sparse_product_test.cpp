@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -59,6 +60,28 @@ TEST(SparseProduct, AgreesWithAPlainLoopForAnyWidth) {
     EXPECT_EQ(y, expected) << width;
   }
 }
+
+#ifdef __FMA__
+TEST(SparseProduct, RoundsEachTermOnce) {
+  constexpr std::size_t columns = 20;
+  owned_rows x = random_rows(6, columns, 0);
+  for (float& v : x.values) v /= 3;
+  for (const std::size_t width : {1U, 2U, 3U, 4U, 8U, 9U}) {
+    floats table = random_values(columns * width);
+    for (float& f : table) f /= 7;
+    floats y(6 * width), expected(6 * width);
+    for (std::size_t i = 0; i < 6; ++i)
+      for (auto j = static_cast<std::size_t>(x.offsets[i]); j < static_cast<std::size_t>(x.offsets[i + 1]);
+           ++j)
+        for (std::size_t c = 0; c < width; ++c) {
+          float& sum = expected[i * width + c];
+          sum = std::fma(x.values[j], table[static_cast<std::size_t>(x.columns[j]) * width + c], sum);
+        }
+    sparse_product(host_stream{}, x.view(), table, width, y.data());
+    EXPECT_EQ(y, expected) << width;
+  }
+}
+#endif
 
 TEST(SparseProduct, GivesEachEntryItsShareOfTheGradient) {
   const owned_rows x{{4, 0, 4, -1}, {0, 2, 2, 3}, {2, -1, 3, 0}};

@@ -25,6 +25,13 @@ TEST(AutoRule, LeavesABarrierThatWorkersWaitAt) {
   EXPECT_EQ(advice->why, "workers waited 34 % of the last 200 steps at the barrier, more than 10 %");
 }
 
+TEST(AutoRule, NamesAShareBelowOnePerCent) {
+  auto_rule rule(parse_auto("auto:wait=0.002"));
+  const auto advice = rule.judge({200, 2.0, 0, 0.004}, "sync");
+  ASSERT_TRUE(advice);
+  EXPECT_THAT(advice->why, HasSubstr("waited 0.4 % of the last 200 steps at the barrier, more than 0.2 %"));
+}
+
 TEST(AutoRule, StaysAsynchronousWhileTheLossFallsOrGradientsAreFresh) {
   auto_rule rule;
   EXPECT_FALSE(rule.judge({200, 2.0, 3, 0}, "async"));

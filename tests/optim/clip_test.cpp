@@ -13,7 +13,7 @@ TEST(SumOfSquares, IsExactWhereFloat64IsAtEverySize) {
   double expected = 0;
   std::vector<float> values;
   for (std::size_t n = 0; n < 70; ++n) {
-    EXPECT_EQ(sum_of_squares(values), expected) << n << " values";
+    EXPECT_EQ(sum_of_squares(host_stream{}, values), expected) << n << " values";
     const auto x = static_cast<float>(n) - 20.5F;
     values.push_back(x);
     expected += static_cast<double>(x) * static_cast<double>(x);
@@ -23,12 +23,12 @@ TEST(SumOfSquares, IsExactWhereFloat64IsAtEverySize) {
 TEST(SumOfSquares, LosesNothingThatFloat32Would) {
   const std::vector<float> values(100'000, 0.1F);
   const double square = static_cast<double>(0.1F) * static_cast<double>(0.1F);
-  EXPECT_NEAR(sum_of_squares(values) / (100'000 * square), 1, 1e-12);
+  EXPECT_NEAR(sum_of_squares(host_stream{}, values) / (100'000 * square), 1, 1e-12);
 }
 
 TEST(SumOfSquares, DoesNotOverflowWhereFloat32Would) {
   const std::vector<float> values(4, 1e30F);
-  EXPECT_NEAR(sum_of_squares(values), 4e60, 1e54);
+  EXPECT_NEAR(sum_of_squares(host_stream{}, values), 4e60, 1e54);
 }
 
 TEST(ClipFactor, BringsALongGradientDownToTheMaximum) { EXPECT_FLOAT_EQ(clip_factor(10, 2.5), 0.25F); }

@@ -130,7 +130,7 @@ TEST(CureIdentities, GapAwareDividesByOnePlusTheGapInUsualSteps) {
 
 TEST(CureIdentities, TheMomentumOfAsynchronyIsTakenOffTheOneAskedFor) {
   const auto left = [](std::uint32_t workers) {
-    const auto o = adapted_optimizer("momentum-compensation", parse_optimizer("momentum"), workers);
+    const auto o = cure_spec("momentum-compensation", workers).adapted(parse_optimizer("momentum"));
     return std::get<momentum_options>(o.rule).momentum;
   };
   EXPECT_DOUBLE_EQ(left(1), 0.9);

@@ -1,4 +1,4 @@
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gtest/gtest.h>
 

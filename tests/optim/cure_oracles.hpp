@@ -8,30 +8,30 @@
 #include <memory>
 #include <vector>
 
-// Every cure as its paper has it: plain loops in double precision, which call nothing of the code under test.
-// The numbers are written out, so a default that changes shows.
+// Every cure as its paper defines it, in plain loops and double precision, without calls of the tested code.
+// The numbers are written out, so that a changed default fails a test.
 
 namespace mailgrad::testing::oracle {
 
 using vec = std::vector<double>;
 
-/// A gradient on its way into the weights.
+/// A gradient that a server is about to apply.
 struct late_gradient {
   std::size_t worker;
-  vec g;        ///< as it was clipped
-  vec now;      ///< the weights that it meets,
-  vec read;     ///< and those that its worker was sent
+  vec g;        ///< the clipped gradient
+  vec now;      ///< the present weights
+  vec read;     ///< the weights that the worker was sent
   vec velocity; ///< of the server's momentum before this gradient; empty if it has none
 };
 
 class cure {
 public:
   virtual ~cure() = default;
-  /// What the learning rate of the update counts with.
+  /// The factor on the learning rate of the update.
   virtual double factor(double) const { return 1; }
-  /// What is applied in the place of the gradient.
+  /// The values that are applied in place of the gradient.
   virtual vec applied(const late_gradient& x) { return x.g; }
-  /// What a worker is sent, if the next update has the learning rate `eta`.
+  /// The weights that a worker is sent, if the next update has the learning rate `eta`.
   virtual vec sent(const vec& w, double) const { return w; }
   virtual void leave(std::size_t) {}
 };
@@ -81,9 +81,9 @@ private:
   vec mean_square_;
 };
 
-/// Gap-Aware: g / (1 + |w - w_read| / C), C = eta_max (sqrt(r) + 1e-8), r the mean of squares weighted by
-/// 0.999^age. A square is that of the velocity after each update so far or, without momentum, that of each
-/// gradient so far.
+/// Gap-Aware: g / (1 + |w - w_read| / C), C = eta_max (sqrt(r) + 1e-8). r is the mean of the squared
+/// velocities after all updates so far, weighted by 0.999^age; without momentum, that of all squared
+/// gradients so far.
 class gap_aware final : public cure {
 public:
   explicit gap_aware(double rate) : rate_(rate) {}
@@ -117,8 +117,8 @@ private:
 };
 
 /// DANA-Zero: v_i = gamma v_i + g; w -= eta v_i; sent is w - eta gamma (sum of all v_i).
-/// DANA-DC takes g + lambda g g (w - sent_i) for g.
-/// A worker that has left moves the weights no more, so its v_i is in no prediction.
+/// DANA-DC uses g + lambda g g (w - sent_i) in place of g.
+/// A worker that has left moves the weights no more, so predictions omit its v_i.
 class dana final : public cure {
 public:
   dana(double gamma, double lambda, std::size_t workers) : gamma_(gamma), lambda_(lambda), v_(workers) {}
@@ -179,7 +179,8 @@ private:
   double alpha_;
 };
 
-/// A cure as an option has it, and the same from its paper. `eta_max` is the largest learning rate of a run.
+/// A cure as the user writes it, and the same cure from its paper. `eta_max` is the largest learning rate of
+/// a run.
 struct cure_pair {
   const char* text;
   std::function<std::unique_ptr<cure>(std::size_t workers, double eta_max)> made;
@@ -203,7 +204,7 @@ auto by_worker(Numbers... n) {
   };
 }
 
-/// Each cure with its defaults, and with numbers of its own where it takes some.
+/// Each cure with its defaults, and with other numbers if it takes any.
 inline std::vector<cure_pair> every_cure() {
   return {
       {"inverse", scaled([](double gap, double) { return gap > 0 ? 1 / gap : 1; })},

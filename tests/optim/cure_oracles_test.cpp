@@ -1,6 +1,6 @@
 #include <mailgrad/tests/optim/cure_oracles.hpp>
 
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gtest/gtest.h>
 
@@ -129,7 +129,7 @@ TEST(CureOracles, MomentumCompensationLeavesWhatAsynchronyDoesNotBring) {
     for (const double asked : {0.9, 0.35, 0.0}) {
       optimizer_options o = parse_optimizer("momentum:momentum=" + std::to_string(asked));
       o.learning_rate = rate;
-      const optimizer_options found = adapted_optimizer("momentum-compensation", o, m);
+      const optimizer_options found = cure_spec("momentum-compensation", m).adapted(o);
       EXPECT_NEAR(std::get<momentum_options>(found.rule).momentum, asked - (m - 1.0) / m, 1e-12);
       EXPECT_EQ(base_learning_rate(found), rate);
     }

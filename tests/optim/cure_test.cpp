@@ -1,6 +1,6 @@
 #include <mailgrad/tests/optim/simulated_workers.hpp>
 
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,9 +88,18 @@ TEST(StepScale, MakesOneLearningRateFitEveryDelay) {
   }
 }
 
-std::string refusal(const std::string& text, cure_setting setting = {{"async"}, 4}) {
+using policies = std::vector<std::string_view>;
+
+/// Four workers under these policies.
+cure_setting under(const policies& names) {
+  cure_setting setting{{}, 4};
+  for (const std::string_view name : names) setting.policies.emplace_back(name, setting.workers);
+  return setting;
+}
+
+std::string refusal(const std::string& text, const cure_setting& setting = under({"async"})) {
   try {
-    require_cure(text, setting);
+    cure_spec(text, setting.workers).require_fits(setting);
   } catch (const std::invalid_argument& e) {
     return e.what();
   }
@@ -108,18 +117,20 @@ TEST(Cure, SaysWhatWouldBeRight) {
 }
 
 TEST(Cure, IsRefusedWhereItCanDoNothing) {
-  EXPECT_THAT(refusal("inverse", {{"sync"}, 4}), HasSubstr("nothing to cure"));
-  EXPECT_THAT(refusal("inverse", {{"sync", "rennala:4", "backup:1"}, 4}), HasSubstr("nothing to cure"));
-  EXPECT_THAT(refusal("inverse", {{"ringmaster:1", "k-async:4"}, 4}), HasSubstr("nothing to cure"));
-  EXPECT_THAT(refusal("inverse", {{"hogwild"}, 4}), HasSubstr("no shard sees a gradient"));
-  EXPECT_EQ(refusal("inverse", {{"sync", "async"}, 4}), "taken");
-  EXPECT_EQ(refusal("none", {{"sync"}, 4}), "taken");
+  EXPECT_THAT(refusal("inverse", under({"sync"})), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("inverse", under({"sync", "rennala:4", "backup:1"})), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("inverse", under({"ringmaster:1", "k-async:4"})), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("inverse", under({"hogwild"})), HasSubstr("no shard sees a gradient"));
+  EXPECT_EQ(refusal("inverse", under({"sync", "async"})), "taken");
+  EXPECT_EQ(refusal("none", under({"sync"})), "taken");
 }
 
 TEST(Cure, IsRefusedWhereItsPaperDefinesNothing) {
-  const auto with = [](const char* optimizer, std::vector<std::string_view> policies = {"async"},
-                       std::uint64_t local = 0, double rate = 1) {
-    cure_setting s{std::move(policies), 4, parse_optimizer(optimizer), local};
+  const auto with = [](const char* optimizer, const policies& names = {"async"}, std::uint64_t local = 0,
+                       double rate = 1) {
+    cure_setting s = under(names);
+    s.optimizer = parse_optimizer(optimizer);
+    s.local_steps = local;
     s.optimizer.learning_rate = rate;
     return s;
   };

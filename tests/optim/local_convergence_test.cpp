@@ -1,4 +1,4 @@
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/cures/elastic_averaging.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 
@@ -81,8 +81,10 @@ private:
     buffer_.push_back(applied);
     factors_.push_back(cure_ ? cure_->factor(version_ - versions_[w]) : 1);
     if (buffer_.size() == run_.buffer) update();
-    for (std::size_t k = 0; k < size; ++k)
-      own_[w][k] = cure_ && cure_->pull() ? elastic_pull(own_[w][k], met[k], *cure_->pull()) : shard_[k];
+    if (cure_ && cure_->pull())
+      for (std::size_t k = 0; k < size; ++k) elastic_pull{*cure_->pull()}(met[k], own_[w][k]);
+    else
+      own_[w] = shard_;
     read_[w] = shard_;
     versions_[w] = version_;
   }

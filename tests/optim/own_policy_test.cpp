@@ -67,7 +67,7 @@ TEST(OwnPolicy, IsMadeByItsNameAndNumbers) {
 TEST(OwnPolicy, TakesAsManyNumbersAsItsConstructor) {
   EXPECT_EQ(own_policy<with_numbers<0>>(), "none-at-all");
   own_policy<with_numbers<2>>("1,2");
-  EXPECT_NO_THROW(require_policy("none-at-all", 1));
+  EXPECT_NO_THROW(policy_spec("none-at-all", 1));
   const auto made = make_policy("two-of-them:3,4", 1);
   EXPECT_EQ(dynamic_cast<const with_numbers<2>&>(*made).sum, 7U);
   EXPECT_THAT(why_refused([] { make_policy("none-at-all:1", 1); }), HasSubstr("takes no number"));
@@ -78,7 +78,7 @@ TEST(OwnPolicy, TakesAsManyNumbersAsItsConstructor) {
 TEST(OwnPolicy, StandsInASchedule) {
   own_policy<fair_turns>("1");
   EXPECT_THAT(parse_policy_schedule("async, fair-turns:1@5", 2),
-              ElementsAre(scheduled_policy{0, "async"}, scheduled_policy{5, "fair-turns:1"}));
+              ElementsAre(scheduled_policy{0, {"async", 2}}, scheduled_policy{5, {"fair-turns:1", 2}}));
 }
 
 TEST(OwnPolicy, KeepsItsNameToItself) {
@@ -95,7 +95,7 @@ TEST(OwnPolicy, OfAnotherInterfaceIsRefusedWithBothVersions) {
   own_policy_entry old = policy_entry<fair_turns>;
   old.interface_version = 7;
   EXPECT_THAT(why_refused([&] { register_policy(old); }),
-              HasSubstr("has version 7 of the interface for policies, this mailgrad has version 1"));
+              HasSubstr("has version 7 of the interface for policies, this mailgrad has version 2"));
 }
 
 const std::string plugins = MAILGRAD_TEST_PLUGINS;
@@ -103,7 +103,7 @@ const std::string plugins = MAILGRAD_TEST_PLUGINS;
 TEST(OwnPolicy, ComesFromASharedLibrary) {
   const std::string file = plugins + "/fair_turns.so";
   EXPECT_EQ(make_policy(file + ":1", 2)->name(), "fair-turns");
-  EXPECT_EQ(parse_policy_schedule("async, " + file + ":1@5", 2).back().policy, file + ":1");
+  EXPECT_EQ(parse_policy_schedule("async, " + file + ":1@5", 2).back().policy.text(), file + ":1");
   EXPECT_THAT(plugins_of_policy("async, " + file + ":1@5"), ElementsAre(file));
 }
 

@@ -1,6 +1,6 @@
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
 
 #include <gmock/gmock.h>
@@ -430,7 +430,7 @@ class RefusedPolicy : public ::testing::TestWithParam<refused> {};
 
 TEST_P(RefusedPolicy, SaysWhatWouldBeRight) {
   try {
-    require_policy(GetParam().text, 4);
+    policy_spec(GetParam().text, 4);
     FAIL() << GetParam().text << " was taken";
   } catch (const std::invalid_argument& e) {
     EXPECT_THAT(e.what(), HasSubstr(GetParam().says));
@@ -460,7 +460,8 @@ TEST(MakePolicy, SaysWhatFitsOneWorkerAlone) {
 }
 
 TEST(MakePolicy, HasNoObjectForHogwild) {
-  EXPECT_NO_THROW(require_policy(hogwild_policy::policy_name, 1));
+  EXPECT_EQ(policy_spec(hogwild_policy::policy_name, 1).make(), nullptr);
+  EXPECT_FALSE(policy_spec(hogwild_policy::policy_name, 1).traits().needs_shards);
   EXPECT_THROW(make_policy(hogwild_policy::policy_name, 1), std::invalid_argument);
 }
 

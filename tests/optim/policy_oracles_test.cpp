@@ -1,4 +1,4 @@
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <gtest/gtest.h>
 

@@ -12,15 +12,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(PolicySchedule, OfOnePolicyBeginsWithTheRun) {
-  EXPECT_THAT(parse_policy_schedule("async", 2), ElementsAre(scheduled_policy{0, "async"}));
-  EXPECT_THAT(parse_policy_schedule("hogwild", 2), ElementsAre(scheduled_policy{0, "hogwild"}));
+  EXPECT_THAT(parse_policy_schedule("async", 2), ElementsAre(scheduled_policy{0, {"async", 2}}));
+  EXPECT_THAT(parse_policy_schedule("hogwild", 2), ElementsAre(scheduled_policy{0, {"hogwild", 2}}));
 }
 
 TEST(PolicySchedule, TellsTheCommaOfAListFromThatOfTwoNumbers) {
   EXPECT_THAT(parse_policy_schedule("dssp:1, 4", 2).size(), 1U);
   EXPECT_THAT(parse_policy_schedule("async, sync@1000,dssp:1,4@2000 , ssp:3 @ 3000", 2),
-              ElementsAre(scheduled_policy{0, "async"}, scheduled_policy{1000, "sync"},
-                          scheduled_policy{2000, "dssp:1,4"}, scheduled_policy{3000, "ssp:3"}));
+              ElementsAre(scheduled_policy{0, {"async", 2}}, scheduled_policy{1000, {"sync", 2}},
+                          scheduled_policy{2000, {"dssp:1,4", 2}}, scheduled_policy{3000, {"ssp:3", 2}}));
 }
 
 TEST(PolicySchedule, SwitchesAtEveryStepButTheFirst) {
@@ -46,8 +46,9 @@ TEST(PolicySchedule, OfARuleBeginsInStep) {
   EXPECT_TRUE(is_automatic(" auto"));
   EXPECT_TRUE(is_automatic("auto:window=50"));
   EXPECT_FALSE(is_automatic("async"));
-  EXPECT_THAT(parse_policy_schedule("auto", 4), ElementsAre(scheduled_policy{0, "sync"}));
-  EXPECT_THAT(parse_policy_schedule("auto:window=50,wait=0.2 ", 4), ElementsAre(scheduled_policy{0, "sync"}));
+  EXPECT_THAT(parse_policy_schedule("auto", 4), ElementsAre(scheduled_policy{0, {"sync", 4}}));
+  EXPECT_THAT(parse_policy_schedule("auto:window=50,wait=0.2 ", 4),
+              ElementsAre(scheduled_policy{0, {"sync", 4}}));
   EXPECT_THAT(refusal("async, auto@5"), HasSubstr("take it alone"));
   EXPECT_THAT(refusal("async, auto:window=5@5"), HasSubstr("take it alone"));
   EXPECT_THAT(refusal("auto:window=5, sync@5"), HasSubstr("take it alone"));

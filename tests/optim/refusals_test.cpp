@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/optim/distance.hpp>
+#include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/own_update.hpp>
@@ -77,8 +77,8 @@ TEST(Refusals, OfVectorsOfOtherLengths) {
   const floats two(2);
   const floats three(3);
   expect_refused({
-      {"inner product", [&] { inner_product(three, two); }, "inner product: 3 against 2"},
-      {"distance", [&] { squared_distance(two, three); }, "squared distance: 2 against 3"},
+      {"inner product", [&] { inner_product(host_stream{}, three, two); }, "inner product: 3 against 2"},
+      {"distance", [&] { squared_distance(host_stream{}, two, three); }, "squared distance: 2 against 3"},
   });
 }
 

@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
-// Every update rule and schedule as its paper has it: plain loops in double precision, which call nothing of
-// the code under test. The numbers are written out, so a default that changes shows.
+// Every update rule and schedule as its paper defines it, in plain loops and double precision, without calls
+// of the tested code. The numbers are written out, so that a changed default fails a test.
 
 namespace mailgrad::testing::oracle {
 
-/// What a rule keeps for one weight.
+/// The state that a rule keeps for one weight.
 struct memory {
   double a = 0;
   double b = 0;
 };
 
-/// One weight after step t, from 1, by a gradient g and the learning rate eta.
+/// Computes one weight after step t, counted from 1, with gradient g and learning rate eta.
 using rule = std::function<double(double w, double g, std::uint64_t t, double eta, memory&)>;
 
 inline rule sgd() {
@@ -83,7 +83,8 @@ inline rule delayed_nesterov(double beta, std::uint64_t period, double c) {
   };
 }
 
-/// A rule as an option has it, the same from its paper, and the defaults of what goes around it.
+/// A rule as the user writes it, the same rule from its paper, and its default learning rate and weight
+/// decay.
 struct rule_pair {
   const char* text;
   rule made;
@@ -113,7 +114,7 @@ inline std::vector<rule_pair> every_rule() {
   };
 }
 
-/// What the learning rate of step t, from 1, counts with.
+/// The factor on the learning rate of step t, counted from 1.
 using schedule = std::function<double(std::uint64_t t)>;
 
 inline schedule warmed_up(std::uint64_t warmup, schedule shape) {
@@ -122,7 +123,7 @@ inline schedule warmed_up(std::uint64_t warmup, schedule shape) {
   };
 }
 
-/// Falls by the factor after each `every` steps.
+/// A schedule that falls by `factor` after each `every` steps.
 inline schedule steps(std::uint64_t every, double factor) {
   return [=](std::uint64_t t) {
     double rate = 1;
@@ -131,7 +132,7 @@ inline schedule steps(std::uint64_t every, double factor) {
   };
 }
 
-/// Half a cosine over `span` steps, from 1 down to `final`, and level from then on.
+/// A schedule that is half a cosine over `span` steps, from 1 down to `final`, and constant after that.
 inline schedule cosine(std::uint64_t span, double final) {
   return [=](std::uint64_t t) {
     if (t > span) return final;
@@ -159,7 +160,7 @@ inline std::vector<schedule_pair> every_schedule() {
   };
 }
 
-/// What brings a gradient of this norm down to `most`.
+/// The factor that scales a gradient down to a norm of at most `most`.
 inline double clip(const std::vector<double>& g, double most) {
   double squares = 0;
   for (const double x : g) squares += x * x;
@@ -167,14 +168,14 @@ inline double clip(const std::vector<double>& g, double most) {
   return norm > most ? most / (norm + 1e-6) : 1;
 }
 
-/// Weights under a rule, with both penalties and a schedule around it.
+/// Weights that a rule updates, with both penalties and a schedule.
 class weights {
 public:
   weights(std::vector<double> first, rule r, double rate, schedule s, double l2, double decay)
       : values(std::move(first)), rule_(std::move(r)), rate_(rate), schedule_(std::move(s)), l2_(l2),
         decay_(decay), memory_(values.size()) {}
 
-  /// Of the next step.
+  /// The learning rate of the next step.
   double learning_rate() const { return rate_ * schedule_(steps + 1); }
 
   void step(const std::vector<double>& g, double factor = 1) {
@@ -186,7 +187,7 @@ public:
     }
   }
 
-  /// Of a rule whose first memory it is.
+  /// The velocity, for rules that keep it in memory::a.
   std::vector<double> velocity() const {
     std::vector<double> out;
     for (const memory& m : memory_) out.push_back(m.a);

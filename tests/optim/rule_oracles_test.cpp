@@ -56,7 +56,8 @@ void expect_as_its_paper(const testing::oracle::rule_pair& pair, const around& a
     vec g = gradient(step);
     const std::vector<float> values(g.begin(), g.end());
     const double factor = step % 4 == 0 ? 0.25 : 1; // by a cure
-    const scaled_gradient one{values.data(), clip_factor(std::sqrt(sum_of_squares(values)), a.clip)};
+    const scaled_gradient one{values.data(),
+                              clip_factor(std::sqrt(sum_of_squares(host_stream{}, values)), a.clip)};
     found->update(host_stream{}, {w, w, {&one, 1}, step, 0, factor});
     if (a.clip > 0) {
       const double scale = testing::oracle::clip(g, a.clip);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/optim/policies/policy.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -8,12 +8,12 @@
 #include <random>
 #include <vector>
 
-// The server loop that policy.hpp shows, on a virtual clock: workers that take so long for a gradient, no
-// messages, no weights. What it counts is known in closed form.
+// The server loop that policy.hpp shows, on a virtual clock. Workers only take time for their gradients;
+// there are no messages and no weights. The numbers that it counts are known in closed form.
 
 namespace mailgrad::testing {
 
-/// Seconds that `worker` takes for its next gradient.
+/// Draws the seconds that `worker` takes for its next gradient.
 using service_law = std::function<double(std::uint32_t worker, std::mt19937_64& random)>;
 
 inline service_law exponential(double mean = 1) {
@@ -34,23 +34,23 @@ public:
     for (std::uint32_t r = 0; r < workers; ++r) start(r);
   }
 
-  /// Until so many gradients have come.
+  /// Runs until `more` further gradients have come.
   void run(std::uint64_t more) {
     while (more-- > 0) take(next());
   }
-  /// Until the weights have this version.
+  /// Runs until the weights have this version.
   void run_to_version(std::uint64_t version) {
     while (version_ < version) take(next());
   }
 
   double now = 0; ///< seconds
   std::uint64_t gradients = 0, updates = 0, applied = 0, discarded = 0;
-  std::uint64_t gaps_applied = 0, gaps_discarded = 0; ///< sums, each at its application or arrival
+  std::uint64_t gaps_applied = 0, gaps_discarded = 0; ///< sums of the gaps at application and at arrival
   std::uint64_t largest_gap = 0;
   std::uint64_t largest_lead = 0; ///< steps that a worker was ahead of the slowest when it began one
-  std::vector<std::uint64_t> versions_applied; ///< that each applied gradient was computed from
+  std::vector<std::uint64_t> versions_applied; ///< the versions that the applied gradients were computed from
 
-  /// Versions made since those who are computing read theirs.
+  /// The sum over all computing workers of the versions made since they read the weights.
   std::uint64_t ages_in_flight() const {
     std::uint64_t sum = 0;
     for (const worker& w : workers_)
@@ -66,7 +66,7 @@ private:
   };
   struct event {
     double at;
-    std::uint64_t number; ///< first come, first served
+    std::uint64_t number; ///< orders events of the same time
     std::uint32_t worker;
     bool operator<(const event& other) const {
       return std::pair(at, number) > std::pair(other.at, other.number);
@@ -127,7 +127,7 @@ private:
   std::priority_queue<event> events_;
   std::uint64_t number_ = 0;
   std::uint64_t version_ = 0;
-  std::vector<std::uint64_t> batch_; ///< versions read
+  std::vector<std::uint64_t> batch_; ///< the versions that its gradients were computed from
 };
 
 } // namespace mailgrad::testing

@@ -30,7 +30,7 @@ TEST_P(SteadyState, TakesNoMemory) {
                                    .values = g,
                                    .step = step,
                                    .row_end = 10});
-    return clip_factor(sum_of_squares(g), 1);
+    return clip_factor(sum_of_squares(host_stream{}, g), 1);
   };
   for (std::uint64_t step = 1; step <= 3; ++step) train(step);
   const std::size_t before = allocations();

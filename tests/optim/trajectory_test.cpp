@@ -61,7 +61,7 @@ float gradient_of(std::size_t i, float w, std::uint64_t step) {
 void dense_step(optimizer& o, std::vector<float>& w, std::uint64_t step, double clip_norm) {
   std::vector<float> g(w.size());
   for (std::size_t i = 0; i < w.size(); ++i) g[i] = gradient_of(i, w[i], step);
-  const scaled_gradient one{g.data(), clip_factor(std::sqrt(sum_of_squares(g)), clip_norm)};
+  const scaled_gradient one{g.data(), clip_factor(std::sqrt(sum_of_squares(host_stream{}, g)), clip_norm)};
   o.update(host_stream{}, {w, w, {&one, 1}, step});
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-// One shard, a cure, an optimiser and asynchronous workers on a virtual clock: what the actors do, without
-// them.
+// One shard, a cure, an optimiser and asynchronous workers on a virtual clock. They compute what the actors
+// would compute, without any actor.
 
 namespace mailgrad::testing {
 
@@ -25,7 +25,7 @@ struct virtual_training {
   std::string optimizer = "sgd";
   double rate = 0.1;
   std::uint32_t workers = 8;
-  bool round_robin = false; ///< else each gradient takes an exponential time
+  bool round_robin = false; ///< if false, each gradient takes an exponentially distributed time
   std::uint64_t seed = 1;
 };
 
@@ -37,11 +37,11 @@ public:
         values_(weights_.size()), applied_(weights_.size()), workers_(t.workers) {
     optimizer_options options = parse_optimizer(t.optimizer);
     options.learning_rate = t.rate;
-    optimizer_ = make_optimizer(adapted_optimizer(t.cure, options, t.workers), weights_.size());
+    optimizer_ = make_optimizer(cure_spec(t.cure, t.workers).adapted(options), weights_.size());
     for (std::uint32_t r = 0; r < t.workers; ++r) start_worker(r);
   }
 
-  /// Takes so many gradients, an update each.
+  /// Applies `updates` gradients, each in its own update.
   void run(std::uint64_t updates) {
     while (updates-- > 0) {
       const std::uint32_t r = events_.top().worker;
@@ -54,7 +54,7 @@ public:
   }
 
   const std::vector<float>& weights() const { return weights_; }
-  /// What worker `rank` was last sent.
+  /// The weights that worker `rank` was last sent.
   const std::vector<float>& sent(std::uint32_t rank) const { return workers_[rank].read; }
 
 private:

@@ -4,14 +4,15 @@
 
 namespace mailgrad::testing {
 
-/// Whether this build can count: with glibc, and without a sanitizer, which has an allocator of its own.
+/// Whether this build can count allocations. That needs glibc, and no sanitizer, because a sanitizer has its
+/// own allocator.
 bool can_count_allocations();
 
-/// Blocks of memory that this thread has asked for so far, whoever asked: operator new, malloc and their kin,
-/// in this program and in every library it uses. Only in a program that links allocation_count.cpp.
+/// The number of blocks of memory that this thread has allocated so far. It counts operator new, malloc and
+/// similar functions, in this program and in every library. The program must link allocation_count.cpp.
 std::uint64_t allocations() noexcept;
 
-/// How many allocations `work` makes.
+/// The number of allocations that `work` makes.
 template <class Work>
 std::uint64_t allocations_of(Work&& work) {
   const std::uint64_t before = allocations();

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/protocol/register_messages.hpp>
+#include <mailgrad/tests/support/drawn_orders.hpp>
 #include <mailgrad/tests/support/manual_time.hpp>
 
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <random>
 #include <tuple>
 #include <vector>
 
@@ -20,14 +22,14 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #endif
 
-// Runs actors on the test's own thread, one message at a time, with time in the test's hand.
+// Runs actors on the test's own thread, one message at a time. The test also sets the time.
 
 namespace mailgrad::testing {
 
 #if CAF_MAJOR_VERSION >= 1
 
-/// What CAF 0.17 has as its scheduler for tests; that of CAF 1.x does not let the test choose who comes next.
-/// Fits CAF 1.0 and 1.1: on the way to 1.2 schedulers take more arguments.
+/// A scheduler for tests like that of CAF 0.17. The one of CAF 1.x does not let the test choose the next
+/// actor. This class fits CAF 1.0 and 1.1; schedulers of CAF 1.2 take more arguments.
 class stepping_scheduler final : public caf::scheduler {
 public:
   void schedule(caf::resumable* who) override { jobs.push_back(who); }
@@ -49,7 +51,8 @@ public:
     return true;
   }
 
-  std::deque<caf::resumable*> jobs; ///< each holds a reference, as CAF counts them
+  std::deque<caf::resumable*>
+      jobs; ///< the actors with a message; each has one reference that the scheduler owns
 };
 
 class stepping_home : caf::actor_system {
@@ -67,7 +70,7 @@ private:
 #else
 
 using stepping_scheduler = caf::scheduler::test_coordinator;
-using stepping_home = actor_home;
+using stepping_home = messaging::actor_home;
 
 #endif
 
@@ -78,18 +81,34 @@ public:
 
   caf::actor_system& actors() { return home_.system(); }
 
-  /// Delivers one message to the actor that has waited longest; false if no message is under way.
+  /// Delivers one message to the actor that has waited longest. Returns false if no message is under way.
   bool step() { return scheduler().try_run_once(); }
 
-  /// Delivers one message to an actor picked at random among those that have one.
-  bool step_any(std::mt19937_64& random) {
+  /// Delivers one message to an actor that `order` draws among those with a message.
+  bool step(drawn_order& order) {
     auto& ready = scheduler().jobs;
     if (ready.empty()) return false;
-    std::swap(ready.front(), ready[random() % ready.size()]);
+    std::swap(ready.front(), ready[order.below(ready.size())]);
     return step();
   }
 
-  /// Whom step() would call next; null if no message is under way.
+  /// More messages than any test needs, so that a test ends even if its actors never stop sending.
+  static constexpr std::size_t endless = 100'000;
+
+  /// Delivers messages in this order until none is left, but at most `most`. Calls `after_each` after each
+  /// one.
+  /// Returns how many it delivered.
+  template <class AfterEach>
+  std::size_t deliver(drawn_order& order, std::size_t most, AfterEach after_each) {
+    std::size_t delivered = 0;
+    for (; delivered < most && step(order); ++delivered) after_each();
+    return delivered;
+  }
+  std::size_t deliver(drawn_order& order) {
+    return deliver(order, endless, [] {});
+  }
+
+  /// The actor that step() would run next; null if no message is under way.
   const caf::resumable* next() {
     auto& ready = scheduler().jobs;
     return ready.empty() ? nullptr : ready.front();
@@ -105,7 +124,7 @@ private:
   stepping_scheduler& scheduler() { return dynamic_cast<stepping_scheduler&>(home_.system().scheduler()); }
   struct config : caf::actor_system_config {
     config() {
-      configure<caf::id_block::mailgrad>(*this);
+      register_messages(*this);
 #if CAF_MAJOR_VERSION < 1
       set("scheduler.policy", caf::atom("testing"));
 #endif
@@ -114,7 +133,7 @@ private:
   stepping_home home_{config_};
 };
 
-/// Remembers every message of the listed types that it gets.
+/// An actor that remembers every message of the listed types that it receives.
 template <class... Messages>
 class probe {
 public:
@@ -124,17 +143,17 @@ public:
   probe(caf::event_based_actor* self, std::shared_ptr<memory> heard)
       : self_(self), heard_(std::move(heard)) {}
 
-  /// Begins with a question, so that it gets what is answered to the sender.
+  /// Sends `question` first, so that it receives the answers to the sender.
   template <class Question>
   probe(caf::event_based_actor* self, std::shared_ptr<memory> heard, const caf::actor& to,
         const Question& question)
       : probe(self, std::move(heard)) {
-    send(self, to, question);
+    messaging::send(self, to, question);
   }
 
   caf::behavior make_behavior() {
-    return {
-        on(self_, [this](const Messages& x) { std::get<std::vector<Messages>>(*heard_).push_back(x); })...};
+    return {messaging::on(
+        self_, [this](const Messages& x) { std::get<std::vector<Messages>>(*heard_).push_back(x); })...};
   }
 
 private:
@@ -142,14 +161,14 @@ private:
   std::shared_ptr<memory> heard_;
 };
 
-/// A probe and what it heard, for a test's eyes.
+/// A probe, and the messages it received, which the test reads.
 template <class... Messages>
 class listener {
 public:
   template <class... Question>
   explicit listener(caf::actor_system& system, const Question&... question)
       : heard_(std::make_shared<typename probe<Messages...>::memory>()),
-        actor_(spawn<probe<Messages...>>(system, heard_, question...)) {}
+        actor_(messaging::spawn<probe<Messages...>>(system, heard_, question...)) {}
 
   const caf::actor& actor() const { return actor_; }
   template <class Message>
@@ -162,20 +181,20 @@ private:
   caf::actor actor_;
 };
 
-/// Fixture of protocol tests: actors spawned here run only in step(), run() and what calls them.
+/// Fixture of protocol tests. Its actors run only in step(), run() and the functions that call these.
 class DeterministicTest : public ::testing::Test {
 protected:
   ~DeterministicTest() override {
-    for (const caf::actor& a : spawned_) kill(a);
+    for (const caf::actor& a : spawned_) messaging::kill(a);
     run();
   }
 
   caf::actor_system& system() { return system_.actors(); }
 
-  /// Spawns an actor that ends with the test.
+  /// Spawns an actor that the fixture kills at the end of the test.
   template <class State, class... Options>
   caf::actor start(Options&&... options) {
-    spawned_.push_back(mailgrad::spawn<State>(system(), std::forward<Options>(options)...));
+    spawned_.push_back(mailgrad::messaging::spawn<State>(system(), std::forward<Options>(options)...));
     return spawned_.back();
   }
   template <class... Messages>
@@ -185,14 +204,14 @@ protected:
     return l;
   }
 
-  /// Delivers `message` and everything that follows from it.
+  /// Delivers `message` and all messages that follow from it.
   template <class Message>
   void tell(const caf::actor& to, Message message) {
-    send_anonymously(to, std::move(message));
+    messaging::send_anonymously(to, std::move(message));
     run();
   }
 
-  /// Delivers `question` and everything that follows; what was answered is in the result.
+  /// Delivers `question` and all messages that follow from it. The result has the answers.
   template <class... Answers, class Question>
   listener<Answers...> ask(const caf::actor& to, const Question& question) {
     listener<Answers...> l(system(), to, question);

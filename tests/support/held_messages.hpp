@@ -12,10 +12,10 @@
 
 namespace mailgrad::testing {
 
-/// Takes each message out of the mailbox it was sent to, and puts it back when the test wants it to be
-/// handled. So the test decides in which order an actor hears from different others.
+/// Takes each message out of the mailbox that it was sent to, and puts it back when the test wants it
+/// handled. The test thus decides the order in which an actor receives messages from different senders.
 ///
-/// Actors that are not among those given handle their messages at once.
+/// Actors that were not given to the constructor handle their messages at once.
 class held_messages {
 public:
   struct held {
@@ -23,7 +23,7 @@ public:
     const caf::mailbox_element* what = nullptr; ///< lives until it is delivered
   };
 
-  /// The actors must not have run yet. What `never_heard` picks does not arrive at all.
+  /// The actors must not have run yet. Messages for which `never_heard` returns true are dropped.
   held_messages(deterministic_system& system, const std::vector<caf::actor>& actors,
                 std::function<bool(const caf::mailbox_element&)> never_heard)
       : system_(system), never_heard_(std::move(never_heard)) {
@@ -31,13 +31,13 @@ public:
       actors_.push_back(dynamic_cast<caf::scheduled_actor*>(caf::actor_cast<caf::abstract_actor*>(a)));
   }
 
-  /// Lets all actors be born; what they send.
+  /// Lets all actors start. Returns the messages that they send.
   std::vector<held> begin() { return run_all(); }
 
   /// The first message on a line.
   const caf::mailbox_element& first(line on) const { return *lines_.at(on).front(); }
 
-  /// Has it handled; what the receiver sends then.
+  /// Delivers the first message on a line. Returns the messages that the receiver then sends.
   std::vector<held> deliver(line on) {
     caf::mailbox_element_ptr what = std::move(lines_.at(on).front());
     lines_.at(on).pop_front();
@@ -52,7 +52,7 @@ public:
   bool has_ended(place actor) const { return actors_[actor]->mailbox().closed(); }
 
 private:
-  /// The scheduler also calls those who were just sent something; they find their mailboxes empty.
+  /// Runs all actors that are ready. A message to an actor is taken out before the actor runs.
   std::vector<held> run_all() {
     std::vector<held> sent;
     while (const caf::resumable* next = system_.next()) {

@@ -17,11 +17,11 @@ namespace mailgrad::testing {
 /// Number of an actor in a run.
 using place = std::uint8_t;
 
-/// Whoever waits for the run: what is sent here stays here.
+/// The receiver of messages that leave the run, such as its outcome. It never sends anything.
 inline constexpr place outside = 15;
 
-/// From one actor to another. Messages on one line keep their order, and nothing else does: any message that
-/// is first on its line may be the next to arrive, whatever was sent before it elsewhere.
+/// The messages from one actor to another. Only messages on the same line keep their order. Any message that
+/// is first on its line may arrive next, even if others were sent before it on other lines.
 struct line {
   place from = 0;
   place to = 0;
@@ -29,7 +29,7 @@ struct line {
   friend auto operator<=>(const line&, const line&) = default;
 };
 
-/// A message in words. The words are all that the receiver's doings may depend on.
+/// A message in words. The behaviour of its receiver may depend on nothing but these words.
 struct posted {
   line on;
   std::string text;
@@ -37,31 +37,31 @@ struct posted {
   friend bool operator==(const posted&, const posted&) = default;
 };
 
-/// What an actor heard or said.
+/// A message that an actor received or sent.
 struct experience {
-  bool heard = true; ///< false: said
+  bool heard = true; ///< false: the actor sent it
   place other = 0;
   std::string text;
 
   friend auto operator<=>(const experience&, const experience&) = default;
 };
-/// All of it, sorted: two actors of one life are in the same state.
+/// All messages of an actor, sorted. Two actors with the same life are in the same state.
 using life = std::vector<experience>;
 
-/// A run of real actors that stands still until it is told which message arrives next.
+/// A run of real actors that waits until it is told which message arrives next.
 class stepped_run {
 public:
   virtual ~stepped_run() = default;
 
-  /// What all send when they are born; to be called once, before all else.
+  /// Starts all actors and returns what they send. To be called once, before any other member.
   virtual std::vector<posted> begin() = 0;
-  /// Hands over the first message on a line; what the receiver then sends, on each line in its order. Checks,
-  /// by GoogleTest's means, what must hold of the receiver.
+  /// Delivers the first message on a line. Returns what the receiver then sends, on each line in its order.
+  /// Also checks, with GoogleTest, what must hold of the receiver.
   virtual std::vector<posted> deliver(line on) = 0;
   virtual bool has_ended(place actor) const = 0;
 };
 
-/// The actors of a run, and what is known of them that makes different orders alike.
+/// The actors of a run, and facts about them that make different orders equivalent.
 class explored_actors {
 public:
   virtual ~explored_actors() = default;
@@ -70,34 +70,34 @@ public:
   virtual std::string name(place actor) const = 0;
   virtual std::unique_ptr<stepped_run> start() const = 0;
 
-  /// How a message is remembered: in the words it came with, and what of the moment must be known besides,
-  /// where the order matters that it was heard in. Nothing if it leaves no trace.
+  /// The entry for a message in the life of an actor: its words, and what else must be known if the order of
+  /// arrival matters. Empty if the message does not change the actor's state.
   virtual std::optional<experience> remembered(place actor, const life& so_far, experience heard) const = 0;
 
-  /// Whether this message may go before all others without loss: in any order with whatever else may still
-  /// reach its receiver, it leaves the same receiver behind, which has said the same.
+  /// Whether the search may deliver this message before all others and miss nothing. That is so if, in any
+  /// order with other messages for this actor, the actor ends in the same state and has sent the same.
   virtual bool goes_first(place actor, const life& so_far, const std::string& text) const = 0;
 
-  /// Checks what must hold when no message is under way any more; `told` are those to the outside.
+  /// Checks what must hold when no message is under way any more. `told` has the messages to `outside`.
   virtual void check_end(const std::vector<std::string>& told) const = 0;
 };
 
 struct exploration {
-  std::size_t states = 0;  ///< different ones in which nothing goes first
-  std::size_t ends = 0;    ///< of these, without a message under way
-  std::size_t merged = 0;  ///< prefixes that led to a state known before
-  double runs = 0;         ///< complete ones that differ in the order of what does not go first
-  std::size_t answers = 0; ///< of one actor in one state to one message, each given by a real actor
-  std::size_t replays = 0; ///< runs of real actors, from their birth
+  std::size_t states = 0;  ///< different states in which no message goes first
+  std::size_t ends = 0;    ///< those of them without a message under way
+  std::size_t merged = 0;  ///< prefixes that led to a known state
+  double runs = 0;         ///< complete runs that differ in the order of messages that do not go first
+  std::size_t answers = 0; ///< pairs of an actor's state and a message that a real actor answered
+  std::size_t replays = 0; ///< runs of real actors from their start
 };
 
-/// All orders in which the messages of a run can arrive, with equivalent states merged.
+/// Explores all orders in which the messages of a run can arrive, and merges equivalent states.
 ///
-/// An actor is a function of what it heard: clocks stand still, chance is seeded. So a state of a run is the
-/// life of each actor and the messages under way, and what an actor in a certain state says to a message need
-/// be tried only once, on real actors that are brought there from their birth. All else is a search through
-/// known answers. Each replay compares the answers on its way with those known, and so tests what
-/// remembered() claims.
+/// An actor is a function of the messages it received, since clocks stand still and random numbers are
+/// seeded. So a state of the run is the life of each actor and the messages under way. The answer of an actor
+/// in one state to one message is computed only once, by real actors that are replayed to that state. The
+/// rest is a search through known answers. Each replay compares its answers with the known ones, which tests
+/// remembered().
 ///
 /// Stops at the first failure, and prints the deliveries that led to it.
 class interleavings {
@@ -106,8 +106,8 @@ public:
 
   exploration explore();
 
-  /// Plays real runs in orders drawn from `random`, where nothing goes first, and expects each to end in a
-  /// state that explore() came to: a test of goes_first() and remembered().
+  /// Plays real runs in orders drawn from `random`, in which no message goes first. It expects each run to
+  /// end in a state that explore() found, which tests goes_first() and remembered().
   void confirm(std::mt19937_64& random, std::size_t runs);
 
 private:
@@ -116,13 +116,13 @@ private:
     std::uint32_t text = 0;
   };
   struct answer {
-    std::uint32_t life = 0; ///< of the receiver, afterwards
-    bool ends = false;      ///< the receiver
+    std::uint32_t life = 0; ///< the receiver's life after the message
+    bool ends = false;      ///< whether the receiver ends
     std::vector<message> says;
   };
   struct state {
     std::vector<std::uint32_t> lives; ///< by actor
-    std::uint32_t ended = 0;          ///< one bit an actor
+    std::uint32_t ended = 0;          ///< one bit for each actor
     std::vector<message> under_way;   ///< by line, on each in order
   };
   struct delivery {
@@ -151,8 +151,8 @@ private:
   const explored_actors& actors_;
   exploration found_;
   bool stopped_ = false;
-  std::vector<delivery> path_;                   ///< from the beginning to where the search stands
-  std::unordered_map<std::string, double> seen_; ///< states, and how many runs each has to its end
+  std::vector<delivery> path_;                   ///< from the beginning to the state of the search
+  std::unordered_map<std::string, double> seen_; ///< by state: the number of runs from it to the end
   std::unordered_map<std::uint64_t, answer> answers_;
   std::unordered_map<std::uint64_t, bool> first_;
   std::map<std::string, std::uint32_t> numbers_;

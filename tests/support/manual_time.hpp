@@ -13,7 +13,7 @@ public:
   void advance(instant span) noexcept { now_ += span.count(); }
 
 private:
-  std::atomic<instant::rep> now_{1'000'000'000}; // not 0, which could pass for "unknown"
+  std::atomic<instant::rep> now_{1'000'000'000}; // not 0, which could be taken for an unknown time
 };
 
 } // namespace mailgrad::testing

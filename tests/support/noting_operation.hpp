@@ -11,8 +11,8 @@
 
 namespace mailgrad::test {
 
-/// Copies its input to each output and notes, call by call, when it was told that its output is read. Its
-/// gradient does the same.
+/// Copies its input to each output. It notes for each call what it was told about the next use of the output.
+/// Its gradient does the same.
 class noting_operation : public operation {
 public:
   using notes = std::shared_ptr<std::vector<next_use>>;

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-// Wrong shapes, lengths and nulls at every public entry: each is refused by one exception in one line, and
-// the sanitizers see that nothing was read before.
+// Checks that public functions refuse wrong shapes, wrong lengths and null pointers with an exception of one
+// line. The sanitizers check that nothing is read before that.
 
 namespace mailgrad::testing {
 
 struct misuse {
   std::string what;
   std::function<void()> call;
-  std::string says; ///< part of the line
+  std::string says; ///< a part of the expected line
 };
 
 inline void expect_refused(const misuse& m) {

@@ -13,7 +13,7 @@
 
 namespace mailgrad {
 
-/// A folder for the files of one test; gone with it.
+/// A folder for the files of one test. The destructor removes it.
 class scratch_folder {
 public:
   scratch_folder() {
@@ -31,7 +31,8 @@ public:
   const std::filesystem::path& path() const { return path_; }
 
   std::filesystem::path write(const std::string& name, std::string_view bytes) const {
-    std::filesystem::remove(path_ / name); // some file systems flush a file that is written anew
+    std::filesystem::remove(path_ /
+                            name); // some file systems flush a file that is overwritten, which is slow
     std::ofstream out(path_ / name, std::ios::binary);
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return path_ / name;
@@ -70,7 +71,7 @@ inline std::string idx_labels(std::uint32_t count, std::string_view labels) {
   return big_endian(0x801) + big_endian(count) + std::string(labels);
 }
 
-/// What the file_error says that `read` has to throw, without the folder of the file: one line.
+/// Expects `read` to throw a file_error of one line. Returns that line without the folder of the file.
 template <class Read>
 std::string complaint(Read read) {
   try {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <mailgrad/graph/partition.hpp>
-#include <mailgrad/graph/program.hpp>
+#include <mailgrad/graph/placement/partition.hpp>
+#include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/tensor/block.hpp>
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace mailgrad::test {
 
-/// Computes values of a placed graph segment by segment, each with a program and memory of its own, as
-/// devices do.
+/// Computes values of a placed graph segment by segment. Each segment has its own program and memory, as on
+/// real devices.
 class segment_runner {
 public:
   segment_runner(const graph& g, const placement& places, const std::vector<value>& wanted)
@@ -26,7 +26,7 @@ public:
     }
   }
 
-  /// Of an input or a variable.
+  /// Sets the memory of an input or a variable.
   void bind(const value& source, const void* memory) {
     for (auto& p : programs_) p->bind(source, memory);
   }

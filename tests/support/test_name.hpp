@@ -7,7 +7,7 @@
 
 namespace mailgrad::testing {
 
-/// A text as the name of a parameterised test: letters and digits stay, all else becomes '_'.
+/// Makes a text a name of a parameterised test: all characters but letters and digits become '_'.
 inline std::string test_name(std::string_view text) {
   std::string name(text);
   std::ranges::replace_if(

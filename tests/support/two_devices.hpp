@@ -11,7 +11,8 @@ namespace mailgrad::test {
 inline constexpr device cpu0{device_kind::cpu, 0};
 inline constexpr device cpu1{device_kind::cpu, 1};
 
-/// For tests that place something on two devices, which scopes ask the machine for.
+/// Fixture of tests that place a model on two devices. They are skipped on a machine that lacks the second,
+/// because a device scope requires that its device exists.
 class on_two_devices : public testing::Test {
 protected:
   void SetUp() override {

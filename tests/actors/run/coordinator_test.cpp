@@ -1,3 +1,4 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run/coordinator.hpp>
@@ -10,6 +11,8 @@
 #include <limits>
 
 namespace mailgrad {
+using messaging::kill;
+
 namespace {
 
 using ::testing::AllOf;
@@ -49,11 +52,11 @@ protected:
   }
   void finish(std::uint32_t worker) { tell(coordinator_, worker_finished{report_of(worker)}); }
   void kill(const caf::actor& a) {
-    mailgrad::kill(a);
+    mailgrad::messaging::kill(a);
     run();
   }
   void report_shards() {
-    for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, shard_report{s, 10, {}, nullptr});
+    for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, shard_report{s, 10, {}, {}});
   }
   std::size_t shards_asked() {
     std::size_t asked = 0;
@@ -76,7 +79,7 @@ TEST_F(Coordinator, AsksTheShardsWhenEveryWorkerIsAccountedFor) {
   EXPECT_EQ(shards_asked(), 0U);
   finish(0);
   EXPECT_EQ(shards_asked(), 1U) << "the first shard may still have something to tell the others";
-  tell(coordinator_, shard_report{0, 10, {}, nullptr});
+  tell(coordinator_, shard_report{0, 10, {}, {}});
   EXPECT_EQ(shards_asked(), 2U);
   EXPECT_THAT(outcomes_, IsEmpty());
 }
@@ -85,15 +88,15 @@ TEST_F(Coordinator, EndsOnceAllShardsHaveReported) {
   join();
   finish(0);
   finish(1);
-  tell(coordinator_, shard_report{1, 7, {}, nullptr});
+  tell(coordinator_, shard_report{1, 7, {}, {}});
   EXPECT_THAT(outcomes_, IsEmpty());
-  tell(coordinator_, shard_report{0, 6, {}, nullptr});
+  tell(coordinator_, shard_report{0, 6, {}, {}});
   ASSERT_THAT(outcomes_, SizeIs(1));
   const run_outcome& o = outcomes_[0];
   EXPECT_EQ(o.how, run_outcome::ending::completed);
   EXPECT_EQ(o.why, "");
-  EXPECT_EQ(o.shards[0].version, 6U);
-  EXPECT_EQ(o.shards[1].version, 7U);
+  EXPECT_EQ(o.shards[0].version.value, 6U);
+  EXPECT_EQ(o.shards[1].version.value, 7U);
   EXPECT_EQ(o.workers[1].produced, 5U);
   EXPECT_THAT(o.lost, ElementsAre(false, false));
 }
@@ -206,7 +209,7 @@ TEST_F(Coordinator, TellsWorkersToGiveUpWhenAShardIsLost) {
   for (device_probe& d : devices_) EXPECT_THAT(d.heard<give_up>(), SizeIs(1));
   finish(0);
   finish(1);
-  tell(coordinator_, shard_report{0, 3, {}, nullptr});
+  tell(coordinator_, shard_report{0, 3, {}, {}});
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_EQ(outcomes_[0].how, run_outcome::ending::failed);
   EXPECT_THAT(outcomes_[0].why, HasSubstr("shard 1 is lost"));
@@ -229,7 +232,7 @@ TEST_F(Coordinator, EndsWhenAShardDiesInsteadOfReporting) {
   join();
   finish(0);
   finish(1);
-  tell(coordinator_, shard_report{0, 3, {}, nullptr});
+  tell(coordinator_, shard_report{0, 3, {}, {}});
   kill(shards_[1].actor());
   EXPECT_THAT(outcomes_, SizeIs(1));
 }
@@ -257,7 +260,7 @@ TEST_F(Coordinator, CountsWhatIsTrainedBeforeASwitchAndNotWhatALeaverTrainsAfter
   tell(switching, worker_finished{leaver});
   tell(switching, policy_switched{1, 1});
   tell(switching, worker_finished{report_of(0)});
-  for (std::uint32_t s = 0; s < 2; ++s) tell(switching, shard_report{s, 10, {}, nullptr});
+  for (std::uint32_t s = 0; s < 2; ++s) tell(switching, shard_report{s, 10, {}, {}});
   ASSERT_EQ(outcomes_.size(), 1U);
   ASSERT_EQ(outcomes_[0].switches.size(), 1U);
   EXPECT_EQ(outcomes_[0].switches[0].step, 7U);

@@ -22,7 +22,7 @@ protected:
   PolicySwitcher() {
     coordinator_options options;
     options.workers = 2;
-    options.policies = {{0, "async"}};
+    options.policies = {{0, {"async", 2}}};
     for (const auto& s : shards_) options.shards.push_back(s.actor());
     options.feeder = feeder_.actor();
     options.on_wait = [this](const wait_named& w) { waits_.push_back(w.what); };
@@ -80,9 +80,10 @@ TEST_F(PolicySwitcher, TellsShardsWhoIsPresentAndHowFarEachCame) {
   for (auto& s : shards_) {
     ASSERT_THAT(s.heard<switch_policy>(), SizeIs(1));
     const switch_policy& order = s.heard<switch_policy>()[0];
-    EXPECT_EQ(order.epoch, 1U);
+    EXPECT_EQ(order.epoch.value, 1U);
     EXPECT_EQ(order.policy, "sync");
-    EXPECT_THAT(order.steps, ElementsAre(0, 4)) << "nothing is awaited of who has left";
+    EXPECT_THAT(order.steps, ElementsAre(step_number{0}, step_number{4}))
+        << "nothing is awaited of who has left";
     EXPECT_THAT(order.present, ElementsAre(0, 1));
   }
 }

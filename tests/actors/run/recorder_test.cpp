@@ -1,3 +1,4 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run/recorder.hpp>
@@ -13,6 +14,8 @@
 #include <vector>
 
 namespace mailgrad {
+using messaging::kill;
+
 namespace {
 
 using ::testing::ElementsAre;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <chrono>
 
 namespace mailgrad {
@@ -13,6 +14,10 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+worker_progress progress(std::uint32_t worker, std::uint64_t steps, std::uint64_t samples, double loss_sum) {
+  return {{worker}, steps, samples, std::bit_cast<std::uint64_t>(loss_sum)};
+}
 
 class StalenessTracker : public testing::DeterministicTest {
 protected:
@@ -23,8 +28,8 @@ protected:
 
 TEST_F(StalenessTracker, SumsWhatWorkersDid) {
   time_->advance(3s);
-  tell(tracker_, worker_progress{{0}, 10, 640, 5.0});
-  tell(tracker_, worker_progress{{1}, 4, 256, 1.0});
+  tell(tracker_, progress(0, 10, 640, 5.0));
+  tell(tracker_, progress(1, 4, 256, 1.0));
   ASSERT_THAT(shown_, SizeIs(2));
   EXPECT_EQ(shown_[1].steps, 14U);
   EXPECT_EQ(shown_[1].samples, 896U);
@@ -35,7 +40,7 @@ TEST_F(StalenessTracker, SumsWhatWorkersDid) {
 TEST_F(StalenessTracker, CountsTimeFromItsStart) {
   run();
   time_->advance(3s);
-  tell(tracker_, worker_progress{{0}, 1, 1, 1.0});
+  tell(tracker_, progress(0, 1, 1, 1.0));
   EXPECT_EQ(shown_.back().elapsed, 3s);
 }
 
@@ -46,18 +51,18 @@ TEST_F(StalenessTracker, AveragesTheGapsOfAllShards) {
   tell(tracker_, staleness_observed{gaps});
   tell(tracker_, staleness_observed{gaps});
   EXPECT_THAT(shown_, IsEmpty());
-  tell(tracker_, worker_progress{{0}, 1, 1, 1.0});
+  tell(tracker_, progress(0, 1, 1, 1.0));
   EXPECT_DOUBLE_EQ(shown_.back().staleness_mean, 1);
 }
 
 TEST_F(StalenessTracker, ShowsNothingWithoutSteps) {
-  tell(tracker_, worker_progress{{0}, 0, 0, 0});
+  tell(tracker_, progress(0, 0, 0, 0));
   EXPECT_THAT(shown_, IsEmpty());
 }
 
 TEST_F(StalenessTracker, NeedsNobodyToWatchIt) {
   const caf::actor unseen = start<staleness_tracker>(staleness_tracker_options{time_, {}});
-  tell(unseen, worker_progress{{0}, 1, 1, 1.0});
+  tell(unseen, progress(0, 1, 1, 1.0));
 }
 
 } // namespace

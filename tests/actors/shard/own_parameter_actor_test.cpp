@@ -1,3 +1,4 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/small_training.hpp>
 
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
@@ -12,6 +13,8 @@
 // Whole runs whose shards are served by an actor that is not ours.
 
 namespace mailgrad {
+using messaging::on, messaging::send;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,25 +53,25 @@ public:
 
 private:
   void take(const push_gradient& x) {
-    worker_account& account = accounts_[x.worker.value];
-    account.last_step = x.step;
+    worker_account& account = accounts_[x.header.id.worker.value];
+    account.last_step = x.header.id.step;
     ++account.ledger.produced;
-    if (x.step % 2 == 0) {
+    if (x.header.id.step.value % 2 == 0) {
       ++account.ledger.discarded["every other"];
     } else {
-      account.gaps.count(weights_->version() - x.version_read);
-      const contribution gradient{x.values, std::bit_cast<float>(x.scale_bits)};
-      weights_->update(host_stream{}, {&gradient, 1});
+      account.gaps.count(weights_->version() - x.header.version_read);
+      const contribution gradient{x.payload.values, std::bit_cast<float>(x.header.scale_bits)};
+      weights_->update({&gradient, 1});
       ++account.ledger.applied;
     }
-    answer(x.worker);
+    answer(x.header.id.worker);
   }
 
   void answer(rank worker) {
     shard_weights reply;
-    reply.shard = weights_->index();
-    reply.version = weights_->version();
-    reply.values = weights_->snapshot();
+    reply.header.shard = weights_->index();
+    reply.header.version = weights_->version();
+    reply.payload.values = weights_->snapshot();
     send(self_, devices_[worker.value], reply);
   }
 

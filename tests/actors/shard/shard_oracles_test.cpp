@@ -1,5 +1,6 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/oracle_server.hpp>
+#include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/shard/parameter_actor.hpp>
@@ -41,7 +42,7 @@ protected:
     gradients_ = 0;
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
-      tell(shard_, join_shard{{r}, devices_[r].actor()});
+      tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
     }
   }
 
@@ -54,28 +55,24 @@ protected:
     const shard_weights& read = last_sent(e.worker);
     ++gradients_;
     std::vector<float> g;
-    for (const float w : read.values->as<float>())
+    for (const float w : read.payload.values.on_host())
       g.push_back(static_cast<float>(testing::oracle::slope(g.size(), static_cast<double>(w), gradients_)));
-    const float scale = clip_factor(std::sqrt(sum_of_squares(g)), clip);
-    tell(shard_, push_gradient{{e.worker},
-                               ++steps_[e.worker],
-                               read.version,
-                               0,
-                               std::bit_cast<std::uint32_t>(scale),
-                               testing::dense_gradient(g)});
+    const float scale = clip_factor(std::sqrt(sum_of_squares(host_stream{}, g)), clip);
+    tell(shard_, testing::push_of(e.worker, ++steps_[e.worker], read.header.version.value,
+                                  testing::dense_gradient(g), scale));
   }
 
   void expect_as_its_paper(const cure_pair& pair, const char* rule_text, const testing::oracle::rule& rule,
                            bool has_velocity, const around& a, const plan& p) {
     serve(pair.text, p.policy, rule_text, a);
-    const std::span<const float> first = last_sent(0).values->as<float>();
+    const std::span<const float> first = last_sent(0).payload.values.on_host();
     testing::oracle::server expected({first.begin(), first.end()}, pair.made(workers, a.rate), rule,
                                      has_velocity, a, p, workers);
     for (std::size_t i = 0; i < p.events.size(); ++i) {
       play(p.events[i], a.clip);
       expected.play(p.events[i]);
       for (std::uint32_t r = 0; r < workers; ++r) {
-        const std::span<const float> sent = last_sent(r).values->as<float>();
+        const std::span<const float> sent = last_sent(r).payload.values.on_host();
         for (std::size_t k = 0; k < sent.size(); ++k)
           ASSERT_NEAR(static_cast<double>(sent[k]), expected.sent(r)[k], 1e-5)
               << pair.text << " under " << p.policy << ", event " << i + 1 << ", sent to " << r << ", weight "

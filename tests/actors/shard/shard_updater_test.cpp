@@ -1,3 +1,4 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
@@ -8,17 +9,21 @@
 #include <gtest/gtest.h>
 
 namespace mailgrad {
+using messaging::on;
+
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+gradient_header header_of(std::uint32_t worker, std::uint64_t step) { return {{{}, {worker}, {}, {step}}}; }
+
 /// Gradients 1, 3 and 5 of three workers, each counting a quarter.
 void add_three(shard_updater& updater, const parameter_layout& layout) {
   for (const std::uint32_t k : {0U, 1U, 2U}) {
     const contribution what{testing::constant_gradient(layout, 1 + 2 * static_cast<float>(k)), 0.25F, {}};
-    updater.add({{k}, 1, 0, 0, 0, {}}, &what);
+    updater.add(header_of(k, 1), &what);
   }
 }
 constexpr float moved_by_three = (1 + 3 + 5) / 4.0F;
@@ -28,9 +33,9 @@ class helped_actor {
 public:
   static constexpr const char* name = "mailgrad.helped-actor";
 
-  helped_actor(caf::event_based_actor* self, std::shared_ptr<shard> weights, std::vector<caf::actor> hands,
+  helped_actor(caf::event_based_actor* self, std::shared_ptr<shard> weights, std::vector<caf::actor> helpers,
                std::shared_ptr<const time_source> time, const parameter_layout* layout)
-      : self_(self), updater_(self, std::move(weights), std::move(hands), std::move(time)) {
+      : self_(self), updater_(self, std::move(weights), std::move(helpers), std::move(time)) {
     add_three(updater_, *layout);
   }
   caf::behavior make_behavior() {
@@ -54,18 +59,18 @@ private:
 class ShardUpdater : public testing::DeterministicTest {
 protected:
   /// How far the last weight is below where it began.
-  float moved() const { return begin_ - weights_->snapshot()->as<float>().back(); }
+  float moved() const { return begin_ - weights_->snapshot().on_host().back(); }
 
   const parameter_layout layout_ = testing::layout_of({{"w", {5 * parallel_update::part_size}}}, 1);
   const std::shared_ptr<shard> weights_ = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
-  const float begin_ = weights_->snapshot()->as<float>().back();
+  const float begin_ = weights_->snapshot().on_host().back();
 };
 
 TEST_F(ShardUpdater, MakesOneVersionOfAllThatWasAdded) {
   shard_updater updater(nullptr, weights_, {}, time_);
   add_three(updater, layout_);
   updater.update_alone(2);
-  EXPECT_EQ(weights_->version(), 1U);
+  EXPECT_EQ(weights_->version().value, 1U);
   EXPECT_NEAR(moved(), 2 * moved_by_three, 1e-5);
   EXPECT_FALSE(updater.under_way());
 }
@@ -77,14 +82,14 @@ TEST_F(ShardUpdater, DividesItsTimeAmongItsGradientsUntilTheyAreCleared) {
   updater.update_alone(1);
   time_->advance(6s);
   ASSERT_THAT(updater.gradients(), SizeIs(3));
-  EXPECT_EQ(updater.gradients()[2].worker.value, 2U);
+  EXPECT_EQ(updater.gradients()[2].id.worker.value, 2U);
   EXPECT_EQ(updater.share_of_each(), 2s);
   EXPECT_EQ(time_->now() - updater.begun(), 6s);
   updater.clear();
   EXPECT_THAT(updater.gradients(), IsEmpty());
   const contribution one{testing::constant_gradient(layout_, 1), 1, {}};
-  updater.add({{1}, 2, 0, 0, 0, {}}, &one);
-  updater.add({{1}, 3, 0, 0, 0, {}}, nullptr); // `one` contains it
+  updater.add(header_of(1, 2), &one);
+  updater.add(header_of(1, 3), nullptr); // `one` contains it
   ASSERT_THAT(updater.gradients(), SizeIs(2));
   updater.update_alone(1);
   EXPECT_NEAR(moved(), moved_by_three + 1, 1e-5) << "those of the update before count once";
@@ -96,14 +101,14 @@ TEST_F(ShardUpdater, AsksNobodyWhereThereIsNobody) {
 }
 
 TEST_F(ShardUpdater, MakesTheSameVersionWithHelp) {
-  for (const std::size_t hands : {0U, 1U, 7U}) {
+  for (const std::size_t count : {0U, 1U, 7U}) {
     const auto weights = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
     std::vector<caf::actor> helpers;
-    for (std::size_t h = 0; h < hands; ++h) helpers.push_back(start<update_helper>());
+    for (std::size_t h = 0; h < count; ++h) helpers.push_back(start<update_helper>());
     start<helped_actor>(weights, helpers, time_, &layout_);
     run();
-    EXPECT_EQ(weights->version(), 1U);
-    EXPECT_NEAR(begin_ - weights->snapshot()->as<float>().back(), moved_by_three, 1e-5) << hands << " hands";
+    EXPECT_EQ(weights->version().value, 1U);
+    EXPECT_NEAR(begin_ - weights->snapshot().on_host().back(), moved_by_three, 1e-5) << count << " helpers";
   }
 }
 

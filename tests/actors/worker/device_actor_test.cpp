@@ -1,8 +1,10 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/engine/worker/late_runner.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/worker/device_actor.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +38,8 @@ protected:
       if (r.batch == unlucky_batch) throw graph_error("dense1: no memory for such a batch");
       return testing::small_model()(g, r);
     };
-    options.model = std::make_shared<replica>(model, request, layout_);
+    options.runner = std::make_shared<replica>(model, request, layout_);
+    if (late_) options.runner = std::make_shared<testing::late_runner>(options.runner, *late_);
     if (hogwild) {
       store_ = std::make_shared<hogwild_store>(testing::first_values(*layout_, 1));
       options.writer = std::make_shared<hogwild_writer>(*layout_, store_, testing::sgd(0.1));
@@ -55,10 +58,11 @@ protected:
   }
 
   void give_weights(std::uint32_t shard, std::uint64_t version, instant waited = 0ns) {
-    auto values = std::make_shared<block>(layout_->shard(shard).size() * sizeof(float));
-    layout_->initialise_shard(shard, 1, values->as<float>());
+    auto values = std::make_shared<memory>(block(layout_->shard(shard).size() * sizeof(float)));
+    layout_->initialise_shard(shard, 1, values->on_host<float>());
     given_.push_back(values);
-    tell(device_, shard_weights{shard, version, 0, waited.count(), 0, std::move(values)});
+    tell(device_, shard_weights{{{shard}, {version}, {}, stay_at_shard{0, waited.count(), 0, waited.count()}},
+                                {snapshot(std::move(values))}});
   }
   void give_all_weights(std::uint64_t version) {
     give_weights(0, version);
@@ -73,6 +77,10 @@ protected:
     b->features.values()[0] += first_feature;
     tell(device_, dealt_batch{std::move(b)});
   }
+  void end_a_late_step() {
+    ASSERT_TRUE(late_->end_one());
+    run();
+  }
   std::vector<push_gradient>& pushed_to(std::size_t shard) { return shards_[shard].heard<push_gradient>(); }
   std::size_t batches_asked_for() { return feeder_.heard<next_batch>().size(); }
 
@@ -81,15 +89,16 @@ protected:
   const std::shared_ptr<const data_split> data_ = testing::small_data();
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<hogwild_store> store_;
+  std::optional<testing::late_steps> late_; ///< steps end when the test says so, if there is one
   std::vector<shard_probe> shards_{listen<join_shard, push_gradient, worker_left>(),
                                    listen<join_shard, push_gradient, worker_left>()};
   testing::listener<next_batch, worker_left> feeder_ = listen<next_batch, worker_left>();
   testing::listener<worker_progress, staleness_observed> tracker_ =
       listen<worker_progress, staleness_observed>();
-  testing::listener<worker_joined, worker_finished, loss_diverged, worker_failed> coordinator_ =
-      listen<worker_joined, worker_finished, loss_diverged, worker_failed>();
+  testing::listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused>
+      coordinator_ = listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused>();
   caf::actor device_;
-  std::vector<std::weak_ptr<block>> given_;
+  std::vector<std::weak_ptr<memory>> given_;
 };
 
 TEST_F(DeviceActor, JoinsEverybodyAndAsksForABatch) {
@@ -119,18 +128,19 @@ TEST_F(DeviceActor, PushesEachGradientOnceToEveryShardWithTheVersionItRead) {
   give_batch();
   for (std::size_t s = 0; s < 2; ++s) {
     ASSERT_THAT(pushed_to(s), SizeIs(1));
-    EXPECT_EQ(pushed_to(s)[0].worker, rank{3});
-    EXPECT_EQ(pushed_to(s)[0].step, 1U);
-    EXPECT_EQ(pushed_to(s)[0].version_read, s == 0 ? 7U : 9U);
-    EXPECT_EQ(std::bit_cast<float>(pushed_to(s)[0].scale_bits), 1.0F);
+    EXPECT_EQ(pushed_to(s)[0].header.id.worker, rank{3});
+    EXPECT_EQ(pushed_to(s)[0].header.id.step.value, 1U);
+    EXPECT_EQ(pushed_to(s)[0].header.version_read.value, s == 0 ? 7U : 9U);
+    EXPECT_EQ(std::bit_cast<float>(pushed_to(s)[0].header.scale_bits), 1.0F);
   }
-  EXPECT_EQ(pushed_to(0)[0].values, pushed_to(1)[0].values) << "one block, which nobody copies";
+  EXPECT_EQ(pushed_to(0)[0].payload.values, pushed_to(1)[0].payload.values)
+      << "one block, which nobody copies";
   give_batch();
   give_weights(0, 8);
   EXPECT_THAT(pushed_to(0), SizeIs(1)) << "the weights of shard 1 are still to come";
   give_weights(1, 10);
   ASSERT_THAT(pushed_to(0), SizeIs(2));
-  EXPECT_EQ(pushed_to(0)[1].step, 2U);
+  EXPECT_EQ(pushed_to(0)[1].header.id.step.value, 2U);
 }
 
 TEST_F(DeviceActor, AsksForTheNextBatchBeforeItComputes) {
@@ -157,13 +167,13 @@ TEST_F(DeviceActor, DoesNotReuseAGradientThatAShardHolds) {
     give_all_weights(step);
     give_batch();
   }
-  EXPECT_NE(pushed_to(0)[0].values, pushed_to(0)[1].values);
-  EXPECT_NE(pushed_to(0)[1].values, pushed_to(0)[2].values);
-  const gradient* const first = pushed_to(0)[0].values.get();
+  EXPECT_NE(pushed_to(0)[0].payload.values, pushed_to(0)[1].payload.values);
+  EXPECT_NE(pushed_to(0)[1].payload.values, pushed_to(0)[2].payload.values);
+  const gradient* const first = pushed_to(0)[0].payload.values.get();
   for (std::size_t s = 0; s < 2; ++s) pushed_to(s).clear();
   give_all_weights(3);
   give_batch();
-  EXPECT_EQ(pushed_to(0)[0].values.get(), first) << "nobody holds it any longer";
+  EXPECT_EQ(pushed_to(0)[0].payload.values.get(), first) << "nobody holds it any longer";
 }
 
 TEST_F(DeviceActor, FinishesWhenTheFeederHasNoMore) {
@@ -221,12 +231,13 @@ TEST_F(DeviceActor, ScalesALongGradientDownToTheLargestNorm) {
   give_batch();
   const push_gradient& push = pushed_to(0)[0];
   double squares = 0;
-  for (const float g : push.values->dense.as<float>())
+  for (const float g : push.payload.values->dense.as<float>())
     squares += static_cast<double>(g) * static_cast<double>(g);
-  const auto scale = static_cast<double>(std::bit_cast<float>(push.scale_bits));
+  const auto scale = static_cast<double>(std::bit_cast<float>(push.header.scale_bits));
   EXPECT_LT(scale, 1);
   EXPECT_NEAR(std::sqrt(squares) * scale, largest, 1e-4 * largest + 1e-6);
-  EXPECT_EQ(pushed_to(1)[0].scale_bits, push.scale_bits) << "the norm is that of the whole gradient";
+  EXPECT_EQ(pushed_to(1)[0].header.scale_bits, push.header.scale_bits)
+      << "the norm is that of the whole gradient";
 }
 
 TEST_F(DeviceActor, AddsUpTheLongestWaitOfEachStep) {
@@ -313,6 +324,101 @@ TEST_F(DeviceActor, LeavesTheSharedBlockAloneWhenTheLossIsNoNumber) {
   store_->load(0, values);
   EXPECT_TRUE(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }));
   EXPECT_THAT(coordinator_.heard<loss_diverged>(), SizeIs(1));
+}
+
+/// A device actor whose runner ends its steps later.
+class LateDeviceActor : public DeviceActor {
+protected:
+  LateDeviceActor() { late_.emplace(1); }
+  ~LateDeviceActor() override {
+    while (late_->end_one()) {
+    } // a runner that dies waits for its step
+  }
+};
+
+TEST_F(LateDeviceActor, PushesWhenItsStepHasEnded) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  EXPECT_THAT(pushed_to(0), IsEmpty());
+  EXPECT_FALSE(given_[0].expired()) << "the step reads them";
+  end_a_late_step();
+  EXPECT_THAT(pushed_to(0), SizeIs(1));
+  EXPECT_TRUE(given_[0].expired());
+}
+
+TEST_F(LateDeviceActor, BeginsNoOtherStepMeanwhile) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  give_batch();
+  EXPECT_EQ(late_->under_way(), 1U);
+  tell(device_, data_exhausted{});
+  EXPECT_THAT(coordinator_.heard<worker_finished>(), IsEmpty());
+  end_a_late_step();
+  give_all_weights(1);
+  EXPECT_EQ(late_->under_way(), 1U) << "the batch that came meanwhile";
+}
+
+TEST_F(LateDeviceActor, PausesWhenItsStepHasEnded) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  tell(device_, pause_worker{1, false});
+  EXPECT_THAT(coordinator_.heard<worker_paused>(), IsEmpty());
+  end_a_late_step();
+  ASSERT_THAT(coordinator_.heard<worker_paused>(), SizeIs(1));
+  EXPECT_EQ(coordinator_.heard<worker_paused>()[0].step.value, 1U) << "the step counts for the old epoch";
+}
+
+TEST_F(LateDeviceActor, ReportsAtOnceWhenItGivesUpAndHoldsWhatItsStepReads) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  tell(device_, give_up{});
+  ASSERT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
+  EXPECT_EQ(coordinator_.heard<worker_finished>()[0].report.produced, 0U);
+  EXPECT_THAT(shards_[0].heard<worker_left>(), SizeIs(1));
+  EXPECT_FALSE(given_[0].expired()) << "the step reads them still";
+  give_all_weights(1); // what comes now changes nothing
+  give_batch();
+  tell(device_, pause_worker{1, false});
+  tell(device_, give_up{});
+  EXPECT_FALSE(given_[0].expired());
+  end_a_late_step();
+  EXPECT_TRUE(given_[0].expired()) << "the actor has ended";
+  EXPECT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1)) << "once";
+  EXPECT_THAT(coordinator_.heard<worker_paused>(), IsEmpty());
+  EXPECT_THAT(pushed_to(0), IsEmpty());
+}
+
+TEST_F(LateDeviceActor, SaysWhyItsStepFailed) {
+  begin();
+  give_all_weights(0);
+  give_batch(unlucky_batch);
+  EXPECT_THAT(coordinator_.heard<worker_failed>(), IsEmpty());
+  end_a_late_step();
+  ASSERT_THAT(coordinator_.heard<worker_failed>(), SizeIs(1));
+  EXPECT_EQ(coordinator_.heard<worker_failed>()[0].why, "dense1: no memory for such a batch");
+  EXPECT_EQ(coordinator_.heard<worker_failed>()[0].step, 1U);
+}
+
+TEST_F(LateDeviceActor, SaysThatItWaitsForItsStep) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  const auto waits = ask<wait_named>(device_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_EQ(waits[0].what, "worker 3 waits for a late step");
+  end_a_late_step();
+}
+
+TEST_F(LateDeviceActor, WritesIntoTheSharedBlockWhenItsStepHasEnded) {
+  begin(0, true);
+  give_batch();
+  EXPECT_EQ(store_->version(), 0U);
+  end_a_late_step();
+  EXPECT_EQ(store_->version(), 1U);
 }
 
 } // namespace

@@ -29,7 +29,8 @@ worker_report writer(std::uint32_t r, std::uint64_t produced) {
 
 worker_account account(std::uint64_t applied) {
   worker_account a;
-  a.last_step = a.ledger.produced = a.ledger.applied = applied;
+  a.last_step = {applied};
+  a.ledger.produced = a.ledger.applied = applied;
   return a;
 }
 
@@ -38,7 +39,7 @@ run_outcome quiet_run() {
   run_outcome o;
   o.workers = {worker(0, 6), worker(1, 4)};
   o.lost = {false, false};
-  for (std::uint32_t s = 0; s < 2; ++s) o.shards.push_back({s, 10, {account(6), account(4)}, nullptr});
+  for (std::uint32_t s = 0; s < 2; ++s) o.shards.push_back({s, 10, {account(6), account(4)}, {}});
   return o;
 }
 
@@ -150,7 +151,7 @@ TEST(LedgerAudit, MissesTheAccountsThatABookLeavesOut) {
   EXPECT_THAT(audit(o, std::nullopt).contradictions,
               ElementsAre("shard 0 took 0 gradients of worker 1, which sent 4"));
   o.shards[0].workers.clear();
-  o.shards[0].values = std::make_shared<const block>();
+  o.shards[0].values = snapshot(std::make_shared<const memory>());
   EXPECT_THAT(audit(o, std::nullopt).contradictions,
               ElementsAre("shard 0 took 0 gradients of worker 0, which sent 6",
                           "shard 0 took 0 gradients of worker 1, which sent 4"));

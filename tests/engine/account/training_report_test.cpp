@@ -55,7 +55,7 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   const json o = json::parse(to_json(finished_run()));
   EXPECT_THAT(field_names(o),
               ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
-                          "span", "weights", "policy", "devices", "workers", "micro_batches", "pieces",
+                          "span", "weights", "policy", "devices", "workers", "micro_batches", "stages",
                           "data", "optimizer", "learning_rate", "batch", "shards", "ended", "why", "steps",
                           "samples", "epochs", "updates", "wall_seconds", "steps_per_second",
                           "samples_per_second", "final_loss", "test_accuracy", "test_rmse", "sample",

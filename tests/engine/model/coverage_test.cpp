@@ -87,17 +87,17 @@ TEST_P(CoverageOfRule, LeavesTheRestAloneInWeightsAndInState) {
     const bool turn_of_a = step % 2 == 0;
     const contribution one{turn_of_a ? of_a : of_bc, 0.5F};
     const contribution nothing{gradient_of(layout, {}, 0)};
-    mixed.update(host_stream{}, {&one, 1});
-    only_a.update(host_stream{}, turn_of_a ? std::span(&one, 1) : std::span(&nothing, 1));
-    const auto now = mixed.snapshot()->as<float>();
-    EXPECT_EQ(part(now, layout, 0), part(only_a.snapshot()->as<float>(), layout, 0)) << "step " << step;
+    mixed.update({&one, 1});
+    only_a.update(turn_of_a ? std::span(&one, 1) : std::span(&nothing, 1));
+    const auto now = mixed.snapshot().on_host();
+    EXPECT_EQ(part(now, layout, 0), part(only_a.snapshot().on_host(), layout, 0)) << "step " << step;
   }
-  EXPECT_EQ(mixed.version(), 8U);
+  EXPECT_EQ(mixed.version().value, 8U);
   const std::vector<float> began = first_values(layout, 3);
-  const auto untouched = only_a.snapshot()->as<float>();
+  const auto untouched = only_a.snapshot().on_host();
   for (const std::size_t v : {1U, 2U, 3U}) EXPECT_EQ(part(untouched, layout, v), part(began, layout, v)) << v;
   for (const std::size_t v : {0U, 1U, 2U})
-    EXPECT_NE(part(mixed.snapshot()->as<float>(), layout, v), part(began, layout, v)) << v;
+    EXPECT_NE(part(mixed.snapshot().on_host(), layout, v), part(began, layout, v)) << v;
 }
 
 TEST_P(CoverageOfRule, MakesTheSameWeightsHoweverTheyAreCutAndWhoeverHoldsThem) {
@@ -107,20 +107,20 @@ TEST_P(CoverageOfRule, MakesTheSameWeightsHoweverTheyAreCutAndWhoeverHoldsThem) 
   shard one(whole, 0, 3, o);
   std::vector<shard> three;
   for (std::uint32_t s = 0; s < 3; ++s) three.emplace_back(halves, s, 3, o);
-  std::vector<std::shared_ptr<const block>> held;
+  std::vector<snapshot> held;
   for (std::uint64_t step = 0; step < 6; ++step) {
     const contribution two[] = {{gradient_of(whole, {0, 1}, step), 0.5F},
                                 {gradient_of(whole, {1, 2}, 50 + step), 0.5F}};
     const std::span work = std::span(two).first(step % 2 + 1);
-    one.update(host_stream{}, work);
+    one.update(work);
     for (shard& s : three) {
       held.push_back(s.snapshot());
-      s.update(host_stream{}, work);
+      s.update(work);
     }
   }
   std::vector<float> joined;
-  for (const shard& s : three) std::ranges::copy(s.snapshot()->as<float>(), std::back_inserter(joined));
-  const auto expected = one.snapshot()->as<float>();
+  for (const shard& s : three) std::ranges::copy(s.snapshot().on_host(), std::back_inserter(joined));
+  const auto expected = one.snapshot().on_host();
   EXPECT_EQ(joined, std::vector<float>(expected.begin(), expected.end()));
 }
 
@@ -132,13 +132,13 @@ TEST_P(CoverageOfRule, IsHogwildsToo) {
   hogwild_writer writer(layout, store, o);
   for (std::uint64_t step = 0; step < 6; ++step) {
     const contribution one{gradient_of(layout, {step % 2, 2}, step)};
-    plain.update(host_stream{}, {&one, 1});
+    plain.update({&one, 1});
     writer.begin_step();
     writer.write(*one.values, 1);
   }
   std::vector<float> written(layout.size());
   store->load(0, written);
-  const auto expected = plain.snapshot()->as<float>();
+  const auto expected = plain.snapshot().on_host();
   EXPECT_EQ(written, std::vector<float>(expected.begin(), expected.end()));
 }
 
@@ -167,8 +167,8 @@ TEST(Coverage, SumsWhatThereIs) {
   const auto second = testing::constant_gradient(layout, 8);
   second->covered = coverage_of(layout, variable_list{1});
   const contribution two[] = {{both, 0.5F}, {second, 0.5F}};
-  s.update(host_stream{}, two);
-  const auto after = s.snapshot()->as<float>();
+  s.update(two);
+  const auto after = s.snapshot().on_host();
   EXPECT_FLOAT_EQ(after[0], before[0] - 2);
   EXPECT_FLOAT_EQ(after[16], before[16] - 6);
   EXPECT_EQ(after[48], before[48]);

@@ -225,7 +225,7 @@ TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {
     auto turns = small_turns();
     for (auto& of_shard : turns)
       for (order_entry& t : of_shard)
-        if (t.what == kind::gradient && t.worker == rank{1}) t.step = t.step == 1 ? first : second;
+        if (t.what == kind::gradient && t.worker == rank{1}) t.step = {t.step.value == 1 ? first : second};
     return refusal(written(small_header(), turns, small_end()));
   };
   EXPECT_EQ(with_steps(1, 2), "");

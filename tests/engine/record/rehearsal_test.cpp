@@ -189,7 +189,7 @@ TEST(RepeatablePart, TakesAGradientEverywhereThatAnyShardHasTaken) {
   EXPECT_THAT(cut.batches, ElementsAre(SizeIs(2), SizeIs(1)));
   EXPECT_EQ(cut.turns[1][3].worker, rank{1});
   EXPECT_EQ(cut.turns[1][4].worker, rank{0});
-  EXPECT_EQ(cut.turns[1][4].step, 2U);
+  EXPECT_EQ(cut.turns[1][4].step.value, 2U);
   EXPECT_EQ(cut.turns[1][5].what, kind::left);
 }
 

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/shard/push_of.hpp>
 
 #include <mailgrad/engine/shard/gradient_batch.hpp>
 
@@ -24,12 +25,12 @@ constexpr std::uint32_t workers = 3;
 
 waiting_gradient sent(std::uint32_t worker, std::uint64_t step, std::shared_ptr<const gradient> values,
                       float scale = 1) {
-  return {{{worker}, step, 0, 0, std::bit_cast<std::uint32_t>(scale), std::move(values)}, nullptr};
+  return {testing::push_of(worker, step, 0, std::move(values), scale), {}};
 }
 
 /// As a parameter actor without a cure does.
 contribution counted(const waiting_gradient& g, float share) {
-  return {g.what.values, std::bit_cast<float>(g.what.scale_bits) * share};
+  return {g.what.payload.values, std::bit_cast<float>(g.what.header.scale_bits) * share};
 }
 
 struct handed_over {
@@ -39,8 +40,8 @@ struct handed_over {
 
 handed_over hand_over(gradient_batch& batch, float share) {
   handed_over all;
-  batch.hand_over(share, counted, [&](const push_gradient& x, const contribution* what) {
-    all.gradients.emplace_back(x.worker.value, x.step);
+  batch.hand_over(share, counted, [&](const gradient_header& x, const contribution* what) {
+    all.gradients.emplace_back(x.id.worker.value, x.id.step.value);
     if (what) all.contributions.push_back(*what);
   });
   return all;
@@ -95,10 +96,10 @@ struct two_shards {
   }
 
   void expect_same_update() {
-    batched->update(host_stream{}, hand_over(batch, share).contributions);
-    plain.update(host_stream{}, std::exchange(all, {}));
-    const auto got = batched->snapshot()->as<float>();
-    const auto want = plain.snapshot()->as<float>();
+    batched->update(hand_over(batch, share).contributions);
+    plain.update(std::exchange(all, {}));
+    const auto got = batched->snapshot().on_host();
+    const auto want = plain.snapshot().on_host();
     for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << "float " << i;
   }
 
@@ -130,7 +131,7 @@ TEST(GradientBatch, AddsUpDenseAndSparsePartsOfEveryShard) {
 TEST(GradientBatch, LeavesWhatNoGradientOfTheBatchIsAbout) {
   const parameter_layout layout = layout_of({{"a", {16}}, {"b", {16}}, {"c", {16}}}, 1);
   two_shards both(layout, 0);
-  const float untouched = both.plain.snapshot()->as<float>()[32];
+  const float untouched = both.plain.snapshot().on_host()[32];
   for (std::uint64_t i = 0; i < 4; ++i) {
     std::vector<float> values(layout.dense_size());
     std::fill_n(values.begin(), 16, 1.0F + static_cast<float>(i));
@@ -143,7 +144,7 @@ TEST(GradientBatch, LeavesWhatNoGradientOfTheBatchIsAbout) {
     both.add(0, g, 1);
   }
   both.expect_same_update();
-  EXPECT_EQ(both.batched->snapshot()->as<float>()[32], untouched);
+  EXPECT_EQ(both.batched->snapshot().on_host()[32], untouched);
 }
 
 /// What a cure applies in place of a gradient counts in the place of its dense part.
@@ -152,19 +153,20 @@ TEST(GradientBatch, AddsUpWhatIsAppliedInPlaceOfGradients) {
   const auto weights = std::make_shared<shard>(layout, 0, 1, testing::sgd(1));
   gradient_batch batch(weights, workers);
   const auto doubled = [](const waiting_gradient& g, float share) {
-    auto twice = std::make_shared<block>(g.what.values->dense.bytes());
-    for (std::size_t i = 0; i < 16; ++i) twice->as<float>()[i] = 2 * g.what.values->dense.as<float>()[i];
-    return contribution{g.what.values, share, twice};
+    const auto twice = std::make_shared<memory>(block(g.what.payload.values->dense.bytes()));
+    for (std::size_t i = 0; i < 16; ++i)
+      twice->on_host<float>()[i] = 2 * g.what.payload.values->dense.as<float>()[i];
+    return contribution{g.what.payload.values, share, snapshot(twice)};
   };
   for (std::uint64_t step = 1; step <= 3; ++step)
     batch.add(sent(1, step, dense_gradient(std::vector<float>(16, static_cast<float>(step)))), doubled);
   std::vector<contribution> all;
-  batch.hand_over(1, doubled, [&](const push_gradient&, const contribution* what) {
+  batch.hand_over(1, doubled, [&](const gradient_header&, const contribution* what) {
     if (what) all.push_back(*what);
   });
-  const float before = weights->snapshot()->as<float>()[3];
-  weights->update(host_stream{}, all);
-  EXPECT_NEAR(weights->snapshot()->as<float>()[3], before - 12, 1e-5);
+  const float before = weights->snapshot().on_host()[3];
+  weights->update(all);
+  EXPECT_NEAR(weights->snapshot().on_host()[3], before - 12, 1e-5);
 }
 
 } // namespace

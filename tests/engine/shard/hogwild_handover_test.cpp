@@ -63,16 +63,16 @@ public:
       return;
     }
     const contribution one{g, scale};
-    for (const auto& s : shards_) s->update(host_stream{}, {&one, 1});
+    for (const auto& s : shards_) s->update({&one, 1});
   }
 
   /// Of all shards, one after the other; to be asked while the weights are there.
   std::vector<float> weights() const {
     std::vector<float> all;
-    for (const auto& s : shards_) std::ranges::copy(s->snapshot()->as<float>(), std::back_inserter(all));
+    for (const auto& s : shards_) std::ranges::copy(s->snapshot().on_host(), std::back_inserter(all));
     return all;
   }
-  std::uint64_t version() const { return shards_.front()->version(); }
+  std::uint64_t version() const { return shards_.front()->version().value; }
 
 private:
   std::shared_ptr<hogwild_store> store_;

@@ -12,29 +12,29 @@
 #include <utility>
 #include <vector>
 
-// A parameter server as the papers have it, in plain loops and double precision, and a script that it and a
-// shard play alike: workers push in an uneven order, and one of them leaves.
+// A parameter server as the papers define it, in plain loops and double precision. A test plays the same
+// script on it and on a shard: workers push in an uneven order, and one of them leaves.
 
 namespace mailgrad::testing::oracle {
 
-/// A gradient of a worker, which then reads the weights; or the worker leaves instead.
+/// A worker pushes a gradient and then reads the weights, or it leaves.
 struct event {
   std::uint32_t worker;
   bool leaves = false;
 };
 
-/// Gaps of 0 to 9, of three workers.
+/// The events of three workers. The gaps go from 0 to 9.
 inline const std::vector<event> script{{0}, {0}, {1}, {0},       {2}, {0}, {0}, {0}, {0}, {1}, {0}, {0},
                                        {0}, {2}, {0}, {1, true}, {0}, {2}, {2}, {0}, {0}, {2}, {0}, {2}};
 
-/// What is trained: a bowl, another slope and centre for each weight, and noise that grows and shrinks.
+/// The gradient of weight `k` at `w`: that of a parabola, with its own slope and centre, plus periodic noise.
 inline double slope(std::size_t k, double w, std::uint64_t gradients) {
   const auto i = static_cast<double>(k);
   return (0.4 + 0.2 * (i - 3 * std::floor(i / 3))) * (w - std::sin(i)) +
          0.8 * std::sin(2.1 * static_cast<double>(gradients) + 0.7 * i);
 }
 
-/// What the learning rate, the loss and the clipping of a run are.
+/// The settings of a run apart from its rule and its cure.
 struct around {
   double rate = 0.05;
   const char* schedule = "step:every=4,factor=0.7,warmup=3";
@@ -52,9 +52,9 @@ inline schedule schedule_of(const around& a) {
 /// How a server makes updates.
 struct plan {
   const char* policy = "async";
-  std::size_t batch = 1; ///< gradients of an update; of every worker that is present under sync
-  bool waits = false;    ///< a worker whose gradient lies in a batch waits for it
-  bool sums = false;     ///< what is applied for a batch, else takes the mean
+  std::size_t batch = 1; ///< gradients in an update; under sync, there is one of each worker present instead
+  bool waits = false;    ///< whether a worker waits until the batch with its gradient is applied
+  bool sums = false;     ///< whether the gradients of a batch are summed; if not, their mean is taken
   std::vector<event> events = script;
 };
 
@@ -98,7 +98,8 @@ private:
     late_gradient what;
     std::uint64_t version_read;
     std::uint64_t step;
-    std::optional<std::vector<double>> applied{}; ///< if it was treated before its batch was complete
+    std::optional<std::vector<double>>
+        applied{}; ///< the cured gradient, if it was made before the batch was complete
   };
 
   void send(worker& w) {
@@ -134,7 +135,7 @@ private:
       if (of_worker(x) && !x.applied) x.applied = treated(x);
   }
 
-  /// One gradient counts with its factor in the learning rate, those of a batch count with it in their mean.
+  /// The factor of a single gradient scales the learning rate. In a batch, it scales the gradient itself.
   void apply() {
     if (plan_.batch == 1 && !plan_.waits) {
       const double factor = factor_of(pending_[0]);

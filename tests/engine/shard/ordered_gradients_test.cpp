@@ -9,8 +9,8 @@ using kind = order_entry::kind;
 
 push_gradient gradient_of(std::uint32_t worker, std::uint64_t step) {
   push_gradient x;
-  x.worker = {worker};
-  x.step = step;
+  x.header.id.worker = {worker};
+  x.header.id.step.value = step;
   return x;
 }
 
@@ -22,8 +22,8 @@ TEST(OrderedGradients, GivesGradientsInTheOrderOfTheTurnsNotOfTheirArrival) {
   q.expect({kind::gradient, {1}, 1});
   EXPECT_FALSE(q.next()) << "worker 0 comes first";
   q.arrive(gradient_of(0, 1));
-  EXPECT_EQ(q.next()->gradient->worker, rank{0});
-  EXPECT_EQ(q.next()->gradient->worker, rank{1});
+  EXPECT_EQ(q.next()->gradient->header.id.worker, rank{0});
+  EXPECT_EQ(q.next()->gradient->header.id.worker, rank{1});
   EXPECT_FALSE(q.next());
 }
 
@@ -33,7 +33,7 @@ TEST(OrderedGradients, WaitsForTheStepThatIsMeant) {
   q.expect({kind::gradient, {0}, 5});
   EXPECT_FALSE(q.next());
   q.arrive(gradient_of(0, 5));
-  EXPECT_EQ(q.next()->gradient->step, 5U);
+  EXPECT_EQ(q.next()->gradient->header.id.step.value, 5U);
 }
 
 TEST(OrderedGradients, DoesNotWaitForTheDead) {

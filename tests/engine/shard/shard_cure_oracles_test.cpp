@@ -3,6 +3,7 @@
 
 #include <mailgrad/engine/shard/shard_cure.hpp>
 #include <mailgrad/optim/clip.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gtest/gtest.h>
 
@@ -34,15 +35,15 @@ public:
     const std::uint32_t r = e.worker;
     if (e.leaves) return cure_.leave({r});
     const push_gradient x = gradient_of(r);
-    const std::uint64_t gap = shard_->version() - versions_[r];
+    const std::uint64_t gap = shard_->version().value - versions_[r];
     const contribution one = cure_.applied(x, cure_.read_by({r}));
-    shard_->update(host_stream{}, {&one, 1}, cure_.factor(gap));
+    shard_->update({&one, 1}, cure_.factor(gap));
     sent_[r] = cure_.weights_for({r});
-    versions_[r] = shard_->version();
+    versions_[r] = shard_->version().value;
   }
 
-  std::span<const float> values() const { return std::as_const(*shard_->snapshot()).as<float>(); }
-  std::span<const float> sent(std::uint32_t worker) const { return sent_[worker]->as<float>(); }
+  std::span<const float> values() const { return shard_->snapshot().on_host(); }
+  std::span<const float> sent(std::uint32_t worker) const { return sent_[worker].on_host(); }
 
 private:
   static optimizer_options options_of(const char* rule, const testing::oracle::around& a) {
@@ -60,10 +61,11 @@ private:
     for (const float w : sent(r))
       g.push_back(static_cast<float>(testing::oracle::slope(g.size(), static_cast<double>(w), gradients_)));
     push_gradient x;
-    x.worker = {r};
-    x.version_read = versions_[r];
-    x.scale_bits = std::bit_cast<std::uint32_t>(clip_factor(std::sqrt(sum_of_squares(g)), clip_));
-    x.values = testing::dense_gradient(g);
+    x.header.id.worker = {r};
+    x.header.version_read.value = versions_[r];
+    x.header.scale_bits =
+        std::bit_cast<std::uint32_t>(clip_factor(std::sqrt(sum_of_squares(host_stream{}, g)), clip_));
+    x.payload.values = testing::dense_gradient(g);
     return x;
   }
 
@@ -71,7 +73,7 @@ private:
   double clip_;
   std::shared_ptr<shard> shard_;
   shard_cure cure_;
-  std::vector<std::shared_ptr<const block>> sent_;
+  std::vector<snapshot> sent_;
   std::vector<std::uint64_t> versions_;
   std::uint64_t gradients_ = 0;
 };

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/tensor/late_lane.hpp>
 
 #include <mailgrad/engine/shard/shard.hpp>
 
@@ -20,14 +21,14 @@ using testing::layout_of;
 using testing::random_values;
 using testing::sgd;
 
-std::vector<float> values_of(const std::shared_ptr<const block>& snapshot) {
-  const std::span<const float> values = snapshot->as<float>();
+std::vector<float> values_of(const snapshot& taken) {
+  const std::span<const float> values = taken.on_host();
   return {values.begin(), values.end()};
 }
 
 void update_once(shard& s, std::shared_ptr<const gradient> g, float scale = 1) {
   const contribution one{std::move(g), scale};
-  s.update(host_stream{}, {&one, 1});
+  s.update({&one, 1});
 }
 
 TEST(Shard, BeginsWithTheFirstValuesOfItsVariables) {
@@ -38,8 +39,8 @@ TEST(Shard, BeginsWithTheFirstValuesOfItsVariables) {
     const shard_range r = layout.shard(i);
     EXPECT_EQ(values_of(s.snapshot()), std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(r.begin),
                                                           all.begin() + static_cast<std::ptrdiff_t>(r.end)));
-    EXPECT_EQ(s.version(), 0U);
-    EXPECT_EQ(s.index(), i);
+    EXPECT_EQ(s.version().value, 0U);
+    EXPECT_EQ(s.index(), shard_index{i});
   }
 }
 
@@ -48,26 +49,25 @@ TEST(Shard, TakesOneStepOfTheOptimiserOnTheScaledSum) {
   shard s(layout, 0, 1, sgd(0.5));
   const std::vector<float> before = values_of(s.snapshot());
   const contribution two[] = {{constant_gradient(layout, 1), 0.25F}, {constant_gradient(layout, 4), 0.5F}};
-  s.update(host_stream{}, two);
-  EXPECT_EQ(s.version(), 1U);
-  for (std::size_t i = 0; i < 16; ++i)
-    EXPECT_FLOAT_EQ(s.snapshot()->as<float>()[i], before[i] - 0.5F * 2.25F);
+  s.update(two);
+  EXPECT_EQ(s.version().value, 1U);
+  for (std::size_t i = 0; i < 16; ++i) EXPECT_FLOAT_EQ(s.snapshot().on_host()[i], before[i] - 0.5F * 2.25F);
 }
 
 TEST(Shard, WritesInPlaceWhenNobodyHoldsItsWeights) {
   const parameter_layout layout = layout_of({{"w", {64}}}, 1);
   shard s(layout, 0, 1, sgd(1));
-  const block* const memory = s.snapshot().get();
+  const memory* const values = s.snapshot().owner().get();
   for (int i = 0; i < 5; ++i) {
     update_once(s, constant_gradient(layout, 1));
-    EXPECT_EQ(s.snapshot().get(), memory);
+    EXPECT_EQ(s.snapshot().owner().get(), values);
   }
 }
 
 TEST(Shard, NeverChangesASnapshotThatSomebodyHolds) {
   const parameter_layout layout = layout_of({{"w", {64}}, {"table", {8, 2}, true}}, 1);
   shard s(layout, 0, 1, sgd(1));
-  std::vector<std::shared_ptr<const block>> held;
+  std::vector<snapshot> held;
   std::vector<std::vector<float>> values;
   for (int i = 0; i < 6; ++i) {
     held.push_back(s.snapshot());
@@ -77,17 +77,19 @@ TEST(Shard, NeverChangesASnapshotThatSomebodyHolds) {
     update_once(s, g);
   }
   for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(values_of(held[i]), values[i]) << "version " << i;
-  EXPECT_EQ(std::set(held.begin(), held.end()).size(), held.size());
+  std::set<const void*> apart;
+  for (const snapshot& h : held) apart.insert(h.owner().get());
+  EXPECT_EQ(apart.size(), held.size());
 }
 
 TEST(Shard, NeedsNoMoreThanOneSpareForOneHolderOfTheLatestWeights) {
   const parameter_layout layout = layout_of({{"w", {64}}}, 1);
   shard s(layout, 0, 1, sgd(1));
-  std::shared_ptr<const block> latest;
+  snapshot latest;
   std::set<const void*> seen;
   for (int i = 0; i < 20; ++i) {
     latest = s.snapshot();
-    seen.insert(latest.get());
+    seen.insert(latest.owner().get());
     update_once(s, constant_gradient(layout, 1));
   }
   EXPECT_EQ(seen.size(), 2U);
@@ -98,7 +100,7 @@ TEST(Shard, MakesTheSameWeightsWhoeverHoldsThem) {
   const optimizer_options o = parse_optimizer("adam");
   shard alone(layout, 0, 1, o);
   shard watched(layout, 0, 1, o);
-  std::vector<std::shared_ptr<const block>> held;
+  std::vector<snapshot> held;
   for (std::uint64_t i = 0; i < 20; ++i) {
     const auto g = dense_gradient(random_values(layout.dense_size(), i));
     add_rows(*g, 1, 2, {static_cast<std::int32_t>(i % 8), 3}, random_values(4, 100 + i));
@@ -126,10 +128,10 @@ std::vector<float> trained_in_shards(const optimizer_options& o, std::size_t sha
       add_rows(*g, 3, 8, {row % 5, 4}, random_values(16, 90 + seed));
       work.push_back({g, 0.5F});
     }
-    for (shard& s : all) s.update(host_stream{}, work);
+    for (shard& s : all) s.update(work);
   }
   std::vector<float> flat;
-  for (const shard& s : all) std::ranges::copy(s.snapshot()->as<float>(), std::back_inserter(flat));
+  for (const shard& s : all) std::ranges::copy(s.snapshot().on_host(), std::back_inserter(flat));
   return flat;
 }
 
@@ -162,21 +164,21 @@ TEST(Shard, KeepsTheRowsOfATableThatASpareBlockMissed) {
   const parameter_layout layout = layout_of({{"table", {4, 1}, true}}, 1);
   shard s(layout, 0, 1, sgd(1));
   const std::vector<float> before = values_of(s.snapshot());
-  std::shared_ptr<const block> held;
+  snapshot held;
   for (std::int32_t row = 0; row < 4; ++row) { // the two blocks take turns
     held = s.snapshot();
     const auto g = std::make_shared<gradient>();
     add_rows(*g, 0, 1, {row}, {1});
     update_once(s, g);
   }
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(s.snapshot()->as<float>()[i], before[i] - 1);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(s.snapshot().on_host()[i], before[i] - 1);
 }
 
 TEST(Shard, KeepsTheRowsThatItLoadedThoughASpareIsOlder) {
   const parameter_layout layout = layout_of({{"table", {4, 16}, true}}, 1);
   shard s(layout, 0, 1, sgd(1));
   const auto update_row = [&](std::int32_t row) {
-    const std::shared_ptr<const block> held = s.snapshot(); // so that the spare takes the next version
+    const snapshot held = s.snapshot(); // so that the spare takes the next version
     const auto g = std::make_shared<gradient>();
     add_rows(*g, 0, 16, {row}, std::vector<float>(16, 1));
     update_once(s, g);
@@ -185,7 +187,7 @@ TEST(Shard, KeepsTheRowsThatItLoadedThoughASpareIsOlder) {
   const std::vector<float> loaded(64, 7);
   s.load(hogwild_store(loaded), 1);
   for (std::int32_t row = 0; row < 2; ++row) update_row(row);
-  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(s.snapshot()->as<float>()[i], i < 32 ? 6 : 7) << i;
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(s.snapshot().on_host()[i], i < 32 ? 6 : 7) << i;
 }
 
 TEST(Shard, MakesTheSameTablesHoweverOldItsSparesAre) {
@@ -193,7 +195,7 @@ TEST(Shard, MakesTheSameTablesHoweverOldItsSparesAre) {
   shard alone(layout, 0, 1, parse_optimizer("adagrad"));
   shard watched(layout, 0, 1, parse_optimizer("adagrad"));
   std::mt19937_64 random(5);
-  std::vector<std::shared_ptr<const block>> held(4);
+  std::vector<snapshot> held(4);
   for (std::uint64_t step = 0; step < 400; ++step) {
     const auto g = constant_gradient(layout, 1);
     add_rows(*g, 1, 4, {static_cast<std::int32_t>(random() % 50)}, random_values(4, step));
@@ -203,7 +205,7 @@ TEST(Shard, MakesTheSameTablesHoweverOldItsSparesAre) {
     ASSERT_EQ(values_of(alone.snapshot()), values_of(watched.snapshot())) << "step " << step;
     auto& one = held[random() % held.size()]; // some hold one for longer than the log remembers
     if (step < 100 || step > 300 || &one != held.data())
-      one = random() % 3 == 0 ? nullptr : watched.snapshot();
+      one = random() % 3 == 0 ? snapshot() : watched.snapshot();
   }
 }
 
@@ -214,8 +216,30 @@ TEST(Shard, CountsAnUpdateFromAnEmptyListOfRows) {
   const auto g = std::make_shared<gradient>();
   add_rows(*g, 0, 1, {-1}, {1});
   update_once(s, g);
-  EXPECT_EQ(s.version(), 1U);
+  EXPECT_EQ(s.version().value, 1U);
   EXPECT_EQ(values_of(s.snapshot()), before);
+}
+
+TEST(Shard, HoldsWhatAnUpdateReadsUntilItsLaneHasRunIt) {
+  const parameter_layout layout = layout_of({{"w", {64}}}, 1);
+  const auto lane = std::make_shared<testing::late_lane>();
+  shard s(layout, 0, 1, sgd(1), lane);
+  auto read = constant_gradient(layout, 1);
+  const std::weak_ptr<const gradient> gradient_read = read;
+  const std::weak_ptr<const memory> weights_read = s.snapshot().owner();
+  lane->run();
+  snapshot held = s.snapshot(); // so that the update goes elsewhere
+  update_once(s, std::move(read));
+  held.reset();
+  EXPECT_FALSE(s.snapshot().ready().passed());
+  EXPECT_FALSE(gradient_read.expired());
+  update_once(s, constant_gradient(layout, 1));
+  EXPECT_NE(s.snapshot().owner(), weights_read.lock()) << "the first update may still read them";
+  EXPECT_FALSE(gradient_read.expired());
+  lane->run();
+  EXPECT_TRUE(s.snapshot().ready().passed());
+  update_once(s, constant_gradient(layout, 1));
+  EXPECT_TRUE(gradient_read.expired());
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/shard/shard_cure.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gtest/gtest.h>
 
@@ -39,11 +40,11 @@ public:
     meet(all);
   }
 
-  float shards() const { return shard_->snapshot()->as<float>()[0]; }
+  float shards() const { return shard_->snapshot().on_host()[0]; }
   float of_worker(std::size_t r) const { return workers_[r].weights()[0]; }
   float largest() const {
     float most = 0;
-    for (const float w : shard_->snapshot()->as<float>()) most = std::max(most, std::abs(w));
+    for (const float w : shard_->snapshot().on_host()) most = std::max(most, std::abs(w));
     return most;
   }
 
@@ -60,16 +61,16 @@ private:
       }
       l.hold(gradient, 1);
       push_gradient x;
-      x.worker = r;
-      x.scale_bits = std::bit_cast<std::uint32_t>(1.0F);
-      x.values = l.difference();
+      x.header.id.worker = r;
+      x.header.scale_bits = std::bit_cast<std::uint32_t>(1.0F);
+      x.payload.values = l.difference();
       parts.push_back(cure_.applied(x, cure_.read_by(r)));
     }
     if (parts.empty()) return;
-    const std::shared_ptr<const block> met = shard_->snapshot();
-    shard_->update(host_stream{}, parts);
+    const snapshot met = shard_->snapshot();
+    shard_->update(parts);
     for (const rank r : who) {
-      workers_[r.value].receive(0, cure_.weights_for(r), met.get());
+      workers_[r.value].receive(0, cure_.weights_for(r), met);
       workers_[r.value].go_on();
     }
   }

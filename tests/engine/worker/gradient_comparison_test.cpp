@@ -56,17 +56,17 @@ TEST(Cosine, IsUnknownWhereThereIsNoAngle) {
 
 TEST(GradientComparison, WaitsForTheWeightsThatTheGradientMetOnEveryShard) {
   gradient_comparison c(2);
-  const auto weights = std::make_shared<block>(64);
+  const snapshot weights(std::make_shared<memory>(block(64)));
   EXPECT_FALSE(c.ready());
-  c.take(0, 3, weights);
+  c.take({0}, {3}, weights);
   EXPECT_FALSE(c.ready()) << "of what nobody asked for";
-  c.begin(3, of({1, 2}));
-  c.take(0, 3, weights);
-  c.take(0, 3, weights);
+  c.begin({3}, of({1, 2}));
+  c.take({0}, {3}, weights);
+  c.take({0}, {3}, weights);
   EXPECT_FALSE(c.ready()) << "shard 1 has not said";
-  c.take(1, 2, weights);
+  c.take({1}, {2}, weights);
   EXPECT_FALSE(c.ready()) << "that is of an older gradient";
-  c.take(1, 3, weights);
+  c.take({1}, {3}, weights);
   ASSERT_TRUE(c.ready());
   c.compare(*of({1, 2}));
   EXPECT_FALSE(c.ready());
@@ -77,10 +77,10 @@ TEST(GradientComparison, WaitsForTheWeightsThatTheGradientMetOnEveryShard) {
 TEST(GradientComparison, ForgetsWhatIsOvertaken) {
   gradient_comparison c(1);
   const auto first = of({1, 2});
-  c.begin(1, first);
-  c.begin(2, of({1, 2}));
+  c.begin({1}, first);
+  c.begin({2}, of({1, 2}));
   EXPECT_EQ(first.use_count(), 1);
-  c.take(0, 1, std::make_shared<block>(64));
+  c.take({0}, {1}, snapshot(std::make_shared<memory>(block(64))));
   EXPECT_FALSE(c.ready());
 }
 

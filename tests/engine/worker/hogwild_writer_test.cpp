@@ -35,10 +35,10 @@ TEST_P(HogwildWriterAlone, MakesTheWeightsOfThePlainOptimiserBitForBit) {
   for (std::uint64_t step = 0; step < 10; ++step) {
     const auto g = dense_gradient(random_values(layout.dense_size(), step));
     const contribution one{g, 0.75F};
-    plain.update(host_stream{}, {&one, 1});
+    plain.update({&one, 1});
     writer.begin_step();
     EXPECT_EQ(writer.write(*g, 0.75F), 0U) << "nobody else writes";
-    const std::span<const float> expected = plain.snapshot()->as<float>();
+    const std::span<const float> expected = plain.snapshot().on_host();
     ASSERT_EQ(values_of(*store), std::vector<float>(expected.begin(), expected.end())) << "step " << step;
   }
 }
@@ -54,10 +54,10 @@ TEST_P(HogwildWriterAlone, MakesTheRowsOfThePlainOptimiserBitForBit) {
     const auto row = static_cast<std::int32_t>(step);
     add_rows(*g, 0, 3, {row, 11, row, -1, 2}, random_values(15, step)); // a row twice, and a short list
     const contribution one{g, 0.5F};
-    plain.update(host_stream{}, {&one, 1});
+    plain.update({&one, 1});
     writer.begin_step();
     writer.write(*g, 0.5F);
-    const std::span<const float> expected = plain.snapshot()->as<float>();
+    const std::span<const float> expected = plain.snapshot().on_host();
     ASSERT_EQ(values_of(*store), std::vector<float>(expected.begin(), expected.end())) << "step " << step;
   }
 }

@@ -15,10 +15,10 @@ using ::testing::Each;
 using ::testing::FloatNear;
 using testing::layout_of;
 
-std::shared_ptr<const block> filled(std::size_t size, float value) {
-  auto b = std::make_shared<block>(size * sizeof(float));
-  std::ranges::fill(b->as<float>(), value);
-  return b;
+snapshot filled(std::size_t size, float value) {
+  auto values = std::make_shared<memory>(block(size * sizeof(float)));
+  std::ranges::fill(values->on_host<float>(), value);
+  return snapshot(std::move(values));
 }
 
 class LocalSteps : public ::testing::Test {
@@ -96,7 +96,7 @@ TEST_F(LocalSteps, AreDrawnToTheWeightsTheyMetIfTheyAreElastic) {
   EXPECT_THAT(of(*l.difference()), Each(2.0F)) << "of what the gradient was computed from";
   const auto met = filled(layout_->shard(0).size(), 12);
   for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
-    l.receive(s, filled(layout_->shard(s).size(), 7), met.get());
+    l.receive(s, filled(layout_->shard(s).size(), 7), met);
   EXPECT_THAT(own(l), Each(FloatNear(8 - 0.25F * (8 - 12), 1e-5F)));
   l.go_on();
   EXPECT_THAT(own(l), Each(FloatNear(8 - 0.25F * (8 - 12) - 0.5F * 2, 1e-5F)));
@@ -116,7 +116,7 @@ TEST_F(LocalSteps, TakeTheShardsWeightsAfterASwitchEvenIfTheyAreElastic) {
   l.start_anew();
   const auto met = filled(layout_->shard(0).size(), 12);
   for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
-    l.receive(s, filled(layout_->shard(s).size(), 6), met.get());
+    l.receive(s, filled(layout_->shard(s).size(), 6), met);
   EXPECT_THAT(own(l), Each(6.0F));
   l.go_on();
   EXPECT_THAT(own(l), Each(5.0F)) << "the gradient under way is not lost";

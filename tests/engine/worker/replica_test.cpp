@@ -47,16 +47,11 @@ protected:
     return b;
   }
 
-  float loss_of(const std::shared_ptr<const batch>& b, gradient& g) {
-    bool done = false;
-    replica_->run(host_stream{}, b, g, [&done] { done = true; });
-    EXPECT_TRUE(done) << "a host stream has finished when run() returns";
-    return replica_->loss();
+  float loss_of(const std::shared_ptr<const batch>& b, const std::shared_ptr<gradient>& g) {
+    EXPECT_EQ(replica_->begin_step(b, g), step_state::finished) << "the host computes at once";
+    return replica_->end_step();
   }
-  float loss_of(const std::shared_ptr<const batch>& b) {
-    const auto g = replica_->make_gradient();
-    return loss_of(b, *g);
-  }
+  float loss_of(const std::shared_ptr<const batch>& b) { return loss_of(b, replica_->make_gradient()); }
 
   /// (loss(w + h) - loss(w - h)) / 2h for one weight.
   double central_difference(const std::shared_ptr<const batch>& b, std::size_t weight) {
@@ -81,7 +76,7 @@ TEST_F(Replica, ComputesTheGradientOfItsLoss) {
   build(small_data());
   const auto b = samples(0, batch_size);
   const auto g = replica_->make_gradient();
-  const float loss = loss_of(b, *g);
+  const float loss = loss_of(b, g);
   EXPECT_GT(loss, 0.0F);
   for (const placed_variable& v : layout_->variables())
     for (std::size_t i = 0; i < v.dims.size(); ++i)
@@ -94,9 +89,9 @@ TEST_F(Replica, TakesAShortBatchForWhatItIs) {
   const auto whole = replica_->make_gradient();
   const auto first = replica_->make_gradient();
   const auto rest = replica_->make_gradient();
-  const float loss = loss_of(samples(0, 8), *whole);
-  const float first_loss = loss_of(samples(0, 5), *first);
-  const float rest_loss = loss_of(samples(5, 3), *rest);
+  const float loss = loss_of(samples(0, 8), whole);
+  const float first_loss = loss_of(samples(0, 5), first);
+  const float rest_loss = loss_of(samples(5, 3), rest);
   EXPECT_NEAR(loss, (5 * first_loss + 3 * rest_loss) / 8, 1e-5);
   for (std::size_t i = 0; i < layout_->dense_size(); ++i)
     EXPECT_NEAR(whole->dense.as<float>()[i],
@@ -107,9 +102,9 @@ TEST_F(Replica, ComputesTheSameBitsAgainAfterABatchOfAnotherSize) {
   build(small_data());
   const auto before = replica_->make_gradient();
   const auto after = replica_->make_gradient();
-  loss_of(samples(0, 8), *before);
+  loss_of(samples(0, 8), before);
   loss_of(samples(8, 3));
-  loss_of(samples(0, 8), *after);
+  loss_of(samples(0, 8), after);
   EXPECT_TRUE(std::ranges::equal(before->dense.as<float>(), after->dense.as<float>()));
 }
 
@@ -126,7 +121,7 @@ TEST_F(Replica, ComputesTheRowsOfASparseGradient) {
   build(sparse_data());
   const auto b = samples(0, batch_size);
   const auto g = replica_->make_gradient();
-  loss_of(b, *g);
+  loss_of(b, g);
   ASSERT_EQ(g->sparse.size(), 1U);
   const gradient_rows& part = g->sparse[0];
   const placed_variable& table = layout_->variables()[part.variable];
@@ -157,7 +152,7 @@ TEST_F(Replica, PointsIntoTheBatchForItsRowsAndKeepsItAlive) {
   auto b = samples(0, batch_size);
   const std::span<const std::int32_t> columns = b->columns.values<std::int32_t>();
   const auto g = replica_->make_gradient();
-  loss_of(b, *g);
+  loss_of(b, g);
   EXPECT_EQ(g->sparse.at(0).rows.data(), columns.data());
   EXPECT_EQ(g->source, b);
   b.reset();
@@ -182,7 +177,7 @@ TEST_F(Replica, RefusesAModelThatTheLayoutDoesNotFit) {
   replica other(small_model(), request, layout_);
   other.use_weights(0, weights_.data());
   const auto g = other.make_gradient();
-  EXPECT_THROW(other.run(host_stream{}, samples(0, 4), *g, [] {}), graph_error);
+  EXPECT_THROW(other.begin_step(samples(0, 4), g), graph_error);
 }
 
 } // namespace

@@ -1,10 +1,13 @@
 // A project of its own, which knows of Mailgrad only where it was installed: tells two clouds of points
 // apart.
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/mailgrad.hpp>
 
 #include <cstdio>
 #include <memory>
+
+#ifdef CAF_MAJOR_VERSION
+#error "the public headers bring CAF's"
+#endif
 
 int main() {
   mailgrad::float_features points{.dims = {2}, .values = {}};

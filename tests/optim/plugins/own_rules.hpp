@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-// Rules as a user would write them; the built-in ones of the same names say what they must do.
+// Rules as a user would write them. Tests compare each with the built-in rule of the same name.
 
 namespace mailgrad::testing {
 
@@ -29,7 +29,7 @@ struct own_momentum {
   }
 };
 
-/// Needs the step for its bias correction, and so makes itself from all there is to know.
+/// The bias correction needs the number of the step, so the constructor takes the whole mailgrad_rule_step.
 struct own_adam {
   static constexpr const char* name = "own-adam";
   static constexpr std::size_t states = 2;

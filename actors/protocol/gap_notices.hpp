@@ -1,0 +1,45 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <chrono>
+#include <utility>
+
+namespace mailgrad {
+
+/// Tells the tracker how stale gradients were: one message for many gradients.
+///
+/// Threads  those of the actor that owns it.
+class gap_notices {
+public:
+  /// A message is sent after this many gradients,
+  static constexpr std::uint64_t per_notice = 256;
+  /// or after this time, so that a display is up to date.
+  static constexpr instant interval = std::chrono::milliseconds{100};
+
+  gap_notices(caf::event_based_actor* self, caf::actor tracker, const time_source& time)
+      : self_(self), tracker_(std::move(tracker)), time_(time), sent_(time.now()) {}
+
+  /// Counts a gradient that was `gap` versions late at the time `now`.
+  void count(std::uint64_t gap, instant now) {
+    gaps_.count(gap);
+    if (gaps_.total() >= per_notice || now - sent_ >= interval) flush();
+  }
+
+  void flush() {
+    if (gaps_.empty()) return;
+    messaging::send(self_, tracker_, staleness_observed{gaps_});
+    gaps_.clear();
+    sent_ = time_.now();
+  }
+
+private:
+  caf::event_based_actor* self_;
+  caf::actor tracker_;
+  const time_source& time_;
+  staleness_histogram gaps_; ///< not yet sent
+  instant sent_;             ///< when the last message was sent
+};
+
+} // namespace mailgrad

@@ -1,0 +1,210 @@
+// How actors are spawned and watched, and how they send and handle messages, on CAF 0.17 and 1.x.
+#pragma once
+
+#include <mailgrad/actors/protocol/caf_compat.hpp>
+#include <mailgrad/actors/protocol/hand_over.hpp>
+
+#include <exception>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace mailgrad::messaging {
+
+template <class Self, class Handle, class... Ts>
+void send(Self&& self, const Handle& to, Ts&&... xs) {
+  hand_over::release(hand_over::tag(to));
+  const hand_over::inside_caf hidden;
+  if constexpr (caf_compat::is_caf_1)
+    self->mail(std::forward<Ts>(xs)...).send(to);
+  else
+    self->send(to, std::forward<Ts>(xs)...);
+}
+
+/// Sends without a sender, from a thread that is not an actor's.
+template <class Handle, class... Ts>
+void send_anonymously(const Handle& to, Ts&&... xs) {
+  hand_over::release(hand_over::tag(to));
+  const hand_over::inside_caf hidden;
+#if CAF_MAJOR_VERSION >= 1
+  caf::anon_mail(std::forward<Ts>(xs)...).send(to);
+#else
+  caf::anon_send(to, std::forward<Ts>(xs)...);
+#endif
+}
+
+/// Ends an actor as a crash would: it handles no further message.
+inline void kill(const caf::actor& whom) {
+  hand_over::release(hand_over::tag(whom));
+  const hand_over::inside_caf hidden;
+  caf::anon_send_exit(whom, caf::exit_reason::kill);
+}
+
+// CAF 1.x calls default handlers deprecated, in favour of a handler for any message.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/// hold_others() keeps messages that the present behaviour does not handle until a behaviour does.
+/// drop_others(), the initial state, drops them and prints a line.
+inline void hold_others(caf::event_based_actor* self) { self->set_default_handler(caf::skip); }
+inline void drop_others(caf::event_based_actor* self) { self->set_default_handler(caf::print_and_drop); }
+#pragma GCC diagnostic pop
+
+/// The sender of the message that is being handled; null if it has none.
+inline caf::actor sender_of(caf::event_based_actor* self) {
+  return caf::actor_cast<caf::actor>(self->current_sender());
+}
+
+/// An exception that leaves a handler of `self`, or the constructor of its state, ends the actor. An actor
+/// that watches it learns what the exception said.
+inline void keep_last_words(caf::event_based_actor* self) {
+  self->set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& e) {
+      return caf::make_error(caf::sec::runtime_error, std::string(e.what()));
+    } catch (...) {
+      return caf::make_error(caf::sec::runtime_error, std::string("an exception that says nothing"));
+    }
+  });
+}
+
+/// The text of the exception that ended an actor; empty if none did.
+inline std::string last_words(const caf::error& end) {
+  if (end != caf::sec::runtime_error) return {};
+  const caf::message& said = end.context();
+  return said.size() == 1 && said.match_element<std::string>(0) ? said.get_as<std::string>(0) : std::string();
+}
+
+/// Sends `notice` to `self` when `whom` ends. A member `why` of the notice gets the last words of `whom`.
+template <class Self, class Handle, class Message>
+void watch(Self* self, const Handle& whom, const Message& notice) {
+  const auto told = [notice](const caf::error& end) {
+    Message with_reason = notice;
+    if constexpr (requires { with_reason.why; }) with_reason.why = last_words(end);
+    return with_reason;
+  };
+  if constexpr (caf_compat::is_caf_1)
+    self->monitor(whom, [self, told](const caf::error& end) { self->mail(told(end)).send(self); });
+  else
+    whom->attach_functor([observer = self->address(), told](const caf::error& end) {
+      if (auto to = caf::actor_cast<caf::actor>(observer)) send_anonymously(to, told(end));
+    });
+}
+
+/// The time of one handler of `self`, and of its answer to the sender.
+class turn_of_handler {
+public:
+  turn_of_handler(caf::event_based_actor* self, bool answers) : self_(self), answers_(answers) {
+    hand_over::acquire(hand_over::tag(self_));
+  }
+  ~turn_of_handler() {
+    hand_over::release(hand_over::tag(self_));
+    if (answers_) hand_over::release(hand_over::tag(sender_of(self_)));
+  }
+  turn_of_handler(const turn_of_handler&) = delete;
+  turn_of_handler& operator=(const turn_of_handler&) = delete;
+
+private:
+  hand_over::back_home home_;
+  caf::event_based_actor* self_;
+  bool answers_;
+};
+
+/// A handler of one message type: `on(self, [this](const push_gradient& x) { ... })`. Under ThreadSanitizer
+/// it tells the hand-overs of the mailbox before and after `f`.
+template <class F, class Class, class Result, class Message>
+auto on([[maybe_unused]] caf::event_based_actor* self, F f, Result (Class::*)(Message) const) {
+#ifdef __SANITIZE_THREAD__
+  return [self, f = std::move(f)](const std::decay_t<Message>& x) -> Result {
+    const turn_of_handler turn(self, !std::is_void_v<Result>);
+    return f(x);
+  };
+#else
+  return f;
+#endif
+}
+template <class F>
+auto on(caf::event_based_actor* self, F f) {
+  return on(self, std::move(f), &F::operator());
+}
+
+/// An actor with a state that lives until the actor ends. The state is made when the actor is first
+/// scheduled, so that an exception of its constructor ends the actor and not its spawner.
+template <class State, class... Args>
+class host_of final : public caf::event_based_actor {
+public:
+  template <class... Ts>
+  explicit host_of(caf::actor_config& config, Ts&&... xs)
+      : caf::event_based_actor(config), arguments_(std::in_place, std::forward<Ts>(xs)...) {
+    hand_over::release(hand_over::tag(this));
+  }
+
+  const char* name() const override { return State::name; }
+
+  caf::behavior make_behavior() override {
+    keep_last_words(this);
+    std::apply([this](Args&... xs) { state_.emplace(this, std::move(xs)...); }, *arguments_);
+    arguments_.reset();
+    return state_->make_behavior();
+  }
+  void on_exit() override { state_.reset(); }
+
+#if defined(__SANITIZE_THREAD__) && CAF_MAJOR_VERSION < 1
+  ~host_of() override { hand_over::acquire(hand_over::tag(this)); }
+  resume_result resume(caf::execution_unit* unit, std::size_t most) override {
+    const hand_over::inside_caf hidden;
+    return caf::event_based_actor::resume(unit, most);
+  }
+#endif
+
+private:
+  std::optional<std::tuple<Args...>> arguments_; ///< until the state is made
+  std::optional<State> state_;
+};
+
+/// An actor system. Its destructor waits for our last actor and ends CAF's own servers.
+class actor_home {
+public:
+  explicit actor_home(caf::actor_system_config& config) {
+    const hand_over::inside_caf hidden;
+    system_.emplace(config);
+  }
+  ~actor_home() {
+#ifdef __SANITIZE_THREAD__
+    // CAF's threads end by way of an object on this stack. ThreadSanitizer does not see that our functions
+    // have returned before, so the object must not lie where their frames were.
+    char untouched[1 << 18];
+    asm volatile("" : : "r"(untouched) : "memory");
+#endif
+    end();
+  }
+  actor_home(const actor_home&) = delete;
+  actor_home& operator=(const actor_home&) = delete;
+
+  caf::actor_system& system() noexcept { return *system_; }
+
+  /// Blocks until no actor lives.
+  void wait() {
+    const hand_over::inside_caf hidden;
+    system_->await_all_actors_done();
+  }
+
+private:
+  [[gnu::noinline]] void end() {
+    const hand_over::inside_caf hidden;
+    system_.reset();
+  }
+
+  std::optional<caf::actor_system> system_;
+};
+
+/// Spawns `State(self, xs...)` and installs what its `make_behavior()` returns.
+template <class State, caf::spawn_options Os = caf::no_spawn_options, class Host, class... Ts>
+caf::actor spawn(Host& host, Ts&&... xs) {
+  const hand_over::inside_caf hidden;
+  return host.template spawn<host_of<State, std::decay_t<Ts>...>, Os>(std::forward<Ts>(xs)...);
+}
+
+} // namespace mailgrad::messaging

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/engine/account/trace_track.hpp>
+#include <mailgrad/engine/worker/stage_program.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+// How a worker computes a gradient on several devices. Each device has a stage of the model, which a stage
+// actor owns.
+//
+//     worker --compute_step--> every stage;  every stage --step_computed--> worker: the gradient is complete
+//     stage --values_computed--> stage that reads them --values_used--> back: credit for another micro-batch
+//
+// None of these messages leaves the process.
+
+namespace mailgrad {
+
+/// The weights of a shard, and the object that keeps them alive.
+struct weight_view {
+  const float* values = nullptr;
+  std::shared_ptr<const void> owner;
+};
+
+/// What the stages of a worker share in one step; no stage changes it. All micro-batches are computed with
+/// one version of the weights.
+struct step_work {
+  std::uint64_t step = 0; ///< the worker's own count of its computations, from 1
+  std::vector<micro_batch> micro_batches;
+  std::vector<weight_view> weights; ///< by shard
+  bool racing = false;              ///< the weights are hogwild's block, which all workers write to
+  std::shared_ptr<gradient> into;
+  std::vector<caf::actor> stages; ///< by place among the worker's devices
+};
+
+/// Worker to each of its stages: compute your part of the step. The stage answers with `step_computed` or
+/// `stage_failed`.
+struct compute_step {
+  std::shared_ptr<const step_work> work;
+  std::shared_ptr<trace_track> trace; ///< the stage records into it and returns it with the answer
+};
+
+/// Stage to a stage that reads them: the values of a segment. The reader answers with `values_used`.
+struct values_computed {
+  std::uint64_t step = 0;
+  std::size_t micro_batch = 0;
+  std::size_t segment = 0;
+  std::shared_ptr<const value_set> values;
+};
+
+/// Stage to stage, in answer to `values_computed`: the values have been read, so those of another micro-batch
+/// may be sent.
+struct values_used {
+  std::uint64_t step = 0;
+  std::size_t segment = 0;
+  std::size_t reader = 0; ///< place of the stage that has read them
+};
+
+/// Stage to worker, in answer to `compute_step`: the stage's part of all micro-batches is in the gradient, or
+/// in `sum`.
+struct step_computed {
+  std::uint64_t step = 0;
+  std::size_t stage = 0; ///< its place among the worker's devices
+  stage_sum sum;
+  std::int64_t busy = 0; ///< ns that the stage computed
+  std::shared_ptr<trace_track> trace;
+};
+
+/// Stage to worker, in answer to `compute_step`: a kernel failed, or the model cannot be built for the size
+/// of a micro-batch.
+struct stage_failed {
+  std::size_t stage = 0;
+  std::string why;
+  std::shared_ptr<trace_track> trace{};
+};
+
+/// To the worker, from the watch on a stage: the actor has ended.
+struct stage_lost {
+  std::size_t stage = 0;
+  std::string why{}; ///< what the exception said that ended the actor; empty if none did
+};
+
+template <class Inspector>
+auto inspect(Inspector& f, values_used& x) {
+  return wire::fields(f, x, wire::field("step", x.step), wire::field("segment", x.segment),
+                      wire::field("reader", x.reader));
+}
+template <class Inspector>
+auto inspect(Inspector& f, stage_lost& x) {
+  return wire::fields(f, x, wire::field("stage", x.stage), wire::field("why", x.why));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,61 @@
+#include <mailgrad/actors/shard/gradient_order.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+
+#include <utility>
+
+namespace mailgrad {
+using messaging::send;
+
+gradient_order::gradient_order(options o)
+    : self_(o.self), shard_(o.shard), others_(std::move(o.others)), replays_(o.replayed != nullptr),
+      given_(o.workers), log_(o.self, std::move(o.recorder), o.shard) {
+  if (!o.replayed) return;
+  for (const order_entry& turn : o.replayed->turns[shard_.value]) given_.expect(turn);
+}
+
+void gradient_order::join(rank worker) {
+  given_.join(worker);
+  if (!is_followed()) own_.push_back({{order_entry::kind::joined, worker}, {}});
+}
+
+void gradient_order::arrive(const push_gradient& x, std::int64_t at) {
+  if (is_followed())
+    given_.arrive(x);
+  else
+    own_.push_back(
+        {{order_entry::kind::gradient, x.header.id.worker, x.header.id.step, x.header.version_read, at}, x});
+}
+
+void gradient_order::leave(rank worker) {
+  given_.forget(worker);
+  if (!is_followed()) own_.push_back({{order_entry::kind::left, worker}, {}});
+}
+
+std::optional<ordered_gradients::ready> gradient_order::next() {
+  if (is_followed()) return given_.next();
+  if (own_.empty()) return std::nullopt;
+  ordered_gradients::ready first = std::move(own_.front());
+  own_.erase(own_.begin());
+  return first;
+}
+
+void gradient_order::take_switch(bool recorded) {
+  if (is_followed()) given_.take_switch();
+  const order_entry turn{order_entry::kind::switched, {}};
+  if (recorded) log_.note(turn);
+  tell_others(turn);
+}
+
+void gradient_order::announce(const order_entry& turn) {
+  log_.note(turn);
+  tell_others(turn);
+}
+
+void gradient_order::tell_others(const order_entry& turn) {
+  if (!shards_agree_ || is_followed()) return;
+  for (const caf::actor& shard : others_) send(self_, shard, turn);
+}
+
+} // namespace mailgrad

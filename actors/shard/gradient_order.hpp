@@ -1,0 +1,80 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/order_log.hpp>
+#include <mailgrad/engine/shard/ordered_gradients.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+struct recording;
+
+/// The order in which a shard takes gradients, joins and leaves. There are three:
+///
+///     own        the order of its mailbox
+///     led        the order of its mailbox, which the first shard tells all others, under a policy that
+///                requires all shards to judge alike
+///     followed   a given order: that of the first shard under such a policy, or that of a recording
+///
+/// join(), arrive() and leave() put in; next() gives what may be taken. Each turn taken is announced to the
+/// shards that follow, and to the recorder.
+/// Threads  those of the parameter actor that owns it.
+class gradient_order {
+public:
+  struct options {
+    caf::event_based_actor* self;
+    shard_index shard;
+    std::uint32_t workers = 1;
+    std::vector<caf::actor> others{}; ///< for the first shard: all other shards
+    caf::actor recorder{};
+    std::shared_ptr<const recording> replayed{}; ///< gives the order of the whole run
+  };
+
+  explicit gradient_order(options o);
+
+  /// A policy begins. `shards_agree`: it requires all shards to judge alike.
+  void begin_policy(bool shards_agree) { shards_agree_ = shards_agree; }
+  bool is_followed() const { return replays_ || (shards_agree_ && shard_.value != 0); }
+
+  // What arrives.
+  void join(rank worker);
+  void arrive(const push_gradient& x, std::int64_t at);
+  void leave(rank worker);
+  /// Appends a turn to the followed order.
+  void expect(const order_entry& turn) { given_.expect(turn); }
+
+  /// What is to be taken next; nothing if it has not arrived, or if a switch of policy comes first.
+  std::optional<ordered_gradients::ready> next();
+
+  /// Whether the recording has no turn for this gradient, which would then wait for ever.
+  bool never_takes(const gradient_id& x) const { return replays_ && x.step > given_.last_step(x.worker); }
+  /// The number of a worker's gradients that have arrived and wait for their turn.
+  std::uint64_t waiting(rank worker) const { return given_.waiting(worker); }
+
+  /// Whether a switch of policy comes next in the followed order.
+  bool switch_is_next() const { return given_.switch_is_next(); }
+  /// The switch is taken. `recorded`: workers remain, so it is noted for the recorder.
+  void take_switch(bool recorded);
+
+  /// Tells the other shards and the recorder that `turn` is taken now.
+  void announce(const order_entry& turn);
+  /// Sends the recorder the turns noted so far.
+  void flush() { log_.flush(); }
+
+private:
+  void tell_others(const order_entry& turn);
+
+  caf::event_based_actor* self_;
+  shard_index shard_;
+  std::vector<caf::actor> others_;
+  bool replays_;
+  bool shards_agree_ = false;
+  ordered_gradients given_;
+  std::vector<ordered_gradients::ready> own_; ///< has arrived, in the shard's own order; mostly one
+  order_log log_;
+};
+
+} // namespace mailgrad

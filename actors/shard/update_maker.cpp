@@ -1,0 +1,101 @@
+#include <mailgrad/actors/shard/update_maker.hpp>
+
+#include <mailgrad/optim/cures/cure_spec.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+std::unique_ptr<cure> cure_of(const std::string& text, const shard& weights, std::uint32_t workers) {
+  try {
+    return make_cure(text, {workers, weights.dense_size(), weights.base_learning_rate(), weights.at()});
+  } catch (const std::bad_alloc&) {
+    throw std::runtime_error(fmt::format(
+        "cure '{}' keeps state for each of {} weights and {} workers, for which memory is lacking", text,
+        weights.dense_size(), workers));
+  }
+}
+
+} // namespace
+
+update_maker::update_maker(std::shared_ptr<shard> weights, const std::string& cure, worker_slots& workers,
+                           shard_telemetry& watch, shard_updater& updater)
+    : weights_(std::move(weights)), workers_(workers), watch_(watch), updater_(updater),
+      cure_(cure_of(cure, *weights_, workers.count()), weights_, workers.count()),
+      batch_(weights_, workers.count()) {}
+
+double update_maker::add(const push_gradient& x) {
+  const rank worker = x.header.id.worker;
+  const double rate = observe(x);
+  const contribution what = cure_.applied(x, cure_.read_by(worker));
+  updater_.add(x.header, &what);
+  of_batch_ = false;
+  ++workers_[worker].account.ledger.applied;
+  return rate;
+}
+
+void update_maker::add_to_batch(const push_gradient& x) {
+  const rank worker = x.header.id.worker;
+  batch_.add({x, cure_.read_by(worker)},
+             [this](const waiting_gradient& g, float share) { return counted(g, share); });
+  workers_[worker].merged = true;
+}
+
+void update_maker::add_batch() {
+  const float share =
+      cure_.adds_up() ? 1 : 1.0F / static_cast<float>(std::max<std::size_t>(1, batch_.size()));
+  batch_.hand_over(
+      share, [this](const waiting_gradient& g, float part) { return counted(g, part); },
+      [this](const gradient_header& x, const contribution* what) {
+        updater_.add(x, what);
+        ++workers_[x.id.worker].account.ledger.merged;
+      });
+  of_batch_ = true;
+}
+
+bool update_maker::note_version() {
+  const instant each = updater_.share_of_each();
+  instant begun = updater_.begun();
+  for (const gradient_header& x : updater_.gradients()) {
+    workers_[x.id.worker].account.times.apply.add(each);
+    watch_.applied(x, weights_->version(), begun, each);
+    begun += each;
+  }
+  updater_.clear();
+  return of_batch_;
+}
+
+/// No version is made while a batch waits, so the gap of a gradient does not depend on when it is counted.
+contribution update_maker::counted(const waiting_gradient& g, float share) {
+  const auto factor = static_cast<float>(observe(g.what));
+  contribution what = cure_.applied(g.what, g.read);
+  what.scale *= share * factor;
+  return what;
+}
+
+/// Notes the gap of a gradient that counts. Returns the cure's factor.
+double update_maker::observe(const push_gradient& x) {
+  const std::uint64_t gap = gap_of(x.header);
+  worker_slot& worker = workers_[x.header.id.worker];
+  worker.account.gaps.count(gap);
+  watch_.gap(gap, worker.arrived);
+  if (x.payload.read) sample(x);
+  if (cure_.draws_workers()) worker.met = {x.header.id.step, weights_->snapshot()};
+  return cure_.factor(gap);
+}
+
+/// Keeps the present weights, at which the device will compute the sampled gradient once more.
+void update_maker::sample(const push_gradient& x) {
+  worker_slot& worker = workers_[x.header.id.worker];
+  worker.account.weight_gap.add(weights_->distance_to(x.payload.read));
+  worker.met = {x.header.id.step, weights_->snapshot()};
+}
+
+} // namespace mailgrad

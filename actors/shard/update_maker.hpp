@@ -1,0 +1,69 @@
+#pragma once
+
+#include <mailgrad/actors/shard/shard_telemetry.hpp>
+#include <mailgrad/actors/shard/shard_updater.hpp>
+#include <mailgrad/actors/shard/worker_slots.hpp>
+#include <mailgrad/engine/shard/gradient_batch.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/shard/shard_cure.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mailgrad {
+
+/// Makes updates of the gradients that a policy has taken. A gradient makes one by itself, or waits in the
+/// batch and makes one together with others.
+///
+///     add() --> counted -----------------------------------> shard_updater --note_version()--> the ledgers
+///     add_to_batch() --> waits --add_batch()--> counted -->--^
+///
+/// A gradient is counted once, just before the version that it helps to make: its gap is noted, and the cure
+/// says what is applied in its place and how much of it.
+/// Threads one caller at a time. The workers, the telemetry and the updater must outlive it.
+class update_maker {
+public:
+  /// `cure` is a text that make_cure() reads.
+  ///
+  /// Errors  std::runtime_error if memory is lacking for what the cure keeps.
+  update_maker(std::shared_ptr<shard> weights, const std::string& cure, worker_slots& workers,
+               shard_telemetry& watch, shard_updater& updater);
+
+  /// The staleness of `x`: how many versions were made since the weights that it was computed from.
+  std::uint64_t gap_of(const gradient_header& x) const { return weights_->version() - x.version_read; }
+
+  /// Makes the next update of this gradient alone. Returns the cure's factor on the learning rate.
+  double add(const push_gradient& x);
+
+  /// Keeps the gradient until its batch is complete.
+  void add_to_batch(const push_gradient& x);
+  bool batch_is_empty() const noexcept { return batch_.empty(); }
+  /// The number of this worker's gradients in the batch.
+  std::uint64_t waiting(rank worker) const { return batch_.of(worker); }
+  /// Makes the next update of the mean of the batch, or of its sum if the cure requires that.
+  void add_batch();
+
+  /// Notes the times of the gradients whose update has made a version. Returns whether they were a batch.
+  bool note_version();
+
+  /// The weights from which `worker` computes its next gradient.
+  snapshot weights_for(rank worker) { return cure_.weights_for(worker); }
+  /// No further gradient comes from `worker`.
+  void leave(rank worker) { cure_.leave(worker); }
+
+private:
+  double observe(const push_gradient& x);
+  void sample(const push_gradient& x);
+  contribution counted(const waiting_gradient& g, float share);
+
+  std::shared_ptr<shard> weights_;
+  worker_slots& workers_;
+  shard_telemetry& watch_;
+  shard_updater& updater_;
+  shard_cure cure_;
+  gradient_batch batch_;
+  bool of_batch_ = false; ///< the present update is made of a batch
+};
+
+} // namespace mailgrad

@@ -1,0 +1,80 @@
+#include <mailgrad/actors/shard/worker_slots.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+std::optional<stay_at_shard> worker_slot::end_wait(instant now, bool by_others, instant barrier_opened) {
+  const instant waited_since = *waits_since;
+  const bool at_barrier = by_others && merged && barrier_opened > waited_since;
+  const bool at_bound = by_others && !merged;
+  waits_since.reset();
+  merged = false;
+  if (waiting_step == step_number{}) return std::nullopt;
+  stay_at_shard stay;
+  stay.in_mailbox = in_mailbox.value_or(instant{0}).count();
+  if (at_barrier) stay.until_barrier = (barrier_opened - waited_since).count();
+  if (at_bound) stay.under_bound = (now - waited_since).count();
+  stay.until_answered = (now - arrived).count();
+  return stay;
+}
+
+void worker_slot::discard(std::uint64_t gap, const std::string& reason) {
+  ++account.ledger.discarded[reason];
+  account.discarded_gaps.count(gap);
+}
+
+void worker_slot::discard_unjudged(std::uint64_t gap, const std::string& reason) {
+  ++account.ledger.produced;
+  discard(gap, reason);
+}
+
+bool worker_slots::join(const join_shard& x) {
+  if (x.worker.value >= slots_.size()) return false;
+  worker_slot& worker = slots_[x.worker.value];
+  if (x.life < worker.life) return false;
+  if (x.life > worker.life) worker.account.last_step = {}; // the new incarnation counts its steps anew
+  worker.life = x.life;
+  worker.device = x.device;
+  return true;
+}
+
+bool worker_slots::admit(const push_gradient& x, instant now) {
+  const gradient_id& id = x.header.id;
+  if (id.run != run_ || id.worker.value >= slots_.size()) return false;
+  worker_slot& worker = slots_[id.worker.value];
+  if (!worker.device || id.life != worker.life) return false; // has not joined, has left, or has joined anew
+  if (id.step <= worker.account.last_step) return false;      // a gradient delivered twice counts once
+  worker.account.last_step = worker.waiting_step = id.step;
+  worker.arrived = now;
+  worker.in_mailbox.reset();
+  if (x.payload.sent) worker.in_mailbox = now - *x.payload.sent;
+  worker.account.times.arrive(x.header.times, worker.in_mailbox);
+  return true;
+}
+
+bool worker_slots::leave(rank worker) {
+  if (worker.value >= slots_.size() || slots_[worker.value].left) return false;
+  slots_[worker.value].waits_since.reset();
+  slots_[worker.value].device = nullptr;
+  slots_[worker.value].left = true;
+  return true;
+}
+
+void worker_slots::begin_policy(std::span<const std::uint8_t> present, instant now) {
+  for (std::size_t r = 0; r < slots_.size(); ++r) {
+    worker_slot& worker = slots_[r];
+    worker.in_policy = present[r] != 0;
+    worker.merged = false;
+    worker.waits_since.reset();
+    if (worker.in_policy && worker.device) worker.waits_since = now; // the device counts the wait until now
+  }
+}
+
+bool worker_slots::all_wait() const {
+  return std::ranges::none_of(slots_, [](const worker_slot& worker) {
+    return worker.in_policy && !worker.left && !worker.waits_since;
+  });
+}
+
+} // namespace mailgrad

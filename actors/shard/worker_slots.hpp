@@ -1,0 +1,68 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/actor_reports.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// What a shard knows of a worker: whether it takes part, and since when it waits for weights.
+struct worker_slot {
+  caf::actor device;                  ///< null: it has not joined, or has left
+  incarnation life{};                 ///< of the worker that has joined
+  instant arrived{0};                 ///< when its last gradient arrived
+  std::optional<instant> in_mailbox;  ///< how long that gradient waited in the mailbox, if known
+  std::optional<instant> waits_since; ///< set when that gradient has been judged
+  step_number waiting_step;
+  bool merged = false; ///< its gradient is in the pending batch
+  bool left = false;
+  bool in_policy = true; ///< the policy counts it as taking part
+  weights_met met;       ///< to be sent with the next weights
+  worker_account account;
+
+  /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.
+  /// `by_others`: another worker's gradient released it.
+  std::optional<stay_at_shard> end_wait(instant now, bool by_others, instant barrier_opened);
+  /// Counts a gradient of this gap as discarded.
+  void discard(std::uint64_t gap, const std::string& reason);
+  /// The same for a gradient that no policy has judged.
+  void discard_unjudged(std::uint64_t gap, const std::string& reason);
+};
+
+/// What a shard knows of all workers of the run.
+///
+/// Guarantees  each gradient of a worker is admitted at most once, and none of another run or of an
+///             incarnation that another has replaced.
+/// Threads     those of the parameter actor that owns it.
+class worker_slots {
+public:
+  worker_slots(std::uint32_t workers, run_id run) : run_(run), slots_(workers) {}
+
+  worker_slot& operator[](rank worker) { return slots_[worker.value]; }
+  std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
+  std::span<const worker_slot> all() const noexcept { return slots_; } ///< by rank
+
+  /// False: the run has no such rank, or a later incarnation has joined.
+  bool join(const join_shard& x);
+  /// Notes that a gradient has arrived `now`. False: it must be ignored.
+  bool admit(const push_gradient& x, instant now);
+  /// False: the worker has left before, or the run has no such rank. Its gradients are kept.
+  bool leave(rank worker);
+
+  /// A policy begins for the workers that are `present`, by rank. Each waits from now on.
+  void begin_policy(std::span<const std::uint8_t> present, instant now);
+  /// Whether every worker that takes part waits.
+  bool all_wait() const;
+
+private:
+  run_id run_;
+  std::vector<worker_slot> slots_; ///< by rank
+};
+
+} // namespace mailgrad

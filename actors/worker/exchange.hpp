@@ -1,0 +1,74 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace mailgrad {
+
+/// What a device actor lends to its exchanges. It outlives them.
+struct worker_context {
+  caf::event_based_actor* self;
+  run_id run;
+  rank worker;
+  incarnation life;
+  step_runner& runner;
+  worker_report& report;
+  const time_source& time;
+  trace_track* trace; ///< null if no timeline is made
+};
+
+/// A gradient that the worker has computed.
+struct computed_gradient {
+  std::shared_ptr<gradient> values;
+  float scale = 1;  ///< by which clipping multiplies it; 1 if it is not clipped
+  instant at{0};    ///< when it had been computed
+  instant spent{0}; ///< on forward, backward and clipping
+};
+
+/// How the gradients of a worker become weights, and how the worker gets the weights of its next step. There
+/// are three classes: over the shards (shard_exchange), by local steps with a push every few steps
+/// (local_exchange), and into a block that all workers share (block_exchange).
+///
+/// The device actor calls bind() before a step and deliver() after it. receive() takes the answers of the
+/// shards; shard_lines counts those that are still missing.
+/// Errors   std::runtime_error: an update rule of the worker's own failed.
+/// Threads  those of the device actor that owns it.
+class exchange {
+public:
+  virtual ~exchange() = default;
+
+  /// Takes the weights of one shard.
+  virtual void receive(const shard_weights& x) = 0;
+  /// Called when all shards have answered and another step follows: does what has waited for the answers.
+  virtual void go_on() {}
+  /// Lays out the weights of the next step for the runner.
+  virtual void bind() {}
+  /// Pushes the gradient, applies it, or keeps it.
+  virtual void deliver(computed_gradient g) = 0;
+  /// Pushes what is kept. Returns true if there was anything, so that the shards will answer.
+  virtual bool flush() { return false; }
+  /// The policy is about to change. No step is under way, and all shards will send new weights.
+  virtual void pause() {}
+
+  /// Binds weights and returns a batch to compute once more at these; null: none.
+  virtual std::shared_ptr<const batch> bind_repeat() { return nullptr; }
+  /// Takes the gradient of that batch. Binds the weights of the next step again.
+  virtual void take_repeat([[maybe_unused]] const gradient& fresh) {}
+};
+
+/// Makes an update by a worker's own rule. An exception gets the name of the rule.
+template <class Update>
+void update_by_rule(std::string_view rule, const Update& update) {
+  try {
+    update();
+  } catch (const std::exception& e) {
+    throw std::runtime_error("rule '" + std::string(rule) + "': " + e.what());
+  }
+}
+
+} // namespace mailgrad

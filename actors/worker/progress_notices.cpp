@@ -1,0 +1,42 @@
+#include <mailgrad/actors/worker/progress_notices.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <bit>
+#include <chrono>
+#include <utility>
+
+namespace mailgrad {
+using messaging::send;
+
+namespace {
+
+constexpr instant interval = std::chrono::milliseconds{100};
+
+} // namespace
+
+progress_notices::progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker)
+    : self_(self), tracker_(std::move(tracker)) {
+  unreported_.worker = worker;
+}
+
+void progress_notices::count(std::size_t samples, float loss) {
+  ++unreported_.steps;
+  unreported_.samples += samples;
+  loss_sum_ += static_cast<double>(loss);
+}
+
+void progress_notices::notify_if_due(instant now, std::int64_t barrier_wait) {
+  if (now - last_ < interval) return;
+  unreported_.span = (now - last_).count();
+  unreported_.barrier_wait = barrier_wait - barrier_wait_reported_;
+  last_ = now;
+  barrier_wait_reported_ = barrier_wait;
+  unreported_.loss_sum_bits = std::bit_cast<std::uint64_t>(std::exchange(loss_sum_, 0.0));
+  send(self_, tracker_, unreported_);
+  const rank worker = unreported_.worker;
+  unreported_ = {};
+  unreported_.worker = worker;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+
+namespace mailgrad {
+
+/// Tells the tracker a few times a second what a worker has done.
+///
+/// Threads  those of the device actor that owns it.
+class progress_notices {
+public:
+  progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker);
+
+  /// The worker starts `now`.
+  void begin(instant now) { last_ = now; }
+  /// Counts one step of the worker.
+  void count(std::size_t samples, float loss);
+  /// A step ended at `now`. `barrier_wait` is how long the worker has waited at barriers in all, in ns.
+  void notify_if_due(instant now, std::int64_t barrier_wait);
+
+private:
+  caf::event_based_actor* self_;
+  caf::actor tracker_;
+  worker_progress unreported_;
+  double loss_sum_ = 0; ///< over the unreported steps
+  instant last_{0};
+  std::int64_t barrier_wait_reported_ = 0; ///< ns, in all notices so far
+};
+
+} // namespace mailgrad

@@ -1,0 +1,99 @@
+#include <mailgrad/actors/worker/shard_lines.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace mailgrad {
+using messaging::send;
+
+shard_lines::shard_lines(const worker_context& of, std::vector<caf::actor> shards)
+    : of_(of), shards_(std::move(shards)), held_(shards_.size()), missing_(shards_.size()),
+      waiting_since_(of.time.now()) {}
+
+void shard_lines::join() {
+  const caf::actor me = caf::actor_cast<caf::actor>(of_.self);
+  for (const caf::actor& shard : shards_) send(of_.self, shard, join_shard{of_.worker, of_.life, me});
+  waiting_since_ = of_.time.now();
+}
+
+void shard_lines::leave() {
+  for (const caf::actor& shard : shards_) send(of_.self, shard, worker_left{of_.worker});
+}
+
+void shard_lines::note(const shard_weights& x, instant taken, instant read) {
+  held_[x.header.shard.value] = {x.header.version, x.payload.values, read};
+  trace(x.header, taken);
+  if (x.header.stay) {
+    at_barrier_ = std::max(at_barrier_, instant{x.header.stay->until_barrier});
+    at_bound_ = std::max(at_bound_, instant{x.header.stay->under_bound});
+  }
+  --missing_;
+}
+
+/// Records what happened between the push and this answer.
+void shard_lines::trace(const weights_header& x, instant taken) const {
+  trace_track* const track = of_.trace;
+  if (!track) return;
+  const std::uint32_t shard = x.shard.value;
+  if (at_fence_since_) {
+    track->wait(trace_kind::policy_switch, taken);
+  } else {
+    if (x.stay) trace_stay(*x.stay, shard);
+    track->wait(trace_kind::own_mailbox, taken, shard);
+  }
+  track->work({trace_kind::read, taken, taken + held_[shard].read, shard, step_.value, x.version.value,
+               x.version.value});
+}
+
+void shard_lines::trace_stay(const stay_at_shard& stay, std::uint32_t shard) const {
+  const instant taken_up = waiting_since_ + instant{stay.in_mailbox};
+  const instant answered = taken_up + instant{stay.until_answered};
+  of_.trace->wait(trace_kind::shard_mailbox, taken_up, shard);
+  if (stay.until_barrier > 0)
+    of_.trace->wait(trace_kind::barrier, taken_up + instant{stay.until_barrier}, shard);
+  if (stay.under_bound > 0) of_.trace->wait(trace_kind::bound, answered, shard);
+  of_.trace->wait(trace_kind::shard_at_work, answered, shard);
+}
+
+void shard_lines::push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
+                       bool with_weights) {
+  ++step_;
+  ++of_.report.produced;
+  missing_ = shards_.size();
+  waiting_since_ = at;
+  for (held_weights& held : held_)
+    if (!with_weights) held.values.reset();
+  const gradient_id id{of_.run, of_.worker, of_.life, step_};
+  for (std::size_t i = 0; i < shards_.size(); ++i)
+    send(of_.self, shards_[i],
+         push_gradient{
+             {id, held_[i].version, epoch_, std::bit_cast<std::uint32_t>(scale), {held_[i].read, spent}},
+             {values, std::move(held_[i].values), waiting_since_}});
+}
+
+void shard_lines::begin_epoch(policy_epoch epoch) {
+  epoch_ = epoch;
+  const bool was_waiting = missing_ > 0;
+  missing_ = shards_.size();
+  for (held_weights& held : held_) held.values.reset();
+  if (!was_waiting) waiting_since_ = of_.time.now();
+  at_fence_since_ = waiting_since_;
+}
+
+void shard_lines::end_waits() {
+  if (at_fence_since_) of_.report.barrier_wait += (of_.time.now() - *at_fence_since_).count();
+  at_fence_since_.reset();
+  of_.report.barrier_wait += std::exchange(at_barrier_, instant{0}).count();
+  of_.report.bound_wait += std::exchange(at_bound_, instant{0}).count();
+}
+
+std::string shard_lines::waits_for() const {
+  return fmt::format("the weights of {} of {} shards after step {}", missing_, shards_.size(), step_.value);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <mailgrad/actors/worker/exchange.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// The lines from a worker to its shards: what it pushed, which answers are missing, the weights it holds,
+/// and how long it has waited for them. A run of hogwild alone has no shards.
+///
+/// Guarantees  a gradient is pushed to all shards or to none. The worker releases all weights before a push,
+///             so that a shard without other readers may update in place.
+/// Threads     those of the device actor that owns it.
+class shard_lines {
+public:
+  shard_lines(const worker_context& of, std::vector<caf::actor> shards);
+
+  /// Tells every shard that the worker takes part. Each will answer.
+  void join();
+  /// Tells every shard to wait for this worker no longer.
+  void leave();
+
+  std::size_t count() const noexcept { return shards_.size(); }
+  bool all_answered() const noexcept { return missing_ == 0; }
+  /// The epoch of the policy. Answers of another epoch are out of date.
+  policy_epoch epoch() const noexcept { return epoch_; }
+  /// The number of gradients, or of differences of local steps, pushed so far.
+  step_number step() const noexcept { return step_; }
+
+  /// Notes an answer, which was `taken` from the mailbox at that time. `read` is how long it took to get the
+  /// weights into the model.
+  void note(const shard_weights& x, instant taken, instant read);
+  const snapshot& weights(std::uint32_t shard) const { return held_[shard].values; }
+
+  /// Pushes to all shards. `with_weights`: the weights that the gradient was computed from are sent with it.
+  /// `values` is taken by value, because only the messages may hold it afterwards.
+  void push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
+            bool with_weights = false);
+
+  /// Another policy begins. The weights are released, and all shards will send new ones.
+  void begin_epoch(policy_epoch epoch);
+
+  /// Called at the beginning of a step: adds up how long the worker has waited for it.
+  void end_waits();
+
+  /// "the weights of 1 of 2 shards after step 3", and since when.
+  std::string waits_for() const;
+  instant waits_since() const noexcept { return waiting_since_; }
+
+private:
+  /// The weights of one shard as this worker last got them.
+  struct held_weights {
+    version_number version;
+    snapshot values;
+    instant read{0}; ///< how long it took to get the weights into the model
+  };
+
+  void trace(const weights_header& x, instant taken) const;
+  void trace_stay(const stay_at_shard& stay, std::uint32_t shard) const;
+
+  worker_context of_;
+  std::vector<caf::actor> shards_;
+  std::vector<held_weights> held_; ///< by shard
+  std::size_t missing_;            ///< number of shards that have not answered
+  step_number step_;
+  policy_epoch epoch_;
+  instant waiting_since_;
+  std::optional<instant> at_fence_since_; ///< set while a switch of policy holds the worker
+  instant at_barrier_{0};                 ///< the longest wait of any shard for this step
+  instant at_bound_{0};
+};
+
+} // namespace mailgrad

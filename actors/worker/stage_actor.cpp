@@ -1,0 +1,215 @@
+#include <mailgrad/actors/worker/stage_actor.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+using messaging::on, messaging::send, messaging::sender_of;
+
+namespace {
+
+model_request of_size(model_request request, std::size_t samples) {
+  request.batch = samples;
+  return request;
+}
+
+/// The same stage sums a variable's gradient for all sizes of micro-batches.
+void require_like(const stage_program& a, const stage_program& b) {
+  if (a.delivered() != b.delivered())
+    throw graph_error(
+        "micro-batches of two sizes are placed differently, so that a gradient would be computed on two "
+        "devices; place the model by scopes that do not depend on the batch");
+}
+
+} // namespace
+
+stage_actor::sized_program::sized_program(const stage_actor_options& o, std::size_t samples)
+    : code(o.model, of_size(o.request, samples), *o.layout, o.devices[o.place], o.sums_apart) {
+  for (std::size_t i = 0; i < code.parts().size(); ++i)
+    pools.emplace_back([this, i] { return code.make_values(i); });
+}
+
+stage_actor::stage_actor(caf::event_based_actor* self, stage_actor_options options)
+    : self_(self), options_(std::move(options)), weights_(*options_.layout),
+      rows_([] { return std::make_shared<row_memory>(); }) {}
+
+caf::behavior stage_actor::make_behavior() {
+  return {
+      on(self_, [this](const compute_step& x) { start(x); }),
+      on(self_, [this](const values_computed& x) { take(x); }),
+      on(self_,
+         [this](const values_used& x) {
+           if (!schedule_ || x.step != work_->step) return;
+           schedule_->credit(x.segment, x.reader);
+           if (!continuing_) compute_next();
+         }),
+      on(self_,
+         [this](const go_on&) {
+           continuing_ = false;
+           compute_next();
+         }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+/// Computes by a later message, because the present message holds the weights while it is being handled.
+void stage_actor::start(const compute_step& x) {
+  worker_ = sender_of(self_);
+  work_ = x.work;
+  trace_ = x.trace;
+  busy_ = instant{0};
+  if (trace_) trace_->wait(trace_kind::next_step, options_.time->now());
+  try {
+    std::vector<std::vector<stage_schedule::part>> parts;
+    by_micro_batch_.clear();
+    for (const micro_batch& m : work_->micro_batches) {
+      sized_program& p = program_for(m.samples->size);
+      by_micro_batch_.push_back(&p);
+      require_like(by_micro_batch_.front()->code, p.code);
+      auto& list = parts.emplace_back();
+      for (const stage_program::part& part : p.code.parts()) {
+        list.push_back({part.number, part.reads, {}});
+        for (const device reader : part.readers) list.back().readers.push_back(place_of(reader));
+      }
+    }
+    if (options_.sums_apart) own_addend(by_micro_batch_.front()->code);
+    schedule_.emplace(std::move(parts), options_.credits);
+  } catch (const std::exception& e) {
+    return fail(e);
+  }
+  for (std::uint32_t s = 0; s < work_->weights.size(); ++s) weights_.use(s, work_->weights[s].values);
+  const stage_program& code = by_micro_batch_.front()->code;
+  sum_ = {code.covered(),
+          work_->into,
+          options_.place,
+          std::vector<char>(options_.layout->variables().size(), 0),
+          {},
+          rows_.take(),
+          0};
+  sum_.memory->used = 0;
+  for (const values_computed& early : std::exchange(early_, {})) take(early);
+  continue_later();
+}
+
+/// Each stage writes its own addend into the memory that came with the gradient.
+void stage_actor::own_addend(const stage_program& code) {
+  dense_addend& mine = work_->into->addends[options_.place];
+  mine.covered = code.added();
+  const bool any = !mine.covered || !mine.covered->empty();
+  if (any && mine.values.bytes() == 0) mine.values = block(work_->into->dense.bytes());
+}
+
+void stage_actor::take(const values_computed& x) {
+  if (!work_ || x.step != work_->step) {
+    early_.push_back(x); // the worker sends to one stage after the other
+    return;
+  }
+  const std::size_t readers = by_micro_batch_[x.micro_batch]->code.readers_of(x.segment);
+  arrivals_[{x.micro_batch, x.segment}] = {x.values, readers};
+  schedule_->arrive(x.micro_batch, x.segment);
+  if (!continuing_) compute_next();
+}
+
+void stage_actor::compute_next() {
+  if (!schedule_) return;
+  if (schedule_->finished()) return finish();
+  const auto turn = schedule_->next();
+  if (!turn) {
+    waits_for_ = schedule_->waits_for_credit() ? trace_kind::credit : trace_kind::stage_values;
+    return;
+  }
+  try {
+    run(*turn);
+  } catch (const std::exception& e) {
+    return fail(e);
+  }
+  continue_later();
+}
+
+void stage_actor::continue_later() {
+  if (std::exchange(continuing_, true)) return;
+  send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
+}
+
+void stage_actor::run(const stage_schedule::turn& t) {
+  const micro_batch& m = work_->micro_batches[t.micro_batch];
+  sized_program& p = *by_micro_batch_[t.micro_batch];
+  std::vector<const value_set*> read;
+  for (const std::size_t segment : p.code.parts()[t.part].reads)
+    read.push_back(arrivals_.at({t.micro_batch, segment}).values.get());
+  const std::shared_ptr<value_set> made = p.pools[t.part].take();
+  const instant begun = options_.time->now();
+  if (trace_) trace_->wait(waits_for_, begun);
+  {
+    std::optional<racing_read> racing;
+    if (work_->racing) racing.emplace();
+    p.code.run(t.part, m, weights_, read, *made, sum_);
+  }
+  const instant ended = options_.time->now();
+  busy_ += ended - begun;
+  if (trace_)
+    trace_->work({trace_kind::compute_part, begun, ended, static_cast<std::uint32_t>(t.micro_batch),
+                  work_->step, 0, p.code.parts()[t.part].number});
+  schedule_->ran(t);
+  pass_on(t, made);
+  let_go(t);
+}
+
+void stage_actor::pass_on(const stage_schedule::turn& t, const std::shared_ptr<value_set>& made) {
+  const stage_program::part& part = by_micro_batch_[t.micro_batch]->code.parts()[t.part];
+  const std::size_t readers_here = by_micro_batch_[t.micro_batch]->code.readers_of(part.number);
+  if (readers_here > 0) {
+    arrivals_[{t.micro_batch, part.number}] = {made, readers_here};
+    schedule_->arrive(t.micro_batch, part.number);
+  }
+  for (const device reader : part.readers)
+    send(self_, work_->stages[place_of(reader)],
+         values_computed{work_->step, t.micro_batch, part.number, made});
+}
+
+/// Releases values that no further part here reads.
+void stage_actor::let_go(const stage_schedule::turn& t) {
+  const stage_program& code = by_micro_batch_[t.micro_batch]->code;
+  for (const std::size_t segment : code.parts()[t.part].reads) {
+    const auto found = arrivals_.find({t.micro_batch, segment});
+    if (--found->second.readers > 0) continue;
+    arrivals_.erase(found);
+    const std::size_t maker = place_of(code.maker_of(segment));
+    if (maker != options_.place)
+      send(self_, work_->stages[maker], values_used{work_->step, segment, options_.place});
+  }
+}
+
+void stage_actor::finish() {
+  step_computed answer{work_->step, options_.place, std::exchange(sum_, {}), busy_.count(),
+                       std::move(trace_)};
+  answer.sum.into.reset();
+  schedule_.reset();
+  arrivals_.clear();
+  work_.reset();
+  send(self_, worker_, std::move(answer));
+}
+
+void stage_actor::fail(const std::exception& e) {
+  schedule_.reset();
+  arrivals_.clear();
+  work_.reset();
+  sum_ = {};
+  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_)});
+}
+
+stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {
+  auto& known = programs_[samples];
+  if (!known) known = std::make_unique<sized_program>(options_, samples);
+  return *known;
+}
+
+std::size_t stage_actor::place_of(device d) const {
+  return static_cast<std::size_t>(std::ranges::find(options_.devices, d) - options_.devices.begin());
+}
+
+} // namespace mailgrad

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <mailgrad/engine/account/training_report.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace mailgrad {
+
+struct recording;
+
+/// A subcommand: the parser of its options, and the function to call after parsing, which returns an exit
+/// code.
+struct command {
+  CLI::App* parser;
+  std::function<int()> run;
+};
+
+command make_train_command(CLI::App& app);
+command make_replay_command(CLI::App& app);
+command make_devices_command(CLI::App& app);
+command make_graph_command(CLI::App& app);
+
+/// The report of a run that ended, and the exit code with which `mailgrad train` would end.
+struct finished_run {
+  training_report report;
+  int code;
+};
+
+/// Trains as `mailgrad train` with the options `words` would, in the order of a recording.
+///
+/// Errors  recording_error for an option that train does not have, and as the class training.
+finished_run train_again(const std::vector<std::string>& words, std::shared_ptr<const recording> what);
+
+} // namespace mailgrad

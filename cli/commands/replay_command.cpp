@@ -1,0 +1,130 @@
+#include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/output/recorded_words.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
+
+#include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+
+namespace mailgrad {
+
+namespace {
+
+struct replay_words {
+  std::string recording;
+  std::string data;
+  std::string devices;
+  std::string report;
+  bool quiet = false;
+};
+
+/// Requires as many devices as the recorded run had, whose options are `words`.
+void require_as_many(std::size_t devices, const std::vector<std::string>& words) {
+  constexpr std::string_view option = "--devices=";
+  const auto word = std::ranges::find_if(words, [&](const std::string& w) { return w.starts_with(option); });
+  const std::size_t recorded =
+      word == words.end() ? 1 : static_cast<std::size_t>(std::ranges::count(*word, ',')) + 1;
+  if (devices != recorded)
+    throw std::invalid_argument(
+        fmt::format("--devices: the recording has {}, these are {}", recorded, devices));
+}
+
+std::vector<std::string> words_for_train(const replay_words& w, const recording& r) {
+  std::vector<std::string> words = r.header.words;
+  std::erase_if(words,
+                [](const std::string& word) { // a recording says what to compute, not which files to write
+                  return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record"},
+                                             [&](const char* option) { return word.starts_with(option); });
+                });
+  if (!w.data.empty()) words = with_word(words, "--data", w.data);
+  if (!w.devices.empty()) {
+    require_as_many(read_devices(w.devices).size(), words);
+    words = with_word(words, "--devices", w.devices);
+  }
+  if (!w.report.empty()) words.push_back("--report=" + w.report);
+  if (w.quiet) words.emplace_back("--quiet");
+  return words;
+}
+
+/// Says whether the weights are those with which the recorded run ended; returns the exit code.
+int compare(const recording& r, const training_report& again, std::ostream& out) {
+  const std::string& recorded = r.end.parameters_sha256;
+  if (again.parameters_sha256 == recorded) {
+    out << "replay        the same parameters as recorded\n";
+    return exit_code::done;
+  }
+  out << "replay        other parameters than recorded\n";
+  std::cerr << "mailgrad: the replay of '" << r.name << "' differs: the parameters recorded have sha256 "
+            << recorded << ", these " << again.parameters_sha256 << '\n';
+  return exit_code::differs;
+}
+
+/// Ends the replay of a killed run, which left no weights to compare with; returns the exit code.
+int end_of_killed(const training_report& again, std::ostream& out) {
+  if (again.ended != "completed") return exit_code::failed;
+  out << "replay        as far as the recording goes; its run was killed, so there are no parameters to "
+         "compare with\n";
+  return exit_code::cut_short;
+}
+
+int replay_with(const replay_words& w) {
+  const auto what = std::make_shared<const recording>(read_recording(w.recording));
+  require_repeatable(*what);
+  const auto [again, code] = train_again(words_for_train(w, *what), what);
+  if (again.ended == "stopped" || again.ended == "failed") return code;
+  std::ostream& out = w.report == output_file::standard_output ? std::cerr : std::cout;
+  if (!what->killed) return compare(*what, again, out);
+  return code == exit_code::failed ? end_of_killed(again, out) : code; // otherwise a signal ended the test
+}
+
+} // namespace
+
+command make_replay_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("replay", "Repeat a recorded run, and compare its parameters");
+  auto words = std::make_shared<replay_words>();
+  parser
+      ->add_option("recording", words->recording,
+                   "The file that 'mailgrad train --record' wrote. After a run that was killed, it is "
+                   "FILE.partial or FILE.killed")
+      ->required();
+  parser->add_option("--data", words->data, "Where the same data set lies now, if it has moved");
+  parser->add_option(
+      "--devices", words->devices,
+      "Devices to use instead of the recorded ones, such as cpu:0,cpu:1; there must be as many");
+  parser
+      ->add_option("--report", words->report,
+                   "Write a report of the run to this file, as one JSON object; -: to standard output")
+      ->check(file_name())
+      ->type_name("FILE");
+  parser->add_flag("--quiet", words->quiet, "Show no progress, only the summary")->disable_flag_override();
+  parser->footer(
+      "Every shard takes the gradients in the order of the recording, and every worker gets the same\n"
+      "batches. So the run ends with the same parameters, bit for bit. A recording is refused if it was\n"
+      "made with other data, by another version or with other processor instructions, or if its run lost\n"
+      "a worker.\n"
+      "\nA run that was killed leaves FILE.partial behind. A replay repeats the part that is whole, ends as\n"
+      "if the run had been stopped there, and says after how many steps. There are no parameters to\n"
+      "compare with. The next run that records into FILE renames FILE.partial to FILE.killed, unless\n"
+      "that file exists.\n"
+      "\nExit codes: 0 the parameters are the same, 3 they differ, 4 the recording of a killed run is\n"
+      "repeated as far as it goes, 1 the run failed, 2 wrong options or a recording that cannot be used,\n"
+      "130, 143 and 129 stopped by Ctrl-C, SIGTERM and SIGHUP.\n"
+      "\nExample:\n"
+      "  mailgrad train --devices cpu:0,cpu:1 --policy ssp:2 --record run.rec\n"
+      "  mailgrad replay run.rec");
+  return {parser, [words] { return replay_with(*words); }};
+}
+
+} // namespace mailgrad

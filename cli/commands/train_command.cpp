@@ -1,0 +1,168 @@
+#include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/train_help.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/output/progress_display.hpp>
+#include <mailgrad/cli/output/recorded_words.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
+#include <mailgrad/cli/version.hpp>
+#include <mailgrad/cli/wrong_option.hpp>
+
+#include <mailgrad/graph/models/model.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+/// Shows the progress of a run until it ends, and prints what it waits for when it stalls. Returns whether a
+/// signal stopped it; a signal that arrives after the last check ends the test instead.
+bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c) {
+  constexpr instant stall = std::chrono::seconds{10};
+  const machine_time time;
+  bool stopping = false;
+  std::uint64_t last_steps = 0;
+  instant last_move = time.now();
+  while (!run.wait_for(std::chrono::milliseconds{200})) {
+    const training_progress p = run.progress();
+    display.show(p);
+    if (ctrl_c.requested() && !stopping) {
+      stopping = true;
+      display.finish();
+      const std::string name = signal_name(ctrl_c.signal());
+      std::cerr << "stopping by " << name
+                << ": steps that have begun are finished; a second signal ends at once, without a report\n";
+      run.stop("stopped by " + name);
+    }
+    if (p.steps != last_steps) {
+      last_steps = p.steps;
+      last_move = time.now();
+    }
+    if (time.now() - last_move < stall) continue;
+    last_move = time.now();
+    display.finish();
+    for (const std::string& wait : run.name_waits(std::chrono::milliseconds{500})) std::cerr << wait << '\n';
+  }
+  display.show(run.progress());
+  display.finish();
+  return stopping;
+}
+
+/// A signal decides the exit code only if it ended the training or the test.
+int exit_code_of(const training_report& r, int signal) {
+  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
+  const bool ended_early = r.ended == "completed" || r.ended == "stopped";
+  return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
+}
+
+/// Adds what only the tool knows, such as the model's name and the commit.
+void add_what_the_tool_knows(training_report& r, const train_words& w, const std::string& date, int signal) {
+  r.model = w.model;
+  r.span = w.span.name();
+  r.origin.commit = build_commit;
+  r.origin.date = date;
+  if (r.ended == "completed" && r.why.ends_with("the test was ended early") && signal != 0)
+    r.why += " by " + signal_name(signal);
+}
+
+/// `given` are the options that a recording keeps.
+finished_run run_with(const train_words& w, std::vector<std::string> given,
+                      std::shared_ptr<const recording> replay) {
+  const std::string date = utc_date(std::chrono::system_clock::now());
+  const run_inputs inputs{w.model, w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer}, replay.get()};
+  announce_plugins(inputs);
+  training_options options = understood(w);
+  options.record = w.outputs.record;
+  options.words = std::move(given);
+  options.replay = std::move(replay);
+  const model_function model = spanning(find_model(w.model), w.span);
+  const run_outputs outputs(w.outputs, files_of(inputs));
+  const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+
+  const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
+  training run(model, data, options);
+  const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
+  if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';
+  progress_display display(std::cerr, style, run.total_steps());
+  const bool stopped = watch_run(run, display, ctrl_c); // if it stopped, the weights so far are tested
+  if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
+  training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
+  const int signal = ctrl_c.signal();
+  add_what_the_tool_knows(report, w, date, signal);
+  (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(report);
+  if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
+  const run_trace trace = run.trace();
+  for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
+  outputs.write(report, trace);
+  if (const std::string why = run.recording_failure(); !why.empty()) throw std::runtime_error(why);
+  const int code = exit_code_of(report, signal);
+  return {std::move(report), code};
+}
+
+/// As run_with(), but names the model, devices and batch when memory runs out.
+finished_run train_with(const train_words& w, std::vector<std::string> given,
+                        std::shared_ptr<const recording> replay) {
+  try {
+    return run_with(w, std::move(given), std::move(replay));
+  } catch (const std::bad_alloc& e) {
+    const std::string why = e.what(); // a block says how much it asked for
+    throw std::runtime_error(
+        fmt::format("model '{}' on '{}' with --batch {}: {}; take a smaller model or batch, or fewer devices",
+                    w.model, w.devices, w.batch, why == "std::bad_alloc" ? "out of memory" : why));
+  }
+}
+
+} // namespace
+
+finished_run train_again(const std::vector<std::string>& words, std::shared_ptr<const recording> what) {
+  CLI::App parser;
+  train_words w;
+  add_options(parser, w);
+  try {
+    parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // in reverse order
+  } catch (const CLI::ParseError& e) {
+    throw recording_error("recording '" + what->name + "': " + explain(parser, e));
+  }
+  return train_with(w, words, std::move(what));
+}
+
+command make_train_command(CLI::App& app) {
+  CLI::App* parser =
+      app.add_subcommand("train", "Train a model on one or more devices, and report what it cost");
+  auto words = std::make_shared<train_words>();
+  add_options(*parser, *words);
+  parser->footer(
+      models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() + "\n" +
+      wrapped(
+          "A policy with a step, such as sync@1000, begins when that many mini-batches have been dealt. "
+          "Each worker may then still have one to train, which it trains under the new policy. The report "
+          "says how many were trained before.",
+          help_width) +
+      "\n\n" +
+      wrapped(
+          "Ctrl-C, SIGTERM and SIGHUP end the run in good order: steps that have begun are finished, the "
+          "weights are tested, and the report is written and names the signal. A signal during the test ends "
+          "the test, and the report has no accuracy. A second signal ends the run at once, without a report.",
+          help_width) +
+      "\n"
+      "Exit codes: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
+      "\nExample:\n"
+      "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --epochs 2");
+  return {parser, [parser, words] {
+            return train_with(*words,
+                              given_words(*parser, {"report", "staleness-csv", "trace", "record", "quiet"}),
+                              nullptr)
+                .code;
+          }};
+}
+
+} // namespace mailgrad

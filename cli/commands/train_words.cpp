@@ -1,0 +1,327 @@
+#include <mailgrad/cli/commands/train_words.hpp>
+
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace mailgrad {
+
+namespace {
+
+/// The most events kept for an actor: they take 16 MB and last for about an hour of LeNet.
+constexpr std::size_t traced_events = 250'000;
+
+constexpr std::uint64_t most_actors =
+    std::numeric_limits<std::uint32_t>::max(); // ranks and shards have 32 bits
+
+constexpr std::uint64_t most_gibibytes = std::uint64_t{1} << 20;
+
+std::string joined(const auto& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+void add_what(CLI::App& parser, train_words& w) {
+  parser
+      .add_option("--model", w.model,
+                  "The model: " + joined(built_in_models()) +
+                      ", with settings as listed below, or a JSON file of layers")
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--data", w.data,
+                  "The data set: fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data, of "
+                  "ratings or of text")
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--task", w.task,
+                  "What to learn from the labels: classification or regression; automatic takes what such "
+                  "files usually hold")
+      ->check(one_of({"automatic", "classification", "regression"}))
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--window", w.window,
+                  "For text: how many symbols the model reads at a time; it predicts the symbol after each")
+      ->check(whole_number(1))
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--split", w.split,
+                  "For ratings: the fifth of them to test on; random draws it, time takes the latest")
+      ->check(one_of({"random", "time"}))
+      ->capture_default_str()
+      ->group("What to train");
+  parser
+      .add_option("--data-limit", w.data_limit,
+                  "The most memory, in GiB, that the samples of a file may take; a packed or sparse file "
+                  "takes many times its size")
+      ->check(whole_number(1, most_gibibytes))
+      ->capture_default_str()
+      ->group("What to train");
+  parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
+      ->check(whole_number(1))
+      ->capture_default_str()
+      ->group("What to train");
+  auto* epochs =
+      parser.add_option("--epochs", w.epochs, "Passes over the training set by all workers together")
+          ->check(whole_number(1))
+          ->capture_default_str()
+          ->group("What to train");
+  parser.add_option("--steps", w.steps, "Mini-batches of all workers together, instead of --epochs")
+      ->check(whole_number(1))
+      ->excludes(epochs)
+      ->group("What to train");
+}
+
+void add_how(CLI::App& parser, train_words& w) {
+  parser
+      .add_option(
+          "--devices", w.devices,
+          "The devices to train on, such as cpu:0,cpu:1; each runs one worker, unless a model spans them. "
+          "'mailgrad devices' lists them")
+      ->capture_default_str()
+      ->group("How to run it");
+  parser
+      .add_option("--policy", w.policy,
+                  "How closely the workers keep together, as listed below; several in turn as \"async, "
+                  "sync@1000\"")
+      ->capture_default_str()
+      ->group("How to run it");
+  parser
+      .add_option("--cure", w.cure,
+                  "How to treat stale gradients, as listed below; none applies them as they are")
+      ->capture_default_str()
+      ->group("How to run it");
+  parser
+      .add_option("--shards", w.shards, "Number of parameter actors, each with an equal part of the weights")
+      ->check(whole_number(1, most_actors))
+      ->capture_default_str()
+      ->group("How to run it");
+  parser
+      .add_option("--seed", w.seed,
+                  "Seed of the initial weights, the order of samples, dropout and sampled text")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("How to run it");
+}
+
+void add_spanning(CLI::App& parser, train_words& w) {
+  const std::string group = "Models over several devices";
+  add_spanning_flags(parser, w.span, group);
+  parser
+      .add_option(
+          "--workers", w.workers,
+          "Number of workers, each with a replica of such a model on an equal share of the devices; 1 "
+          "by default")
+      ->check(whole_number(1, most_actors))
+      ->group(group);
+  parser
+      .add_option(
+          "--micro-batches", w.micro_batches,
+          "Parts of a batch that pass through the devices of a worker one after the other; by default 8 "
+          "with --pipeline, 1 with --replicate")
+      ->check(whole_number(1))
+      ->group(group);
+}
+
+void add_optimizer(CLI::App& parser, train_words& w) {
+  parser
+      .add_option("--optimizer", w.optimizer,
+                  "The update rule: " + joined(optimizer_names()) +
+                      ", or a plug-in such as ./libmine.so; with settings: adam:beta1=0.8,epsilon=1e-6")
+      ->capture_default_str()
+      ->group("Optimiser");
+  parser
+      .add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser, as listed below")
+      ->check(number())
+      ->group("Optimiser");
+  parser
+      .add_option("--schedule", w.schedule,
+                  "How the learning rate changes: constant, step:every=500,factor=0.1 or "
+                  "cosine:total=1000,warmup=100")
+      ->capture_default_str()
+      ->group("Optimiser");
+  parser
+      .add_option("--weight-decay", w.weight_decay,
+                  "Decoupled weight decay: in each step the weights shrink by the fraction lr * X")
+      ->check(number())
+      ->group("Optimiser");
+  parser.add_option("--l2", w.l2, "L2 penalty in the loss: the gradient grows by X * weights")
+      ->check(number())
+      ->group("Optimiser");
+  parser
+      .add_option("--clip-norm", w.clip_norm,
+                  "The largest global norm of a worker's gradient; a larger one is scaled down; 0: no limit")
+      ->check(number())
+      ->group("Optimiser");
+}
+
+void add_local_steps(CLI::App& parser, train_words& w) {
+  auto* steps =
+      parser
+          .add_option(
+              "--local-steps", w.local_steps,
+              "Steps that each worker takes on its own weights before it sends their change to the shards")
+          ->check(whole_number(1))
+          ->group("Local steps");
+  parser
+      .add_option(
+          "--outer-optimizer", w.outer_optimizer,
+          "The optimiser of the shards, which takes such changes as gradients; --optimizer is then that of "
+          "the workers. For DiLoCo take nesterov; for workers that do not wait, delayed-nesterov:period=N")
+      ->capture_default_str()
+      ->needs(steps)
+      ->group("Local steps");
+  parser
+      .add_option(
+          "--outer-lr", w.outer_learning_rate,
+          "Learning rate of the outer optimiser; by default as listed below, but 1 for sgd, which averages "
+          "the models")
+      ->check(number())
+      ->needs(steps)
+      ->group("Local steps");
+}
+
+void add_outputs(CLI::App& parser, train_words& w) {
+  output_paths& paths = w.outputs;
+  parser
+      .add_option(
+          "--report", paths.report,
+          "Write a report of the run to this file, as one JSON object; -: to standard output, with the "
+          "summary on standard error; the same holds for the next two options")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->group("Output");
+  parser
+      .add_option("--staleness-csv", paths.staleness_csv,
+                  "Write how often each gap of staleness occurred, a line for each shard, worker and gap")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->group("Output");
+  parser
+      .add_option("--trace", paths.trace,
+                  "Write what each actor did and waited for, as a timeline for ui.perfetto.dev; at most the "
+                  "first " +
+                      std::to_string(traced_events) + " events of each actor")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->group("Output");
+  parser
+      .add_option("--sample-gap", w.sample_gap,
+                  "Compare one in N gradients of a worker with a fresh gradient of its batch: how far the "
+                  "weights had moved, and the cosine of both gradients. Each comparison costs a step. 0: "
+                  "never; not for hogwild")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("Output");
+  parser
+      .add_option("--record", paths.record,
+                  "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->group("Output");
+  parser
+      .add_option("--sample-length", w.sample_length,
+                  "For text: how many symbols the trained model writes at the end; 0: none")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("Output");
+  parser
+      .add_option("--temperature", w.temperature,
+                  "For text: 1 draws each symbol by the model's probabilities, a lower value prefers likely "
+                  "symbols, and 0 always takes the likeliest")
+      ->check(number(0, 1000))
+      ->capture_default_str()
+      ->group("Output");
+  parser.add_flag("--quiet", w.quiet, "Show no progress, only the summary")
+      ->disable_flag_override()
+      ->group("Output");
+}
+
+/// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
+constexpr std::size_t micro_batches_of_a_pipeline = 8;
+
+void read_workers(const train_words& w, training_options& o) {
+  o.devices = read_devices(w.devices);
+  o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
+  const std::size_t each = o.devices.size() / o.workers;
+  if (w.span.any() && o.devices.size() % o.workers == 0) require_several(w.span, each);
+  if (each > 1 && !w.span.any())
+    throw std::invalid_argument(fmt::format("--workers {} for {} devices: say --replicate or --pipeline, so "
+                                            "that a worker's model spans its devices",
+                                            o.workers, o.devices.size()));
+  if (w.span.replicate && w.batch < each)
+    throw std::invalid_argument(
+        fmt::format("--replicate: a batch of {} over {} devices leaves some without a sample; raise --batch",
+                    w.batch, each));
+  if (w.micro_batches && *w.micro_batches > w.batch)
+    throw std::invalid_argument(
+        fmt::format("--micro-batches {} of a batch of {}: some would be empty", *w.micro_batches, w.batch));
+  o.micro_batches = w.micro_batches.value_or(
+      each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.batch) : 1);
+}
+
+/// Refuses this here, in terms of the options, before placement finds a variable that several devices read.
+void require_spanning_policies(const train_words& w, const std::vector<scheduled_policy>& policies) {
+  if (w.span.replicate && has_hogwild(policies))
+    throw std::invalid_argument(
+        "--replicate: under hogwild only one device of a worker may read a variable; take another "
+        "--policy, or a worker for each device");
+}
+
+} // namespace
+
+void add_options(CLI::App& parser, train_words& w) {
+  add_what(parser, w);
+  add_how(parser, w);
+  add_spanning(parser, w);
+  add_optimizer(parser, w);
+  add_local_steps(parser, w);
+  add_outputs(parser, w);
+}
+
+open_options opened_as(const train_words& w) {
+  open_options o;
+  if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
+  if (w.split == "time") o.ratings.order = rating_order::by_time;
+  o.window = w.window;
+  o.limit.bytes = w.data_limit << 30;
+  return o;
+}
+
+training_options understood(const train_words& w) {
+  training_options o;
+  read_workers(w, o);
+  require_spanning_policies(w, parse_policy_schedule(w.policy, o.workers));
+  o.policy = w.policy;
+  o.cure = w.cure;
+  o.optimizer = parse_optimizer(w.optimizer);
+  o.optimizer.learning_rate = w.learning_rate;
+  o.optimizer.schedule = parse_schedule(w.schedule);
+  o.optimizer.weight_decay = w.weight_decay;
+  o.optimizer.l2 = w.l2;
+  o.optimizer.clip_norm = w.clip_norm;
+  o.local_steps = w.local_steps;
+  o.outer = parse_optimizer(w.outer_optimizer);
+  o.outer.learning_rate = w.outer_learning_rate;
+  if (!w.outer_learning_rate && std::holds_alternative<sgd_options>(o.outer.rule)) o.outer.learning_rate = 1;
+  o.batch = w.batch;
+  o.epochs = w.epochs;
+  o.steps = w.steps;
+  o.shards = w.shards;
+  o.seed = w.seed;
+  o.sample_gap = w.sample_gap;
+  o.text = {w.sample_length, w.temperature, w.seed};
+  o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
+  return o;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/cli/output/report_output.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
+#include <mailgrad/data/open.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace mailgrad {
+
+/// The values of the options of `mailgrad train`, before they are interpreted.
+struct train_words {
+  std::string model = "mlp";
+  std::string data = "fashion-mnist";
+  std::string task = "automatic";
+  std::string split = "random";
+  std::string devices = "cpu:0";
+  spanning_words span;
+  std::uint32_t workers = 0;
+  std::optional<std::size_t> micro_batches;
+  std::string policy = "async";
+  std::string cure = "none";
+  std::string optimizer = "sgd";
+  std::optional<double> learning_rate;
+  std::string schedule = "constant";
+  std::optional<double> weight_decay;
+  double l2 = 0;
+  double clip_norm = 0;
+  std::uint64_t local_steps = 0;
+  std::string outer_optimizer = "sgd";
+  std::optional<double> outer_learning_rate;
+  std::size_t batch = 64;
+  std::uint64_t epochs = 1;
+  std::uint64_t steps = 0;
+  std::uint32_t shards = 1;
+  std::uint64_t seed = 1;
+  output_paths outputs;
+  std::uint64_t sample_gap = 0;
+  std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
+  std::size_t window = 64;
+  std::size_t sample_length = 300;
+  double temperature = 0.8;
+  bool quiet = false;
+};
+
+void add_options(CLI::App& parser, train_words& w);
+
+/// The options for reading the data set.
+open_options opened_as(const train_words& w);
+
+/// The training options that the words stand for, without those for recording and replay.
+///
+/// Errors  std::invalid_argument, device_error: in one line, the wrong word and what would be right.
+training_options understood(const train_words& w);
+
+} // namespace mailgrad

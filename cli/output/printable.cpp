@@ -1,0 +1,37 @@
+#include <mailgrad/cli/output/printable.hpp>
+
+#include <mailgrad/data/formats/utf8.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <span>
+
+namespace mailgrad {
+
+namespace {
+
+/// Whether this is a control character of Unicode: C0, DEL or C1.
+bool is_control(std::int32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
+
+std::string escaped(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+} // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const auto c = first_character({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+    const std::string_view bytes = text.substr(0, c ? c->length : 1);
+    const bool kept = c && (!is_control(c->code) || c->code == '\n' || c->code == '\t');
+    shown += kept ? std::string(bytes) : escaped(bytes);
+    text.remove_prefix(bytes.size());
+  }
+  return shown;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,190 @@
+#include <mailgrad/cli/output/report_output.hpp>
+
+#include <mailgrad/cli/output/printable.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <ostream>
+#include <sstream>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+/// Pads a word to the width of the first column of the summary.
+std::string padded(std::string word) {
+  constexpr std::size_t width = 14;
+  word.resize(std::max(word.size() + 1, width), ' ');
+  return word;
+}
+
+std::string samples_in_words(const training_report& r) {
+  std::string text = fmt::format("weights moved by {:.3g} (root mean square)", r.weight_gap.mean());
+  if (!r.gradient_cosine.empty())
+    text += fmt::format(", cosine to a fresh gradient {:.4f}, least {:.4f}", r.gradient_cosine.mean(),
+                        r.gradient_cosine.least());
+  return text;
+}
+
+/// The mean times of one gradient on one shard, without the parts that were not measured.
+std::string times_in_words(const time_split& t) {
+  std::string text;
+  const auto add = [&](const char* what, const duration_stat& spans) {
+    if (!spans.empty())
+      text += fmt::format("{}{:.3f} ms {}", text.empty() ? "" : ", ", 1e3 * spans.mean_seconds(), what);
+  };
+  add("read", t.read);
+  add("compute", t.compute);
+  add("wire", t.wire);
+  add("mailbox", t.mailbox);
+  add("apply", t.apply);
+  return text.empty() ? "there was none" : text;
+}
+
+std::string indented(const std::string& text) {
+  std::istringstream lines(text);
+  std::string all;
+  for (std::string line; std::getline(lines, line);) all += line.empty() ? "\n" : "  " + line + '\n';
+  return all;
+}
+
+std::string staleness_in_words(const staleness_histogram& h) {
+  if (h.empty()) return "no gradient was applied";
+  return fmt::format("mean {:.2f}, p50 {}, p99 {}, max {}", h.mean(), h.quantile(0.5), h.quantile(0.99),
+                     h.max());
+}
+
+} // namespace
+
+run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
+    : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
+      trace_("trace", paths.trace) {
+  if (paths.record == output_file::standard_output)
+    throw std::invalid_argument(
+        "--record: a recording is no output for a pipe; name a file, './-' for one of that name");
+  const auto require_two = [](const output_file& a, const output_file& b, const std::string& options,
+                              const std::string& path) {
+    if (a.same_file(b))
+      throw std::invalid_argument(
+          fmt::format("{} both name '{}'; give each a file of its own", options, path));
+  };
+  require_two(report_, staleness_csv_, "--report and --staleness-csv", paths.report);
+  require_two(report_, trace_, "--report and --trace", paths.report);
+  require_two(staleness_csv_, trace_, "--staleness-csv and --trace", paths.trace);
+  const output_file record("recording", paths.record);
+  if (!paths.record.empty() && std::filesystem::is_fifo(paths.record))
+    throw std::invalid_argument(
+        fmt::format("--record: '{}' is a pipe, and a recording is none; name a file", paths.record));
+  require_two(report_, record, "--report and --record", paths.record);
+  require_two(staleness_csv_, record, "--staleness-csv and --record", paths.record);
+  require_two(trace_, record, "--trace and --record", paths.record);
+  require_no_input("--report", paths.report, inputs);
+  require_no_input("--staleness-csv", paths.staleness_csv, inputs);
+  require_no_input("--trace", paths.trace, inputs);
+  require_no_input("--record", paths.record, inputs);
+}
+
+bool run_outputs::take_standard_output() const {
+  return report_.is_standard_output() || staleness_csv_.is_standard_output() || trace_.is_standard_output();
+}
+
+void run_outputs::write(const training_report& r, const run_trace& trace) const {
+  std::exception_ptr first_failure;
+  const auto try_to = [&](const output_file& to, const std::function<void(std::ostream&)>& content) {
+    try {
+      to.write(content);
+    } catch (const std::exception&) {
+      if (!first_failure) first_failure = std::current_exception();
+    }
+  };
+  try_to(report_, [&](std::ostream& out) { out << to_json(r) << '\n'; });
+  try_to(staleness_csv_, [&](std::ostream& out) { out << staleness_csv(r); });
+  try_to(trace_, [&](std::ostream& out) { write_trace(out, trace); });
+  if (first_failure) std::rethrow_exception(first_failure);
+}
+
+namespace {
+
+/// "cpu:0, cpu:1", or with workers that span devices "cpu:0 + cpu:1, cpu:2 + cpu:3".
+std::string devices_in_words(const training_options& o) {
+  const std::size_t each = o.devices.size() / std::max<std::size_t>(1, o.workers);
+  std::string text;
+  for (std::size_t d = 0; d < o.devices.size(); ++d)
+    text.append(d == 0 ? "" : d % each == 0 ? ", " : " + ").append(to_string(o.devices[d]));
+  return text;
+}
+
+/// "mlp, a pipeline of 8 micro-batches"
+std::string model_in_words(const std::string& model, const spanning_words& span, std::size_t micro_batches) {
+  if (!span.any()) return model;
+  return fmt::format("{}, {}{}", model, span.pipeline ? "a pipeline" : "replicated",
+                     micro_batches > 1 ? fmt::format(" of {} micro-batches", micro_batches) : "");
+}
+
+} // namespace
+
+std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
+                         const data_split& data, const training& run) {
+  return fmt::format("{}: {} samples to train on, {} to test on, {}\n{}; {} on {}; {}", data.name,
+                     data.train.size(), data.test.size(),
+                     data.train.has_targets() ? "a number to predict"
+                                              : fmt::format("{} classes", data.train.classes()),
+                     model_in_words(model, span, o.micro_batches), o.policy, devices_in_words(o),
+                     run.layout().balance_in_words());
+}
+
+namespace {
+
+std::string devices_in_words(const training_report& r, std::uint32_t worker) {
+  const std::size_t each = r.devices.size() / r.workers;
+  std::string text;
+  for (std::size_t d = 0; d < each; ++d) text.append(d == 0 ? "" : ", ").append(r.devices[worker * each + d]);
+  return text;
+}
+
+/// "worker 0: cpu:0 computed 87 % of the time, cpu:1 85 %"
+std::string stages_in_words(const training_report& r) {
+  std::string text;
+  for (std::size_t p = 0; p < r.stages.size(); ++p) {
+    const stage_figures& stage = r.stages[p];
+    const bool first = p == 0 || stage.worker != r.stages[p - 1].worker;
+    text.append(p == 0 ? "" : first ? "; " : ", ");
+    if (first) text += fmt::format("worker {}: ", stage.worker);
+    text += fmt::format("{} computed {:.0f} %", stage.device, 100 * stage.busy_seconds / r.wall_seconds);
+    if (p == 0) text += " of the time";
+  }
+  return text;
+}
+
+} // namespace
+
+std::string in_words(const training_report& r) {
+  std::string text = fmt::format("{} after {} steps, {} samples, {:.2f} s: {:.0f} samples/s\n", r.ended,
+                                 r.steps, r.samples, r.wall_seconds, r.samples_per_second());
+  if (r.final_loss) text += fmt::format("final loss    {:.4f}\n", *r.final_loss);
+  if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
+  if (r.test_rmse) text += fmt::format("test RMSE     {:.4f}\n", *r.test_rmse);
+  text += "staleness     " + staleness_in_words(r.staleness) + '\n';
+  for (std::uint32_t w = 0; r.workers > 1 && w < r.workers; ++w)
+    text += fmt::format("{}{} ({})\n", padded(fmt::format("  worker {}", w)),
+                        staleness_in_words(staleness_of(r, w)), devices_in_words(r, w));
+  if (!r.stages.empty()) text += "stages        " + stages_in_words(r) + '\n';
+  if (!r.weight_gap.empty()) text += "sampled       " + samples_in_words(r) + '\n';
+  if (r.cure != "none")
+    text += fmt::format("cure          {}{}\n", r.cure,
+                        r.mean_step_factor ? fmt::format(", mean factor {:.4f}", *r.mean_step_factor) : "");
+  text += fmt::format("waiting       {:.2f} s at barriers, {:.2f} s at a bound, {:.2f} s for batches\n",
+                      r.waits.barrier, r.waits.bound, r.waits.feeder);
+  text += "per gradient  " + times_in_words(r.times) + '\n';
+  for (const policy_switch& s : r.switches)
+    text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
+  text += "gradients     " + to_string(r.ledger) + '\n';
+  text += "parameters    sha256 " + r.parameters_sha256 + '\n';
+  return r.sample ? text + "sample\n" + indented(printable(*r.sample)) : text;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
+
+#include <string>
+
+namespace mailgrad {
+
+/// The paths that the command line gives for outputs; an empty one means that the output is not wanted.
+struct output_paths {
+  std::string report;
+  std::string staleness_csv;
+  std::string trace;
+  std::string record; ///< written by the run itself; no other output may name the same file
+};
+
+/// The output files of a run: the report as JSON, staleness as CSV, a timeline for Perfetto.
+class run_outputs {
+public:
+  /// Errors  std::system_error if a file cannot be written; std::invalid_argument if two outputs name the
+  ///         same file, one of them is an input, or the recording would go to standard output.
+  run_outputs(const output_paths& paths, const std::vector<input_file>& inputs);
+
+  /// Whether an output goes to standard output, where nothing else may be printed then.
+  bool take_standard_output() const;
+
+  /// Writes all outputs, even if one of them fails.
+  ///
+  /// Errors  std::runtime_error for the first output that failed.
+  void write(const training_report& r, const run_trace& trace) const;
+
+private:
+  output_file report_;
+  output_file staleness_csv_;
+  output_file trace_;
+};
+
+/// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.
+std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
+                         const data_split& data, const training& run);
+
+/// The summary that a run prints at its end.
+std::string in_words(const training_report& r);
+
+} // namespace mailgrad

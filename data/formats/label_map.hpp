@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// Numbers the labels of a training file from 0, in sorted order, and finds them again in the test file: -1,
+/// +1 become 0, 1; 1..k become 0..k-1; A..Z become 0..25. Whole numbers sort as numbers ("1", "+1" and "1.0"
+/// are one label), words by their characters.
+///
+/// A map is open while the training file is read and closed by settle().
+/// Threads one caller at a time.
+class label_map {
+public:
+  static constexpr std::size_t most_classes = 65536;
+
+  /// `classes` is the number of classes if that is known, 0 otherwise.
+  explicit label_map(std::size_t classes = 0) : known_(classes) {}
+
+  /// Finds the number of a label, which is preliminary while the map is open. Finds nothing for a text that
+  /// is no label: a fraction, NaN, or empty. The same holds for an unknown label in a closed map, and for one
+  /// too many in an open map.
+  std::optional<std::int32_t> find(std::string_view label);
+
+  /// Closes the map and turns preliminary numbers into those of the sorted order.
+  void settle(std::vector<std::int32_t>& labels);
+
+  bool is_open() const noexcept { return open_; }
+  /// The number of classes that was given, or else the number of labels found so far.
+  std::size_t classes() const noexcept { return known_ > 0 ? known_ : names_.size(); }
+  /// The labels in the order of their numbers, once the map is settled.
+  const std::vector<std::string>& names() const noexcept { return names_; }
+  /// Says in a message what find() accepts: "one of the 3 labels -1, 0, 1".
+  std::string expected() const;
+
+private:
+  std::size_t most() const noexcept { return known_ > 0 ? known_ : most_classes; }
+
+  std::map<std::string, std::int32_t, std::less<>> numbers_;
+  std::vector<std::string> names_;
+  std::size_t known_ = 0;
+  bool open_ = true;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,88 @@
+#include <mailgrad/data/formats/sniff.hpp>
+
+#include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/options/number.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::size_t head_bytes = std::size_t{1} << 16;
+constexpr std::size_t head_lines = 16;
+
+bool is_text(std::string_view head) {
+  return std::ranges::all_of(head, [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+  });
+}
+
+std::string_view cut_line(std::string_view& rest) {
+  const std::string_view line = rest.substr(0, rest.find('\n'));
+  rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  return line;
+}
+
+/// Whether a line looks like "label index:value ...".
+bool is_sparse_row(std::string_view line) {
+  const auto blank = line.find(' ');
+  if (blank == std::string_view::npos || !parse_number(line.substr(0, blank))) return false;
+  const std::string_view entry = line.substr(blank + 1);
+  const auto colon = entry.find(':');
+  return colon != std::string_view::npos && parse_number(entry.substr(0, colon)).has_value();
+}
+
+/// Whether a line looks like "user::item::rating::time".
+bool is_rating(std::string_view line) {
+  const auto end = line.find("::");
+  if (end == std::string_view::npos || !parse_number(line.substr(0, end))) return false;
+  const auto next = line.find("::", end + 2);
+  return next != std::string_view::npos && line.find("::", next + 2) != std::string_view::npos;
+}
+
+/// Whether a line has a number before or after its first delimiter. Prose has delimiters, too, so they alone
+/// prove nothing.
+bool is_delimited_row(std::string_view line) {
+  const auto delimiter = line.find_first_of(",;\t");
+  if (delimiter == std::string_view::npos) return false;
+  const std::string_view second = line.substr(delimiter + 1);
+  return parse_number(line.substr(0, delimiter)) ||
+         parse_number(second.substr(0, second.find_first_of(",;\t\r")));
+}
+
+} // namespace
+
+file_format format_of_name(std::string_view name) {
+  if (name.ends_with(".gz")) name.remove_suffix(3);
+  struct rule {
+    std::string_view suffix;
+    file_format format;
+  };
+  constexpr std::array rules{rule{".bin", file_format::cifar},  rule{".csv", file_format::csv},
+                             rule{".data", file_format::csv},   rule{".tra", file_format::csv},
+                             rule{".tes", file_format::csv},    rule{".libsvm", file_format::libsvm},
+                             rule{".svm", file_format::libsvm}, rule{"-vect", file_format::libsvm},
+                             rule{".txt", file_format::text},   rule{"ratings.dat", file_format::ratings}};
+  const auto found = std::ranges::find_if(rules, [=](const rule& r) { return name.ends_with(r.suffix); });
+  return found == rules.end() ? file_format::automatic : found->format;
+}
+
+file_format format_of_content(const std::filesystem::path& file) {
+  byte_source source{file};
+  const std::vector<std::uint8_t> bytes = read_up_to(source, head_bytes);
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (head.starts_with(std::string_view("\0\0\x08", 3))) return file_format::idx;
+  if (head.empty() || !is_text(head)) return file_format::automatic;
+  std::string_view rest = head;
+  for (std::size_t i = 0; i < head_lines && !rest.empty(); ++i) {
+    const std::string_view line = cut_line(rest);
+    if (is_rating(line)) return file_format::ratings;
+    if (is_sparse_row(line)) return file_format::libsvm;
+    if (is_delimited_row(line)) return file_format::csv;
+  }
+  return file_format::text;
+}
+
+} // namespace mailgrad

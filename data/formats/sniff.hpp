@@ -1,0 +1,19 @@
+#pragma once
+
+#include <mailgrad/data/files.hpp>
+
+#include <filesystem>
+#include <string_view>
+
+namespace mailgrad {
+
+/// Tells the format by the end of a file's name, without .gz: .bin, .csv, .data, .tra, .tes, .libsvm, .svm,
+/// -vect, .txt, ratings.dat. Returns `automatic` for other names.
+file_format format_of_name(std::string_view name);
+
+/// Tells the format by a file's first lines. Returns `automatic` if they fit none.
+///
+/// Errors  file_error, as byte_source.
+file_format format_of_content(const std::filesystem::path& file);
+
+} // namespace mailgrad

@@ -1,0 +1,65 @@
+#include <mailgrad/data/formats/text.hpp>
+
+#include <mailgrad/data/formats/utf8.hpp>
+#include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/files/file_error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <unordered_map>
+
+namespace mailgrad {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t chunk = std::size_t{1} << 16;
+
+/// Replaces each code point by its index among those that occur, in ascending order.
+void number_by_order(const std::map<std::int32_t, std::string>& symbols, text_corpus& corpus) {
+  std::unordered_map<std::int32_t, std::int32_t> numbers;
+  for (const auto& [code, symbol] : symbols) {
+    numbers.emplace(code, static_cast<std::int32_t>(corpus.symbols.size()));
+    corpus.symbols.push_back(symbol);
+  }
+  for (std::int32_t& token : corpus.tokens) token = numbers.find(token)->second;
+}
+
+} // namespace
+
+text_corpus read_text(const std::filesystem::path& file, const parsed_limit& limit) {
+  byte_source source{file};
+  text_corpus corpus;
+  corpus.tokens.reserve(std::min(
+      source.most_left(), std::min<std::uint64_t>(fs::file_size(file), limit.bytes / sizeof(std::int32_t))));
+  std::map<std::int32_t, std::string> symbols; // by code point
+  std::vector<std::uint8_t> buffer(chunk);
+  std::size_t held = 0; // bytes of a character that was cut off at the end of the buffer
+  for (bool more = true; more;) {
+    const std::size_t filled = held + source.read(std::span(buffer).subspan(held));
+    more = filled == buffer.size();
+    std::span rest = std::span(buffer).first(filled);
+    while (!rest.empty()) {
+      const auto c = first_character(rest);
+      if (!c && more && rest.size() < longest_utf8_character) break;
+      if (!c)
+        throw_malformed(file, file_offset{source.offset() - rest.size()},
+                        fmt::format("expected a character of UTF-8, found the byte {}", rest.front()));
+      corpus.tokens.push_back(c->code);
+      symbols.try_emplace(c->code, rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(c->length));
+      rest = rest.subspan(c->length);
+    }
+    limit.require(file, corpus.tokens.size() * sizeof(std::int32_t));
+    held = rest.size();
+    std::ranges::copy(rest, buffer.begin());
+  }
+  if (corpus.tokens.empty()) throw_malformed(file, "expected text, found an empty file");
+  number_by_order(symbols, corpus);
+  return corpus;
+}
+
+} // namespace mailgrad

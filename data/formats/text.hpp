@@ -1,0 +1,23 @@
+#pragma once
+
+#include <mailgrad/data/formats/parsed_limit.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// A text as a stream of tokens. Each token stands for one character and is an index into `symbols`.
+struct text_corpus {
+  std::vector<std::string> symbols; ///< the characters that occur, in UTF-8, in the order of Unicode
+  std::vector<std::int32_t> tokens;
+};
+
+/// Reads UTF-8 text, plain or gzip, character by character.
+///
+/// Errors  file_error: the file is empty or no UTF-8, or its tokens, of 4 bytes each, take more than `limit`.
+text_corpus read_text(const std::filesystem::path& file, const parsed_limit& limit = {});
+
+} // namespace mailgrad

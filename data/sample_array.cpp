@@ -1,0 +1,80 @@
+#include <mailgrad/data/sample_array.hpp>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+void require_fitting(const shape& dims, const void* first, std::size_t count) {
+  const auto refuse = [](const std::string& why) {
+    throw std::invalid_argument(fmt::format("sample_array: {}", why));
+  };
+  if (dims.rank() == 0) refuse("the shape has no extent; its first one counts the samples");
+  if (count != dims.size())
+    refuse(fmt::format("expected {} values for shape {}, found {}", dims.size(), to_string(dims), count));
+  if (first == nullptr && count > 0) refuse(fmt::format("{} values at a null pointer", count));
+}
+
+/// Checks the span before the first value is read, then copies it.
+template <class T>
+std::vector<T> copy_of(const shape& dims, std::span<const T> values) {
+  require_fitting(dims, values.data(), values.size());
+  return {values.begin(), values.end()};
+}
+
+template <class T>
+std::shared_ptr<const std::vector<T>> owned(std::vector<T>&& values) {
+  return std::make_shared<const std::vector<T>>(std::move(values));
+}
+
+} // namespace
+
+sample_array::sample_array(const shape& dims, dtype type, const void* first, std::size_t count,
+                           std::shared_ptr<const void> owner)
+    : dims_(dims), type_(type), first_(first), owner_(std::move(owner)) {
+  require_fitting(dims, first, count);
+}
+
+// Moving a vector does not move its elements, so the address taken before the move stays valid.
+sample_array::sample_array(const shape& dims, std::vector<float> values)
+    : sample_array(dims, dtype::float32, values.data(), values.size(), nullptr) {
+  owner_ = owned(std::move(values));
+}
+
+sample_array::sample_array(const shape& dims, std::vector<std::int32_t> values)
+    : sample_array(dims, dtype::int32, values.data(), values.size(), nullptr) {
+  owner_ = owned(std::move(values));
+}
+
+sample_array::sample_array(const shape& dims, std::span<const float> values)
+    : sample_array(dims, copy_of(dims, values)) {}
+
+sample_array::sample_array(const shape& dims, std::span<const std::int32_t> values)
+    : sample_array(dims, copy_of(dims, values)) {}
+
+sample_array sample_array::borrow(const shape& dims, std::span<const float> values,
+                                  std::shared_ptr<const void> owner) {
+  return {dims, dtype::float32, values.data(), values.size(), std::move(owner)};
+}
+
+sample_array sample_array::borrow(const shape& dims, std::span<const std::int32_t> values,
+                                  std::shared_ptr<const void> owner) {
+  return {dims, dtype::int32, values.data(), values.size(), std::move(owner)};
+}
+
+shape sample_array::sample_dims() const { return shape(std::span(dims_.begin() + 1, dims_.end())); }
+
+sample_array sample_array::slice(std::size_t first, std::size_t count) const {
+  sample_array part = *this;
+  part.dims_[0] = count;
+  if (first_ != nullptr)
+    part.first_ = static_cast<const std::byte*>(first_) + first * sample_dims().size() * byte_size(type_);
+  return part;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <mailgrad/tensor/dtype.hpp>
+#include <mailgrad/tensor/shape.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// Numbers of samples that a program holds in memory. The first extent counts the samples.
+///
+/// A vector is moved in and a span is copied, so the caller may free its memory. borrow() copies nothing.
+/// Copies and slices of an array share its memory, which is never written to.
+///
+/// Shapes  dims: {samples, extents of one sample...}; values: dims.size() of them, row-major without gaps.
+/// Errors  std::invalid_argument for another number of values, values at a null pointer, or a shape without
+///         extents; no value has been read then.
+/// Threads a value like any other: const access from many threads, otherwise one at a time.
+class sample_array {
+public:
+  /// An array without samples.
+  sample_array() = default;
+  sample_array(const shape& dims, std::vector<float> values);
+  sample_array(const shape& dims, std::vector<std::int32_t> values);
+  sample_array(const shape& dims, std::span<const float> values);
+  sample_array(const shape& dims, std::span<const std::int32_t> values);
+
+  /// Refers to the caller's memory without a copy. Arrays and data sets that use the memory hold `owner`.
+  /// Without an owner, the caller must keep the memory alive. The values must not change meanwhile.
+  static sample_array borrow(const shape& dims, std::span<const float> values,
+                             std::shared_ptr<const void> owner = {});
+  static sample_array borrow(const shape& dims, std::span<const std::int32_t> values,
+                             std::shared_ptr<const void> owner = {});
+
+  const shape& dims() const noexcept { return dims_; }
+  dtype type() const noexcept { return type_; }
+  std::size_t samples() const noexcept { return dims_[0]; }
+  /// The extents of one sample; a scalar if each sample is one number.
+  shape sample_dims() const;
+
+  /// The numbers, which must be of `type()`.
+  template <class T = float>
+  std::span<const T> values() const noexcept {
+    static_assert(sizeof(T) == 4, "elements take four bytes");
+    return {static_cast<const T*>(first_), dims_.size()};
+  }
+  std::span<const std::byte> bytes() const noexcept {
+    return {static_cast<const std::byte*>(first_), dims_.size() * byte_size(type_)};
+  }
+
+  /// Returns `count` samples from `first` on, which must exist.
+  sample_array slice(std::size_t first, std::size_t count) const;
+
+private:
+  sample_array(const shape& dims, dtype type, const void* first, std::size_t count,
+               std::shared_ptr<const void> owner);
+
+  shape dims_{0};
+  dtype type_ = dtype::float32;
+  const void* first_ = nullptr;
+  std::shared_ptr<const void> owner_;
+};
+
+} // namespace mailgrad

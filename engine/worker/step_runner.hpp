@@ -1,0 +1,80 @@
+#pragma once
+
+#include <mailgrad/engine/account/actor_reports.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// Whether a step has ended when the call that began it returns.
+enum class step_state : std::uint8_t { finished, under_way };
+
+/// Computes the gradients of a worker: with a model on one device (replica), or with one that spans several
+/// (spanning_replica). A runner owns the stream of its device.
+///
+/// begin_step() begins a step. If it returns `under_way`, the step ends later, and the runner then calls the
+/// notice of on_end() once, on any thread. In either case the owner calls end_step() next.
+/// Threads  one caller at a time; the notice may come on any thread. The destructor waits for a step that is
+///          under way.
+class step_runner {
+public:
+  virtual ~step_runner() = default;
+
+  /// Makes a gradient with memory for a step to write to.
+  virtual std::shared_ptr<gradient> make_gradient() const = 0;
+
+  /// Sets the notice, before the first step. The runner calls it when a step that was under way has ended, or
+  /// when the runner is broken and can compute no more steps. The notice may only send a message.
+  virtual void on_end([[maybe_unused]] std::function<void()> notice) {}
+
+  /// Sets the weights of one shard for the next steps. The worker holds them until the next call for that
+  /// shard, and while a step is under way.
+  virtual void use_weights(std::uint32_t shard, const snapshot& values) {
+    use_host_weights(shard, values.on_host().data(), values.owner());
+  }
+  /// The same for weights that lie on the host, in memory of `owner`.
+  virtual void use_host_weights(std::uint32_t shard, const float* values,
+                                std::shared_ptr<const void> owner) = 0;
+
+  /// Sets whether other workers write to the weights during a step (hogwild).
+  void use_racing_weights(bool racing) noexcept { racing_ = racing; }
+
+  /// Whether begin_step() computes the whole step before it returns.
+  virtual bool computes_at_once() const noexcept { return false; }
+
+  /// Computes the loss and the gradient of `inputs`; the gradient goes to `out`. The owner touches neither
+  /// `inputs` nor `out` until the step has ended.
+  ///
+  /// Errors  std::invalid_argument without a sample; graph_error for a batch that the model cannot be built
+  ///         for; device_error. No step is under way then.
+  virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
+
+  /// Takes the result of a step that has ended, and returns its loss.
+  ///
+  /// Errors  std::runtime_error, device_error: why the step failed, or why the runner is broken.
+  virtual float end_step() = 0;
+
+  /// Tells the runner that no further step is wanted. If it returns `under_way`, the step that was begun will
+  /// still end, and the owner keeps its inputs, its gradient and the weights until then.
+  virtual step_state give_up() { return step_state::finished; }
+
+  /// The reports of the stages of a model that spans devices; to be called after give_up().
+  virtual std::vector<stage_report> stage_reports() { return {}; }
+
+  /// What the end of the step waits for, in words for a report.
+  virtual std::string waits_for() const { return "its device"; }
+
+protected:
+  bool racing() const noexcept { return racing_; }
+
+private:
+  bool racing_ = false;
+};
+
+} // namespace mailgrad

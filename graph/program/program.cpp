@@ -1,0 +1,145 @@
+#include <mailgrad/graph/program/program.hpp>
+
+#include <mailgrad/graph/program/program_plan.hpp>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+class program::implementation {
+public:
+  implementation(const graph& model, program_plan plan);
+
+  void bind(const value& source, const void* memory);
+  void bind_fetch(std::size_t index, void* memory, next_use use);
+  const void* fetched(std::size_t index) const { return memory_[storage_of_fetch(index)].address; }
+  bool needs(const value& source) const {
+    return source.is_of(model_) && plan_.storage_of(source) != storage::none;
+  }
+  void run(const stream& s, std::uint64_t number, const completion& done);
+  std::size_t arena_bytes() const noexcept { return arena_.bytes(); }
+  std::size_t kernel_count() const noexcept { return plan_.steps.size(); }
+
+private:
+  /// The memory of a storage, and the arguments of kernels that change with its address.
+  struct bound_memory {
+    const void* address = nullptr;
+    std::vector<const void**> uses;
+  };
+  /// What the kernel of a step is called with.
+  struct arguments {
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    next_use output_use = next_use::soon;
+  };
+
+  std::size_t storage_of_fetch(std::size_t index) const;
+  const void* first_address_of(const storage& s) const;
+  void link();
+  void move(std::size_t storage, const void* memory);
+
+  const graph& model_;
+  program_plan plan_;
+  block arena_; ///< values, then the scratch memory that all kernels use in turn
+  void* scratch_;
+  std::vector<bound_memory> memory_; ///< by storage
+  std::vector<arguments> arguments_; ///< by step
+};
+
+program::implementation::implementation(const graph& model, program_plan plan)
+    : model_(model), plan_(std::move(plan)), arena_(plan_.arena_bytes + aligned(plan_.scratch_bytes)),
+      scratch_(arena_.data() + plan_.arena_bytes), memory_(plan_.storages.size()),
+      arguments_(plan_.steps.size()) {
+  link();
+}
+
+void program::implementation::link() {
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const planned_step& s = plan_.steps[i];
+    arguments& a = arguments_[i];
+    a.inputs.resize(s.inputs.size());
+    a.outputs.resize(s.outputs.size());
+    for (std::size_t k = 0; k < s.inputs.size(); ++k) memory_[s.inputs[k]].uses.push_back(&a.inputs[k]);
+    for (std::size_t k = 0; k < s.outputs.size(); ++k)
+      memory_[s.outputs[k]].uses.push_back(const_cast<const void**>(&a.outputs[k]));
+  }
+  for (std::size_t s = 0; s < memory_.size(); ++s) move(s, first_address_of(plan_.storages[s]));
+}
+
+const void* program::implementation::first_address_of(const storage& s) const {
+  switch (s.where) {
+  case storage::place::arena:
+    return arena_.data() + s.offset;
+  case storage::place::constant:
+    return s.constant;
+  case storage::place::source:
+    return nullptr;
+  }
+  return nullptr;
+}
+
+void program::implementation::move(std::size_t storage, const void* memory) {
+  memory_[storage].address = memory;
+  for (const void** use : memory_[storage].uses) *use = memory;
+}
+
+std::size_t program::implementation::storage_of_fetch(std::size_t index) const {
+  if (index < plan_.fetches.size()) return plan_.fetches[index];
+  throw std::invalid_argument(
+      fmt::format("program: there is no fetch {}; it has {}", index, plan_.fetches.size()));
+}
+
+void program::implementation::bind(const value& source, const void* memory) {
+  if (!source.is_of(model_)) throw graph_error("bind: the value belongs to another graph");
+  const std::size_t s = plan_.storage_of(source);
+  if (s != storage::none && plan_.storages[s].where == storage::place::source) move(s, memory);
+}
+
+void program::implementation::bind_fetch(std::size_t index, void* memory, next_use use) {
+  const std::size_t bound = storage_of_fetch(index);
+  const storage& s = plan_.storages[bound];
+  if (memory == nullptr && s.bytes != 0)
+    throw std::invalid_argument(
+        fmt::format("program: fetch {} of {} bytes is bound to no memory", index, s.bytes));
+  move(bound, memory);
+  if (s.only_step != storage::none) arguments_[s.only_step].output_use = use;
+}
+
+void program::implementation::run(const stream& where, std::uint64_t number, const completion& done) {
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    const storage& s = plan_.storages[i];
+    if (s.where == storage::place::source && s.bytes != 0 && memory_[i].address == nullptr)
+      throw std::logic_error(fmt::format("program: nothing is bound to '{}'", s.name));
+  }
+  std::size_t running = 0;
+  try {
+    for (; running < plan_.steps.size(); ++running) {
+      const arguments& a = arguments_[running];
+      plan_.steps[running].work->run(where, {a.inputs, a.outputs, scratch_, number, a.output_use});
+    }
+  } catch (const std::out_of_range& e) {
+    throw std::out_of_range(fmt::format("{}: {}", plan_.steps[running].words, e.what()));
+  }
+  if (done) done();
+}
+
+program::program(const graph& model, std::span<const value> fetches, std::span<const value> given)
+    : self_(std::make_unique<implementation>(model, plan_program(model, fetches, given))) {}
+program::~program() = default;
+program::program(program&&) noexcept = default;
+program& program::operator=(program&&) noexcept = default;
+
+void program::bind(const value& source, const void* memory) { self_->bind(source, memory); }
+void program::bind_fetch(std::size_t index, void* memory, next_use use) {
+  self_->bind_fetch(index, memory, use);
+}
+const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
+bool program::needs(const value& source) const { return self_->needs(source); }
+void program::run(const stream& s, std::uint64_t step, const completion& done) { self_->run(s, step, done); }
+std::size_t program::arena_bytes() const noexcept { return self_->arena_bytes(); }
+std::size_t program::kernel_count() const noexcept { return self_->kernel_count(); }
+
+} // namespace mailgrad

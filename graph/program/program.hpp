@@ -1,0 +1,65 @@
+#pragma once
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/next_use.hpp>
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// Called when the last kernel of a run has finished. On a CPU that is on the caller's thread, before run()
+/// returns.
+using completion = std::function<void()>;
+
+/// A graph compiled for fixed shapes: a list of kernels over memory that is planned once.
+///
+/// Inputs and variables are read from the caller's memory, and fetched values are written to memory that the
+/// caller binds. All other values lie in one arena, in which values that are never alive together share
+/// bytes. The program cannot check the size of bound memory. Its caller must do that, as bound_model
+/// (engine/model/) does by comparing shapes.
+/// Errors  compile: graph_error if a fetched or given value comes from another graph, or an operation cannot
+///         be run. bind: graph_error for a value of another graph; std::invalid_argument for a fetch that
+///         does not exist, or a null pointer. run: device_error; std::out_of_range, naming the user's line,
+///         for a row or a label that does not exist; std::logic_error if an input or a variable that the
+///         fetched values need is not bound.
+/// Threads one caller at a time. run() allocates nothing.
+class program {
+public:
+  /// Compiles the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere and
+  /// bound like inputs.
+  program(const graph& model, std::span<const value> fetches, std::span<const value> given = {});
+  ~program();
+  program(program&&) noexcept;
+  program& operator=(program&&) noexcept;
+
+  /// Sets the memory of an input, a variable or a given value. It is 64-byte aligned, and must be valid
+  /// during all runs that use it.
+  void bind(const value& source, const void* memory);
+  /// Sets the memory that a fetched value is written to, in place of the program's own. `use` tells when the
+  /// caller reads it, until it is bound anew. It has no effect on a value that a kernel of the program also
+  /// reads.
+  void bind_fetch(std::size_t index, void* memory, next_use use = next_use::soon);
+  /// The address of fetch `index` after a run.
+  const void* fetched(std::size_t index) const;
+
+  /// Whether the fetched values depend on this input or variable.
+  bool needs(const value& source) const;
+
+  /// Runs every kernel once. Random operations draw from their seed and `step`. `done` may be empty.
+  void run(const stream& s, std::uint64_t step, const completion& done);
+
+  std::size_t arena_bytes() const noexcept;
+  std::size_t kernel_count() const noexcept;
+
+private:
+  class implementation;
+  std::unique_ptr<implementation> self_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <mailgrad/graph/graph.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// The memory of one or more values. Values share memory if one is a view of the other or overwrites it.
+struct storage {
+  enum class place : std::uint8_t {
+    arena,    ///< at `offset`
+    source,   ///< the caller binds it: an input, a variable or a given value
+    constant, ///< at `constant`
+  };
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  place where = place::arena;
+  std::size_t bytes = 0;
+  std::size_t first = 0;          ///< step that writes it
+  std::size_t last = 0;           ///< last step that reads it
+  std::size_t fetch = none;       ///< index of the fetch that lies in this memory
+  std::size_t only_step = none;   ///< the step that writes it as its only output, if no other step uses it
+  std::size_t offset = 0;         ///< in the arena
+  const void* constant = nullptr; ///< the values of a constant
+  std::string name{};             ///< of a source, for errors
+};
+
+/// One kernel, and the storages that it works on.
+struct planned_step {
+  std::unique_ptr<executable> work;
+  std::vector<std::size_t> inputs{};       ///< storages
+  std::vector<std::size_t> outputs{};      ///< storages
+  std::optional<std::size_t> overwrites{}; ///< the input whose memory the first output may take
+  std::string words{}; ///< the node in errors, "models.cpp:12: gather"; for a fused run its last node
+};
+
+/// A graph compiled for fixed shapes, before any memory is taken: which kernels run, and where each value
+/// lies.
+struct program_plan {
+  std::vector<planned_step> steps;
+  std::vector<storage> storages;
+  std::vector<std::size_t> fetches;                  ///< the storage of each
+  std::vector<std::vector<std::size_t>> storages_of; ///< by node and output
+  std::size_t arena_bytes = 0;                       ///< of values
+  std::size_t scratch_bytes = 0;                     ///< of the kernel that needs most
+
+  /// Returns storage::none for a value that the program does not need, or that was added after it was
+  ///         planned.
+  std::size_t storage_of(const value& v) const;
+};
+
+/// Plans the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere.
+///
+/// Errors  graph_error if a fetched or given value comes from another graph, or an operation cannot be run.
+program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given);
+
+/// Decides which storages of `plan` share memory, and where in the arena each of them lies.
+///
+/// Source  memory_plan.hpp.
+void plan_storage(program_plan& plan);
+
+} // namespace mailgrad

@@ -1,0 +1,23 @@
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
+
+#include <mailgrad/kernels/cuda/elementwise.hpp>
+#include <mailgrad/kernels/cuda/gemm.hpp>
+
+// These functions take the place of the CUDA kernels in a build without them.
+namespace mailgrad::cuda {
+
+void elementwise(const cuda_stream& s, const elementwise_chain&, std::span<const void* const>,
+                 std::span<void* const>, std::size_t) {
+  require_host(s, "elementwise");
+}
+
+void broadcast(const cuda_stream& s, elementwise_function, const broadcast_plan&, const float*, const float*,
+               float*) {
+  require_host(s, "broadcast");
+}
+
+void gemm(const cuda_stream& s, const gemm_shape&, const float*, const float*, float*) {
+  require_host(s, "gemm");
+}
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,52 @@
+#include <mailgrad/kernels/distance.hpp>
+
+#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <array>
+#include <cstddef>
+
+namespace mailgrad {
+
+namespace {
+
+/// The sum of term(0) to term(n - 1), as sixteen partial sums in a fixed order. The same values give the same
+/// bits at any vector width.
+template <class Term>
+double summed(std::size_t n, Term term) {
+  constexpr std::size_t lanes = 16;
+  std::array<double, lanes> sums{};
+  const std::size_t whole = n / lanes * lanes;
+  for (std::size_t i = 0; i < whole; i += lanes) {
+#pragma omp simd
+    for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += term(i + lane);
+  }
+  for (std::size_t i = whole; i < n; ++i) sums[i - whole] += term(i);
+  for (std::size_t half = lanes / 2; half > 0; half /= 2)
+    for (std::size_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  return sums[0];
+}
+
+void require_equal(const char* what, std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) throw shape_error(what, shape{a.size()}, shape{b.size()});
+}
+
+} // namespace
+
+double inner_product(const stream& s, std::span<const float> a, std::span<const float> b) {
+  require_host(s, "inner_product");
+  require_equal("inner product", a, b);
+  return summed(a.size(),
+                [&](std::size_t i) { return static_cast<double>(a[i]) * static_cast<double>(b[i]); });
+}
+
+double squared_distance(const stream& s, std::span<const float> a, std::span<const float> b) {
+  require_host(s, "squared_distance");
+  require_equal("squared distance", a, b);
+  return summed(a.size(), [&](std::size_t i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    return d * d;
+  });
+}
+
+} // namespace mailgrad

@@ -1,0 +1,176 @@
+#include <mailgrad/optim/cures/cure_spec.hpp>
+
+#include <mailgrad/optim/cures/dana.hpp>
+#include <mailgrad/optim/cures/delay_compensation.hpp>
+#include <mailgrad/optim/cures/elastic_averaging.hpp>
+#include <mailgrad/optim/cures/gap_aware.hpp>
+#include <mailgrad/optim/cures/momentum_compensation.hpp>
+#include <mailgrad/optim/cures/own_cure.hpp>
+#include <mailgrad/optim/cures/step_scales.hpp>
+#include <mailgrad/optim/own_entries.hpp>
+#include <mailgrad/optim/plugin_library.hpp>
+#include <mailgrad/options/named_choice.hpp>
+#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/number.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+using numbers = std::span<const double>;
+
+struct known_cure {
+  std::string_view name;
+  cure_form form;
+  std::size_t most_numbers;
+  bool all_or_none; ///< numbers
+  double below;     ///< the first number
+  std::unique_ptr<cure> (*make)(numbers, const cure_site&);
+};
+
+constexpr double any = std::numeric_limits<double>::infinity();
+
+constexpr std::string_view name_of(const cure_form& form) { return name_of_choice(form.text); }
+
+template <class Cure>
+constexpr known_cure known_as(std::size_t most_numbers, double below = any) {
+  return {name_of(Cure::form),
+          Cure::form,
+          most_numbers,
+          most_numbers == 2,
+          below,
+          [](numbers n, const cure_site& site) -> std::unique_ptr<cure> {
+            return std::make_unique<Cure>(n, site);
+          }};
+}
+
+constexpr std::array known{
+    known_as<inverse_scale>(0), known_as<dynsgd_scale>(0),         known_as<polynomial_scale>(1),
+    known_as<hinge_scale>(2),   known_as<mishchenko_scale>(0),     known_as<koloskova_scale>(0),
+    known_as<fedbuff_scale>(0), known_as<delay_compensation>(1),   known_as<adaptive_delay_compensation>(1),
+    known_as<gap_aware>(0),     known_as<dana_zero>(1, 1),         known_as<dana_slim>(1, 1),
+    known_as<dana_dc>(2, 1),    known_as<elastic_averaging>(1, 1), known_as<momentum_compensation>(0),
+};
+
+constexpr std::string_view no_cure = "none";
+
+struct own_known_cure {
+  std::string word, form;
+  known_cure made_by;
+
+  own_known_cure(std::string_view called, const own_cure_entry& entry)
+      : word(called), form(word + (entry.most_numbers == 0 ? "" : ":A")),
+        made_by{word, {form, "of your own", ""}, entry.most_numbers, false, any, entry.make} {}
+  own_known_cure(const own_known_cure&) = delete; // `made_by` points into it
+  own_known_cure& operator=(const own_known_cure&) = delete;
+
+  bool is(const own_cure_entry& entry) const { return made_by.make == entry.make; }
+};
+
+own_entries<own_known_cure>& registered() {
+  static own_entries<own_known_cure> all;
+  return all;
+}
+
+void require_usable(std::string_view word, const own_cure_entry& entry) {
+  if (entry.interface_version != own_cure_version)
+    refuse_cure(word, fmt::format("has version {} of the interface for cures, this mailgrad has version {}",
+                                  entry.interface_version, own_cure_version));
+  if (!is_own_name(entry.name)) refuse_cure(word, "the name of a cure is of letters, digits, '-' and '_'");
+  if (!entry.make) refuse_cure(word, "its entry says not how it is made");
+}
+
+const known_cure& load(std::string_view file) {
+  plugin_library library(file, [file](const std::string& why) { refuse_cure(file, why); });
+  const auto& entry = *static_cast<const own_cure_entry*>(library.table_from("mailgrad_plugin_cure"));
+  require_usable(file, entry);
+  const known_cure& added = registered().add(file, entry, "cure").made_by;
+  library.keep();
+  return added;
+}
+
+const known_cure& find(std::string_view name) {
+  const auto found = std::ranges::find(known, name, &known_cure::name);
+  if (found != known.end()) return *found;
+  if (const own_known_cure* own = registered().find(name)) return own->made_by;
+  if (names_a_plugin(name)) return load(name);
+  std::vector<std::string_view> names{no_cure};
+  for (const known_cure& c : known) names.push_back(c.name);
+  for (const std::string_view own : registered().words()) names.push_back(own);
+  throw std::invalid_argument(fmt::format("cure '{}' is unknown; {}", name, suggestion(name, names)));
+}
+
+std::vector<double> read_numbers(const named_choice& choice, const known_cure& c) {
+  std::vector<double> all;
+  for (const std::string_view word : choice.arguments) {
+    const auto n = parse_number(word);
+    if (!n || !(*n >= 0 && *n < (all.empty() ? c.below : any)))
+      refuse_cure(choice.text, fmt::format("'{}' is no number from 0 on{}; write it as {}", word,
+                                           c.below == 1 ? " and below 1" : "", c.form.text));
+    all.push_back(*n);
+  }
+  if (all.size() > c.most_numbers || (all.size() == 1 && c.all_or_none))
+    refuse_cure(choice.text, fmt::format("write it as {}", c.form.text));
+  return all;
+}
+
+} // namespace
+
+void register_cure(const own_cure_entry& entry) {
+  require_usable(entry.name, entry);
+  if (entry.name == no_cure || std::ranges::find(known, entry.name, &known_cure::name) != known.end())
+    refuse_cure(entry.name, "is one of Mailgrad's; give yours another name");
+  registered().add(entry.name, entry, "cure");
+}
+
+std::vector<std::string> plugins_of_cure(std::string_view text) {
+  const std::string_view word = name_of_choice(text);
+  if (!names_a_plugin(word)) return {};
+  return {std::string(word)};
+}
+
+std::vector<cure_form> cure_forms() {
+  std::vector<cure_form> forms;
+  forms.reserve(known.size());
+  for (const known_cure& c : known) forms.push_back(c.form);
+  return forms;
+}
+
+cure_spec::cure_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
+  if (text == no_cure) return;
+  const named_choice choice(text);
+  const known_cure& c = find(choice.name);
+  numbers_ = read_numbers(choice, c);
+  make_ = c.make;
+  const auto made = make({workers});
+  traits_ = {made->has_factor(), made->compensates(), made->predicts(), made->pull()};
+}
+
+std::unique_ptr<cure> cure_spec::make(const cure_site& site) const {
+  return make_ ? make_(numbers_, site) : nullptr;
+}
+
+void cure_spec::require_fits(const cure_setting& setting) const {
+  if (const auto made = make({workers_})) made->require_fits(text_, setting);
+}
+
+optimizer_options cure_spec::adapted(optimizer_options asked) const {
+  const auto made = make({workers_});
+  return made ? made->adapted(std::move(asked), workers_) : asked;
+}
+
+std::unique_ptr<cure> make_cure(std::string_view text, const cure_site& site) {
+  return cure_spec(text, site.workers).make(site);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,225 @@
+#include <mailgrad/optim/policies/policy_spec.hpp>
+
+#include <mailgrad/optim/own_entries.hpp>
+#include <mailgrad/optim/plugin_library.hpp>
+#include <mailgrad/optim/policies/async.hpp>
+#include <mailgrad/optim/policies/backup.hpp>
+#include <mailgrad/optim/policies/dssp.hpp>
+#include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/optim/policies/k_async.hpp>
+#include <mailgrad/optim/policies/k_batch_async.hpp>
+#include <mailgrad/optim/policies/k_batch_sync.hpp>
+#include <mailgrad/optim/policies/own_policy.hpp>
+#include <mailgrad/optim/policies/rennala.hpp>
+#include <mailgrad/optim/policies/ringmaster.hpp>
+#include <mailgrad/optim/policies/ssp.hpp>
+#include <mailgrad/optim/policies/sync.hpp>
+#include <mailgrad/options/named_choice.hpp>
+#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/number.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+using numbers = std::span<const std::uint64_t>;
+using maker = std::unique_ptr<policy> (*)(numbers, world_size);
+
+template <class Policy>
+std::unique_ptr<policy> make([[maybe_unused]] numbers n, [[maybe_unused]] world_size workers) {
+  if constexpr (!std::is_base_of_v<policy, Policy>)
+    return nullptr; // its workers use no shard
+  else if constexpr (std::is_default_constructible_v<Policy>)
+    return std::make_unique<Policy>();
+  else if constexpr (std::is_constructible_v<Policy, std::uint64_t, std::uint64_t>)
+    return std::make_unique<Policy>(n[0], n[1]);
+  else if constexpr (std::is_constructible_v<Policy, std::uint64_t, world_size>)
+    return std::make_unique<Policy>(n[0], workers);
+  else
+    return std::make_unique<Policy>(n[0]);
+}
+
+/// The upper limit of a number.
+enum class limit : std::uint8_t { none, workers, workers_but_one };
+
+/// How many numbers stand after a policy's colon, what they mean, and their range.
+struct number_rule {
+  std::size_t count = 0;
+  std::string_view what;
+  std::uint64_t least = 0;
+  limit most = limit::none;
+};
+
+struct known_policy {
+  std::string_view name;
+  policy_form form;
+  std::string_view example;
+  number_rule rule;
+  maker make;
+};
+
+template <class Policy>
+constexpr known_policy plain(std::string_view what) {
+  constexpr std::string_view name = Policy::policy_name;
+  return {name, {name, what}, name, {}, make<Policy>};
+}
+
+template <class Policy>
+constexpr known_policy numbered(std::string_view form, std::string_view example, const number_rule& rule,
+                                std::string_view what) {
+  return {Policy::policy_name, {form, what}, example, rule, make<Policy>};
+}
+
+constexpr std::array known{
+    plain<async_policy>("each gradient is applied as it comes; no worker waits"),
+    plain<sync_policy>("one update from the mean of one gradient of each worker; all wait for the slowest"),
+    plain<hogwild_policy>("workers write to one shared block of weights without locks"),
+    numbered<ssp_policy>("ssp:S", "ssp:3", {1, "the bound S"},
+                         "as async, but a worker may be at most S steps ahead of the slowest"),
+    numbered<dssp_policy>("dssp:LO,HI", "dssp:1,4", {2, "each bound"},
+                          "as ssp, with a bound between LO and HI that makes the fastest wait least"),
+    numbered<backup_policy>("backup:B", "backup:1",
+                            {1, "the number B of backup workers", 0, limit::workers_but_one},
+                            "as sync, without the B slowest, whose gradients are dropped"),
+    numbered<k_async_policy>("k-async:K", "k-async:2", {1, "the number K of workers", 1, limit::workers},
+                             "one update from K workers' gradients, however stale; those K wait for it"),
+    numbered<k_batch_async_policy>("k-batch-async:K", "k-batch-async:4", {1, "the number K of gradients", 1},
+                                   "one update from any K gradients, however stale; no worker waits"),
+    numbered<k_batch_sync_policy>("k-batch-sync:K", "k-batch-sync:4", {1, "the number K of gradients", 1},
+                                  "one update from any K fresh gradients; stale ones are dropped"),
+    numbered<rennala_policy>("rennala:B", "rennala:4", {1, "the number B of gradients", 1},
+                             "one update from any B fresh gradients; stale ones are dropped"),
+    numbered<ringmaster_policy>("ringmaster:R", "ringmaster:4", {1, "the threshold R", 1},
+                                "as async, but a gradient R or more updates old is dropped"),
+};
+
+[[noreturn]] void fail(std::string_view text, const std::string& why) {
+  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
+}
+
+struct own_known_policy {
+  std::string word, form;
+  known_policy policy;
+
+  own_known_policy(std::string_view called, const own_policy_entry& entry)
+      : word(called), form(word + (entry.numbers == 0   ? ""
+                                   : entry.numbers == 1 ? ":1"
+                                                        : ":1,2")),
+        policy{word, {form, "of your own"}, form, {entry.numbers, "each number"}, entry.make} {}
+  own_known_policy(const own_known_policy&) = delete; // `policy` points into it
+  own_known_policy& operator=(const own_known_policy&) = delete;
+
+  bool is(const own_policy_entry& entry) const { return policy.make == entry.make; }
+};
+
+own_entries<own_known_policy>& registered() {
+  static own_entries<own_known_policy> all;
+  return all;
+}
+
+void require_usable(std::string_view word, const own_policy_entry& entry) {
+  if (entry.interface_version != own_policy_version)
+    fail(word, fmt::format("has version {} of the interface for policies, this mailgrad has version {}",
+                           entry.interface_version, own_policy_version));
+  if (!is_own_name(entry.name)) fail(word, "the name of a policy is of letters, digits, '-' and '_'");
+  if (!entry.make || entry.numbers > 2) fail(word, "its entry says not how it is made");
+}
+
+const known_policy& load(std::string_view file) {
+  plugin_library library(file, [file](const std::string& why) { fail(file, why); });
+  const auto& entry = *static_cast<const own_policy_entry*>(library.table_from("mailgrad_plugin_policy"));
+  require_usable(file, entry);
+  const known_policy& added = registered().add(file, entry, "policy").policy;
+  library.keep();
+  return added;
+}
+
+const known_policy& find(std::string_view name) {
+  const auto found = std::ranges::find(known, name, &known_policy::name);
+  if (found != known.end()) return *found;
+  if (const own_known_policy* own = registered().find(name)) return own->policy;
+  if (names_a_plugin(name)) return load(name);
+  throw std::invalid_argument(
+      fmt::format("policy '{}' is unknown; {}", name, suggestion(name, policy_names())));
+}
+
+std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_policy& p) {
+  if (!choice.arguments.empty() && p.rule.count == 0)
+    fail(choice.text, fmt::format("'{}' takes no number", p.name));
+  std::vector<std::uint64_t> all;
+  for (const std::string_view word : choice.arguments) {
+    const auto n = parse_whole(word);
+    if (!n || *n < p.rule.least)
+      fail(choice.text, fmt::format("{} must be a whole number from {} on, such as {}", p.rule.what,
+                                    p.rule.least, p.example));
+    all.push_back(*n);
+  }
+  if (all.size() != p.rule.count)
+    fail(choice.text, fmt::format("it takes {} {}, such as {}", p.rule.count,
+                                  p.rule.count == 1 ? "number" : "numbers", p.example));
+  if (all.size() == 2 && all[0] > all[1])
+    fail(choice.text, fmt::format("the second bound must be no less than the first, such as {}", p.example));
+  return all;
+}
+
+void check_against(std::string_view text, const known_policy& p, std::uint64_t n, std::uint32_t workers) {
+  if (p.rule.most == limit::none) return;
+  const std::uint64_t most = p.rule.most == limit::workers ? workers : std::max(workers, 1U) - 1;
+  if (n <= most) return;
+  fail(text, fmt::format("with {} {} {} can be at most {}", workers, workers == 1 ? "worker" : "workers",
+                         p.rule.what, most));
+}
+
+} // namespace
+
+std::vector<std::string_view> policy_names() {
+  std::vector<std::string_view> names;
+  names.reserve(known.size());
+  for (const known_policy& p : known) names.push_back(p.name);
+  for (const std::string_view own : registered().words()) names.push_back(own);
+  return names;
+}
+
+std::vector<policy_form> policy_forms() {
+  std::vector<policy_form> forms;
+  forms.reserve(known.size());
+  for (const known_policy& p : known) forms.push_back(p.form);
+  return forms;
+}
+
+void register_policy(const own_policy_entry& entry) {
+  require_usable(entry.name, entry);
+  if (std::ranges::find(known, entry.name, &known_policy::name) != known.end())
+    fail(entry.name, "is one of Mailgrad's; give yours another name");
+  registered().add(entry.name, entry, "policy");
+}
+
+policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
+  const named_choice choice(text);
+  const known_policy& p = find(choice.name);
+  numbers_ = read_numbers(choice, p);
+  for (const std::uint64_t n : numbers_) check_against(text, p, n, workers);
+  make_ = p.make;
+  if (const auto made = make())
+    traits_ = {true, made->always_fresh(), made->makes_batches(), made->shards_agree(),
+               made->deals_by_rank()};
+  else
+    traits_.needs_shards = false;
+}
+
+std::unique_ptr<policy> policy_spec::make() const { return make_(numbers_, {workers_}); }
+
+std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers) {
+  std::unique_ptr<policy> made = policy_spec(text, workers).make();
+  if (!made) fail(text, "its workers ask no parameter actor");
+  return made;
+}
+
+} // namespace mailgrad

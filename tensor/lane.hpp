@@ -1,0 +1,47 @@
+#pragma once
+
+#include <mailgrad/tensor/mark.hpp>
+#include <mailgrad/tensor/memory.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace mailgrad {
+
+/// A lane is where its owner, a shard or a runner, allocates memory and queues work. It holds a stream of one
+/// device. On the host, work is done before the call returns.
+///
+/// Threads one caller at a time.
+class lane {
+public:
+  virtual ~lane() = default;
+
+  /// The stream that kernels take as their first argument to run in this lane.
+  virtual const stream& where() const noexcept = 0;
+  /// Allocates zeroed memory that kernels in this lane can reach.
+  ///
+  /// Errors  std::bad_alloc; device_error.
+  virtual memory allocate(std::size_t bytes) = 0;
+  /// Copies `from`, which lies on the host. The caller may change `from` as soon as this returns.
+  virtual void write(std::span<const float> from, memory& to) = 0;
+  /// Returns a mark that passes when all work queued so far is done.
+  virtual mark record() = 0;
+};
+
+/// The lane of shards and runners that compute on the processors of this machine.
+class host_lane final : public lane {
+public:
+  const stream& where() const noexcept override { return where_; }
+  memory allocate(std::size_t bytes) override { return memory(block(bytes)); }
+  void write(std::span<const float> from, memory& to) override {
+    std::ranges::copy(from, to.on_host<float>().begin());
+  }
+  mark record() override { return {}; }
+
+private:
+  stream where_ = host_stream{};
+};
+
+} // namespace mailgrad

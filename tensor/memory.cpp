@@ -1,0 +1,31 @@
+#include <mailgrad/tensor/memory.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
+
+namespace mailgrad {
+
+std::size_t memory::bytes() const noexcept {
+  return std::visit([](const auto& place) { return place.bytes(); }, place_);
+}
+
+void* memory::host_address() const {
+  if (const auto* host = std::get_if<block>(&place_)) return const_cast<std::byte*>(host->data());
+  throw device_error(world_errc::device_failure,
+                     fmt::format("memory of {} cannot be read on the host; copy it there first",
+                                 to_string(std::get<device_block>(place_).where())));
+}
+
+void* memory::address_for(const stream& s) const {
+  const auto* gpu = std::get_if<cuda_stream>(&s);
+  if (!gpu) return host_address();
+  const auto* there = std::get_if<device_block>(&place_);
+  const device reader{device_kind::cuda, gpu->device};
+  if (there && there->where() == reader) return there->address();
+  throw device_error(world_errc::device_failure,
+                     fmt::format("memory of {} cannot be read by a kernel on {}",
+                                 there ? to_string(there->where()) : "the host", to_string(reader)));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,137 @@
+#include <mailgrad/tests/actors/assembled_run.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
+
+namespace mailgrad::testing {
+using messaging::kill, messaging::on, messaging::send, messaging::spawn;
+
+namespace {
+
+/// Stands between a worker and a shard, hands everything on, and takes notes.
+class eavesdropper {
+public:
+  static constexpr const char* name = "mailgrad.eavesdropper";
+
+  eavesdropper(caf::event_based_actor* self, std::shared_ptr<exchange_notes> notes, caf::actor shard,
+               std::function<void()> on_weights)
+      : self_(self), notes_(std::move(notes)), shard_(std::move(shard)), on_weights_(std::move(on_weights)) {}
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_,
+           [this](const join_shard& x) {
+             device_ = x.device;
+             send(self_, shard_, join_shard{x.worker, x.life, caf::actor_cast<caf::actor>(self_)});
+           }),
+        on(self_,
+           [this](const push_gradient& x) {
+             notes_->steps_pushed.push_back(x.header.id.step.value);
+             send(self_, shard_, x);
+           }),
+        on(self_,
+           [this](const shard_weights& x) {
+             notes_->versions_read.push_back(x.header.version.value);
+             notes_->epochs_read.push_back(x.header.epoch.value);
+             if (on_weights_) on_weights_();
+             send(self_, device_, x);
+           }),
+        on(self_,
+           [this](const worker_left& x) {
+             notes_->left = true;
+             send(self_, shard_, x);
+           }),
+    };
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<exchange_notes> notes_;
+  caf::actor shard_;
+  std::function<void()> on_weights_;
+  caf::actor device_;
+};
+
+} // namespace
+
+run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& data) {
+  training_options o;
+  o.devices.clear();
+  for (std::uint32_t r = 0; r < a.workers; ++r)
+    for (std::uint32_t d = 0; d < a.devices_each; ++d) o.devices.push_back({device_kind::cpu, d});
+  o.workers = a.workers;
+  o.micro_batches = a.micro_batches;
+  o.policy = a.policy;
+  o.cure = a.cure;
+  o.optimizer = parse_optimizer(a.optimizer);
+  o.optimizer.learning_rate = a.learning_rate;
+  o.local_steps = a.local_steps;
+  o.batch = a.batch;
+  o.steps = a.batches;
+  o.shards = a.shards;
+  o.seed = a.seed;
+  o.sample_gap = a.sample_gap;
+  o.trace_events = a.trace_events;
+  o.replay = a.replayed;
+  model_function model = a.model;
+  if (a.devices_each > 1) model = a.replicated ? replicated(small_model()) : pipelined(small_model());
+  run_plan plan = plan_run(std::move(model), data, std::move(o));
+  plan.sums_apart = a.sums_apart;
+  plan.update_helpers = a.helpers;
+  return plan;
+}
+
+assembled_run::assembled_run(caf::actor_system& system, const assembly& a,
+                             const std::shared_ptr<const data_split>& data,
+                             std::shared_ptr<const time_source> time)
+    : system_(system), assembly_(a) {
+  run_plan plan = plan_of(a, data);
+  layout_ = plan.layout;
+  run_crew_options options{std::move(time)};
+  options.recorder = a.recorder;
+  options.coordinator_has_thread = false;
+  options.runner = a.runner;
+  options.on_end = [this](run_outcome outcome) {
+    std::lock_guard guard(mutex_);
+    outcomes_.push_back(std::move(outcome));
+    changed_.notify_all();
+  };
+  if (a.overhear)
+    options.between = [this](rank worker, std::uint32_t s, const caf::actor& shard) {
+      return overhear(worker.value, s, shard);
+    };
+  crew_.emplace(system_, std::move(plan), std::move(options));
+  devices = crew_->devices();
+  stages = crew_->stages();
+  helpers = crew_->helpers();
+  shards = crew_->shards();
+  feeder_actor = crew_->feeder();
+  coordinator_actor = crew_->coordinator();
+}
+
+void assembled_run::kill_all() const {
+  const hand_over::inside_caf hidden;
+  for (const auto* group : {&devices, &stages, &shards, &helpers, &spies_})
+    for (const caf::actor& a : *group) kill(a);
+  for (const caf::actor& a : {feeder_actor, crew_->tracker(), coordinator_actor}) kill(a);
+}
+
+assembled_run::~assembled_run() {
+  const hand_over::inside_caf hidden; // whoever lets go of a handle last deletes, and CAF knows who
+  kill_all();
+  for (auto* group : {&devices, &stages, &shards, &helpers, &spies_}) group->clear();
+  for (caf::actor* a : {&feeder_actor, &coordinator_actor}) *a = nullptr;
+  crew_.reset();
+  notes_.clear(); // and what actors share with us
+  layout_.reset();
+}
+
+caf::actor assembled_run::overhear(std::uint32_t worker, std::uint32_t s, const caf::actor& shard) {
+  notes_.push_back(std::make_shared<exchange_notes>());
+  std::function<void()> on_weights;
+  if (assembly_.on_weights) on_weights = [this, worker, s] { assembly_.on_weights(worker, s); };
+  spies_.push_back(spawn<eavesdropper>(system_, notes_.back(), shard, on_weights));
+  return spies_.back();
+}
+
+} // namespace mailgrad::testing

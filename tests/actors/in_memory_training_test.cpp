@@ -1,0 +1,271 @@
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/movement.hpp>
+#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <random>
+
+// Runs on arrays that the program holds, with two named inputs.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using floats = std::vector<float>;
+using ints = std::vector<std::int32_t>;
+
+floats noise(std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  floats made(count);
+  for (float& x : made) x = static_cast<float>(random() >> 11) * 0x1p-53F - 0.5F;
+  return made;
+}
+
+constexpr std::size_t left = 3, right = 2, both = left + right;
+
+/// Columns [first, first + count) of rows of `both` numbers.
+floats columns(const floats& rows, std::size_t first, std::size_t count) {
+  floats cut;
+  for (std::size_t i = 0; i < rows.size(); i += both)
+    cut.insert(cut.end(), rows.data() + i + first, rows.data() + i + first + count);
+  return cut;
+}
+
+/// Two targets of each row: the sum of the left columns and that of the right ones.
+floats sums(const floats& rows) {
+  floats made;
+  for (std::size_t i = 0; i < rows.size(); i += both)
+    made.insert(made.end(), {rows[i] + rows[i + 1] + rows[i + 2], rows[i + 3] + rows[i + 4]});
+  return made;
+}
+
+named_arrays in_one(const floats& rows) { return sample_array({rows.size() / both, both}, rows); }
+named_arrays in_two(const floats& rows) {
+  const std::size_t n = rows.size() / both;
+  return {{"left", sample_array({n, left}, columns(rows, 0, left))},
+          {"right", sample_array({n, right}, columns(rows, left, right))}};
+}
+
+using inputs_of_rows = named_arrays (*)(const floats&);
+
+dataset samples(inputs_of_rows inputs, std::size_t count, std::uint64_t seed) {
+  const floats rows = noise(count * both, seed);
+  return dataset::from(inputs(rows), sample_array({count, 2}, sums(rows)));
+}
+
+std::shared_ptr<const data_split> data_of(inputs_of_rows inputs) {
+  return std::make_shared<data_split>(
+      data_split{samples(inputs, 203, 1), samples(inputs, 300, 2), "sums", {}});
+}
+
+model_outputs two_layers(const value& x, graph& g, const model_request& r) {
+  const value guess = dense(dense(x, 4, "hidden", activation::tanh), r.outputs(), "out");
+  return {guess, mean_squared_error(guess, g.input("labels", {r.batch, r.outputs()}))};
+}
+
+model_outputs of_one(graph& g, const model_request& r) {
+  return two_layers(g.input("features", {r.batch, both}), g, r);
+}
+
+model_outputs of_two(graph& g, const model_request& r) {
+  const value l = g.input("left", {r.batch, left});
+  const value x = concat(std::array{l, g.input("right", {r.batch, right})}, 1);
+  return two_layers(x, g, r);
+}
+
+training_options options_for(std::size_t devices, std::uint32_t workers = 0) {
+  training_options o;
+  o.devices.assign(devices, parse_device("cpu:0"));
+  o.workers = workers;
+  o.policy = "sync";
+  o.batch = 16;
+  o.epochs = 2;
+  o.optimizer.learning_rate = 0.1;
+  return o;
+}
+
+void expect_the_same(const model_function& one, const model_function& two, const training_options& o) {
+  const training_report a = train(one, data_of(in_one), o);
+  const training_report b = train(two, data_of(in_two), o);
+  EXPECT_EQ(a.ended, "completed") << a.why;
+  EXPECT_EQ(b.ended, "completed") << b.why;
+  EXPECT_FALSE(a.parameters_sha256.empty());
+  EXPECT_EQ(a.parameters_sha256, b.parameters_sha256);
+  EXPECT_EQ(a.test_rmse.value(), b.test_rmse.value());
+}
+
+TEST(InMemoryTraining, OfTwoInputsIsThatOfTheirColumnsInOne) {
+  expect_the_same(of_one, of_two, options_for(2));
+}
+
+/// One worker of two devices.
+training_options spanning() {
+  training_options o = options_for(2, 1);
+  o.devices[1] = parse_device("cpu:1");
+  return o;
+}
+
+TEST(InMemoryTraining, CutsTwoInputsIntoMicroBatches) {
+  if (available_devices().size() < 2) GTEST_SKIP() << "one core";
+  training_options o = spanning();
+  o.micro_batches = 4;
+  expect_the_same(pipelined(of_one), pipelined(of_two), o);
+}
+
+TEST(InMemoryTraining, SplitsTwoInputsOverDevices) {
+  if (available_devices().size() < 2) GTEST_SKIP() << "one core";
+  expect_the_same(replicated(of_one), replicated(of_two), spanning());
+}
+
+TEST(InMemoryTraining, TakesArraysForTheRowsOfAFile) {
+  const auto model = find_model("mlp:hidden=6");
+  const floats rows = noise(100 * both, 3);
+  const floats targets = noise(100, 4);
+  const auto trained = [&](dataset d) {
+    return train(model, std::make_shared<data_split>(data_split{std::move(d), {}, "rows", {}}),
+                 options_for(1));
+  };
+  const training_report file = trained({float_features{{both}, rows}, targets});
+  const training_report arrays = trained(dataset::from(in_one(rows), sample_array({100}, targets)));
+  EXPECT_EQ(file.ended, "completed") << file.why;
+  EXPECT_EQ(file.parameters_sha256, arrays.parameters_sha256);
+}
+
+TEST(InMemoryTraining, PredictsWhatTheTestMeasured) {
+  const auto data = data_of(in_two);
+  training run(of_two, data, options_for(1));
+  const training_report r = run.report();
+  const floats guesses = run.predict(*data->test.arrays());
+  ASSERT_EQ(guesses.size(), 2 * data->test.size());
+  double squares = 0;
+  for (std::size_t i = 0; i < guesses.size(); ++i) {
+    const auto distance = static_cast<double>(guesses[i]) - static_cast<double>(data->test.targets()[i]);
+    squares += distance * distance;
+  }
+  EXPECT_NEAR(r.test_rmse.value(), std::sqrt(squares / static_cast<double>(guesses.size())), 1e-9);
+  testing::expect_refused({"other inputs", [&] { run.predict(in_one(noise(both, 1))); },
+                           "data: named inputs of 'features' float32 5, where the model was built for"});
+}
+
+TEST(InMemoryTraining, BuiltInModelsPredictSeveralNumbers) {
+  const training_report r = train(find_model("mlp:hidden=6"), data_of(in_one), options_for(1));
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  EXPECT_LT(r.test_rmse.value(), 0.5);
+}
+
+/// A number for each pair of a user and an item; the rows of both gradients come straight from the batch.
+model_outputs matrix_factors(graph& g, const model_request& r) {
+  const value user = embedding(g.input("user", {r.batch}, dtype::int32), 9, 4, "users");
+  const value item = embedding(g.input("item", {r.batch}, dtype::int32), 7, 4, "items");
+  const value guess = dense(user * item, 1, "out");
+  return {guess, mean_squared_error(reshape(guess, {r.batch}), g.input("labels", {r.batch}))};
+}
+
+/// Of two sets that differ in the last item, nothing else differs.
+std::shared_ptr<const data_split> ratings(std::int32_t last_item = 0) {
+  ints users, items;
+  floats stars;
+  for (std::int32_t i = 0; i < 300; ++i) {
+    users.push_back(i % 9);
+    items.push_back(i == 299 ? last_item : i * 5 % 7);
+    stars.push_back(static_cast<float>(i % 9 % 2 + i * 5 % 7 % 3));
+  }
+  const auto all = dataset::from({{"user", {{300}, users}}, {"item", {{300}, items}}}, {{300}, stars});
+  return std::make_shared<data_split>(data_split{all, all.slice(0, 63), "ratings", {}});
+}
+
+training_options rating_options() {
+  training_options o = options_for(2);
+  o.policy = "async";
+  o.optimizer = parse_optimizer("adam");
+  o.optimizer.learning_rate = 0.05;
+  o.epochs = 20;
+  return o;
+}
+
+TEST(InMemoryTraining, LearnsFromTwoInputsOfNumbersOfRows) {
+  for (const char* policy : {"async", "sync", "ssp:1", "hogwild"}) {
+    SCOPED_TRACE(policy);
+    training_options o = rating_options();
+    o.policy = policy;
+    o.optimizer.learning_rate = 0.02; // so small that the staleness of a busy machine does no harm
+    o.epochs = 100;
+    const training_report r = train(matrix_factors, ratings(), o);
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    EXPECT_LT(r.test_rmse.value(), 0.3);
+  }
+}
+
+TEST(InMemoryTraining, IsReplayedOnTheSameArraysAlone) {
+  const scratch_folder folder;
+  training_options o = rating_options();
+  o.epochs = 2;
+  o.record = (folder.path() / "run.rec").string();
+  const training_report recorded = train(matrix_factors, ratings(), o);
+  ASSERT_EQ(recorded.ended, "completed") << recorded.why;
+  o.replay = std::make_shared<recording>(read_recording(o.record));
+  o.record.clear();
+  EXPECT_EQ(train(matrix_factors, ratings(), o).parameters_sha256, recorded.parameters_sha256);
+  testing::expect_refused({"another number in the second array",
+                           [&] { train(matrix_factors, ratings(1), o); },
+                           "the SHA-256 of the training samples was"});
+}
+
+TEST(InMemoryTraining, FailsInWordsAtARowThatNoTableHas) {
+  const training_report r = train(matrix_factors, ratings(7), rating_options());
+  EXPECT_NE(r.ended, "completed");
+  EXPECT_THAT(r.why, HasSubstr("row 7 of a table of 7 rows"));
+}
+
+TEST(InMemoryTraining, RefusesAModelOfOtherInputs) {
+  const auto reading = [](const std::string& name, shape sample, dtype type) {
+    return [=](graph& g, const model_request& r) {
+      std::vector<std::size_t> dims{r.batch};
+      dims.insert(dims.end(), sample.begin(), sample.end());
+      g.input(name, shape(dims), type);
+      return of_two(g, r);
+    };
+  };
+  const auto trained = [](model_function model) {
+    return [=] { train(model, data_of(in_two), options_for(1)); };
+  };
+  auto unlike =
+      std::make_shared<data_split>(data_split{samples(in_two, 16, 1), samples(in_one, 8, 1), "", {}});
+  testing::expect_refused({
+      {"name", trained(reading("middle", {1}, dtype::float32)),
+       "input 'middle' of the model is none of this data set's, which are 'left', 'right' and 'labels'"},
+      {"a file's", trained(reading("categories", {1}, dtype::int32)), "none of this data set's"},
+      {"built in", trained(find_model("mlp")), "input 'features' of the model is none of this data set's"},
+      {"shape", trained(reading("right", {4}, dtype::float32)),
+       "input 'right' of the model has shape 16x4, where a batch of 16 samples has 16x2"},
+      {"type", trained(reading("right", {2}, dtype::int32)), "is int32, where the data set has float32"},
+      {"test samples", [&] { train(of_two, unlike, options_for(1)); },
+       "data: named inputs of 'features' float32 5, where"},
+  });
+}
+
+TEST(InMemoryTraining, EndsWhenItsUserHasSeenEnough) {
+  training_options o = options_for(2);
+  o.epochs = 1'000'000;
+  training run(of_two, data_of(in_two), o);
+  while (!run.wait_for(std::chrono::milliseconds(1)))
+    if (run.progress().steps >= 100) run.stop("seen enough");
+  const training_report r = run.report();
+  EXPECT_EQ(r.why, "seen enough");
+  EXPECT_LT(r.steps, run.total_steps());
+  EXPECT_EQ(run.predict(in_two(noise(both, 1))).size(), 2U);
+}
+
+} // namespace
+} // namespace mailgrad

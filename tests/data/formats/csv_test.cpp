@@ -1,0 +1,129 @@
+#include <mailgrad/data/formats/csv.hpp>
+
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+
+namespace mailgrad {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+csv_rows read(std::string_view text, csv_options options = {}) {
+  const scratch_folder folder;
+  label_map labels;
+  return read_csv(folder.write("x.csv", text), options, labels);
+}
+
+std::string csv_complaint(std::string_view text) {
+  return complaint([&] { read(text); });
+}
+
+TEST(Csv, ReadsRowsWithTheLabelLast) {
+  const csv_rows rows = read("0.5,-2,1\n1e3,4,0\n");
+  EXPECT_EQ(rows.features.dims, (shape{2}));
+  EXPECT_THAT(rows.features.values, ElementsAre(0.5F, -2.0F, 1000.0F, 4.0F));
+  EXPECT_THAT(rows.labels, ElementsAre(1, 0));
+}
+
+TEST(Csv, FindsALabelOfWordsInFront) {
+  const csv_rows rows = read("T,2,8\nI,5,12\nT,1,1\n");
+  EXPECT_EQ(rows.layout.label, csv_label::first);
+  EXPECT_THAT(rows.features.values, ElementsAre(2, 8, 5, 12, 1, 1));
+  EXPECT_THAT(rows.labels, ElementsAre(1, 0, 1));
+}
+
+TEST(Csv, FindsTheLabelByItsName) {
+  EXPECT_THAT(read("Label,a,b\n3,1,2\n4,5,6\n").features.values, ElementsAre(1, 2, 5, 6));
+  EXPECT_THAT(read("a,b,class\n3,1,2\n4,5,6\n").features.values, ElementsAre(3, 1, 4, 5));
+}
+
+TEST(Csv, TakesTheLabelFromWhereItIsTold) {
+  EXPECT_THAT(read("7,1,2\n8,3,4\n", {.label = csv_label::first}).features.values, ElementsAre(1, 2, 3, 4));
+}
+
+TEST(Csv, ReadsNumbersToPredict) {
+  const csv_rows rows = read("a,b,target\n1,2,0.5\n3,4,-7e2\n", {.holds = label_kind::numbers});
+  EXPECT_THAT(rows.features.values, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(rows.targets, ElementsAre(0.5F, -700.0F));
+  EXPECT_TRUE(rows.labels.empty());
+}
+
+TEST(Csv, RefusesATargetThatIsNoFiniteNumber) {
+  for (const char* target : {"x", "nan", "1e99", ""}) {
+    const auto why =
+        complaint([&] { read("1,2,3\n4,5," + std::string(target) + "\n", {.holds = label_kind::numbers}); });
+    EXPECT_THAT(
+        why, HasSubstr("line 2: expected a finite number in column 3, found '" + std::string(target) + "'"));
+  }
+}
+
+TEST(Csv, LeavesOutAHeader) {
+  EXPECT_EQ(read("a,b,c\n1,2,0\n").labels.size(), 1U);
+  EXPECT_EQ(read("1,2,0\n3,4,1\n", {.header = csv_header::present}).labels.size(), 1U);
+}
+
+TEST(Csv, ReadsClassNamesWithDelimitersInThem) {
+  const csv_rows rows = read("\"a,b\",1\n\"c \"\"d\"\"\",2\n\"a,b\",3\n");
+  EXPECT_THAT(rows.labels, ElementsAre(0, 1, 0));
+  EXPECT_THAT(rows.features.values, ElementsAre(1, 2, 3));
+}
+
+TEST(Csv, RefusesAQuoteThatIsOpenAtTheEndOfItsLine) {
+  EXPECT_THAT(csv_complaint("a,1\n\"b,2\n"),
+              HasSubstr("line 2: expected double quotes around the whole of a field"));
+}
+
+TEST(Csv, KnowsOtherDelimitersQuotesAndLineEnds) {
+  for (const char* text : {"1;2;0\r\n3;4;1\r\n\r\n", "1\t2\t0\n3\t4\t1\n", " 1 , \"2\" ,\"0\"\n3,4,1"}) {
+    const csv_rows rows = read(text);
+    EXPECT_THAT(rows.features.values, ElementsAre(1, 2, 3, 4)) << text;
+    EXPECT_THAT(rows.labels, ElementsAre(0, 1)) << text;
+  }
+}
+
+TEST(Csv, ReadsATestFileByTheLayoutAndTheLabelsOfItsTrainingFile) {
+  const scratch_folder folder;
+  label_map labels;
+  const csv_rows train = read_csv(folder.write("train", "b,1\na,2\nc,3\n"), {}, labels);
+  const csv_rows test = read_csv(folder.write("test", gzipped("c,4\nc,5\n")), train.layout, labels);
+  EXPECT_THAT(test.labels, ElementsAre(2, 2));
+  EXPECT_EQ(complaint([&] { read_csv(folder.write("x", "a,1\nd,1\n"), train.layout, labels); }),
+            "x: line 2: expected one of the 3 labels 'a', 'b', 'c', found 'd'");
+  EXPECT_EQ(complaint([&] { read_csv(folder.write("x", "a,1,2\n"), train.layout, labels); }),
+            "x: line 1: expected 2 columns, found 3");
+}
+
+TEST(Csv, RefusesFieldsThatAreNoFiniteNumbers) {
+  EXPECT_EQ(csv_complaint("1,2,0\n1,abc,0\n"),
+            "x.csv: line 2: expected a finite number in column 2, found 'abc'");
+  EXPECT_THAT(csv_complaint("1,2,0\nnan,2,0\n"), HasSubstr("column 1, found 'nan'"));
+  EXPECT_THAT(csv_complaint("1,2,0\n1,-inf,0\n"), HasSubstr("column 2, found '-inf'"));
+  EXPECT_THAT(csv_complaint("1,2,0\n1,1e39,0\n"), HasSubstr("column 2, found '1e39'"));
+  EXPECT_THAT(csv_complaint("1,2,0\n1,,0\n"), HasSubstr("column 2, found ''"));
+  EXPECT_THAT(csv_complaint("1,2,0\n1,?,0\n"), HasSubstr("column 2, found '?'"));
+  EXPECT_THAT(csv_complaint("1,2,0\n1,2 3,0\n"), HasSubstr("column 2, found '2 3'"));
+}
+
+TEST(Csv, RefusesAnotherNumberOfColumns) {
+  EXPECT_EQ(csv_complaint("1,2,0\n1,0\n"), "x.csv: line 2: expected 3 columns, found 2");
+  EXPECT_EQ(csv_complaint("1,2,0\n1,2,3,0\n"), "x.csv: line 2: expected 3 columns, found 4");
+}
+
+TEST(Csv, RefusesLabelsThatAreNone) {
+  EXPECT_EQ(csv_complaint("1,2,0.5\n"), "x.csv: line 1: expected a label that is a whole number or a word, "
+                                        "found '0.5'; a number to predict is a "
+                                        "task of regression");
+  EXPECT_THAT(csv_complaint("1,2,0\n1,2,nan\n"), HasSubstr("line 2: expected a label that is"));
+  EXPECT_THAT(csv_complaint("1,2,0\n1,2,\n"), HasSubstr("found ''"));
+}
+
+TEST(Csv, RefusesFilesWithoutRows) {
+  EXPECT_EQ(csv_complaint(""), "x.csv: expected rows of numbers, found an empty file");
+  EXPECT_EQ(csv_complaint("a,b\n"), "x.csv: line 1: expected rows after the header, found the end");
+  EXPECT_EQ(csv_complaint("5\n"), "x.csv: line 1: expected a label and numbers between commas, found '5'");
+}
+
+} // namespace
+} // namespace mailgrad

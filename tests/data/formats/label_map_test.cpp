@@ -1,0 +1,62 @@
+#include <mailgrad/data/formats/label_map.hpp>
+
+#include <gmock/gmock.h>
+
+namespace mailgrad {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::int32_t> numbers_of(label_map& map, const std::vector<std::string>& labels) {
+  std::vector<std::int32_t> numbers;
+  for (const std::string& label : labels) numbers.push_back(map.find(label).value_or(-1));
+  if (map.is_open()) map.settle(numbers);
+  return numbers;
+}
+
+TEST(LabelMap, NumbersInSortedOrder) {
+  label_map signs;
+  EXPECT_THAT(numbers_of(signs, {"+1", "-1", "+1"}), ElementsAre(1, 0, 1));
+  label_map from_one;
+  EXPECT_THAT(numbers_of(from_one, {"10", "2", "1"}), ElementsAre(2, 1, 0));
+  label_map letters;
+  EXPECT_THAT(numbers_of(letters, {"T", "A", "Z"}), ElementsAre(1, 0, 2));
+  EXPECT_THAT(letters.names(), ElementsAre("A", "T", "Z"));
+}
+
+TEST(LabelMap, TakesSpellingsOfOneNumberForOneLabel) {
+  label_map map;
+  EXPECT_THAT(numbers_of(map, {"1", "+1", "1.0", "-0", "0"}), ElementsAre(1, 1, 1, 0, 0));
+}
+
+TEST(LabelMap, KnowsTheLabelsOfTheTrainingFileAlone) {
+  label_map map;
+  numbers_of(map, {"5", "3"});
+  EXPECT_EQ(map.find("3"), 0);
+  EXPECT_EQ(map.find("+5"), 1);
+  EXPECT_EQ(map.find("4"), std::nullopt);
+  EXPECT_EQ(map.expected(), "one of the 2 labels '3', '5'");
+}
+
+TEST(LabelMap, TakesNoFractionsAndNoNothing) {
+  label_map map;
+  for (const char* label : {"0.5", "nan", "inf", "", "1e300"}) EXPECT_EQ(map.find(label), std::nullopt);
+}
+
+TEST(LabelMap, TakesNoMoreThanAreKnownToBe) {
+  label_map map{2};
+  EXPECT_TRUE(map.find("a"));
+  EXPECT_EQ(map.classes(), 2U);
+  EXPECT_TRUE(map.find("b"));
+  EXPECT_FALSE(map.find("c"));
+  EXPECT_TRUE(map.find("a"));
+}
+
+TEST(LabelMap, TakesNoEndlessNumberOfLabels) {
+  label_map map;
+  for (std::size_t i = 0; i < label_map::most_classes; ++i) ASSERT_TRUE(map.find(std::to_string(i)));
+  EXPECT_FALSE(map.find("one more"));
+}
+
+} // namespace
+} // namespace mailgrad

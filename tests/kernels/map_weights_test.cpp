@@ -1,0 +1,112 @@
+#include <mailgrad/kernels/map_weights.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+using ::testing::Pointwise;
+
+using numbers = std::vector<float>;
+
+/// Three weights: gradients, those now and those read.
+const numbers g{1, -2, 4};
+const numbers now{2, 2, 1};
+const numbers read{1, 2, 3};
+
+void map(const weight_function& f, const std::vector<const numbers*>& reads,
+         const std::vector<numbers*>& writes) {
+  std::vector<const float*> in;
+  std::vector<float*> out;
+  for (const numbers* n : reads) in.push_back(n->data());
+  for (numbers* n : writes) out.push_back(n->data());
+  map_weights(host_stream{}, f, in, out, 3);
+}
+
+TEST(MapWeights, ScalesAndSubtracts) {
+  numbers out(3);
+  map(scaled_copy{0.5F}, {&g}, {&out});
+  EXPECT_THAT(out, ElementsAre(0.5F, -1, 2));
+  map(subtraction{}, {&now, &read}, {&out});
+  EXPECT_THAT(out, ElementsAre(1, 0, -2));
+}
+
+TEST(MapWeights, CompensatesDelay) {
+  numbers out(3);
+  map(delay_compensation_step{0.5F, 2}, {&g, &now, &read}, {&out});
+  EXPECT_THAT(out, ElementsAre(1, -1, -14)); // s + 2 s^2 (now - read), s = g / 2
+}
+
+TEST(MapWeights, CompensatesDelayByTheMeanSquare) {
+  numbers squares{1, 0, 0};
+  numbers out(3);
+  map(adaptive_delay_compensation_step{1, 2}, {&g, &now, &read}, {&squares, &out});
+  const float first = 0.95F + 0.05F;
+  const float third = 0.05F * 16;
+  EXPECT_THAT(squares, ElementsAre(FloatEq(first), FloatEq(0.05F * 4), FloatEq(third)));
+  EXPECT_THAT(out, ElementsAre(FloatEq(1 + 2 / std::sqrt(first + 1e-7F)), -2,
+                               FloatEq(4 - 2 / std::sqrt(third + 1e-7F) * 16 * 2)));
+}
+
+TEST(MapWeights, DividesByTheGap) {
+  numbers squares(3);
+  numbers out{3, 3, 3};
+  map(gap_aware_step{0.5F, 1000}, {&g, &now, &read}, {&squares, &out});
+  EXPECT_THAT(squares, ElementsAre(FloatEq(0.001F), FloatEq(0.004F), FloatEq(0.016F)));
+  EXPECT_THAT(out, ElementsAre(FloatEq(3 / (1 + 1 / 0.5F)), 3, FloatEq(3 / (1 + 2 / (0.5F * 4)))));
+}
+
+TEST(MapWeights, KeepsAVelocityForEachWorkerAndTheirSum) {
+  numbers v{2, 0, 0};
+  numbers sum{3, 1, 1};
+  numbers out = g;
+  map(worker_velocity_step{0.5F}, {}, {&v, &sum, &out});
+  EXPECT_THAT(out, ElementsAre(2, -2, 4));
+  EXPECT_THAT(v, ElementsAre(2, -2, 4));
+  EXPECT_THAT(sum, ElementsAre(3, -1, 5));
+  map(forgotten_velocity{}, {}, {&v, &sum});
+  EXPECT_THAT(v, ElementsAre(0, 0, 0));
+  EXPECT_THAT(sum, ElementsAre(1, 1, 1));
+}
+
+TEST(MapWeights, LooksAhead) {
+  numbers v{2, 0, 0};
+  numbers out(3);
+  map(ahead_velocity_step{1, 0.5F}, {&g}, {&v, &out});
+  EXPECT_THAT(v, ElementsAre(2, -2, 4));
+  EXPECT_THAT(out, ElementsAre(2, -3, 6));
+  map(look_ahead{0.25F}, {&now, &v}, {&out});
+  EXPECT_THAT(out, ElementsAre(1.5F, 2.5F, 0));
+}
+
+TEST(MapWeights, DrawsWorkersAndShardsTogether) {
+  numbers out(3);
+  map(elastic_step{0.5F, 0.5F}, {&g, &now, &read}, {&out});
+  EXPECT_THAT(out, ElementsAre(0.75F, -0.5F, 0)); // half of now - read + g / 2
+  numbers own{3, 2, 1};
+  map(elastic_pull{0.5F}, {&now}, {&own});
+  EXPECT_THAT(own, ElementsAre(2.5F, 2, 1));
+}
+
+TEST(MapWeights, RefusesAnotherNumberOfArrays) {
+  numbers out(3);
+  try {
+    map(subtraction{}, {&now}, {&out});
+    FAIL() << "one array to subtract";
+  } catch (const shape_error& e) {
+    EXPECT_EQ(std::string(e.what()), "map_weights: 1 arrays to read, where the function takes 2");
+  }
+  EXPECT_THROW(map(subtraction{}, {&now, &read}, {}), shape_error);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,3 @@
+#include <mailgrad/demos/own_cure.hpp>
+
+MAILGRAD_CURE(fading)

@@ -1,0 +1,115 @@
+#include <mailgrad/tests/tensor/late_lane.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/memory.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// Where nobody may look on the host.
+memory card_memory(std::uint32_t card, int* freed = nullptr) {
+  static float somewhere;
+  return memory(device_block({device_kind::cuda, card}, &somewhere, sizeof(float), [freed](void*) {
+    if (freed) ++*freed;
+  }));
+}
+
+std::string refusal(const auto& f) {
+  try {
+    f();
+  } catch (const device_error& e) {
+    return e.what();
+  }
+  return "nothing was refused";
+}
+
+TEST(Memory, OfTheHostIsReadByTheHostAndItsKernels) {
+  memory m(block(2 * sizeof(float)));
+  m.on_host<float>()[1] = 3;
+  EXPECT_TRUE(m.is_on_host());
+  EXPECT_EQ(m.bytes(), 8U);
+  EXPECT_THAT(m.on<float>(host_stream{}), ElementsAre(0, 3));
+  EXPECT_THAT(std::as_const(m).on_host<float>(), ElementsAre(0, 3));
+}
+
+TEST(Memory, OfADeviceIsForThatDevicesKernelsAlone) {
+  const memory m = card_memory(1);
+  EXPECT_FALSE(m.is_on_host());
+  EXPECT_THAT(m.on<float>(cuda_stream{nullptr, nullptr, 1}), SizeIs(1));
+  EXPECT_EQ(refusal([&] { m.on_host<float>(); }),
+            "memory of cuda:1 cannot be read on the host; copy it there first");
+  EXPECT_EQ(refusal([&] { m.on<float>(host_stream{}); }),
+            "memory of cuda:1 cannot be read on the host; copy it there first");
+  EXPECT_EQ(refusal([&] {
+              m.on<float>(cuda_stream{nullptr, nullptr, 0});
+            }),
+            "memory of cuda:1 cannot be read by a kernel on cuda:0");
+}
+
+TEST(Memory, OfTheHostIsRefusedToKernelsOfADevice) {
+  const memory m(block(8));
+  EXPECT_EQ(refusal([&] { m.on<float>(cuda_stream{}); }),
+            "memory of the host cannot be read by a kernel on cuda:0");
+}
+
+TEST(Memory, OfADeviceIsFreedOnce) {
+  int freed = 0;
+  {
+    memory first = card_memory(0, &freed);
+    memory second = std::move(first);
+    memory third;
+    third = std::move(second);
+    EXPECT_EQ(freed, 0);
+  }
+  EXPECT_EQ(freed, 1);
+}
+
+TEST(Snapshot, IsReadableOnceItsMarkHasPassed) {
+  testing::late_lane lane;
+  auto values = std::make_shared<memory>(lane.allocate(sizeof(float)));
+  const snapshot s(values, lane.record());
+  EXPECT_EQ(refusal([&] { s.on_host(); }), "a snapshot was to be read before it was written");
+  EXPECT_THAT(s.on(lane.where()), SizeIs(1)) << "kernels are queued behind the mark";
+  lane.run();
+  EXPECT_THAT(s.on_host(), ElementsAre(0));
+}
+
+TEST(Snapshot, IsNothingByDefault) {
+  const snapshot none;
+  EXPECT_FALSE(none);
+  EXPECT_EQ(none.size(), 0U);
+  EXPECT_THAT(none.on_host(), IsEmpty());
+  EXPECT_THAT(none.on(host_stream{}), IsEmpty());
+  EXPECT_TRUE(none.ready().passed());
+}
+
+TEST(Snapshot, IsTheSameAsAnotherOfTheSameMemory) {
+  const auto values = std::make_shared<const memory>(block(4));
+  const snapshot a(values);
+  snapshot b = a;
+  EXPECT_EQ(a, b);
+  b.reset();
+  EXPECT_NE(a, b);
+}
+
+TEST(HostLane, HasFinishedWhatItRecords) {
+  host_lane lane;
+  memory m = lane.allocate(2 * sizeof(float));
+  lane.write(std::vector<float>{1, 2}, m);
+  EXPECT_TRUE(lane.record().passed());
+  EXPECT_THAT(m.on_host<float>(), ElementsAre(1, 2));
+}
+
+} // namespace
+} // namespace mailgrad
