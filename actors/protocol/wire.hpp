@@ -2,7 +2,9 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/caf_compat.hpp>
+#include <mailgrad/optim/identity.hpp>
 
+#include <concepts>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -66,6 +68,16 @@ auto refuse_to_leave([[maybe_unused]] Inspector& f) {
 }
 
 } // namespace wire
+
+/// The numbers of optim/identity.hpp, each a type of its own.
+template <class T>
+concept wrapped_number = std::same_as<T, rank> || std::same_as<T, shard_index> ||
+    std::same_as<T, step_number> || std::same_as<T, version_number> || std::same_as<T, policy_epoch> ||
+    std::same_as<T, run_id> || std::same_as<T, incarnation>;
+template <class Inspector, wrapped_number Id>
+auto inspect(Inspector& f, Id& x) {
+  return wire::fields(f, x, wire::field("value", x.value));
+}
 
 #if CAF_MAJOR_VERSION >= 1
 /// Serialises our enumerations as integers, which CAF 0.17 does by itself.

@@ -1,0 +1,177 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/engine/account/actor_reports.hpp>
+#include <mailgrad/engine/account/wait_named.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/optim/policies/auto_rule.hpp>
+
+#include <cstdint>
+#include <string>
+
+// What the coordinator and the staleness tracker of a run are told and what they ask: workers join, finish
+// and die, a run makes progress and ends.
+
+namespace mailgrad {
+
+// -- towards the coordinator --------------------------------------------------------------------------------
+
+/// Device to coordinator, as its first message: `device` computes `worker`, and its death is to be watched
+/// for. No answer.
+struct worker_joined {
+  rank worker;
+  caf::actor device;
+};
+
+/// Device to coordinator, as its last message: the feeder has no further batch, and all gradients are
+/// answered. No answer.
+struct worker_finished {
+  worker_report report;
+};
+
+/// Device to coordinator: the loss of `step` is not finite, and the worker has stopped. No answer.
+struct loss_diverged {
+  worker_report report;
+  std::uint64_t step = 0;
+};
+
+/// Device to coordinator: a kernel or an update rule failed in `step`, and the worker has stopped. No answer.
+struct worker_failed {
+  worker_report report;
+  std::uint64_t step = 0;
+  std::string why;
+};
+
+/// To the coordinator, from the watch on a device actor: the actor has ended.
+struct worker_lost {
+  rank worker;
+  std::string why{}; ///< what the exception said that ended the actor; empty if none did
+};
+
+/// To the coordinator, from the watch on a parameter actor: the actor has ended, and the weights that workers
+/// wait for are lost.
+struct shard_lost {
+  shard_index shard;
+  std::string why{}; ///< what the exception said that ended the actor; empty if none did
+};
+
+/// To the coordinator and the recorder, from the watch on the feeder: the actor has ended. Batches, and deals
+/// that the recorder was not told, are lost.
+struct feeder_lost {
+  std::string why{}; ///< what the exception said that ended the actor; empty if none did
+};
+
+/// The owner of a run to coordinator: deal no more batches, and end when the dealt ones are trained. No
+/// answer.
+struct stop_training {
+  std::string why;
+};
+
+// -- from the coordinator -----------------------------------------------------------------------------------
+
+/// Coordinator to device: what the worker waits for will not come, so it reports and ends. The owner of a run
+/// sends it to every actor that still lives, which then ends. No answer.
+struct give_up {};
+
+/// Coordinator to shard, at the end. The shard answers with `shard_report`.
+struct report_shard {};
+
+/// Coordinator to shards and devices, when nothing has happened for a while. The actor answers with a
+/// `wait_named` for each wait that it knows of.
+struct name_waits {};
+
+// -- towards the staleness tracker --------------------------------------------------------------------------
+
+/// Device to tracker, a few times a second: what the worker did since the last notice. No answer.
+struct worker_progress {
+  rank worker;
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t loss_sum_bits = 0; ///< of a double: the sum over the steps
+  std::int64_t span = 0;           ///< ns since the last notice
+  std::int64_t barrier_wait = 0;   ///< ns of the span that the worker waited at barriers
+};
+
+/// Coordinator to tracker, once: the tracker shall answer with `signals_observed` each time that this many
+/// steps have been trained.
+struct watch_signals {
+  std::uint64_t steps = 0;
+};
+
+/// Tracker to coordinator: loss, staleness and waits of the steps since the last such notice. No answer.
+struct signals_observed {
+  run_signals what;
+};
+
+/// Shard to tracker, or device under hogwild, for every few hundred gradients applied: the version gaps since
+/// the last notice. No answer.
+struct staleness_observed {
+  staleness_histogram gaps;
+};
+
+// -- to oneself ---------------------------------------------------------------------------------------------
+
+/// The runner of a device actor to that actor, from any thread: the step that was under way has ended. No
+/// answer.
+struct step_ended {};
+
+/// An actor that computes long work in parts, to itself: compute the next part. Messages that arrived before
+/// are handled first. No answer.
+struct go_on {};
+
+template <class Inspector>
+auto inspect(Inspector& f, worker_joined& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("device", x.device));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_lost& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("why", x.why));
+}
+template <class Inspector>
+auto inspect(Inspector& f, shard_lost& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("why", x.why));
+}
+template <class Inspector>
+auto inspect(Inspector& f, feeder_lost& x) {
+  return wire::fields(f, x, wire::field("why", x.why));
+}
+template <class Inspector>
+auto inspect(Inspector& f, stop_training& x) {
+  return wire::fields(f, x, wire::field("why", x.why));
+}
+template <class Inspector>
+auto inspect(Inspector& f, give_up& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, report_shard& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, name_waits& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, wait_named& x) {
+  return wire::fields(f, x, wire::field("what", x.what), wire::field("span", x.span));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_progress& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("steps", x.steps),
+                      wire::field("samples", x.samples), wire::field("loss_sum_bits", x.loss_sum_bits),
+                      wire::field("span", x.span), wire::field("barrier_wait", x.barrier_wait));
+}
+template <class Inspector>
+auto inspect(Inspector& f, watch_signals& x) {
+  return wire::fields(f, x, wire::field("steps", x.steps));
+}
+template <class Inspector>
+auto inspect(Inspector& f, step_ended& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, go_on& x) {
+  return wire::fields(f, x);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/shard/order_entry.hpp>
+#include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
+
+#include <cstdint>
+#include <optional>
+
+// What devices and shards say to each other: a worker joins, pushes its gradients (`push_gradient`, a header
+// of its own) and gets weights.
+
+namespace mailgrad {
+
+// -- device actor <-> parameter actor -----------------------------------------------------------------------
+
+/// Device to each shard, once: `worker` takes part, and its weights go to `device`. The shard answers with
+/// `shard_weights`.
+struct join_shard {
+  rank worker;
+  incarnation life;
+  caf::actor device;
+};
+
+/// The weights of a shard just before a gradient was applied to them, alone or in a batch. The shard keeps
+/// them for sampled gradients, and under a cure that draws workers towards the weights that they met.
+struct weights_met {
+  step_number step{}; ///< of the gradient
+  snapshot values;
+};
+
+/// How long a worker's gradient was at a shard, in ns, in the order in which the spans follow each other.
+struct stay_at_shard {
+  std::int64_t in_mailbox = 0;     ///< until the shard handled the message
+  std::int64_t until_barrier = 0;  ///< then until its barrier opened; 0: there was no barrier
+  std::int64_t under_bound = 0;    ///< then for as long as a bound held the worker back; 0: none did
+  std::int64_t until_answered = 0; ///< then until this answer
+};
+
+/// What a device must know of weights before it uses them. The header can be sent to other processes.
+struct weights_header {
+  shard_index shard;
+  version_number version;
+  policy_epoch epoch; ///< a device takes only weights of the epoch it is in
+  std::optional<stay_at_shard>
+      stay{};        ///< of the answered gradient; none if this answers a join or begins an epoch
+  step_number met{}; ///< the step that met `weights_payload::met`; 0: none did
+};
+
+/// The weights themselves, in memory of this process.
+struct weights_payload {
+  snapshot values; ///< not written to while the snapshot is held
+  snapshot met{};  ///< the weights met by the worker's last such gradient; each is sent once
+};
+
+/// Shard to device, in answer to `join_shard` or `push_gradient`, and when a policy begins: the weights with
+/// which the worker may go on. No answer.
+struct shard_weights {
+  weights_header header;
+  weights_payload payload;
+};
+
+/// Shard to device, in a replay: the recording has no turn for the worker's gradient of `step`, so the shard
+/// never takes it. No answer; the worker fails.
+struct turn_missing {
+  shard_index shard;
+  step_number step;
+};
+
+/// Device or coordinator to each shard and the feeder: `worker` takes no further part, so nothing may wait
+/// for it. No answer.
+struct worker_left {
+  rank worker;
+};
+
+// -- between shards -----------------------------------------------------------------------------------------
+
+// The first shard sends each order_entry to every other shard, while the policy requires all shards to judge
+// alike: what it judged, in its order. No answer.
+
+template <class Inspector>
+auto inspect(Inspector& f, join_shard& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
+                      wire::field("device", x.device));
+}
+template <class Inspector>
+auto inspect(Inspector& f, stay_at_shard& x) {
+  return wire::fields(
+      f, x, wire::field("in_mailbox", x.in_mailbox), wire::field("until_barrier", x.until_barrier),
+      wire::field("under_bound", x.under_bound), wire::field("until_answered", x.until_answered));
+}
+template <class Inspector>
+auto inspect(Inspector& f, weights_header& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
+                      wire::field("epoch", x.epoch), wire::field("stay", x.stay), wire::field("met", x.met));
+}
+template <class Inspector>
+auto inspect(Inspector& f, weights_payload&) {
+  return wire::refuse_to_leave(f);
+}
+template <class Inspector>
+auto inspect(Inspector& f, shard_weights& x) {
+  return wire::fields(f, x, wire::field("header", x.header), wire::field("payload", x.payload));
+}
+template <class Inspector>
+auto inspect(Inspector& f, turn_missing& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("step", x.step));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_left& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker));
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradient_id& x) {
+  return wire::fields(f, x, wire::field("run", x.run), wire::field("worker", x.worker),
+                      wire::field("life", x.life), wire::field("step", x.step));
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradient_times& x) {
+  return wire::fields(f, x, wire::field("read", x.read), wire::field("compute", x.compute));
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradient_header& x) {
+  return wire::fields(f, x, wire::field("id", x.id), wire::field("version_read", x.version_read),
+                      wire::field("epoch", x.epoch), wire::field("scale_bits", x.scale_bits),
+                      wire::field("times", x.times));
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradient_payload&) {
+  return wire::refuse_to_leave(f);
+}
+template <class Inspector>
+auto inspect(Inspector& f, push_gradient& x) {
+  return wire::fields(f, x, wire::field("header", x.header), wire::field("payload", x.payload));
+}
+template <class Inspector>
+auto inspect(Inspector& f, order_entry& x) {
+  return wire::fields(f, x, wire::field("what", x.what), wire::field("worker", x.worker),
+                      wire::field("step", x.step), wire::field("version_read", x.version_read),
+                      wire::field("arrived", x.arrived));
+}
+
+} // namespace mailgrad
