@@ -3,6 +3,8 @@
 #
 # DEPENDS  targets whose headers ours include (mailgrad::tensor, Threads::Threads)
 # PRIVATE  targets that only our sources use (DNNL::dnnl, CAF::core)
+# UNITY    no two sources have an unnamed namespace with the same name in it, so that a preset may compile several as
+#          one (CMAKE_UNITY_BUILD)
 # CUDA_SOURCES, NO_CUDA_SOURCES  see mailgrad_cuda.cmake
 include_guard()
 include(GNUInstallDirs)
@@ -51,7 +53,7 @@ function(mailgrad_private_links out)
 endfunction()
 
 function(mailgrad_add_library folder)
-  cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "UNITY" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
   set(target mailgrad_${folder})
   add_library(${target} ${arg_SOURCES})
   add_library(mailgrad::${folder} ALIAS ${target})
@@ -67,6 +69,9 @@ function(mailgrad_add_library folder)
     PUBLIC ${arg_DEPENDS}
     PRIVATE ${private_links} $<BUILD_INTERFACE:mailgrad_warnings> $<BUILD_INTERFACE:mailgrad_codegen>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON)
+  if(NOT arg_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  endif()
   install(TARGETS ${target} EXPORT mailgradTargets
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endfunction()

@@ -25,6 +25,10 @@ if(NOT mailgrad_data_dir AND EXISTS ${PROJECT_SOURCE_DIR}/../shared/data)
   cmake_path(SET mailgrad_data_dir NORMALIZE ${mailgrad_data_dir}/../shared/data)
 endif()
 
+# What is tested keeps its own. By -O1 g++ 12 warns of its own AVX-512 header.
+set(MAILGRAD_TEST_FLAGS "$<$<CONFIG:Release>:-O1;-Wno-uninitialized>" CACHE STRING
+  "Options to compile the sources of the tests with, after all others; they shall compile fast")
+
 function(mailgrad_add_test folder)
   cmake_parse_arguments(arg "" "LABEL;NAME" "SOURCES;DEPENDS;HEADERS" ${ARGN})
   set(target ${folder}_test)
@@ -33,8 +37,7 @@ function(mailgrad_add_test folder)
   endif()
   add_executable(${target} ${arg_SOURCES})
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF) # tests have helpers of the same names
-  # -O1 halves the time to compile; what is tested keeps its -O3. By -O1 g++ 12 warns of its own AVX-512 header.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:Release>:-Wno-uninitialized>)
+  target_compile_options(${target} PRIVATE "${MAILGRAD_TEST_FLAGS}")
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main
     mailgrad_warnings mailgrad_codegen)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
