@@ -1,6 +1,7 @@
 #include <mailgrad/cli/version.hpp>
 
 #include <mailgrad/engine/account/provenance.hpp>
+#include <mailgrad/kernels/arithmetic.hpp>
 
 #include <ctime>
 
@@ -8,7 +9,8 @@ namespace mailgrad {
 
 std::string version_in_words() {
   const provenance here = this_program();
-  return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler;
+  return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler +
+         "\nkernels  for " + kernel_instructions();
 }
 
 std::string utc_date(std::chrono::system_clock::time_point when) {

@@ -10,7 +10,8 @@ namespace mailgrad {
 /// (cmake/mailgrad_commit.cmake).
 extern const char build_commit[];
 
-/// What `mailgrad --version` prints: version, commit and compiler, a line each.
+/// What `mailgrad --version` prints: version, commit, compiler and the instructions of the kernels,
+/// a line each.
 std::string version_in_words();
 
 /// "2026-11-22T20:41:28Z"

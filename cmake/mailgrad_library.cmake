@@ -68,7 +68,8 @@ function(mailgrad_add_library folder)
   target_link_libraries(${target}
     PUBLIC ${arg_DEPENDS}
     PRIVATE ${private_links} $<BUILD_INTERFACE:mailgrad_warnings> $<BUILD_INTERFACE:mailgrad_codegen>)
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   if(NOT arg_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   endif()

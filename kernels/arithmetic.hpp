@@ -9,4 +9,7 @@ namespace mailgrad {
 /// for which this text is the same; on others it may not.
 std::string arithmetic_in_words();
 
+/// Names the vector instructions that the kernels were compiled for, such as "AVX-512".
+const char* kernel_instructions();
+
 } // namespace mailgrad

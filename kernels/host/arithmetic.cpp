@@ -9,20 +9,6 @@ namespace {
 /// A change of the code that makes a kernel, or the sum of a batch, round differently raises this number.
 constexpr int edition = 4;
 
-constexpr const char* compiled_for() {
-#if defined(__AVX512F__)
-  return "AVX-512";
-#elif defined(__AVX2__) && defined(__FMA__)
-  return "AVX2 with FMA";
-#elif defined(__AVX__)
-  return "AVX";
-#elif defined(__x86_64__)
-  return "SSE2";
-#else
-  return "any processor";
-#endif
-}
-
 const char* convolutions() {
 #if !defined(MAILGRAD_HAS_ONEDNN)
   return "Eigen";
@@ -36,9 +22,23 @@ const char* convolutions() {
 
 } // namespace
 
+const char* kernel_instructions() {
+#if defined(__AVX512F__)
+  return "AVX-512";
+#elif defined(__AVX2__) && defined(__FMA__)
+  return "AVX2 with FMA";
+#elif defined(__AVX__)
+  return "AVX";
+#elif defined(__x86_64__)
+  return "SSE2";
+#else
+  return "any processor";
+#endif
+}
+
 std::string arithmetic_in_words() {
   return fmt::format("kernels {}, compiler {} for {}, convolutions by {}", edition, __VERSION__,
-                     compiled_for(), convolutions());
+                     kernel_instructions(), convolutions());
 }
 
 } // namespace mailgrad

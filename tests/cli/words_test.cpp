@@ -133,7 +133,8 @@ TEST(Tool, TellsItsVersion) {
   tool t({"--version"});
   EXPECT_EQ(t.code(), 0);
   const std::regex lines(
-      R"(mailgrad \d+\.\d+\.\d+\ncommit   (unknown|[0-9a-f]{12,40}(-dirty)?)\ncompiler \w+ [\d.]+\n)");
+      R"(mailgrad \d+\.\d+\.\d+\ncommit   (unknown|[0-9a-f]{12,40}(-dirty)?)\ncompiler \w+ [\d.]+\n)"
+      R"(kernels  for (AVX-512|AVX2 with FMA|AVX|SSE2|any processor)\n)");
   EXPECT_TRUE(std::regex_match(t.out(), lines)) << t.out();
 }
 
