@@ -1,0 +1,48 @@
+#pragma once
+
+#include <mailgrad/engine/record/recording.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+// What the writer and the reader of a recording must agree about. recording_writer describes the bytes.
+
+namespace mailgrad::recording_file {
+
+using json = nlohmann::ordered_json;
+
+inline constexpr std::string_view first_word = "mgradrec";
+inline constexpr std::string_view last_word = "recorded";
+inline constexpr std::uint32_t known_format = 2;
+inline constexpr std::uint32_t feeder_source = 0xffffffff;
+inline constexpr std::uint32_t end_source = 0xfffffffe;
+inline constexpr std::uint32_t switch_source = 0xfffffffd;
+inline constexpr std::size_t checksum_bytes = 4;
+inline constexpr std::size_t turn_bytes = 16;
+inline constexpr std::size_t deal_bytes = 8;
+inline constexpr std::size_t most_workers = 0x10000;
+
+/// What the recording of a killed run is called after the next run into the same file.
+inline constexpr std::string_view killed_suffix = ".killed";
+
+/// Returns the checksum of all bytes before, whose checksum is `before`, and of these.
+unsigned long crc(unsigned long before, std::string_view bytes);
+
+/// Errors  recording_error: "recording 'name' why"
+[[noreturn]] void refuse(const std::string& name, const std::string& why);
+
+// As JSON, in which bytes that are no UTF-8 are replaced.
+std::string text_of(const recording_header& h);
+std::string text_of(const recorded_switch& s);
+std::string text_of(const recording_end& e);
+
+// Errors  json::exception: a field is missing or of another type
+recording_header header_from(const json& j);
+recorded_switch switch_from(const json& j);
+recording_end end_from(const json& j);
+
+} // namespace mailgrad::recording_file

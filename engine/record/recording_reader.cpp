@@ -1,0 +1,228 @@
+#include <mailgrad/engine/record/recording_file.hpp>
+
+#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/graph/models/json_depth.hpp>
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+namespace mailgrad {
+
+namespace {
+
+/// Parses a recording whose last checksum is right. The recording of a killed run is parsed as far as the
+/// checksums of its parts are right. Lengths are checked in both cases.
+class parser {
+public:
+  parser(std::string_view bytes, const std::string& name) : all_(bytes), rest_(bytes), name_(name) {}
+
+  recording parse() {
+    return guarded([this] {
+      take_header();
+      while (take_part()) {
+      }
+      if (!rest_.empty())
+        recording_file::refuse(name_, fmt::format("goes on after its end, by {} bytes", rest_.size()));
+    });
+  }
+
+  recording parse_killed() {
+    return guarded([this] {
+      r_.killed = true;
+      const std::size_t head = recording_file::first_word.size() + 8;
+      if (rest_.size() < head || !is_whole(head + number_in<4>(rest_.substr(head - 4))))
+        recording_file::refuse(name_, "has no whole header: its run was killed before it had written one");
+      take_header();
+      while (part_is_whole()) take_part();
+    });
+  }
+
+private:
+  template <class Steps>
+  recording guarded(Steps steps) {
+    r_.name = name_;
+    try {
+      steps();
+    } catch (const recording_file::json::exception& e) {
+      recording_file::refuse(name_, "holds a text that cannot be read: " + std::string(e.what()));
+    }
+    return std::move(r_);
+  }
+
+  void take_header() {
+    take(recording_file::first_word.size() + 4);
+    r_.header = recording_file::header_from(parsed(take(take_number())));
+    take(recording_file::checksum_bytes);
+    size_lists();
+  }
+
+  /// Whether so many bytes follow, and then the right checksum of all bytes before it.
+  bool is_whole(std::size_t bytes) {
+    if (rest_.size() < bytes + recording_file::checksum_bytes) return false;
+    const std::size_t end = all_.size() - rest_.size() + bytes;
+    checksum_ = recording_file::crc(checksum_, all_.substr(summed_, end - summed_));
+    summed_ = end;
+    return number_in<4>(all_.substr(end)) == checksum_;
+  }
+  /// Whether a whole part follows. An end does not count, because the recording of a killed run has none.
+  bool part_is_whole() {
+    if (rest_.size() < 8) return false;
+    const auto source = static_cast<std::uint32_t>(number_in<4>(rest_));
+    const std::size_t count = number_in<4>(rest_.substr(4));
+    return source != recording_file::end_source && is_whole(8 + count * bytes_of_entry(source));
+  }
+  static std::size_t bytes_of_entry(std::uint32_t source) {
+    if (source == recording_file::switch_source || source == recording_file::end_source) return 1;
+    return source == recording_file::feeder_source ? recording_file::deal_bytes : recording_file::turn_bytes;
+  }
+
+  std::string_view take(std::size_t bytes) {
+    if (rest_.size() < bytes)
+      recording_file::refuse(
+          name_, fmt::format("is damaged: expected {} bytes more, found {}", bytes, rest_.size()));
+    const std::string_view taken = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+    return taken;
+  }
+  recording_file::json parsed(std::string_view text) const {
+    if (is_too_deep(text)) recording_file::refuse(name_, "holds a text that is nested too deep");
+    return recording_file::json::parse(text);
+  }
+  std::uint32_t take_number() { return static_cast<std::uint32_t>(number_in<4>(take(4))); }
+
+  void size_lists() {
+    if (r_.header.workers == 0 || r_.header.workers > recording_file::most_workers || r_.header.shards == 0 ||
+        r_.header.shards > recording_file::most_workers)
+      recording_file::refuse(name_, fmt::format("is of {} workers and {} shards; expected 1 to 65536 of each",
+                                                r_.header.workers, r_.header.shards));
+    r_.batches.resize(r_.header.workers);
+    r_.turns.resize(r_.header.shards);
+  }
+
+  bool take_part() {
+    const std::uint32_t source = take_number();
+    const std::size_t count = take_number();
+    if (source == recording_file::end_source)
+      take_end(count);
+    else if (source == recording_file::switch_source)
+      r_.end.switches.push_back(recording_file::switch_from(parsed(take(count))));
+    else if (source == recording_file::feeder_source)
+      take_deals(count);
+    else
+      take_turns(source, count);
+    take(recording_file::checksum_bytes);
+    return source != recording_file::end_source;
+  }
+
+  void take_end(std::size_t bytes) {
+    std::vector<recorded_switch> switches = std::move(r_.end.switches);
+    r_.end = recording_file::end_from(parsed(take(bytes)));
+    r_.end.switches = std::move(switches);
+  }
+
+  rank known(std::uint64_t worker) const {
+    if (worker >= r_.header.workers)
+      recording_file::refuse(name_, fmt::format("names worker {} of {}", worker, r_.header.workers));
+    return {static_cast<std::uint32_t>(worker)};
+  }
+
+  void take_deals(std::size_t count) {
+    for (std::string_view all = take(count * recording_file::deal_bytes); !all.empty();
+         all.remove_prefix(recording_file::deal_bytes))
+      r_.batches[known(number_in<2>(all)).value].push_back(number_in<6>(all.substr(2)));
+  }
+
+  void take_turns(std::uint32_t shard, std::size_t count) {
+    if (shard >= r_.header.shards)
+      recording_file::refuse(name_, fmt::format("names shard {} of {}", shard, r_.header.shards));
+    for (std::string_view all = take(count * recording_file::turn_bytes); !all.empty();
+         all.remove_prefix(recording_file::turn_bytes)) {
+      const auto kind = static_cast<unsigned char>(all[0]);
+      if (kind > static_cast<unsigned char>(order_entry::kind::switched))
+        recording_file::refuse(name_, fmt::format("holds a turn of kind {}; expected 0 to 3", kind));
+      r_.turns[shard].push_back({static_cast<order_entry::kind>(kind), known(number_in<2>(all.substr(1))),
+                                 number_in<5>(all.substr(3)), 0,
+                                 static_cast<std::int64_t>(number_in<8>(all.substr(8)))});
+    }
+  }
+
+  std::string_view all_;
+  std::string_view rest_;
+  const std::string& name_;
+  unsigned long checksum_ = 0; ///< of the first `summed_` bytes
+  std::size_t summed_ = 0;
+  recording r_;
+};
+
+/// Checks the first bytes of a recording: its magic word and its format.
+void require_known(std::string_view bytes, const std::string& name) {
+  if (!bytes.starts_with(recording_file::first_word))
+    recording_file::refuse(name, "is no recording: it does not begin with 'mgradrec'");
+  if (bytes.size() < recording_file::first_word.size() + 4)
+    recording_file::refuse(name, "is cut short: it has no format");
+  const std::uint64_t format = number_in<4>(bytes.substr(recording_file::first_word.size()));
+  if (format != recording_file::known_format)
+    recording_file::refuse(name, fmt::format("has format {}; this version reads format {}", format,
+                                             recording_file::known_format));
+}
+
+std::string hint_at_partial(const std::string& path) {
+  const std::string partial = replaced_file::partial(path);
+  return std::filesystem::exists(partial)
+             ? " (a run that was killed, or has not ended, left '" + partial + "')"
+             : "";
+}
+
+bool is_of_killed(const std::string& path) {
+  return path.ends_with(replaced_file::partial("")) || path.ends_with(recording_file::killed_suffix);
+}
+
+} // namespace
+
+recording parse_recording(std::string_view bytes, const std::string& name) {
+  constexpr std::size_t tail = recording_file::checksum_bytes + recording_file::last_word.size();
+  require_known(bytes, name);
+  if (bytes.size() < recording_file::first_word.size() + 8 + tail ||
+      !bytes.ends_with(recording_file::last_word))
+    recording_file::refuse(name,
+                           "is cut short, or has more behind its end: expected 'recorded' as its last word");
+  const std::string_view body = bytes.substr(0, bytes.size() - tail);
+  const std::uint64_t expected = number_in<4>(bytes.substr(body.size()));
+  const std::uint64_t found = recording_file::crc(0, body);
+  if (expected != found)
+    recording_file::refuse(name, fmt::format("is damaged: expected checksum {}, found {}", expected, found));
+  return parser(bytes.substr(0, bytes.size() - recording_file::last_word.size()), name).parse();
+}
+
+recording parse_killed_recording(std::string_view bytes, const std::string& name) {
+  require_known(bytes, name);
+  return parser(bytes, name).parse_killed();
+}
+
+recording read_recording(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(recording_file::first_word.size() + 4, '\0');
+  if (file.is_open())
+    bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
+  if (file.is_open() && !file.bad()) require_known(bytes, path); // before the whole file is read
+  if (file.good()) bytes.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  const int why = errno;
+  if (!file.is_open() || file.bad())
+    throw std::system_error(why != 0 ? why : EIO, std::generic_category(),
+                            "recording '" + path + "' cannot be read" + hint_at_partial(path));
+  if (is_of_killed(path) && !bytes.ends_with(recording_file::last_word)) {
+    if (replaced_file::is_being_written(path))
+      recording_file::refuse(path, "is being written by a run; wait for its end");
+    return parse_killed_recording(bytes, path);
+  }
+  return parse_recording(bytes, path);
+}
+
+} // namespace mailgrad

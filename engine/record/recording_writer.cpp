@@ -1,0 +1,117 @@
+#include <mailgrad/engine/record/recording_file.hpp>
+
+#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/replaced_file.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace mailgrad {
+
+namespace {
+
+std::string part(std::uint32_t source, std::size_t count) {
+  std::string bytes;
+  append_number<4>(bytes, source);
+  append_number<4>(bytes, count);
+  return bytes;
+}
+
+/// Renames the recording of a killed run, because a script may start the next run before a user has looked at
+/// it. If it cannot be renamed, the next run is refused. If an older one is kept already, that one remains
+/// and the newer one is overwritten.
+void keep_killed(const std::string& path) {
+  const std::string real = replaced_file::without_links(path);
+  const std::string partial = replaced_file::partial(real),
+                    kept = real + std::string(recording_file::killed_suffix);
+  std::string begin(recording_file::first_word.size(), '\0');
+  std::ifstream(partial, std::ios::binary).read(begin.data(), std::ssize(begin));
+  if (begin != recording_file::first_word || std::filesystem::exists(kept)) return;
+  if (replaced_file::move_abandoned(partial, kept) || replaced_file::is_being_written(partial)) return;
+  recording_file::refuse(partial, "was left by a run that was killed, and cannot be renamed to '" + kept +
+                                      "'; move it away");
+}
+
+} // namespace
+
+recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::string name,
+                                   const recording_header& header, std::function<int()> keep)
+    : out_(std::move(out)), name_(std::move(name)), keep_(std::move(keep)) {
+  const std::string text = recording_file::text_of(header);
+  std::string bytes(recording_file::first_word);
+  append_number<4>(bytes, recording_file::known_format);
+  append_number<4>(bytes, text.size());
+  write(bytes + text);
+}
+
+void recording_writer::write(std::string bytes, std::string_view last) {
+  if (failure_ != 0) return;
+  checksum_ = recording_file::crc(checksum_, bytes);
+  const std::size_t summed = bytes.size();
+  append_number<recording_file::checksum_bytes>(bytes, checksum_);
+  checksum_ = recording_file::crc(checksum_, std::string_view(bytes).substr(summed));
+  bytes += last;
+  errno = 0;
+  out_->write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (!out_->flush()) failure_ = errno ? errno : EIO;
+}
+
+void recording_writer::add_turns(std::uint32_t shard, std::span<const order_entry> turns) {
+  if (turns.empty()) return;
+  std::string bytes = part(shard, turns.size());
+  bytes.reserve(bytes.size() + turns.size() * recording_file::turn_bytes);
+  for (const order_entry& t : turns) {
+    append_number<1>(bytes, static_cast<std::uint64_t>(t.what));
+    append_number<2>(bytes, t.worker.value);
+    append_number<5>(bytes, t.step.value);
+    append_number<8>(bytes, static_cast<std::uint64_t>(t.arrived));
+  }
+  write(std::move(bytes));
+}
+
+void recording_writer::add_deals(std::span<const recorded_deal> deals) {
+  if (deals.empty()) return;
+  std::string bytes = part(recording_file::feeder_source, deals.size());
+  bytes.reserve(bytes.size() + deals.size() * recording_file::deal_bytes);
+  for (const recorded_deal& d : deals) {
+    append_number<2>(bytes, d.worker.value);
+    append_number<6>(bytes, d.number);
+  }
+  write(std::move(bytes));
+}
+
+void recording_writer::add_switch(const recorded_switch& s) {
+  const std::string text = recording_file::text_of(s);
+  write(part(recording_file::switch_source, text.size()) + text);
+}
+
+void recording_writer::end(const recording_end& e) {
+  const std::string text = recording_file::text_of(e);
+  write(part(recording_file::end_source, text.size()) + text, recording_file::last_word);
+  if (failure_ == 0 && keep_) failure_ = keep_();
+  if (failure_ != 0)
+    throw std::runtime_error("recording '" + name_ +
+                             "' cannot be written: " + std::generic_category().message(failure_));
+}
+
+std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header) {
+  if (header.workers > recording_file::most_workers || header.shards > recording_file::most_workers)
+    recording_file::refuse(path, fmt::format("can number 65536 workers and shards, not {}",
+                                             std::max(header.workers, header.shards)));
+  if (replaced_file::can_replace(path)) keep_killed(path);
+  auto file = std::make_unique<replaced_file>(path, replaced_file::if_taken::fail);
+  if (!file->is_open() && errno == EWOULDBLOCK)
+    recording_file::refuse(
+        path, "cannot be written: another run is recording into it; name another file, or wait for its end");
+  if (!file->is_open())
+    throw std::system_error(errno, std::generic_category(), "recording '" + path + "' cannot be written");
+  replaced_file* const kept = file.get(); // valid as long as the writer, which owns it
+  return std::make_unique<recording_writer>(std::move(file), path, header, [kept] { return kept->keep(); });
+}
+
+} // namespace mailgrad
