@@ -55,7 +55,9 @@
 #include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/graph/placement/pipeline.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
+#include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/program/program.hpp>
+#include <mailgrad/graph/program/trial_run.hpp>
 #include <mailgrad/graph/value.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>

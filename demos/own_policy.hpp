@@ -20,24 +20,27 @@ public:
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; } // as it drops gradients
 
-  void join(mailgrad::rank worker) override { steps_[worker] = 0; }
+  /// A worker that joins begins where the slowest stands, so that nobody waits for what it missed.
+  void join(mailgrad::rank worker) override { steps_[worker] = steps_.empty() ? 0 : slowest(); }
   void leave(mailgrad::rank worker) override { steps_.erase(worker); }
 
   mailgrad::decision judge(const mailgrad::gradient_stamp& g) override {
-    steps_[g.worker] = g.step.value;
+    ++steps_[g.worker];
     if (g.version_now - g.version_read > most_stale_) return {mailgrad::verdict::discard, "too stale"};
     return {mailgrad::verdict::apply};
   }
   bool batch_complete() const override { return false; } // it merges none
   void batch_applied() override {}
 
-  bool may_start(mailgrad::rank worker) const override {
-    std::uint64_t slowest = steps_.at(worker);
-    for (const auto& [other, step] : steps_) slowest = std::min(slowest, step);
-    return steps_.at(worker) <= slowest + lead_;
-  }
+  bool may_start(mailgrad::rank worker) const override { return steps_.at(worker) <= slowest() + lead_; }
 
 private:
+  std::uint64_t slowest() const {
+    std::uint64_t least = steps_.begin()->second;
+    for (const auto& [worker, steps] : steps_) least = std::min(least, steps);
+    return least;
+  }
+
   std::uint64_t lead_, most_stale_;
-  std::map<mailgrad::rank, std::uint64_t> steps_; // that each has sent
+  std::map<mailgrad::rank, std::uint64_t> steps_; // of each worker under this policy
 };

@@ -15,13 +15,34 @@
 
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
 using messaging::send_anonymously, messaging::spawn;
 
+namespace {
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(fmt::format("run_crew: {}", what));
+}
+
+void require_spawnable(const run_plan& plan, const run_crew_options& options) {
+  const crew_roles& r = options.roles;
+  require(options.time != nullptr, "there is no time source");
+  require(plan.layout != nullptr, "the plan has no layout; plan_run() makes a whole one");
+  require(!plan.policies.empty(), "the plan has no policy");
+  require(!r.feeder || plan.data, "there is a feeder, but no data");
+  require(!r.workers || plan.model, "there are workers, but no model");
+  require(!r.workers || (r.shards && r.feeder && r.coordinator),
+          "workers need shards, a feeder and a coordinator beside them");
+}
+
+} // namespace
+
 run_crew::run_crew(caf::actor_system& system, run_plan plan, run_crew_options options)
     : system_(system), plan_(std::move(plan)), options_(std::move(options)) {
+  require_spawnable(plan_, options_);
   try {
     spawn_all();
   } catch (...) {

@@ -53,8 +53,9 @@ class run_crew {
 public:
   /// Spawns the actors, the devices last; then the run has begun.
   ///
-  /// Errors  graph_error, std::system_error: a replica that cannot be built. Actors that were spawned before
-  ///         are told to give up.
+  /// Errors  std::invalid_argument, before any actor is spawned: no time source, a plan without the parts
+  ///         that these roles use, or workers without the other three roles. graph_error, std::system_error:
+  ///         a replica that cannot be built; actors that were spawned before are told to give up.
   run_crew(caf::actor_system& system, run_plan plan, run_crew_options options);
 
   /// Tells all actors to end, the recorder last.

@@ -7,10 +7,10 @@ namespace mailgrad {
 
 /// Pushes each gradient to every shard, and takes their answers as the weights of the next step.
 ///
-/// Samples  the gradient of each `sample_gap`-th step is sent with the weights it was computed from. When the
-///          worker knows the weights that it met on every shard, it computes the batch once more at these, and
-///          notes the cosine of the two gradients.
-/// Threads  those of the device actor that owns it.
+/// The gradient of each `sample_gap`-th step is sent with the weights it was computed from. When the worker
+/// knows the weights that it met on every shard, it computes the batch once more at these, and notes the
+/// cosine of the two gradients.
+/// Threads those of the device actor that owns it.
 class shard_exchange : public exchange {
 public:
   /// `sample_gap` 0: no gradient is sampled.

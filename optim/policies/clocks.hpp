@@ -11,7 +11,7 @@ namespace mailgrad {
 /// How many steps each worker has finished: the vector clock of a stale-synchronous run.
 class worker_clocks {
 public:
-  /// Begins where the slowest of those who are here stands, so that nobody waits for what it missed.
+  /// A worker that joins begins where the slowest worker stands, so that none waits for the steps it missed.
   void join(rank worker) {
     const std::uint64_t begin = slowest().value_or(0);
     if (clocks_.size() <= worker.value) clocks_.resize(worker.value + 1);
@@ -25,7 +25,7 @@ public:
   bool present(rank worker) const { return worker.value < clocks_.size() && clocks_[worker.value]; }
   std::uint64_t of(rank worker) const { return *clocks_[worker.value]; }
 
-  /// Of those who are here.
+  /// The fewest steps that a worker of the run has finished; nothing if there is no worker.
   std::optional<std::uint64_t> slowest() const {
     std::optional<std::uint64_t> least;
     for (const auto& clock : clocks_)
@@ -35,7 +35,7 @@ public:
   /// Steps that a worker is ahead of the slowest.
   std::uint64_t lead(rank worker) const { return of(worker) - *slowest(); }
 
-  /// Nobody who is here has finished more steps.
+  /// Whether no other worker has finished more steps.
   bool is_fastest(rank worker) const {
     return std::ranges::none_of(clocks_, [&](const auto& clock) { return clock && *clock > of(worker); });
   }
@@ -43,7 +43,7 @@ public:
   std::size_t size() const noexcept { return clocks_.size(); }
 
 private:
-  std::vector<std::optional<std::uint64_t>> clocks_; ///< by rank; nothing of those who are not here
+  std::vector<std::optional<std::uint64_t>> clocks_; ///< by rank; nothing for a worker that has left
 };
 
 } // namespace mailgrad

@@ -32,18 +32,13 @@ namespace {
 using numbers = std::span<const std::uint64_t>;
 using maker = std::unique_ptr<policy> (*)(numbers, world_size);
 
+/// Nothing for a class whose workers use no shard.
 template <class Policy>
-std::unique_ptr<policy> make([[maybe_unused]] numbers n, [[maybe_unused]] world_size workers) {
-  if constexpr (!std::is_base_of_v<policy, Policy>)
-    return nullptr; // its workers use no shard
-  else if constexpr (std::is_default_constructible_v<Policy>)
-    return std::make_unique<Policy>();
-  else if constexpr (std::is_constructible_v<Policy, std::uint64_t, std::uint64_t>)
-    return std::make_unique<Policy>(n[0], n[1]);
-  else if constexpr (std::is_constructible_v<Policy, std::uint64_t, world_size>)
-    return std::make_unique<Policy>(n[0], workers);
+constexpr maker maker_of() {
+  if constexpr (std::is_base_of_v<policy, Policy>)
+    return make_own_policy<Policy>;
   else
-    return std::make_unique<Policy>(n[0]);
+    return [](numbers, world_size) -> std::unique_ptr<policy> { return nullptr; };
 }
 
 /// The upper limit of a number.
@@ -55,6 +50,7 @@ struct number_rule {
   std::string_view what;
   std::uint64_t least = 0;
   limit most = limit::none;
+  bool ascending = false; ///< of two numbers, the second must be no less than the first
 };
 
 struct known_policy {
@@ -68,13 +64,13 @@ struct known_policy {
 template <class Policy>
 constexpr known_policy plain(std::string_view what) {
   constexpr std::string_view name = Policy::policy_name;
-  return {name, {name, what}, name, {}, make<Policy>};
+  return {name, {name, what}, name, {}, maker_of<Policy>()};
 }
 
 template <class Policy>
 constexpr known_policy numbered(std::string_view form, std::string_view example, const number_rule& rule,
                                 std::string_view what) {
-  return {Policy::policy_name, {form, what}, example, rule, make<Policy>};
+  return {Policy::policy_name, {form, what}, example, rule, maker_of<Policy>()};
 }
 
 constexpr std::array known{
@@ -83,7 +79,7 @@ constexpr std::array known{
     plain<hogwild_policy>("workers write to one shared block of weights without locks"),
     numbered<ssp_policy>("ssp:S", "ssp:3", {1, "the bound S"},
                          "as async, but a worker may be at most S steps ahead of the slowest"),
-    numbered<dssp_policy>("dssp:LO,HI", "dssp:1,4", {2, "each bound"},
+    numbered<dssp_policy>("dssp:LO,HI", "dssp:1,4", {2, "each bound", 0, limit::none, true},
                           "as ssp, with a bound between LO and HI that makes the fastest wait least"),
     numbered<backup_policy>("backup:B", "backup:1",
                             {1, "the number B of backup workers", 0, limit::workers_but_one},
@@ -164,7 +160,7 @@ std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_
   if (all.size() != p.rule.count)
     fail(choice.text, fmt::format("it takes {} {}, such as {}", p.rule.count,
                                   p.rule.count == 1 ? "number" : "numbers", p.example));
-  if (all.size() == 2 && all[0] > all[1])
+  if (p.rule.ascending && all[0] > all[1])
     fail(choice.text, fmt::format("the second bound must be no less than the first, such as {}", p.example));
   return all;
 }

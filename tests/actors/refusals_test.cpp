@@ -2,6 +2,8 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
+#include <mailgrad/actors/run/run_crew.hpp>
+#include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
@@ -184,6 +186,31 @@ TEST(Refusals, OfRunsWithoutModelOrData) {
          data = std::make_shared<data_split>(split);
        }),
        "data: labels of numbers, where the model was built for classes"},
+  });
+}
+
+TEST(Refusals, OfCrewsThatCannotRun) {
+  const auto crew = [](const std::function<void(run_plan&, run_crew_options&)>& spoil) {
+    return [=] {
+      run_plan plan = plan_run(small_model(), small_data(), options_for("async", 1));
+      run_crew_options options{std::make_shared<machine_time>()};
+      spoil(plan, options);
+      run_home home(plan.options.devices);
+      run_crew(home.system(), std::move(plan), std::move(options));
+    };
+  };
+  expect_refused({
+      {"no time", crew([](auto&, auto& o) { o.time.reset(); }), "run_crew: there is no time source"},
+      {"no layout", crew([](auto& p, auto&) { p.layout.reset(); }), "the plan has no layout"},
+      {"no policy", crew([](auto& p, auto&) { p.policies.clear(); }), "the plan has no policy"},
+      {"no data", crew([](auto& p, auto&) { p.data.reset(); }), "a feeder, but no data"},
+      {"no model", crew([](auto& p, auto&) { p.model = nullptr; }), "workers, but no model"},
+      {"workers without shards", crew([](auto&, auto& o) { o.roles.shards = false; }), "workers need shards"},
+      {"workers without a feeder", crew([](auto&, auto& o) { o.roles.feeder = false; }), "a feeder"},
+      {"workers alone", crew([](auto&, auto& o) {
+         o.roles = {false, false, false, true};
+       }),
+       "a coordinator"},
   });
 }
 

@@ -70,9 +70,27 @@ TEST(OwnPolicy, TakesAsManyNumbersAsItsConstructor) {
   EXPECT_NO_THROW(policy_spec("none-at-all", 1));
   const auto made = make_policy("two-of-them:3,4", 1);
   EXPECT_EQ(dynamic_cast<const with_numbers<2>&>(*made).sum, 7U);
+  EXPECT_NO_THROW(make_policy("two-of-them:5,2", 1)); // unlike the bounds of dssp, they need not ascend
   EXPECT_THAT(why_refused([] { make_policy("none-at-all:1", 1); }), HasSubstr("takes no number"));
   EXPECT_THAT(why_refused([] { make_policy("two-of-them:1", 1); }),
               HasSubstr("it takes 2 numbers, such as two-of-them:1,2"));
+}
+
+TEST(OwnPolicy, CountsTheStepsSinceItBegan) {
+  fair_turns turns(1, {2});
+  turns.join({0});
+  turns.join({1});
+  turns.judge({{0}, {500}, {600}, {600}}); // the workers had come differently far under another policy
+  turns.judge({{1}, {100}, {600}, {601}});
+  EXPECT_TRUE(turns.may_start({0}));
+  turns.judge({{0}, {501}, {602}, {602}});
+  turns.judge({{0}, {502}, {603}, {603}});
+  EXPECT_FALSE(turns.may_start({0}));
+  turns.join({2}); // with the slowest
+  EXPECT_TRUE(turns.may_start({2}));
+  turns.leave({1});
+  turns.leave({2});
+  EXPECT_TRUE(turns.may_start({0}));
 }
 
 TEST(OwnPolicy, StandsInASchedule) {
