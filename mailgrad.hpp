@@ -21,8 +21,8 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/model/weight_addresses.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/training_options.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>

@@ -4,13 +4,13 @@
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/checked_options.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
-#include <mailgrad/engine/record/run_fingerprint.hpp>
-#include <mailgrad/engine/run_plan.hpp>
+#include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/run_description.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/files/sha256.hpp>
 
 #include <fmt/format.h>
@@ -18,6 +18,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -32,13 +33,17 @@ std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
   return given;
 }
 
-/// What a run on the threads of this machine needs in addition to its plan.
+run_id drawn_run_id() {
+  std::random_device source;
+  return {std::uint64_t{source()} << 32 | source()};
+}
+
+/// The plan of a run on the processors of this machine, or of the replay that the options name.
 run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split> data,
                          training_options options) {
   for (const device d : options.devices) require_available(d);
   run_plan plan = plan_run(std::move(model), std::move(data), std::move(options));
-  require_own_parameter_actor(plan.options, plan.policies);
-  plan.update_helpers = thread_count(plan.options.devices) - 1;
+  plan.run = drawn_run_id();
   if (plan.options.replay) plan_replay(plan);
   return plan;
 }
@@ -135,7 +140,7 @@ run_crew_options training::implementation::crew_options() {
 
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
   if (options().replay) throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
-  require_switch(options(), plan_.policies, policy);
+  require_switch(options(), plan_.policies, plan_.cure, policy);
   if (!plan_.has_shards())
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
   if (!policy_spec(policy, plan_.workers()).traits().needs_shards && !crew_->store())

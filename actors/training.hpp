@@ -5,7 +5,7 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/training_options.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 

@@ -121,10 +121,7 @@ double ping_pong(caf::actor_system& system) {
 double exchange(caf::actor_system& system) {
   graph g;
   g.variable("w", shape{floats}, initialiser::zeros());
-  run_plan plan; // of one shard and one worker
-  plan.options.workers = 1;
-  plan.policies = {{0, {"async", plan.workers()}}};
-  plan.layout = std::make_shared<parameter_layout>(g, std::vector{false}, 1);
+  run_plan plan = plan_shards(std::make_shared<parameter_layout>(g, std::vector{false}, 1), {});
   run_crew_options options{std::make_shared<machine_time>()};
   options.roles = {.shards = true, .feeder = false, .coordinator = false, .workers = false};
   run_crew crew(system, std::move(plan), std::move(options));

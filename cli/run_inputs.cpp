@@ -1,7 +1,7 @@
 #include <mailgrad/cli/run_inputs.hpp>
 
 #include <mailgrad/data/files.hpp>
-#include <mailgrad/engine/record/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>

@@ -82,15 +82,16 @@ private:
 };
 
 journey travelled(const char* policy, const turns& order) {
-  run_plan plan; // of one shard that two workers share
-  plan.options.workers = 2;
-  plan.policies = {{0, {policy, plan.workers()}}};
-  plan.layout = std::make_shared<parameter_layout>(
-      std::vector<placed_variable>{{"point", {2}, initialiser::constant(1)}}, 1);
-  plan.shard_rule.learning_rate = 0.2;
+  training_options two_workers_on_a_shard;
+  two_workers_on_a_shard.devices = {parse_device("cpu:0"), parse_device("cpu:0")};
+  two_workers_on_a_shard.policy = policy;
+  two_workers_on_a_shard.optimizer.learning_rate = 0.2;
+  run_plan plan = plan_shards(std::make_shared<parameter_layout>(
+                                  std::vector<placed_variable>{{"point", {2}, initialiser::constant(1)}}, 1),
+                              two_workers_on_a_shard);
 
   const auto notes = std::make_shared<journey>();
-  run_home home({parse_device("cpu:0"), parse_device("cpu:0")});
+  run_home home(two_workers_on_a_shard.devices);
   run_crew_options options{std::make_shared<machine_time>()};
   options.roles = {.shards = true, .feeder = false, .coordinator = false, .workers = false};
   run_crew crew(home.system(), std::move(plan), std::move(options));

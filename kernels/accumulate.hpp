@@ -11,6 +11,8 @@ namespace mailgrad {
 // Shapes  x and sum: float32[n], the same n, in memory that does not overlap.
 // Errors  shape_error if sizes differ; device_error for a stream of a GPU.
 
+/// x = value
+void fill(const stream& s, float value, std::span<float> x);
 /// sum = scale * x
 void begin_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum);
 /// sum += scale * x

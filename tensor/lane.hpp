@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
@@ -26,6 +27,10 @@ public:
   virtual memory allocate(std::size_t bytes) = 0;
   /// Copies `from`, which lies on the host. The caller may change `from` as soon as this returns.
   virtual void write(std::span<const float> from, memory& to) = 0;
+  /// Lets work that is queued later wait for `m`, which may be of another lane.
+  ///
+  /// Errors  device_error: the lane cannot wait for that mark.
+  virtual void wait_for(const mark& m) = 0;
   /// Returns a mark that passes when all work queued so far is done.
   virtual mark record() = 0;
 };
@@ -37,6 +42,11 @@ public:
   memory allocate(std::size_t bytes) override { return memory(block(bytes)); }
   void write(std::span<const float> from, memory& to) override {
     std::ranges::copy(from, to.on_host<float>().begin());
+  }
+  void wait_for(const mark& m) override {
+    if (!m.passed())
+      throw device_error(world_errc::device_failure,
+                         "the host waits for no mark; hold the work back until it has passed");
   }
   mark record() override { return {}; }
 

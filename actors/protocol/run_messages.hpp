@@ -21,6 +21,7 @@ namespace mailgrad {
 struct worker_joined {
   rank worker;
   caf::actor device;
+  incarnation life{};
 };
 
 /// Device to coordinator, as its last message: the feeder has no further batch, and all gradients are
@@ -121,7 +122,8 @@ struct go_on {};
 
 template <class Inspector>
 auto inspect(Inspector& f, worker_joined& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("device", x.device));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("device", x.device),
+                      wire::field("life", x.life));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_lost& x) {

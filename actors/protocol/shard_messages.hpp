@@ -70,10 +70,11 @@ struct turn_missing {
   step_number step;
 };
 
-/// Device or coordinator to each shard and the feeder: `worker` takes no further part, so nothing may wait
-/// for it. No answer.
+/// Device or coordinator to each shard and the feeder: this incarnation of `worker` takes no further part, so
+/// nothing may wait for it. A later one is not meant. No answer.
 struct worker_left {
   rank worker;
+  incarnation life{};
 };
 
 // -- between shards -----------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ auto inspect(Inspector& f, turn_missing& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_left& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradient_id& x) {

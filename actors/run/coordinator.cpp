@@ -32,6 +32,7 @@ std::string lost_in_words(const std::string& who, const std::string& why) {
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
     : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers),
+      lives_(options_.workers),
       switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time,
                 options_.replayed ? &options_.replayed->end.switches : nullptr, options_.recorder),
       rule_(options_.automatic.value_or(auto_options{})) {
@@ -107,6 +108,7 @@ void coordinator::on_signals(const signals_observed& x) {
 
 void coordinator::on_joined(const worker_joined& x) {
   devices_[x.worker.value] = x.device;
+  lives_[x.worker.value] = x.life;
   watch(self_, x.device, worker_lost{x.worker});
   switcher_.on_joined(x.worker, x.device);
   if (abandoned_) send(self_, x.device, give_up{});
@@ -118,8 +120,9 @@ void coordinator::on_lost(const worker_lost& x) {
   if (accounted_[worker.value]) return;
   const std::string why = x.why.empty() ? "" : ": " + x.why;
   last_lost_ = fmt::format("worker {}{}", worker.value, why);
-  for (const caf::actor& shard : options_.shards) send(self_, shard, worker_left{worker});
-  send(self_, options_.feeder, worker_left{worker});
+  const worker_left gone{worker, lives_[worker.value]};
+  for (const caf::actor& shard : options_.shards) send(self_, shard, gone);
+  send(self_, options_.feeder, gone);
   outcome_.lost[worker.value] = true;
   if (options_.replayed)
     stop(run_outcome::ending::failed,
@@ -203,7 +206,7 @@ void coordinator::ask_for_books() {
 
 /// A batch that no worker is left to fill is closed first.
 void coordinator::ask_for_books_of(const caf::actor& shard) {
-  for (std::uint32_t r = 0; r < options_.workers; ++r) send(self_, shard, worker_left{{r}});
+  for (std::uint32_t r = 0; r < options_.workers; ++r) send(self_, shard, worker_left{{r}, lives_[r]});
   send(self_, shard, report_shard{});
 }
 

@@ -65,9 +65,10 @@ private:
   run_outcome outcome_;
   std::vector<bool> accounted_; ///< by rank
   std::vector<caf::actor> devices_;
-  std::vector<bool> reported_; ///< by shard: its report is here, or it is lost
-  std::string last_lost_;      ///< a worker, and the text of the exception that ended it
-  bool abandoned_ = false;     ///< a worker that joins now is told to give up
+  std::vector<incarnation> lives_; ///< by rank: of the worker that joined last
+  std::vector<bool> reported_;     ///< by shard: its report is here, or it is lost
+  std::string last_lost_;          ///< a worker, and the text of the exception that ended it
+  bool abandoned_ = false;         ///< a worker that joins now is told to give up
   bool collecting_ = false;
   policy_switcher switcher_;
   auto_rule rule_;

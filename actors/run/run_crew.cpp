@@ -9,11 +9,9 @@
 #include <mailgrad/actors/worker/spanning_replica.hpp>
 #include <mailgrad/actors/worker/stage_actor.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
-#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -27,6 +25,14 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(fmt::format("run_crew: {}", what));
 }
 
+const own_parameter_actor& own_kind(const parameter_actor_kind& chosen) {
+  const auto* own = dynamic_cast<const own_parameter_actor*>(&chosen);
+  if (!own)
+    throw std::invalid_argument(fmt::format(
+        "parameter actor '{}': make_own_parameter_actor() makes one that can be spawned", chosen.name));
+  return *own;
+}
+
 void require_spawnable(const run_plan& plan, const run_crew_options& options) {
   const crew_roles& r = options.roles;
   require(options.time != nullptr, "there is no time source");
@@ -36,6 +42,7 @@ void require_spawnable(const run_plan& plan, const run_crew_options& options) {
   require(!r.workers || plan.model, "there are workers, but no model");
   require(!r.workers || (r.shards && r.feeder && r.coordinator),
           "workers need shards, a feeder and a coordinator beside them");
+  if (plan.options.parameter_actor) own_kind(*plan.options.parameter_actor);
 }
 
 } // namespace
@@ -97,19 +104,19 @@ void run_crew::spawn_shards() {
 caf::actor run_crew::spawn_shard(std::uint32_t s) {
   const training_options& o = plan_.options;
   parameter_actor_options duties{std::make_shared<shard>(*plan_.layout, s, o.seed, plan_.shard_rule),
-                                 plan_.first_policy().text(),
+                                 plan_.first_policy(),
                                  plan_.workers(),
                                  tracker_,
                                  options_.time,
                                  s == 0 ? shards_ : std::vector<caf::actor>(),
-                                 o.cure,
+                                 plan_.cure,
                                  options_.recorder,
                                  o.replay};
   duties.run = plan_.run;
   duties.store = store_;
   duties.trace = new_track(fmt::format("shard {}", s));
   duties.helpers = helpers_;
-  if (o.parameter_actor) return o.parameter_actor->spawn(system_, std::move(duties));
+  if (o.parameter_actor) return own_kind(*o.parameter_actor).spawn(system_, std::move(duties));
   return spawn<parameter_actor>(system_, std::move(duties));
 }
 
@@ -148,9 +155,8 @@ void run_crew::spawn_device(std::uint32_t worker) {
   give_runner(options);
   if (options_.runner) options.runner = options_.runner(options.worker, std::move(options.runner));
   if (o.local_steps > 0) {
-    const std::optional<float> pull = cure_spec(o.cure, plan_.workers()).traits().pull;
-    options.local =
-        std::make_shared<local_steps>(plan_.layout, local_steps_options{o.local_steps, o.optimizer, pull});
+    options.local = std::make_shared<local_steps>(
+        plan_.layout, local_steps_options{o.local_steps, o.optimizer, plan_.cure.traits().pull});
   }
   if (store_) options.writer = std::make_shared<hogwild_writer>(*plan_.layout, store_, o.optimizer);
   options.direct = !plan_.first_policy().traits().needs_shards;

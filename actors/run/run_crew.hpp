@@ -3,7 +3,7 @@
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
-#include <mailgrad/engine/run_plan.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <cstdint>

@@ -2,10 +2,7 @@
 
 #include <mailgrad/actors/protocol/register_messages.hpp>
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
-
-#include <algorithm>
-#include <cstdint>
-#include <set>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 
 namespace mailgrad {
 
@@ -16,12 +13,5 @@ run_home::config::config(std::size_t threads) {
 }
 
 run_home::run_home(const std::vector<device>& devices) : config_(thread_count(devices)) {}
-
-std::size_t thread_count(const std::vector<device>& devices) {
-  std::set<std::uint32_t> cores;
-  for (const device d : devices)
-    if (d.kind == device_kind::cpu) cores.insert(d.index);
-  return std::max<std::size_t>(1, cores.size());
-}
 
 } // namespace mailgrad

@@ -30,7 +30,4 @@ private:
   messaging::actor_home home_{config_};
 };
 
-/// The number of cores among `devices`: a core has one thread, however many workers it computes.
-std::size_t thread_count(const std::vector<device>& devices);
-
 } // namespace mailgrad

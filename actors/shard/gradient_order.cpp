@@ -30,7 +30,9 @@ void gradient_order::arrive(const push_gradient& x, std::int64_t at) {
 
 void gradient_order::leave(rank worker) {
   given_.forget(worker);
-  if (!is_followed()) own_.push_back({{order_entry::kind::left, worker}, {}});
+  if (is_followed()) return;
+  given_.pass_leaving(worker);
+  own_.push_back({{order_entry::kind::left, worker}, {}});
 }
 
 std::optional<ordered_gradients::ready> gradient_order::next() {

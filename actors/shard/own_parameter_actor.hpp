@@ -2,14 +2,10 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
-#include <mailgrad/engine/training_options.hpp>
-#include <mailgrad/optim/policies/policy_schedule.hpp>
+#include <mailgrad/engine/plan/parameter_actor_kind.hpp>
 
-#include <functional>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -32,25 +28,24 @@ namespace mailgrad {
 ///     order_entry      from the first shard to the others, should it send any
 ///
 /// Threads its handlers run one after the other, on any thread of the run; no handler blocks.
-struct own_parameter_actor {
-  std::string name;      ///< the report shows it
-  bool switches = false; ///< answers `switch_policy`; if not, the run refuses every switch
-  std::function<caf::actor(caf::actor_system&, parameter_actor_options)> spawn;
+class own_parameter_actor : public parameter_actor_kind {
+public:
+  using parameter_actor_kind::parameter_actor_kind;
+  virtual caf::actor spawn(caf::actor_system& system, parameter_actor_options options) const = 0;
 };
 
 /// Spawns actors with the state `State(caf::event_based_actor*, parameter_actor_options)`, a `name` and a
 /// `make_behavior()`: `options.parameter_actor = make_own_parameter_actor<my_actor>();`
 template <class State>
 std::shared_ptr<const own_parameter_actor> make_own_parameter_actor(bool switches = false) {
-  return std::make_shared<own_parameter_actor>(own_parameter_actor{
-      State::name, switches, [](caf::actor_system& system, parameter_actor_options options) {
-        return messaging::spawn<State>(system, std::move(options));
-      }});
+  class kind final : public own_parameter_actor {
+  public:
+    using own_parameter_actor::own_parameter_actor;
+    caf::actor spawn(caf::actor_system& system, parameter_actor_options options) const override {
+      return messaging::spawn<State>(system, std::move(options));
+    }
+  };
+  return std::make_shared<kind>(State::name, switches);
 }
-
-/// Refuses options under which `o.parameter_actor`, if set, cannot work.
-///
-/// Errors  std::invalid_argument.
-void require_own_parameter_actor(const training_options& o, const std::vector<scheduled_policy>& policies);
 
 } // namespace mailgrad

@@ -22,7 +22,7 @@ std::unique_ptr<policy> policy_of(const policy_spec& chosen) {
 } // namespace
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
-    : self_(self), options_(std::move(options)), policy_(policy_of({options_.policy, options_.workers})),
+    : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy)),
       workers_(options_.workers, options_.run), watch_(self, options_.tracker, options_.time, options_.trace),
       updater_(self, options_.weights, std::move(options_.helpers), options_.time),
       updates_(options_.weights, options_.cure, workers_, watch_, updater_),
@@ -31,7 +31,7 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       lease_(options_.weights, options_.store) {
   options_.trace.reset();
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
-  if (!policy_spec(options_.policy, options_.workers).traits().needs_shards) lease_.begin();
+  if (!options_.policy.traits().needs_shards) lease_.begin();
   order_.begin_policy(policy_->shards_agree());
 }
 
@@ -53,7 +53,9 @@ caf::behavior parameter_actor::serving() {
   };
 }
 
+/// An incarnation whose end is not known yet leaves when the next one joins.
 void parameter_actor::on_join(const join_shard& x) {
+  if (workers_.is_replaced_by(x)) on_leave({x.worker, workers_[x.worker].life});
   if (!workers_.join(x)) return;
   order_.join(x.worker);
   take_what_is_ready();
@@ -61,7 +63,12 @@ void parameter_actor::on_join(const join_shard& x) {
 
 void parameter_actor::greet(rank worker) {
   order_.announce({order_entry::kind::joined, worker});
-  if (workers_[worker].device) workers_[worker].waits_since = options_.time->now();
+  worker_slot& newcomer = workers_[worker];
+  if (!newcomer.in_policy && newcomer.device) { // an earlier incarnation has left
+    newcomer.in_policy = true;
+    policy_->join(worker);
+  }
+  if (newcomer.device) newcomer.waits_since = options_.time->now();
   release();
 }
 
@@ -78,7 +85,7 @@ void parameter_actor::on_push(const push_gradient& x) {
 }
 
 void parameter_actor::on_leave(const worker_left& x) {
-  if (!workers_.leave(x.worker)) return;
+  if (!workers_.leave(x)) return;
   order_.leave(x.worker);
   take_what_is_ready();
 }
@@ -99,7 +106,7 @@ void parameter_actor::take_what_is_ready() {
     const auto ready = order_.next();
     if (!ready) break;
     if (ready->turn.what == order_entry::kind::left)
-      let_go(ready->turn.worker);
+      let_go(ready->turn.worker, ready->gradient.has_value());
     else if (ready->turn.what == order_entry::kind::joined)
       greet(ready->turn.worker);
     else if (ready->gradient)
@@ -121,7 +128,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   const order_entry turn{order_entry::kind::gradient, g.id.worker, g.id.step, g.version_read, arrived};
   order_.announce(turn);
   worker_slot& worker = workers_[g.id.worker];
-  if (worker.device) worker.waits_since = worker.arrived;
+  if (worker.device && worker.life == g.id.life) worker.waits_since = worker.arrived;
   ++worker.account.ledger.produced;
   watch_.idle(!updates_.batch_is_empty(), worker.arrived, order_.is_followed());
   if (!order_.is_followed()) taking_ = g.id.worker;
@@ -156,9 +163,11 @@ void parameter_actor::take_lost(const order_entry& turn) {
   release();
 }
 
-/// A shard that judges on its own also tells its followers that the worker has left.
-void parameter_actor::let_go(rank worker) {
+/// A shard that judges on its own also tells its followers that the worker has left. `unjudged`: a gradient
+/// has arrived whose turn did not come before.
+void parameter_actor::let_go(rank worker, bool unjudged) {
   worker_slot& gone = workers_[worker];
+  gone.account.unjudged += unjudged ? 1 : 0;
   if (!gone.in_policy) return;
   gone.in_policy = false;
   order_.announce({order_entry::kind::left, worker});
@@ -291,7 +300,7 @@ shard_report parameter_actor::report() {
   for (std::uint32_t w = 0; w < workers_.count(); ++w) {
     worker_account& account = r.workers.emplace_back(workers_[{w}].account);
     account.ledger.lost += updates_.waiting({w}); // in a batch that was never complete
-    account.unjudged = order_.waiting({w});
+    account.unjudged += order_.waiting({w});
     account.ledger.produced += account.unjudged;
     account.ledger.lost += account.unjudged;
   }

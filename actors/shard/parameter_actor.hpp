@@ -9,6 +9,8 @@
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/hogwild_handover.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <memory>
 #include <optional>
@@ -20,14 +22,14 @@ namespace mailgrad {
 /// The options of a parameter actor.
 struct parameter_actor_options {
   std::shared_ptr<shard> weights; ///< owned by the actor while it lives
-  std::string policy;
+  policy_spec policy{"async", 1};
   /// Ranks 0 to workers - 1 take part; a barrier waits for all of them from the start.
   std::uint32_t workers = 1;
   caf::actor tracker;
   std::shared_ptr<const time_source> time;
   /// For the first shard: all other shards, which judge in its order if the policy requires it.
   std::vector<caf::actor> followers{};
-  std::string cure = "none";                   ///< of staleness, a text that make_cure() reads
+  cure_spec cure{"none", 1};
   caf::actor recorder{};                       ///< gets the order in which gradients are judged; may be null
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: gradients are judged in its order
   std::shared_ptr<hogwild_store> store{};      ///< of all shards, if hogwild is among the policies of the run
@@ -78,7 +80,7 @@ private:
   void greet(rank worker);
   void take(const push_gradient& x, std::int64_t arrived);
   void take_lost(const order_entry& turn);
-  void let_go(rank worker);
+  void let_go(rank worker, bool unjudged = false);
   void drop_stray(const gradient_header& x);
   decision judge(const order_entry& turn);
   bool all_taken(const switch_policy& x) const;

@@ -13,19 +13,19 @@ namespace mailgrad {
 
 namespace {
 
-std::unique_ptr<cure> cure_of(const std::string& text, const shard& weights, std::uint32_t workers) {
+std::unique_ptr<cure> cure_of(const cure_spec& chosen, const shard& weights, std::uint32_t workers) {
   try {
-    return make_cure(text, {workers, weights.dense_size(), weights.base_learning_rate(), weights.at()});
+    return chosen.make({workers, weights.dense_size(), weights.base_learning_rate(), weights.at()});
   } catch (const std::bad_alloc&) {
     throw std::runtime_error(fmt::format(
-        "cure '{}' keeps state for each of {} weights and {} workers, for which memory is lacking", text,
-        weights.dense_size(), workers));
+        "cure '{}' keeps state for each of {} weights and {} workers, for which memory is lacking",
+        chosen.text(), weights.dense_size(), workers));
   }
 }
 
 } // namespace
 
-update_maker::update_maker(std::shared_ptr<shard> weights, const std::string& cure, worker_slots& workers,
+update_maker::update_maker(std::shared_ptr<shard> weights, const cure_spec& cure, worker_slots& workers,
                            shard_telemetry& watch, shard_updater& updater)
     : weights_(std::move(weights)), workers_(workers), watch_(watch), updater_(updater),
       cure_(cure_of(cure, *weights_, workers.count()), weights_, workers.count()),

@@ -6,10 +6,10 @@
 #include <mailgrad/engine/shard/gradient_batch.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/shard/shard_cure.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 namespace mailgrad {
 
@@ -24,10 +24,8 @@ namespace mailgrad {
 /// Threads one caller at a time. The workers, the telemetry and the updater must outlive it.
 class update_maker {
 public:
-  /// `cure` is a text that make_cure() reads.
-  ///
   /// Errors  std::runtime_error if memory is lacking for what the cure keeps.
-  update_maker(std::shared_ptr<shard> weights, const std::string& cure, worker_slots& workers,
+  update_maker(std::shared_ptr<shard> weights, const cure_spec& cure, worker_slots& workers,
                shard_telemetry& watch, shard_updater& updater);
 
   /// The staleness of `x`: how many versions were made since the weights that it was computed from.

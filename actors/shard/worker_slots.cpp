@@ -29,11 +29,21 @@ void worker_slot::discard_unjudged(std::uint64_t gap, const std::string& reason)
   discard(gap, reason);
 }
 
+bool worker_slots::is_replaced_by(const join_shard& x) const {
+  if (x.worker.value >= slots_.size()) return false;
+  const worker_slot& worker = slots_[x.worker.value];
+  return worker.device && x.life > worker.life;
+}
+
 bool worker_slots::join(const join_shard& x) {
   if (x.worker.value >= slots_.size()) return false;
   worker_slot& worker = slots_[x.worker.value];
-  if (x.life < worker.life) return false;
-  if (x.life > worker.life) worker.account.last_step = {}; // the new incarnation counts its steps anew
+  if (x.life < worker.life || (x.life == worker.life && worker.left)) return false;
+  if (x.life > worker.life) {
+    worker.account.last_step = worker.waiting_step = {};
+    worker.merged = worker.left = false;
+    worker.met = {};
+  }
   worker.life = x.life;
   worker.device = x.device;
   return true;
@@ -53,11 +63,14 @@ bool worker_slots::admit(const push_gradient& x, instant now) {
   return true;
 }
 
-bool worker_slots::leave(rank worker) {
-  if (worker.value >= slots_.size() || slots_[worker.value].left) return false;
-  slots_[worker.value].waits_since.reset();
-  slots_[worker.value].device = nullptr;
-  slots_[worker.value].left = true;
+bool worker_slots::leave(const worker_left& x) {
+  if (x.worker.value >= slots_.size()) return false;
+  worker_slot& worker = slots_[x.worker.value];
+  if (x.life < worker.life || (x.life == worker.life && worker.left)) return false;
+  worker.life = x.life; // its join, if that is still under way, comes too late
+  worker.waits_since.reset();
+  worker.device = nullptr;
+  worker.left = true;
   return true;
 }
 

@@ -20,8 +20,8 @@ struct worker_slot {
   std::optional<instant> in_mailbox;  ///< how long that gradient waited in the mailbox, if known
   std::optional<instant> waits_since; ///< set when that gradient has been judged
   step_number waiting_step;
-  bool merged = false; ///< its gradient is in the pending batch
-  bool left = false;
+  bool merged = false;   ///< its gradient is in the pending batch
+  bool left = false;     ///< and no later incarnation has joined
   bool in_policy = true; ///< the policy counts it as taking part
   weights_met met;       ///< to be sent with the next weights
   worker_account account;
@@ -48,12 +48,16 @@ public:
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
   std::span<const worker_slot> all() const noexcept { return slots_; } ///< by rank
 
-  /// False: the run has no such rank, or a later incarnation has joined.
+  /// Whether the rank has joined as an earlier incarnation, which has not left.
+  bool is_replaced_by(const join_shard& x) const;
+  /// Notes that a worker takes part. An incarnation that comes after one that has left counts its steps anew.
+  /// False: the run has no such rank, this incarnation has left, or a later one has joined.
   bool join(const join_shard& x);
   /// Notes that a gradient has arrived `now`. False: it must be ignored.
   bool admit(const push_gradient& x, instant now);
-  /// False: the worker has left before, or the run has no such rank. Its gradients are kept.
-  bool leave(rank worker);
+  /// False: this incarnation has left before, a later one has joined, or the run has no such rank. Its
+  /// gradients are kept.
+  bool leave(const worker_left& x);
 
   /// A policy begins for the workers that are `present`, by rank. Each waits from now on.
   void begin_policy(std::span<const std::uint8_t> present, instant now);

@@ -40,7 +40,8 @@ worker_context device_actor::context() {
 }
 
 caf::behavior device_actor::make_behavior() {
-  send(self_, options_.coordinator, worker_joined{options_.worker, caf::actor_cast<caf::actor>(self_)});
+  send(self_, options_.coordinator,
+       worker_joined{options_.worker, caf::actor_cast<caf::actor>(self_), options_.life});
   lines_.join();
   ask_for_batch();
   notices_.begin(options_.time->now());
@@ -236,7 +237,7 @@ void device_actor::end_with(Notice notice) {
   notice.report.trace = std::move(options_.trace);
   notice.report.stages = options_.runner->stage_reports();
   lines_.leave();
-  send(self_, options_.feeder, worker_left{options_.worker});
+  send(self_, options_.feeder, worker_left{options_.worker, options_.life});
   send(self_, options_.coordinator, std::move(notice));
   if (!under_way_) self_->quit();
 }

@@ -22,7 +22,7 @@ void shard_lines::join() {
 }
 
 void shard_lines::leave() {
-  for (const caf::actor& shard : shards_) send(of_.self, shard, worker_left{of_.worker});
+  for (const caf::actor& shard : shards_) send(of_.self, shard, worker_left{of_.worker, of_.life});
 }
 
 void shard_lines::note(const shard_weights& x, instant taken, instant read) {

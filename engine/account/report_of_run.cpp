@@ -1,7 +1,6 @@
 #include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <mailgrad/engine/account/ledger_audit.hpp>
-#include <mailgrad/engine/account/provenance.hpp>
 
 #include <fmt/format.h>
 
@@ -163,36 +162,6 @@ std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, con
                       joined.begin() + static_cast<std::ptrdiff_t>(layout.shard(s.shard.value).begin));
   }
   return joined;
-}
-
-void describe(training_report& r, const run_plan& plan) {
-  const training_options& o = plan.options;
-  r.command = o.words;
-  r.policy = o.policy;
-  r.cure = o.cure;
-  r.data = plan.data->name;
-  r.optimizer = name(o.optimizer);
-  r.learning_rate = base_learning_rate(o.optimizer);
-  r.batch = o.batch;
-  r.local_steps = o.local_steps;
-  if (o.local_steps > 0) {
-    r.outer_optimizer = name(o.outer);
-    r.outer_learning_rate = base_learning_rate(o.outer);
-  }
-  r.shards = plan.has_shards() ? o.shards : 0;
-  if (const auto cure = cure_spec(o.cure, plan.workers()).make({plan.workers()}); cure && !o.parameter_actor)
-    r.mean_step_factor = mean_factor(*cure, r.staleness);
-  for (const device d : o.devices) r.devices.push_back(to_string(d));
-  r.workers = plan.workers();
-  r.micro_batches = o.micro_batches;
-  r.origin = this_program();
-  const std::size_t batches_per_epoch = (plan.data->train.size() + o.batch - 1) / o.batch;
-  r.epochs = static_cast<double>(r.steps) / static_cast<double>(batches_per_epoch);
-  r.weights = plan.layout->weight_count();
-  r.seed = o.seed;
-  if (o.replay && o.replay->killed && r.ended == "completed")
-    r.why = fmt::format("the recording ends after {} of {} steps, since its run was killed", r.steps,
-                        plan.recorded_steps);
 }
 
 std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps) {

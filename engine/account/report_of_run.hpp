@@ -5,9 +5,8 @@
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
-#include <mailgrad/engine/run_plan.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -23,9 +22,6 @@ namespace mailgrad {
 ///
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block.
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});
-
-/// Adds the part that comes from `plan`; call it after report_of().
-void describe(training_report& r, const run_plan& plan);
 
 /// The progress of a run at its end; an earlier figure may be some steps old.
 training_progress final_progress(const run_outcome& outcome, instant elapsed);

@@ -4,7 +4,7 @@
 
 namespace mailgrad {
 
-gradient_batch::gradient_batch(std::shared_ptr<const shard> weights, std::uint32_t workers)
+gradient_batch::gradient_batch(std::shared_ptr<shard> weights, std::uint32_t workers)
     : weights_(std::move(weights)), workers_(workers) {}
 
 std::uint64_t gradient_batch::of(rank worker) const {
@@ -20,7 +20,7 @@ void gradient_batch::add(waiting_gradient g, const counting& count) {
     return;
   }
   if (w.alone) {
-    if (!w.sum) w.sum = std::make_unique<gradient_sum>(weights_->dense_size());
+    if (!w.sum) w.sum = std::make_unique<gradient_sum>(weights_->at(), weights_->dense_size());
     w.sum->clear();
     add_up(w, *std::exchange(w.alone, std::nullopt), count);
   }

@@ -35,7 +35,7 @@ public:
   /// part of the sum in a call before.
   using taking = std::function<void(const gradient_header& x, const contribution* what)>;
 
-  gradient_batch(std::shared_ptr<const shard> weights, std::uint32_t workers);
+  gradient_batch(std::shared_ptr<shard> weights, std::uint32_t workers);
 
   bool empty() const noexcept { return size_ == 0; }
   std::size_t size() const noexcept { return size_; }
@@ -56,7 +56,7 @@ private:
 
   void add_up(of_worker& w, const waiting_gradient& g, const counting& count);
 
-  std::shared_ptr<const shard> weights_;
+  std::shared_ptr<shard> weights_;
   std::vector<of_worker> workers_; ///< by rank
   std::size_t size_ = 0;
 };

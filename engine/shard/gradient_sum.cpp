@@ -24,8 +24,8 @@ coverage joined(coverage ranges) {
 
 } // namespace
 
-gradient_sum::gradient_sum(std::size_t dense_size)
-    : dense_(std::make_shared<memory>(block(dense_size * sizeof(float)))),
+gradient_sum::gradient_sum(std::shared_ptr<lane> at, std::size_t dense_size)
+    : at_(std::move(at)), dense_(std::make_shared<memory>(at_->allocate(dense_size * sizeof(float)))),
       sum_(std::make_shared<gradient>()) {}
 
 void gradient_sum::clear() {
@@ -38,11 +38,12 @@ void gradient_sum::clear() {
   }
 }
 
-void gradient_sum::add(const stream& s, float scale, std::span<const float> values, std::size_t begin) {
+void gradient_sum::add(float scale, std::span<const float> values, std::size_t begin) {
+  const stream& s = at_->where();
   const std::span<float> whole = dense_->on<float>(s);
   const bool first = !std::exchange(any_, true);
   if (first && values.size() == whole.size()) return begin_sum(s, scale, values, whole);
-  if (first) std::ranges::fill(whole, 0.0F);
+  if (first) fill(s, 0, whole);
   add_to_sum(s, scale, values, whole.subspan(begin, values.size()));
 }
 
@@ -72,12 +73,12 @@ void gradient_sum::add_row(std::size_t variable, std::int32_t row, float scale,
 }
 
 contribution gradient_sum::result() {
-  if (!any_) std::ranges::fill(dense_->on_host<float>(), 0.0F);
+  if (!any_) fill(at_->where(), 0, dense_->on<float>(at_->where()));
   sum_->covered = all_ ? nullptr : std::make_shared<const coverage>(covered_);
   sum_->sparse.clear();
   for (const table& t : tables_)
     if (!t.rows.empty()) sum_->sparse.push_back({t.variable, t.width, t.rows, t.values});
-  return {sum_, 1, snapshot(dense_)};
+  return {sum_, 1, snapshot(dense_, at_->record())};
 }
 
 } // namespace mailgrad

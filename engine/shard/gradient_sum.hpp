@@ -2,8 +2,8 @@
 
 #include <mailgrad/engine/model/coverage.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
+#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace mailgrad {
 /// Threads one caller at a time; no call of add() while result() is in use.
 class gradient_sum {
 public:
-  /// `dense_size` is the number of the shard's floats that get dense gradients.
-  explicit gradient_sum(std::size_t dense_size);
+  /// `at` is the lane of the shard, and `dense_size` the number of its floats that get dense gradients.
+  gradient_sum(std::shared_ptr<lane> at, std::size_t dense_size);
 
   /// Empties the sum, but keeps its memory.
   void clear();
 
-  /// Adds scale * values to the floats from `begin` on.
-  void add(const stream& s, float scale, std::span<const float> values, std::size_t begin);
+  /// Queues scale * values to be added to the floats from `begin` on.
+  void add(float scale, std::span<const float> values, std::size_t begin);
   /// Adds `ranges` of the model's flat vector to those that the sum covers; null: all of it.
   void cover(const std::shared_ptr<const coverage>& ranges);
   /// Adds scale * values to row `row` of a table.
@@ -47,6 +47,7 @@ private:
     std::unordered_map<std::int32_t, std::size_t> place; ///< of a row in `rows`
   };
 
+  std::shared_ptr<lane> at_;
   std::shared_ptr<memory> dense_;
   bool any_ = false; ///< whether anything was added to `dense_`, which holds old values before that
   bool all_ = false; ///< whether the sum covers the whole model

@@ -6,16 +6,27 @@ namespace mailgrad {
 
 void ordered_gradients::expect(const order_entry& turn) {
   turns_.push_back(turn);
-  if (turn.what == order_entry::kind::gradient) last_steps_[turn.worker.value] = turn.step;
+  if (turn.what == order_entry::kind::gradient) workers_[turn.worker.value].last_step = turn.step;
+}
+
+void ordered_gradients::forget(rank worker) {
+  workers_[worker.value].joined = false;
+  ++workers_[worker.value].left;
+}
+
+void ordered_gradients::pass_leaving(rank worker) {
+  of_worker& w = workers_[worker.value];
+  if (++w.turns_of_leaving > w.left) w.joined = false; // known from the order before the worker's end is
 }
 
 bool ordered_gradients::is_ready(const order_entry& turn) const {
-  const std::uint32_t r = turn.worker.value;
+  const of_worker& w = workers_[turn.worker.value];
+  const bool gone = w.left > w.turns_of_leaving || (w.left > 0 && !w.joined);
   switch (turn.what) {
   case order_entry::kind::joined:
-    return joined_[r] || gone_[r];
+    return gone || w.joined;
   case order_entry::kind::gradient:
-    return gone_[r] || (arrived_[r] && arrived_[r]->header.id.step == turn.step);
+    return gone || (w.arrived && w.arrived->header.id.step == turn.step);
   case order_entry::kind::left:
     return true;
   case order_entry::kind::switched:
@@ -28,9 +39,12 @@ std::optional<ordered_gradients::ready> ordered_gradients::next() {
   if (turns_.empty() || !is_ready(turns_.front())) return std::nullopt;
   ready r{turns_.front(), std::nullopt};
   turns_.pop_front();
-  std::optional<push_gradient>& slot = arrived_[r.turn.worker.value];
-  if (r.turn.what == order_entry::kind::gradient && slot && slot->header.id.step == r.turn.step)
-    r.gradient = std::exchange(slot, std::nullopt);
+  of_worker& w = workers_[r.turn.worker.value];
+  const bool leaves = r.turn.what == order_entry::kind::left;
+  if (leaves) pass_leaving(r.turn.worker);
+  const bool its_turn =
+      r.turn.what == order_entry::kind::gradient && w.arrived && w.arrived->header.id.step == r.turn.step;
+  if (leaves || its_turn) r.gradient = std::exchange(w.arrived, std::nullopt);
   return r;
 }
 

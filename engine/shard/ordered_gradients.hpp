@@ -3,6 +3,7 @@
 #include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -12,23 +13,26 @@ namespace mailgrad {
 /// Puts the events at a shard into an order that the first shard or a recording gives. A gradient that comes
 /// early waits for its turn. A turn whose gradient has not arrived holds up all later ones.
 ///
-/// A worker has at most one gradient under way.
+/// A worker has at most one gradient under way. A rank that has left may join again, as another incarnation;
+/// its turns up to that of its leaving are those of the earlier one.
 /// Threads  one caller at a time.
 class ordered_gradients {
 public:
-  explicit ordered_gradients(std::uint32_t workers)
-      : joined_(workers), gone_(workers), arrived_(workers), last_steps_(workers) {}
+  explicit ordered_gradients(std::uint32_t workers) : workers_(workers) {}
 
   /// Appends a turn to the order.
   void expect(const order_entry& turn);
   /// The worker's last step with a turn in the order known so far; 0: there is none.
-  step_number last_step(rank worker) const { return last_steps_[worker.value]; }
-  void join(rank worker) { joined_[worker.value] = true; }
-  void arrive(const push_gradient& x) { arrived_[x.header.id.worker.value] = x; }
+  step_number last_step(rank worker) const { return workers_[worker.value].last_step; }
+  void join(rank worker) { workers_[worker.value].joined = true; }
+  void arrive(const push_gradient& x) { workers_[x.header.id.worker.value].arrived = x; }
   /// Notes that the worker sends nothing more, so that its turns without a gradient hold up no others.
-  void forget(rank worker) { gone_[worker.value] = true; }
+  void forget(rank worker);
+  /// Notes that the end of the worker was taken in another order than this.
+  void pass_leaving(rank worker);
 
-  /// A turn, with its gradient if it is the turn of one that was not lost.
+  /// A turn, with its gradient if it is the turn of one that was not lost. The turn of a worker that leaves
+  /// has the gradient that arrived and had no turn, if there is one.
   struct ready {
     order_entry turn;
     std::optional<push_gradient> gradient;
@@ -37,7 +41,7 @@ public:
   std::optional<ready> next();
 
   /// The number of the worker's gradients whose turn has not come: 0 or 1.
-  std::uint64_t waiting(rank worker) const { return arrived_[worker.value] ? 1 : 0; }
+  std::uint64_t waiting(rank worker) const { return workers_[worker.value].arrived ? 1 : 0; }
 
   bool switch_is_next() const {
     return !turns_.empty() && turns_.front().what == order_entry::kind::switched;
@@ -45,13 +49,19 @@ public:
   void take_switch() { turns_.pop_front(); }
 
 private:
+  struct of_worker {
+    bool joined = false; ///< since it last left
+    std::uint32_t left = 0;
+    std::uint32_t turns_of_leaving =
+        0; ///< taken so far; fewer than `left`: what comes next is of one that is gone
+    std::optional<push_gradient> arrived{};
+    step_number last_step{}; ///< with a turn
+  };
+
   bool is_ready(const order_entry& turn) const;
 
   std::deque<order_entry> turns_;
-  std::vector<bool> joined_;                          ///< by rank
-  std::vector<bool> gone_;                            ///< by rank
-  std::vector<std::optional<push_gradient>> arrived_; ///< by rank
-  std::vector<step_number> last_steps_;               ///< by rank
+  std::vector<of_worker> workers_; ///< by rank
 };
 
 } // namespace mailgrad

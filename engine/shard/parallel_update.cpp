@@ -1,5 +1,7 @@
 #include <mailgrad/engine/shard/parallel_update.hpp>
 
+#include <mailgrad/kernels/accumulate.hpp>
+
 #include <algorithm>
 
 #include <sched.h>
@@ -36,7 +38,7 @@ parallel_update::progress parallel_update::compute_part() {
     rule_->update(where_, {weights, updated, std::span(gradients_).subspan(p.first_gradient, p.gradients),
                            step_, p.where.begin, rate_});
   else if (weights.data() != updated.data())
-    std::ranges::copy(weights, updated.begin());
+    begin_sum(where_, 1, weights, updated); // a copy
   return missing_.fetch_sub(1, std::memory_order_acq_rel) == 1 ? progress::complete : progress::computed;
 }
 

@@ -134,6 +134,10 @@ void shard::end_update(parallel_update& work) {
   ++updates_;
 }
 
+void shard::hold(const mailgrad::snapshot& read) {
+  if (const mark done = at_->record(); read && !done.passed()) retired_.push_back({done, read.owner(), {}});
+}
+
 void shard::let_go_of_retired() {
   std::erase_if(retired_, [](const retired& r) { return r.until.passed(); });
 }
@@ -145,19 +149,20 @@ update_number shard::next_update() const noexcept {
   return next;
 }
 
-void shard::add_to(gradient_sum& sum, const contribution& what) const {
+void shard::add_to(gradient_sum& sum, const contribution& what) {
   require_fitting(what);
   const stream& s = at_->where();
   const gradient& g = *what.values;
   sum.cover(g.covered);
-  sum.add(s, what.scale, what.dense ? what.dense.on(s).first(dense_size_) : part_of(g), 0);
+  sum.add(what.scale, what.dense ? what.dense.on(s).first(dense_size_) : part_of(g), 0);
   const shard_range dense{range_.begin, range_.begin + dense_size_};
   for (const dense_addend& further : g.addends) {
     if (what.dense) break; // it includes the addends
     for (const shard_range& r : overlaps(ranges_of(further.covered, dense), dense))
-      sum.add(s, what.scale, further.values.as<float>().subspan(r.begin, r.size()), r.begin - dense.begin);
+      sum.add(what.scale, further.values.as<float>().subspan(r.begin, r.size()), r.begin - dense.begin);
   }
   for (const gradient_rows& part : g.sparse) add_rows_to(sum, part, what.scale);
+  if (const mark done = at_->record(); !done.passed()) retired_.push_back({done, nullptr, {what}});
 }
 
 void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const {

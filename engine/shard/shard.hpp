@@ -65,8 +65,12 @@ public:
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
   double distance_to(const mailgrad::snapshot& older) const;
 
-  /// Adds the part of `what` that belongs to this shard to `sum`, scaled.
-  void add_to(gradient_sum& sum, const contribution& what) const;
+  /// Adds the part of `what` that belongs to this shard to `sum`, scaled. The shard holds `what` until the
+  /// lane has read it.
+  void add_to(gradient_sum& sum, const contribution& what);
+
+  /// Holds `read` until the lane has done the work queued so far, which reads it.
+  void hold(const mailgrad::snapshot& read);
 
   /// Makes version t+1 from t by one step of the optimiser on the scaled sum of `gradients`. The learning
   /// rate is multiplied by `rate`. Weights that no gradient covers and rows that none lists do not change,
@@ -94,6 +98,13 @@ private:
     std::size_t offset; ///< of the first row in this shard, in floats from the shard's start
     std::int32_t row_begin;
     std::int32_t row_end;
+  };
+
+  /// The memory that work which may still be running reads.
+  struct retired {
+    mark until;
+    std::shared_ptr<const memory> from;
+    std::vector<contribution> gradients;
   };
 
   update_number next_update() const noexcept;
@@ -125,12 +136,6 @@ private:
   double base_learning_rate_;
   std::unique_ptr<parallel_update> alone_; ///< for an update by one thread
   std::vector<std::size_t> cuts_;          ///< of the dense part; between two cuts the same gradients count
-  /// The memory that an update reads which may still be running.
-  struct retired {
-    mark until;
-    std::shared_ptr<const memory> from;
-    std::vector<contribution> gradients;
-  };
   std::vector<retired> retired_;
   /// The version of the tables in each block of the pool.
   std::vector<std::pair<const memory*, std::uint64_t>> versions_;

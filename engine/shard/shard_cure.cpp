@@ -43,7 +43,8 @@ contribution shard_cure::applied(const push_gradient& x, const snapshot& read) {
   if (read) g.weights_read = read.on(s).first(g.values.size());
   g.velocity = velocity_;
   cure_->compensate(g, result->on<float>(s).first(g.values.size()));
-  return {x.payload.values, 1, snapshot(result)};
+  weights_->hold(read);
+  return {x.payload.values, 1, snapshot(result, weights_->at()->record())};
 }
 
 } // namespace mailgrad

@@ -20,8 +20,8 @@ enum class step_state : std::uint8_t { finished, under_way };
 ///
 /// begin_step() begins a step. If it returns `under_way`, the step ends later, and the runner then calls the
 /// notice of on_end() once, on any thread. In either case the owner calls end_step() next.
-/// Threads  one caller at a time; the notice may come on any thread. The destructor waits for a step that is
-///          under way.
+/// Threads  one caller at a time; the notice may come on any thread. A runner is destroyed only after the
+///          step that is under way has ended, so its owner keeps it until then.
 class step_runner {
 public:
   virtual ~step_runner() = default;
@@ -34,7 +34,10 @@ public:
   virtual void on_end([[maybe_unused]] std::function<void()> notice) {}
 
   /// Sets the weights of one shard for the next steps. The worker holds them until the next call for that
-  /// shard, and while a step is under way.
+  /// shard, and while a step is under way. A runner with a lane lets it wait for `values.ready()`; one that
+  /// computes on the host needs weights whose mark has passed.
+  ///
+  /// Errors  device_error if it cannot reach them.
   virtual void use_weights(std::uint32_t shard, const snapshot& values) {
     use_host_weights(shard, values.on_host().data(), values.owner());
   }

@@ -3,6 +3,8 @@
 #include <mailgrad/kernels/cuda/no_cuda.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <algorithm>
+
 namespace mailgrad {
 
 namespace {
@@ -12,6 +14,11 @@ void require_equal(std::span<const float> x, std::span<const float> sum) {
 }
 
 } // namespace
+
+void fill(const stream& s, float value, std::span<float> x) {
+  require_host(s, "fill");
+  std::ranges::fill(x, value);
+}
 
 void begin_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum) {
   require_host(s, "begin_sum");

@@ -34,7 +34,8 @@ public:
   std::size_t arrived() const {
     return count([](const entry& e) { return e.arrived; });
   }
-  /// Workers that a batch of this round could be made of: those who are here, and those who left a gradient.
+  /// The workers of which a batch of this round could be made: those that are present, and those that left a
+  /// gradient behind.
   std::size_t expected() const {
     return count([](const entry& e) { return e.arrived || e.present; });
   }

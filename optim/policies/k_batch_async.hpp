@@ -4,7 +4,8 @@
 
 namespace mailgrad {
 
-/// One update from the mean of any K gradients, however stale and whoever sent them; nobody waits.
+/// One update from the mean of any K gradients, however stale they are and whichever workers sent them; no
+/// worker waits.
 ///
 /// Mean staleness of N busy workers (N - 1) / K.
 /// Source  Dutta, Joshi, Ghosh, Dube & Nagpurkar, "Slow and Stale Gradients Can Win the Race", AISTATS 2018,

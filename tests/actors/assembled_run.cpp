@@ -76,8 +76,8 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   model_function model = a.model;
   if (a.devices_each > 1) model = a.replicated ? replicated(small_model()) : pipelined(small_model());
   run_plan plan = plan_run(std::move(model), data, std::move(o));
-  plan.sums_apart = a.sums_apart;
-  plan.update_helpers = a.helpers;
+  plan.sums_apart = a.sums_apart.value_or(plan.sums_apart);
+  plan.update_helpers = a.helpers.value_or(plan.update_helpers);
   return plan;
 }
 

@@ -4,7 +4,7 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/engine/run_plan.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 
 #include <condition_variable>
 #include <cstdint>
@@ -44,11 +44,11 @@ struct assembly {
   std::uint64_t sample_gap = 0;
   std::uint32_t devices_each = 1; ///< devices of a worker; if several, its model is a pipeline over them
   std::size_t micro_batches = 1;
-  bool replicated = false;   ///< whether such a worker instead computes a part of its batch on each device
-  bool sums_apart = false;   ///< whether the shards add up the gradients of these devices
-  std::uint32_t helpers = 0; ///< actors that help with updates
-  bool overhear = false;     ///< whether an eavesdropper forwards all messages between workers and shards
-  caf::actor recorder{};     ///< the actor that gets the order of gradients and of batches
+  bool replicated = false; ///< whether such a worker instead computes a part of its batch on each device
+  std::optional<bool> sums_apart{}; ///< whether the shards add up these gradients; none: as the plan says
+  std::optional<std::uint32_t> helpers{}; ///< actors that help with updates; none: as the plan says
+  bool overhear = false; ///< whether an eavesdropper forwards all messages between workers and shards
+  caf::actor recorder{}; ///< the actor that gets the order of gradients and of batches
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
   /// Makes the runner that a worker uses in place of its own, which is the second argument.
   std::function<std::shared_ptr<step_runner>(rank, std::shared_ptr<step_runner>)> runner{};

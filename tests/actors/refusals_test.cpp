@@ -165,9 +165,10 @@ TEST(Refusals, OfRunsWithoutModelOrData) {
       {"nothing to do", run([](auto& o, auto&, auto&, auto&) { o.epochs = 0; }), "nothing to do"},
       {"a rule without a table", run([](auto& o, auto&, auto&, auto&) { o.optimizer.rule = own_rule{}; }),
        "optimizer"},
-      {"a parameter actor that nobody spawns",
-       run([](auto& o, auto&, auto&, auto&) { o.parameter_actor = std::make_shared<own_parameter_actor>(); }),
-       "no function that spawns it"},
+      {"a parameter actor that nobody spawns", run([](auto& o, auto&, auto&, auto&) {
+         o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false);
+       }),
+       "parameter actor 'mine': make_own_parameter_actor() makes one"},
       {"no pictures like those to train on", run([](auto&, auto&, auto& data, auto&) {
          data_split split = *small_data();
          split.test = pictures()->test;

@@ -2,6 +2,7 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/operations/dropout.hpp>

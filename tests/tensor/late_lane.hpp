@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace mailgrad::testing {
 
@@ -16,7 +17,11 @@ public:
   void write(std::span<const float> from, memory& to) override {
     std::ranges::copy(from, to.on_host<float>().begin());
   }
+  void wait_for(const mark& m) override { waited_for_.push_back(m); }
   mark record() override { return mark(under_way_); }
+
+  /// The marks that work was told to wait for.
+  const std::vector<mark>& waited_for() const noexcept { return waited_for_; }
 
   /// Lets all marks pass that were recorded before.
   void run() {
@@ -31,6 +36,7 @@ private:
   };
 
   stream where_ = host_stream{};
+  std::vector<mark> waited_for_;
   std::shared_ptr<point> under_way_ = std::make_shared<point>();
 };
 

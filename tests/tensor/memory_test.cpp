@@ -103,6 +103,17 @@ TEST(Snapshot, IsTheSameAsAnotherOfTheSameMemory) {
   EXPECT_NE(a, b);
 }
 
+TEST(HostLane, RefusesToQueueBehindAMarkThatHasNotPassed) {
+  testing::late_lane late;
+  const mark not_yet = late.record();
+  host_lane lane;
+  EXPECT_EQ(refusal([&] { lane.wait_for(not_yet); }),
+            "the host waits for no mark; hold the work back until it has passed");
+  late.run();
+  EXPECT_NO_THROW(lane.wait_for(not_yet));
+  EXPECT_NO_THROW(lane.wait_for(mark()));
+}
+
 TEST(HostLane, HasFinishedWhatItRecords) {
   host_lane lane;
   memory m = lane.allocate(2 * sizeof(float));

@@ -31,11 +31,11 @@ protected:
     begin_ = weights->snapshot().on_host()[0];
     shard_ = start<parameter_actor>(
         parameter_actor_options{.weights = std::move(weights),
-                                .policy = policy,
+                                .policy = {policy, workers},
                                 .workers = workers,
                                 .tracker = tracker_.actor(),
                                 .time = time_,
-                                .cure = cure,
+                                .cure = {cure, workers},
                                 .trace = std::make_shared<trace_track>("shard 0", 100, time_->now())});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
@@ -157,6 +157,43 @@ TEST_F(ParameterActor, IsJoinedByNoIncarnationThatIsNoMore) {
   EXPECT_THAT(weights_of(0), SizeIs(answers + 1)) << "the later one is still the worker";
 }
 
+/// Under a barrier the others would wait for a rank whose next incarnation is not one of the policy's
+/// workers.
+TEST_F(ParameterActor, CountsTheNextIncarnationAmongTheWorkersOfItsPolicy) {
+  serve("sync", 2);
+  tell(shard_, worker_left{{1}});
+  push(0, 1, 0);
+  ASSERT_EQ(report().version.value, 1U) << "nobody else is there";
+  tell(shard_, join_shard{{1}, {1}, devices_[1].actor()});
+  EXPECT_THAT(weights_of(1), SizeIs(2)) << "it starts from the present weights";
+  push(0, 2, 1);
+  EXPECT_EQ(report().version.value, 1U) << "the barrier waits for it";
+  push_gradient x = testing::push_of(1, 1, 1, testing::constant_gradient(layout_, 1));
+  x.header.id.life = {1};
+  tell(shard_, x);
+  EXPECT_EQ(report().version.value, 2U);
+}
+
+TEST_F(ParameterActor, LetsNoLateWordOfAnEndEvictTheNextIncarnation) {
+  serve("sync", 2);
+  tell(shard_, join_shard{{1}, {1}, devices_[1].actor()});
+  tell(shard_, worker_left{{1}, {0}});
+  push(0, 1, 0);
+  EXPECT_EQ(report().version.value, 0U) << "the barrier waits for the second incarnation";
+  tell(shard_, worker_left{{1}, {1}});
+  EXPECT_EQ(report().version.value, 1U);
+}
+
+TEST_F(ParameterActor, IsNotJoinedByAnIncarnationThatHasLeft) {
+  serve("sync", 2);
+  tell(shard_, worker_left{{1}, {2}});
+  const std::size_t answers = weights_of(1).size();
+  tell(shard_, join_shard{{1}, {2}, devices_[1].actor()});
+  EXPECT_THAT(weights_of(1), SizeIs(answers));
+  push(0, 1, 0);
+  EXPECT_EQ(report().version.value, 1U) << "nobody waits for it";
+}
+
 TEST_F(ParameterActor, SaysHowLongAGradientStayed) {
   serve("ssp:0", 2);
   push_gradient x = testing::push_of(0, 1, 0, testing::constant_gradient(layout_, 1));
@@ -201,7 +238,7 @@ TEST_F(ParameterActor, IgnoresAWorkerOfUnknownRank) {
 TEST_F(ParameterActor, IgnoresAWorkerThatHasNotJoined) {
   auto weights = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
   shard_ = start<parameter_actor>(
-      parameter_actor_options{std::move(weights), "async", 1, tracker_.actor(), time_});
+      parameter_actor_options{std::move(weights), {"async", 1}, 1, tracker_.actor(), time_});
   push(0, 1, 0);
   EXPECT_EQ(report().version.value, 0U);
 }

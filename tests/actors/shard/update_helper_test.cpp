@@ -127,8 +127,11 @@ class AskedForHelp : public testing::DeterministicTest {
 protected:
   void serve(const std::string& policy, std::uint32_t workers, std::size_t weights) {
     layout_.emplace(testing::layout_of({{"w", {weights}}}, 1));
-    parameter_actor_options options{std::make_shared<shard>(*layout_, 0, 1, testing::sgd(1)), policy, workers,
-                                    tracker_.actor(), time_};
+    parameter_actor_options options{std::make_shared<shard>(*layout_, 0, 1, testing::sgd(1)),
+                                    {policy, workers},
+                                    workers,
+                                    tracker_.actor(),
+                                    time_};
     options.helpers = {start<counting_helper>(asked_, false)};
     shard_ = start<parameter_actor>(std::move(options));
     for (std::uint32_t r = 0; r < workers; ++r) {
@@ -167,8 +170,8 @@ TEST_F(UpdateHelper, EndsTheShardWhoseUpdateItCannotCompute) {
     caf::actor_system& actors = system_.actors();
     testing::listener<shard_weights> device(actors);
     testing::listener<staleness_observed> tracker(actors);
-    parameter_actor_options options{std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), "async", 1,
-                                    tracker.actor(), time_};
+    parameter_actor_options options{
+        std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), {"async", 1}, 1, tracker.actor(), time_};
     options.helpers = {spawn<counting_helper>(actors, std::make_shared<std::size_t>(0), true)};
     const caf::actor helper = options.helpers[0];
     const caf::actor shard = spawn<parameter_actor>(actors, std::move(options));

@@ -48,6 +48,42 @@ TEST(OrderedGradients, DoesNotWaitForTheDead) {
   EXPECT_EQ(q.next()->turn.what, kind::left);
 }
 
+/// The second incarnation has joined before the turns of the first have come.
+TEST(OrderedGradients, GivesEachIncarnationItsOwnTurns) {
+  ordered_gradients q(1);
+  for (const kind what : {kind::joined, kind::gradient, kind::left, kind::joined, kind::gradient})
+    q.expect({what, {0}, {1}});
+  q.join({0});
+  q.forget({0});
+  q.join({0});
+  EXPECT_EQ(q.next()->turn.what, kind::joined);
+  EXPECT_FALSE(q.next()->gradient) << "it was lost";
+  EXPECT_EQ(q.next()->turn.what, kind::left);
+  EXPECT_EQ(q.next()->turn.what, kind::joined);
+  EXPECT_FALSE(q.next()) << "the second incarnation has yet to send its gradient";
+  q.arrive(gradient_of(0, 1));
+  EXPECT_TRUE(q.next()->gradient);
+}
+
+TEST(OrderedGradients, WaitsForTheNextIncarnationToJoin) {
+  ordered_gradients q(1);
+  for (const kind what : {kind::left, kind::joined}) q.expect({what, {0}});
+  q.join({0});
+  EXPECT_EQ(q.next()->turn.what, kind::left) << "the order knows of the end before the worker's end is known";
+  EXPECT_FALSE(q.next());
+  q.forget({0});
+  q.join({0});
+  EXPECT_EQ(q.next()->turn.what, kind::joined);
+}
+
+TEST(OrderedGradients, GivesUpAGradientWithoutATurnWhenItsWorkerLeaves) {
+  ordered_gradients q(1);
+  q.expect({kind::left, {0}});
+  q.arrive(gradient_of(0, 3));
+  EXPECT_EQ(q.next()->gradient->header.id.step.value, 3U);
+  EXPECT_EQ(q.waiting({0}), 0U);
+}
+
 TEST(OrderedGradients, StopsAtASwitchUntilItIsTaken) {
   ordered_gradients q(1);
   q.join({0});

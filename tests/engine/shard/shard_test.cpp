@@ -242,5 +242,33 @@ TEST(Shard, HoldsWhatAnUpdateReadsUntilItsLaneHasRunIt) {
   EXPECT_TRUE(gradient_read.expired());
 }
 
+TEST(Shard, HoldsAnAddendUntilItsLaneHasAddedIt) {
+  const parameter_layout layout = layout_of({{"w", {64}}}, 1);
+  const auto lane = std::make_shared<testing::late_lane>();
+  shard s(layout, 0, 1, sgd(1), lane);
+  gradient_sum sum(lane, s.dense_size());
+  auto read = constant_gradient(layout, 1);
+  const std::weak_ptr<const gradient> addend = read;
+  s.add_to(sum, {std::move(read)});
+  EXPECT_FALSE(addend.expired());
+  EXPECT_FALSE(sum.result().dense.ready().passed()) << "an update must wait for the sum";
+  lane->run();
+  update_once(s, constant_gradient(layout, 1));
+  EXPECT_TRUE(addend.expired());
+}
+
+TEST(Shard, HoldsASnapshotThatQueuedWorkReads) {
+  const parameter_layout layout = layout_of({{"w", {64}}}, 1);
+  const auto lane = std::make_shared<testing::late_lane>();
+  shard s(layout, 0, 1, sgd(1), lane);
+  auto read = std::make_shared<const memory>(block(8));
+  const std::weak_ptr<const memory> expected = read;
+  s.hold(snapshot(std::move(read)));
+  EXPECT_FALSE(expected.expired());
+  lane->run();
+  update_once(s, constant_gradient(layout, 1));
+  EXPECT_TRUE(expected.expired());
+}
+
 } // namespace
 } // namespace mailgrad

@@ -1,8 +1,8 @@
-#include <mailgrad/engine/checked_options.hpp>
+#include <mailgrad/engine/plan/checked_options.hpp>
 
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/engine/worker/worker_devices.hpp>
-#include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 
 #include <fmt/format.h>
 
@@ -22,7 +22,8 @@ cure_setting setting_of(const training_options& o, const std::vector<scheduled_p
   return setting;
 }
 
-void require_optimizers(const training_options& o, const std::vector<scheduled_policy>& policies) {
+void require_optimizers(const training_options& o, const std::vector<scheduled_policy>& policies,
+                        const cure_spec& cure) {
   require_valid(o.optimizer);
   require_valid(o.outer);
   if (o.local_steps > 0 && has_hogwild(policies))
@@ -34,7 +35,6 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
         "gradient for; leave one of both out");
   if (o.sample_gap > 0 && policies.size() == 1 && has_hogwild(policies))
     throw std::invalid_argument("sample gap: under hogwild no version stays to compare with; take async");
-  const cure_spec cure(o.cure, workers_of(o));
   if (cure.traits().predicts && o.sample_gap > 0)
     throw std::invalid_argument(fmt::format(
         "sample gap: under cure '{}' workers compute at predicted weights, which no version is to be "
@@ -45,7 +45,6 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
 
 void require_amounts(const training_options& o, const data_split& data) {
   if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
-  if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
   if (o.epochs == 0 && o.steps == 0)
     throw std::invalid_argument("epochs and steps are both 0: nothing to do");
   if (data.train.size() == 0)
@@ -58,6 +57,21 @@ void require_amounts(const training_options& o, const data_split& data) {
 void require_text(const training_options& o, const data_split& data) {
   if (o.text.length > 0 && data.train.is_tokens())
     require_writable(o.text, data.class_names, data.train.classes());
+}
+
+void require_parameter_actor(const training_options& o, const std::vector<scheduled_policy>& policies,
+                             const cure_spec& cure) {
+  if (!o.parameter_actor) return;
+  const std::string named = fmt::format("parameter actor '{}'", o.parameter_actor->name);
+  if (has_hogwild(policies)) throw std::invalid_argument(named + ": hogwild has no parameter actors");
+  if ((policies.size() > 1 || is_automatic(o.policy)) && !o.parameter_actor->switches)
+    throw std::invalid_argument(named + " switches no policy; name one alone");
+  if (cure.traits().pull)
+    throw std::invalid_argument(
+        fmt::format("cure '{}': workers would be drawn to what {} knows nothing of", o.cure, named));
+  if (!o.record.empty() || o.replay)
+    throw std::invalid_argument(
+        fmt::format("record: {} does not tell the order in which it takes gradients", named));
 }
 
 void require_time_for(const training_options& o, const data_split& data,
@@ -82,28 +96,33 @@ dealer_options deal_of(const training_options& o, const data_split& data, const 
           workers_of(o)};
 }
 
-std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data) {
-  require_worker_devices(o);
+std::vector<scheduled_policy> checked_policies(const training_options& o, const cure_spec& cure) {
   auto policies = parse_policy_schedule(o.policy, workers_of(o));
-  require_optimizers(o, policies);
+  require_optimizers(o, policies, cure);
+  require_parameter_actor(o, policies, cure);
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument(
         fmt::format("record: a replay repeats recording '{}' and makes none of its own", o.replay->name));
-  require_amounts(o, data);
-  require_text(o, data);
-  require_time_for(o, data, policies);
+  if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
   return policies;
 }
 
-void require_switch(const training_options& o, std::vector<scheduled_policy> policies,
-                    const std::string& policy) {
-  policies.push_back({0, policy_spec(policy, workers_of(o))});
-  cure_spec(o.cure, workers_of(o)).require_fits(setting_of(o, policies));
+void require_data_for(const training_options& o, const std::vector<scheduled_policy>& policies,
+                      const data_split& data) {
+  require_amounts(o, data);
+  require_text(o, data);
+  require_time_for(o, data, policies);
 }
 
-void require_dense_if_needed(const training_options& o, const parameter_layout& layout) {
-  const bool compensates = cure_spec(o.cure, workers_of(o)).traits().compensates;
-  if (!compensates && o.local_steps == 0) return;
+void require_switch(const training_options& o, std::vector<scheduled_policy> policies, const cure_spec& cure,
+                    const std::string& policy) {
+  policies.push_back({0, policy_spec(policy, workers_of(o))});
+  cure.require_fits(setting_of(o, policies));
+}
+
+void require_dense_if_needed(const training_options& o, const cure_spec& cure,
+                             const parameter_layout& layout) {
+  if (!cure.traits().compensates && o.local_steps == 0) return;
   const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
   if (table == layout.variables().end()) return;
   const std::string what = o.local_steps > 0 ? "local steps" : fmt::format("cure '{}'", o.cure);
@@ -113,8 +132,8 @@ void require_dense_if_needed(const training_options& o, const parameter_layout& 
                   what, table->name));
 }
 
-optimizer_options shard_optimizer(const training_options& o) {
-  return cure_spec(o.cure, workers_of(o)).adapted(o.local_steps > 0 ? o.outer : o.optimizer);
+optimizer_options shard_optimizer(const training_options& o, const cure_spec& cure) {
+  return cure.adapted(o.local_steps > 0 ? o.outer : o.optimizer);
 }
 
 } // namespace mailgrad

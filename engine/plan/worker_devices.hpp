@@ -1,8 +1,9 @@
 #pragma once
 
-#include <mailgrad/engine/training_options.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,6 +14,9 @@ std::uint32_t workers_of(const training_options& o);
 
 /// The devices of one worker; several if its model spans them.
 std::vector<device> devices_of(const training_options& o, std::uint32_t worker);
+
+/// The number of cores among `devices`: a core has one thread, however many workers it computes.
+std::size_t thread_count(const std::vector<device>& devices);
 
 /// Refuses devices that cannot be divided evenly among the workers.
 ///

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/plan/parameter_actor_kind.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/device.hpp>
 
@@ -13,7 +13,7 @@
 
 namespace mailgrad {
 
-struct own_parameter_actor;
+struct recording;
 
 /// How to train a model.
 struct training_options {
@@ -44,7 +44,7 @@ struct training_options {
   std::vector<std::string> words{};          ///< the command line, for readers of the recording
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; only the devices may differ from it
   /// A user's own parameter actor for every shard, as own_parameter_actor.hpp makes it; null: Mailgrad's.
-  std::shared_ptr<const own_parameter_actor> parameter_actor{};
+  std::shared_ptr<const parameter_actor_kind> parameter_actor{};
 };
 
 } // namespace mailgrad

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/training_options.hpp>
 
 #include <string>
 #include <utility>

@@ -2,9 +2,10 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
-#include <mailgrad/engine/training_options.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
@@ -22,13 +23,14 @@ namespace mailgrad {
 
 /// Every decision of a run, as values. The code that spawns the actors decides nothing.
 struct run_plan {
-  run_id run; ///< drawn at random
+  run_id run; ///< chosen by the owner of the run; gradients of another run are not taken
   model_function model;
   std::shared_ptr<const data_split> data;
   training_options options;               ///< checked; `replay` holds what can be repeated
   std::vector<scheduled_policy> policies; ///< the first one, and those to switch to
-  std::optional<auto_options> automatic;  ///< the rule of policy auto, which asks for further switches
-  model_request request;                  ///< for the whole run; request_of() gives that of a worker
+  cure_spec cure{"none", 1};
+  std::optional<auto_options> automatic; ///< the rule of policy auto, which asks for further switches
+  model_request request;                 ///< for the whole run; request_of() gives that of a worker
   std::shared_ptr<const parameter_layout> layout; ///< where the weights lie in the shards
   std::shared_ptr<const parameter_layout>
       replica_layout;           ///< where the weights lie that a worker computes with
@@ -58,6 +60,11 @@ struct run_plan {
 /// Errors  std::invalid_argument: an option is wrong, there is no model or no data, or the test samples are
 ///         unlike those for training; graph_error: the model does not fit the data.
 run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, training_options options);
+
+/// Makes the plan of shards alone, for a program that sends them gradients of its own.
+///
+/// Errors  std::invalid_argument: an option is wrong, or there is no layout.
+run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_options options);
 
 /// Requires a plan whose run has an order to record.
 ///

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/worker/worker_devices.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -18,6 +19,13 @@ std::vector<device> devices_of(const training_options& o, std::uint32_t worker) 
   const std::size_t each = o.devices.size() / workers_of(o);
   const auto first = o.devices.begin() + static_cast<std::ptrdiff_t>(each * worker);
   return {first, first + static_cast<std::ptrdiff_t>(each)};
+}
+
+std::size_t thread_count(const std::vector<device>& devices) {
+  std::set<std::uint32_t> cores;
+  for (const device d : devices)
+    if (d.kind == device_kind::cpu) cores.insert(d.index);
+  return std::max<std::size_t>(1, cores.size());
 }
 
 void require_worker_devices(const training_options& o) {

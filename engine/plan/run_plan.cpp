@@ -1,15 +1,13 @@
-#include <mailgrad/engine/run_plan.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 
-#include <mailgrad/engine/checked_options.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/killed_recording.hpp>
-#include <mailgrad/engine/record/run_fingerprint.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
-#include <mailgrad/engine/worker/worker_devices.hpp>
-#include <mailgrad/optim/cures/cure_spec.hpp>
 
-#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -17,18 +15,13 @@ namespace mailgrad {
 
 namespace {
 
-run_id drawn_run_id() {
-  std::random_device source;
-  return {std::uint64_t{source()} << 32 | source()};
-}
-
 /// Whether the shards add up the addends of a gradient, or the last device of the worker does. Cures,
 /// hogwild, local steps, clipping and a user's parameter actor need one dense gradient, so the device adds
 /// them up. The choice changes the bits, so facts_of() contains all that decides it.
 bool adds_up_at_shards(const run_plan& plan) {
   const training_options& o = plan.options;
   return !plan.shares_block() && o.local_steps == 0 && o.optimizer.clip_norm == 0 && !o.parameter_actor &&
-         cure_spec(o.cure, plan.workers()).is_none();
+         plan.cure.is_none();
 }
 
 std::uint64_t steps_of(const run_plan& plan) {
@@ -38,13 +31,24 @@ std::uint64_t steps_of(const run_plan& plan) {
   return dealt;
 }
 
+/// The decisions that need neither a model nor data.
+run_plan checked_plan(training_options options) {
+  run_plan plan;
+  require_worker_devices(options);
+  plan.cure = cure_spec(options.cure, workers_of(options));
+  plan.policies = checked_policies(options, plan.cure);
+  plan.shard_rule = shard_optimizer(options, plan.cure);
+  plan.options = std::move(options);
+  return plan;
+}
+
 void lay_out_weights(run_plan& plan) {
   const std::uint32_t shards = plan.has_shards() ? plan.options.shards : 1;
   plan.layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, shards));
   plan.replica_layout = plan.layout;
   if (plan.options.local_steps > 0) // a worker's own weights are one block
     plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));
-  require_dense_if_needed(plan.options, *plan.layout);
+  require_dense_if_needed(plan.options, plan.cure, *plan.layout);
 }
 
 } // namespace
@@ -62,12 +66,10 @@ model_request run_plan::request_of(std::uint32_t worker) const {
 
 run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, training_options options) {
   if (!data) throw std::invalid_argument("training: there is no data set");
-  run_plan plan;
-  plan.run = drawn_run_id();
-  plan.policies = checked_policies(options, *data);
+  run_plan plan = checked_plan(std::move(options));
+  require_data_for(plan.options, plan.policies, *data);
   plan.model = std::move(model);
   plan.data = std::move(data);
-  plan.options = std::move(options);
   const training_options& o = plan.options;
   plan.request = request_for(*plan.data, o.batch);
   plan.request.seed = o.seed;
@@ -79,10 +81,18 @@ run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, 
   lay_out_weights(plan);
   if (is_automatic(o.policy) && !o.replay) plan.automatic = parse_auto(o.policy);
   if (!o.replay) plan.holds = switch_steps(plan.policies);
-  plan.shard_rule = shard_optimizer(o);
   plan.deal = deal_of(o, *plan.data, plan.first_policy());
   plan.steps = steps_of(plan);
   plan.sums_apart = adds_up_at_shards(plan);
+  plan.update_helpers = thread_count(o.devices) - 1;
+  return plan;
+}
+
+run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_options options) {
+  if (!layout) throw std::invalid_argument("shards: there is no layout");
+  run_plan plan = checked_plan(std::move(options));
+  require_dense_if_needed(plan.options, plan.cure, *layout);
+  plan.layout = plan.replica_layout = std::move(layout);
   return plan;
 }
 
@@ -98,9 +108,9 @@ void plan_replay(run_plan& plan) {
   require_repeatable(*o.replay);
   require_same_run(*o.replay, o, facts_of(plan.model, plan.request, *plan.data, o));
   for (const recorded_switch& s : o.replay->end.switches)
-    require_switch(o, plan.policies, s.policy); // the cure may exclude a policy of the recording
+    require_switch(o, plan.policies, plan.cure, s.policy); // the cure may exclude a policy of the recording
   plan.recorded_steps = dealer(plan.deal).batches();
-  const bool elastic = cure_spec(o.cure, plan.workers()).traits().pull.has_value();
+  const bool elastic = plan.cure.traits().pull.has_value();
   const replay_terms terms{plan.first_policy().text(), o.local_steps, elastic, plan.recorded_steps};
   if (o.replay->killed)
     o.replay = std::make_shared<const recording>(repeatable_part(*o.replay, terms));

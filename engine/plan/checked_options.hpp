@@ -2,8 +2,9 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
-#include <mailgrad/engine/training_options.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <string>
@@ -13,10 +14,17 @@ namespace mailgrad {
 
 // Checks of a run's options before any actor is spawned. Each error is one line that says what to do.
 
-/// Checks all options that need no model, and returns the policies to run.
+/// Checks all options that need neither a model nor data, and returns the policies to run. `cure` is that of
+/// the options, which have passed require_worker_devices().
 ///
 /// Errors  std::invalid_argument.
-std::vector<scheduled_policy> checked_policies(const training_options& o, const data_split& data);
+std::vector<scheduled_policy> checked_policies(const training_options& o, const cure_spec& cure);
+
+/// Requires data that the options can be used with.
+///
+/// Errors  std::invalid_argument: no sample, too few for a batch or for a switch, or no text to write.
+void require_data_for(const training_options& o, const std::vector<scheduled_policy>& policies,
+                      const data_split& data);
 
 /// How the feeder deals the batches.
 dealer_options deal_of(const training_options& o, const data_split& data, const policy_spec& first_policy);
@@ -24,16 +32,17 @@ dealer_options deal_of(const training_options& o, const data_split& data, const 
 /// Requires that a run of `policies` may also switch to `policy`.
 ///
 /// Errors  std::invalid_argument: there is no such policy, or the cure of the run excludes it.
-void require_switch(const training_options& o, std::vector<scheduled_policy> policies,
+void require_switch(const training_options& o, std::vector<scheduled_policy> policies, const cure_spec& cure,
                     const std::string& policy);
 
 /// Requires a model without tables of sparse gradients, if the run has local steps or a cure that replaces
 /// gradients. Both work on dense gradients.
 ///
 /// Errors  std::invalid_argument that names such a table.
-void require_dense_if_needed(const training_options& o, const parameter_layout& layout);
+void require_dense_if_needed(const training_options& o, const cure_spec& cure,
+                             const parameter_layout& layout);
 
 /// The optimiser of the shards: with local steps the outer one, in either case adapted to the cure.
-optimizer_options shard_optimizer(const training_options& o);
+optimizer_options shard_optimizer(const training_options& o, const cure_spec& cure);
 
 } // namespace mailgrad

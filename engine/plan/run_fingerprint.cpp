@@ -1,6 +1,6 @@
-#include <mailgrad/engine/record/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 
-#include <mailgrad/engine/worker/worker_devices.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
