@@ -1,5 +1,5 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/runs/assembled_run.hpp>
 #include <mailgrad/tests/support/allocation_count.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 

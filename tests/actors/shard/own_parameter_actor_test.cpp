@@ -1,5 +1,5 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/small_training.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 
 #include <mailgrad/actors/run/recorder.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>

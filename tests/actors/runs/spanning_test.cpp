@@ -4,8 +4,8 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
-#include <mailgrad/tests/actors/drawn_runs.hpp>
-#include <mailgrad/tests/actors/run_checks.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
 
 #include <gmock/gmock.h>
 

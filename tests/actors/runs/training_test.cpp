@@ -1,6 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/assembled_run.hpp>
-#include <mailgrad/tests/actors/small_training.hpp>
+#include <mailgrad/tests/actors/runs/assembled_run.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <mailgrad/actors/protocol/register_messages.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 
 #include <mailgrad/files/little_endian.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/small_training.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

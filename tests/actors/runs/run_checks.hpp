@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/runs/assembled_run.hpp>
 
 #include <mailgrad/engine/account/ledger_audit.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>

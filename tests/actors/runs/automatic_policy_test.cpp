@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>

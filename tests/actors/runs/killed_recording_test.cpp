@@ -1,5 +1,5 @@
-#include <mailgrad/tests/actors/recorded_runs.hpp>
-#include <mailgrad/tests/actors/treated_runs.hpp>
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/treated_runs.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/recorded_runs.hpp>
-#include <mailgrad/tests/actors/treated_runs.hpp>
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/treated_runs.hpp>
 
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 

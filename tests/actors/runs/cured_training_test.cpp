@@ -1,8 +1,8 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/drawn_runs.hpp>
-#include <mailgrad/tests/actors/run_checks.hpp>
-#include <mailgrad/tests/actors/small_training.hpp>
-#include <mailgrad/tests/actors/treated_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/actors/runs/treated_runs.hpp>
 
 #include <mailgrad/engine/account/report_of_run.hpp>
 

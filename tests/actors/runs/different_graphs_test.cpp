@@ -1,5 +1,5 @@
-#include <mailgrad/tests/actors/drawn_runs.hpp>
-#include <mailgrad/tests/actors/run_checks.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/training.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <mailgrad/tests/actors/message_texts.hpp>
-#include <mailgrad/tests/actors/shard_witness.hpp>
+#include <mailgrad/tests/actors/runs/message_texts.hpp>
+#include <mailgrad/tests/actors/runs/shard_witness.hpp>
 #include <mailgrad/tests/support/held_messages.hpp>
 
 #include <algorithm>

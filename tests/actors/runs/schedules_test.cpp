@@ -1,6 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/drawn_runs.hpp>
-#include <mailgrad/tests/actors/run_checks.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
 
 #include <mailgrad/demos/own_policy.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/small_training.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/optim/own_rule.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/tests/actors/run_checks.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
 
 #include <gtest/gtest.h>
 

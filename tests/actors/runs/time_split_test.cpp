@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/runs/assembled_run.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>

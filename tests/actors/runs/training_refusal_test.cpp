@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/small_training.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/runs/assembled_run.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/assembled_run.hpp>
+#include <mailgrad/tests/actors/runs/assembled_run.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/stepped_training.hpp>
+#include <mailgrad/tests/actors/runs/stepped_training.hpp>
 #include <mailgrad/tests/support/interleavings.hpp>
 
 #include <gtest/gtest.h>
