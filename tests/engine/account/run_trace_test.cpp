@@ -1,0 +1,83 @@
+#include <mailgrad/engine/account/run_trace.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <sstream>
+#include <string>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using json = nlohmann::ordered_json;
+
+json written(const run_trace& trace) {
+  std::ostringstream out;
+  write_trace(out, trace);
+  return json::parse(out.str());
+}
+
+TEST(RunTrace, SaysWhatItDoesNotShow) {
+  auto full = std::make_shared<trace_track>("worker 0", 1, 0ns);
+  full->work({trace_kind::compute, 0ns, 1ns});
+  full->work({trace_kind::compute, 1ns, 2ns});
+  const run_trace trace{0ns, 9ns, "failed", {full}, {"worker 1"}, {}};
+  EXPECT_EQ(written(trace)["otherData"]["missing"],
+            json({"worker 0: the last 1 events were left out", "worker 1: lost, with all its events"}));
+  EXPECT_THAT(missing_in(trace), ::testing::SizeIs(2));
+}
+
+TEST(RunTrace, WritesMicrosecondsToTheNanosecondSinceTheBeginning) {
+  auto t = std::make_shared<trace_track>("shard 0", 4, 1ms);
+  t->work({trace_kind::apply, 1ms + 2005ns, 1ms + 3014ns, 3, 17, 40, 43});
+  const json events = written({1ms, 2ms, "completed", {t}, {}, {}})["traceEvents"];
+  const json& apply = events.back();
+  EXPECT_EQ(apply["ph"], "X");
+  EXPECT_EQ(apply["name"], "apply");
+  EXPECT_EQ(apply["ts"], 2.005);
+  EXPECT_EQ(apply["dur"], 1.009);
+  EXPECT_EQ(apply["args"], json::parse(R"({"worker":3,"step":17,"version_read":40,"version":43,"gap":2})"));
+}
+
+TEST(RunTrace, ShowsSwitchesAndTheEndOnTheTrackOfTheCoordinator) {
+  const run_trace trace{0ns, 9us, "completed",
+                        {},  {},  {{50, "sync", "async", "a \"slow\" \xff one", 2us, 5us}}};
+  const json events = written(trace)["traceEvents"];
+  const json& change = events[events.size() - 2];
+  EXPECT_EQ(change["name"], "switch from sync to async");
+  EXPECT_EQ(change["dur"], 3.0);
+  EXPECT_EQ(change["args"]["step"], 50);
+  EXPECT_EQ(events.back()["ph"], "i");
+  EXPECT_EQ(events.back()["name"], "completed");
+  EXPECT_EQ(events.back()["ts"], 9.0);
+}
+
+/// A track whose actor was lost has no number, and those that follow it are not renumbered.
+TEST(RunTrace, GivesEachActorATrackOfItsOwn) {
+  auto worker = std::make_shared<trace_track>("worker 0", 4, 0ns);
+  worker->wait(trace_kind::barrier, 4ns, 1);
+  auto shard = std::make_shared<trace_track>("shard 0", 4, 0ns);
+  shard->moment({trace_kind::discard, 3ns, 3ns, 2, 8, 0, 0, "too late"});
+  const json events = written({0ns, 9ns, "completed", {worker, shard}, {}, {}})["traceEvents"];
+  std::map<std::string, int> track_of;
+  for (const json& e : events)
+    if (e["name"] == "thread_name") track_of[e["args"]["name"]] = e["tid"];
+  EXPECT_EQ(track_of.size(), 3U);
+  const auto is_named = [](const char* name) { return [name](const json& e) { return e["name"] == name; }; };
+  const json wait = *std::ranges::find_if(events, is_named("waits for the barrier"));
+  EXPECT_EQ(wait["tid"], track_of["worker 0"]);
+  EXPECT_EQ(wait["args"], json::parse(R"({"shard":1})"));
+  const json discard = *std::ranges::find_if(events, is_named("discarded"));
+  EXPECT_EQ(discard["tid"], track_of["shard 0"]);
+  EXPECT_EQ(discard["ph"], "i");
+  EXPECT_EQ(discard["args"], json::parse(R"({"worker":2,"step":8,"reason":"too late"})"));
+}
+
+} // namespace
+} // namespace mailgrad
