@@ -22,6 +22,8 @@ struct order_entry {
   step_number step{};
   version_number version_read{}; ///< a recording has none
   std::int64_t arrived = 0;      ///< ns, by the time source of the shard that made the entry
+
+  friend bool operator==(const order_entry&, const order_entry&) = default;
 };
 
 /// A batch that the feeder dealt to a worker.

@@ -1,0 +1,142 @@
+#include <mailgrad/tests/engine/shard/push_of.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/shard/worker_slots.hpp>
+
+#include <gmock/gmock.h>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+class WorkerSlots : public testing::DeterministicTest {
+protected:
+  bool join(std::uint32_t worker, std::uint32_t life = 0) {
+    return slots_.join({{worker}, {life}, device_.actor()});
+  }
+  bool admit(std::uint32_t worker, std::uint64_t step, std::uint32_t life = 0, run_id run = {5}) {
+    push_gradient x = testing::push_of(worker, step, 0, nullptr);
+    x.header.id.run = run;
+    x.header.id.life = {life};
+    return slots_.admit(x, 10s);
+  }
+
+  testing::listener<shard_weights> device_ = listen<shard_weights>();
+  worker_slots slots_{2, run_id{5}};
+};
+
+TEST_F(WorkerSlots, AdmitEachGradientOfAWorkerThatHasJoinedOnce) {
+  EXPECT_FALSE(admit(0, 1)) << "it has not joined";
+  EXPECT_TRUE(join(0));
+  EXPECT_TRUE(admit(0, 1));
+  EXPECT_FALSE(admit(0, 1));
+  EXPECT_TRUE(admit(0, 3)) << "step 2 was lost on the way";
+  EXPECT_FALSE(admit(0, 2));
+  EXPECT_FALSE(admit(0, 4, 0, {6})) << "of another run";
+  EXPECT_FALSE(admit(2, 1)) << "there is no such rank";
+}
+
+TEST_F(WorkerSlots, RefuseAJoinOfAnUnknownRank) {
+  EXPECT_FALSE(join(2));
+  EXPECT_FALSE(slots_.leave({{2}}));
+  EXPECT_FALSE(slots_.is_replaced_by({{2}, {1}, device_.actor()}));
+}
+
+TEST_F(WorkerSlots, LetTheNextIncarnationCountItsStepsAnew) {
+  join(0);
+  admit(0, 7);
+  EXPECT_FALSE(slots_.is_replaced_by({{0}, {0}, device_.actor()})) << "the same once more";
+  EXPECT_TRUE(slots_.is_replaced_by({{0}, {1}, device_.actor()}));
+  EXPECT_TRUE(slots_.leave({{0}, {0}}));
+  EXPECT_FALSE(slots_.is_replaced_by({{0}, {1}, device_.actor()})) << "it has left";
+  EXPECT_TRUE(join(0, 1));
+  EXPECT_FALSE(slots_[{0}].left);
+  EXPECT_FALSE(admit(0, 8, 0)) << "of the one before";
+  EXPECT_TRUE(admit(0, 1, 1));
+  EXPECT_FALSE(join(0, 0));
+}
+
+TEST_F(WorkerSlots, LetAnIncarnationLeaveOnce) {
+  join(0);
+  EXPECT_TRUE(slots_.leave({{0}, {0}}));
+  EXPECT_FALSE(slots_.leave({{0}, {0}}));
+  EXPECT_FALSE(join(0, 0)) << "it has left";
+  EXPECT_FALSE(admit(0, 1));
+  EXPECT_TRUE(slots_.leave({{0}, {2}})) << "its join is still under way";
+  EXPECT_FALSE(join(0, 2));
+  EXPECT_TRUE(join(0, 3));
+}
+
+TEST_F(WorkerSlots, KnowHowLongAGradientLayInTheMailbox) {
+  join(0);
+  push_gradient x = testing::push_of(0, 1, 0, nullptr);
+  x.header.id.run = {5};
+  x.payload.sent = 4s;
+  slots_.admit(x, 10s);
+  EXPECT_EQ(slots_[{0}].in_mailbox, 6s);
+  EXPECT_EQ(slots_[{0}].account.times.mailbox.total(), 6s);
+}
+
+TEST_F(WorkerSlots, AllWaitOnlyIfEveryWorkerOfThePolicyDoes) {
+  join(0);
+  EXPECT_FALSE(slots_.all_wait());
+  slots_[{0}].waits_since = 1s;
+  EXPECT_FALSE(slots_.all_wait()) << "rank 1 may be computing, or has yet to join";
+  slots_.leave({{1}});
+  EXPECT_TRUE(slots_.all_wait());
+}
+
+TEST_F(WorkerSlots, BeginAPolicyWithThoseThatArePresent) {
+  join(0);
+  join(1);
+  slots_[{0}].merged = true;
+  slots_.begin_policy(std::vector<std::uint8_t>{1, 0}, 20s);
+  EXPECT_EQ(slots_[{0}].waits_since, 20s);
+  EXPECT_FALSE(slots_[{0}].merged);
+  EXPECT_TRUE(slots_[{0}].in_policy);
+  EXPECT_FALSE(slots_[{1}].in_policy);
+  EXPECT_FALSE(slots_[{1}].waits_since);
+}
+
+/// A gradient that arrived at 10 s from a mailbox of 2 s, was judged at 11 s and answered at 15 s.
+TEST_F(WorkerSlots, DivideAStayIntoItsSpans) {
+  const auto stay = [&](bool merged, bool by_others, instant opened) {
+    join(0);
+    worker_slot w;
+    w.arrived = 10s;
+    w.in_mailbox = 2s;
+    w.waits_since = 11s;
+    w.waiting_step = {4};
+    w.merged = merged;
+    return w.end_wait(15s, by_others, opened).value();
+  };
+  const stay_at_shard alone = stay(false, false, 0s);
+  EXPECT_EQ(instant{alone.in_mailbox}, 2s);
+  EXPECT_EQ(instant{alone.until_answered}, 5s);
+  EXPECT_EQ(alone.until_barrier, 0);
+  EXPECT_EQ(alone.under_bound, 0);
+  EXPECT_EQ(instant{stay(true, true, 14s).until_barrier}, 3s);
+  EXPECT_EQ(stay(true, true, 14s).under_bound, 0);
+  EXPECT_EQ(stay(true, true, 9s).until_barrier, 0) << "that barrier was another one";
+  EXPECT_EQ(stay(true, false, 14s).until_barrier, 0) << "its own gradient opened it";
+  EXPECT_EQ(instant{stay(false, true, 0s).under_bound}, 4s);
+  worker_slot begins;
+  begins.waits_since = 1s;
+  EXPECT_FALSE(begins.end_wait(2s, true, 0s)) << "it has sent no gradient";
+  EXPECT_FALSE(begins.waits_since);
+}
+
+TEST_F(WorkerSlots, CountADiscardedGradientOnce) {
+  worker_slot w;
+  w.discard(3, "late");
+  w.discard_unjudged(4, "other epoch");
+  EXPECT_THAT(w.account.ledger.discarded, ElementsAre(Pair("late", 1), Pair("other epoch", 1)));
+  EXPECT_EQ(w.account.ledger.produced, 1U) << "the first was counted when it was judged";
+  EXPECT_THAT(w.account.discarded_gaps.buckets(), ElementsAre(Pair(3, 1), Pair(4, 1)));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,72 @@
+#include <mailgrad/tests/actors/worker/played_worker.hpp>
+
+#include <mailgrad/actors/worker/block_exchange.hpp>
+
+#include <gmock/gmock.h>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using given = testing::noting_runner::given;
+
+/// A worker that shares a block of 64 weights with another, under hogwild.
+class BlockExchange : public testing::PlayedWorker {
+protected:
+  const std::shared_ptr<const parameter_layout> layout_ =
+      std::make_shared<parameter_layout>(testing::layout_of({{"w", {64}}}, 1));
+  const std::shared_ptr<hogwild_store> store_ =
+      std::make_shared<hogwild_store>(std::vector<float>(layout_->size(), 10));
+  testing::listener<staleness_observed> tracker_ = listen<staleness_observed>();
+  shard_lines lines_{context(), {}};
+  block_exchange into_{context(),
+                       lines_,
+                       std::make_shared<hogwild_writer>(*layout_, store_, testing::sgd(1)),
+                       {0, 16},
+                       tracker_.actor()};
+  hogwild_writer other_{*layout_, store_, testing::sgd(1)};
+
+  computed_gradient gradient_of(float value) {
+    return {testing::constant_gradient(*layout_, value), 1, time_->now(), 7ns};
+  }
+};
+
+TEST_F(BlockExchange, LetsTheRunnerReadTheBlockInPlace) {
+  into_.bind();
+  ASSERT_THAT(runner_.weights, SizeIs(2));
+  EXPECT_EQ(runner_.weights[0].values[0], 10);
+  EXPECT_EQ(runner_.weights[1], (given{1, runner_.weights[0].values + 16}));
+}
+
+TEST_F(BlockExchange, WritesEachGradientAndCountsHowStaleItWas) {
+  into_.bind();
+  other_.begin_step();
+  other_.write(*testing::constant_gradient(*layout_, 1), 1);
+  act([&] { into_.deliver(gradient_of(2)); });
+  EXPECT_EQ(runner_.weights[0].values[0], 7) << "both have written";
+  EXPECT_EQ(report_.produced, 1U);
+  EXPECT_EQ(report_.applied, 1U);
+  EXPECT_EQ(report_.times.compute.total(), 7ns);
+  EXPECT_EQ(report_.times.apply.count(), 1U);
+  into_.bind();
+  act([&] { into_.deliver(gradient_of(1)); });
+  EXPECT_THAT(report_.gaps.buckets(), ElementsAre(Pair(0, 1), Pair(1, 1)));
+}
+
+TEST_F(BlockExchange, TellsTheTrackerNowAndThen) {
+  into_.bind();
+  act([&] { into_.deliver(gradient_of(0)); });
+  EXPECT_THAT(tracker_.heard<staleness_observed>(), IsEmpty());
+  time_->advance(gap_notices::interval);
+  into_.bind();
+  act([&] { into_.deliver(gradient_of(0)); });
+  ASSERT_THAT(tracker_.heard<staleness_observed>(), SizeIs(1));
+  EXPECT_EQ(tracker_.heard<staleness_observed>()[0].gaps.total(), 2U);
+}
+
+} // namespace
+} // namespace mailgrad

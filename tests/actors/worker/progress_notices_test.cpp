@@ -1,0 +1,58 @@
+#include <mailgrad/tests/actors/worker/played_worker.hpp>
+
+#include <mailgrad/actors/worker/progress_notices.hpp>
+
+#include <gmock/gmock.h>
+
+#include <bit>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class ProgressNotices : public testing::PlayedWorker {
+protected:
+  std::vector<worker_progress>& told() { return tracker_.heard<worker_progress>(); }
+
+  testing::listener<worker_progress> tracker_ = listen<worker_progress>();
+  progress_notices notices_{self_, tracker_.actor(), {1}};
+};
+
+TEST_F(ProgressNotices, ComeATenthOfASecondApart) {
+  notices_.begin(5s);
+  notices_.count(8, 1.5F);
+  act([&] { notices_.notify_if_due(5s + 99ms, 0); });
+  EXPECT_THAT(told(), IsEmpty());
+  notices_.count(4, 2.5F);
+  act([&] { notices_.notify_if_due(5s + 100ms, 30); });
+  ASSERT_THAT(told(), SizeIs(1));
+  const worker_progress& x = told()[0];
+  EXPECT_EQ(x.worker, rank{1});
+  EXPECT_EQ(x.steps, 2U);
+  EXPECT_EQ(x.samples, 12U);
+  EXPECT_EQ(std::bit_cast<double>(x.loss_sum_bits), 4);
+  EXPECT_EQ(instant{x.span}, 100ms);
+  EXPECT_EQ(x.barrier_wait, 30);
+}
+
+TEST_F(ProgressNotices, TellOnlyWhatIsNew) {
+  notices_.begin(0s);
+  notices_.count(8, 1);
+  act([&] { notices_.notify_if_due(1s, 30); });
+  notices_.count(3, 5);
+  act([&] { notices_.notify_if_due(1s + 250ms, 100); });
+  ASSERT_THAT(told(), SizeIs(2));
+  const worker_progress& x = told()[1];
+  EXPECT_EQ(x.worker, rank{1});
+  EXPECT_EQ(x.steps, 1U);
+  EXPECT_EQ(x.samples, 3U);
+  EXPECT_EQ(std::bit_cast<double>(x.loss_sum_bits), 5);
+  EXPECT_EQ(instant{x.span}, 250ms);
+  EXPECT_EQ(x.barrier_wait, 70);
+}
+
+} // namespace
+} // namespace mailgrad
