@@ -45,6 +45,7 @@ void spanning_replica::use_host_weights(std::uint32_t shard, const float* values
 }
 
 step_state spanning_replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
+  require_step(inputs.get(), out.get());
   auto work = std::make_shared<step_work>();
   work->step = ++step_;
   work->weights = weights_;

@@ -90,8 +90,7 @@ void replica::use_host_weights(std::uint32_t shard, const float* values, std::sh
 }
 
 step_state replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
-  if (!inputs || inputs->size == 0) throw std::invalid_argument("replica: there is no batch to compute on");
-  if (!out) throw std::invalid_argument("replica: there is no gradient to compute into");
+  require_step(inputs.get(), out.get());
   training_program& p = program_for(*inputs);
   p.bind(*inputs, weights_, *out);
   const std::uint64_t step = inputs->number;

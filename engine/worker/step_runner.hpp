@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,7 @@ public:
   /// Computes the loss and the gradient of `inputs`; the gradient goes to `out`. The owner touches neither
   /// `inputs` nor `out` until the step has ended.
   ///
-  /// Errors  std::invalid_argument without a sample; graph_error for a batch that the model cannot be built
+  /// Errors  std::invalid_argument without a sample or a gradient; graph_error for a batch that the model cannot be built
   ///         for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
 
@@ -75,6 +76,12 @@ public:
 
 protected:
   bool racing() const noexcept { return racing_; }
+
+  /// What begin_step() requires of its arguments.
+  static void require_step(const batch* inputs, const gradient* out) {
+    if (!inputs || inputs->size == 0) throw std::invalid_argument("step: there is no batch to compute on");
+    if (!out) throw std::invalid_argument("step: there is no gradient to compute into");
+  }
 
 private:
   bool racing_ = false;

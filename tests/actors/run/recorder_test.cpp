@@ -2,12 +2,10 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run/recorder.hpp>
-#include <mailgrad/actors/run/run_recorder.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -70,33 +68,6 @@ TEST_F(Recorder, EndsIfTheFeederDiedLongAgo) {
 TEST_F(Recorder, EndsAtOnceWhereNoFeederIsNamed) {
   tell(recorder_, ending({}));
   EXPECT_THAT(ends_, ElementsAre(""));
-}
-
-// With the recorder on a thread of its own, and a thread that blocks for it.
-class RunRecorder : public testing::DeterministicTest {
-protected:
-  ~RunRecorder() override {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  const std::string path_ = ::testing::TempDir() + "mailgrad_run_recorder_test.rec";
-  testing::listener<end_recording> feeder_ = listen<end_recording>();
-};
-
-TEST_F(RunRecorder, ReturnsThoughTheFeederIsDead) {
-  kill(feeder_.actor());
-  run();
-  run_recorder r(system(), path_, {1, 1, {}, {}});
-  r.finish(feeder_.actor(), {}, {});
-  EXPECT_THAT(r.failure(), HasSubstr("the feeder was lost"));
-  EXPECT_FALSE(std::filesystem::exists(path_)) << "nothing to be taken for a whole recording";
-}
-
-TEST_F(RunRecorder, ReturnsThoughTheRecorderIsDead) {
-  run_recorder r(system(), path_, {1, 1, {}, {}});
-  kill(r.actor());
-  r.finish({}, {}, {});
-  EXPECT_THAT(r.failure(), HasSubstr("the recorder was lost"));
 }
 
 } // namespace

@@ -95,33 +95,6 @@ TEST(RunPlan, GivesTheShardsTheOuterOptimiserOfLocalSteps) {
   EXPECT_EQ(planned(o).replica_layout->shard_count(), 1U);
 }
 
-TEST(RunPlan, RefusesWhatAUsersParameterActorCannotDo) {
-  const auto with_own = [](bool switches, auto change) {
-    return [=] {
-      training_options o = on_cores(1);
-      o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", switches);
-      change(o);
-      planned(o);
-    };
-  };
-  EXPECT_NO_THROW(with_own(false, [](auto&) {})());
-  EXPECT_NO_THROW(with_own(true, [](auto& o) { o.policy = "async, sync@3"; })());
-  expect_refused({
-      {"a switch", with_own(false, [](auto& o) { o.policy = "async, sync@3"; }),
-       "parameter actor 'mine' switches no policy"},
-      {"the rule that switches", with_own(false, [](auto& o) { o.policy = "auto"; }), "switches no policy"},
-      {"hogwild", with_own(true, [](auto& o) { o.policy = "hogwild"; }), "hogwild has no parameter actors"},
-      {"a cure that draws",
-       with_own(true,
-                [](auto& o) {
-                  o.cure = "easgd:0.1";
-                  o.local_steps = 2;
-                }),
-       "would be drawn to what parameter actor 'mine' knows nothing of"},
-      {"a recording", with_own(true, [](auto& o) { o.record = "file"; }), "does not tell the order"},
-  });
-}
-
 TEST(RunPlan, OfShardsAloneHasNoStepsAndNoData) {
   const auto layout = std::make_shared<parameter_layout>(testing::layout_of({{"w", {64}}}, 2));
   training_options o = on_cores(2, "ssp:3");

@@ -1,0 +1,70 @@
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/run/run_recorder.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <string>
+
+namespace mailgrad {
+using messaging::kill;
+
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// With the recorder on a thread of its own, and a thread that blocks for it.
+class RunRecorder : public testing::DeterministicTest {
+protected:
+  ~RunRecorder() override {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  const std::string path_ = ::testing::TempDir() + "mailgrad_run_recorder_test.rec";
+  testing::listener<end_recording> feeder_ = listen<end_recording>();
+};
+
+TEST_F(RunRecorder, ReturnsThoughTheFeederIsDead) {
+  kill(feeder_.actor());
+  run();
+  run_recorder r(system(), path_, {1, 1, {}, {}});
+  r.finish(feeder_.actor(), {}, {});
+  EXPECT_THAT(r.failure(), HasSubstr("the feeder was lost"));
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "nothing to be taken for a whole recording";
+}
+
+TEST_F(RunRecorder, ReturnsThoughTheRecorderIsDead) {
+  run_recorder r(system(), path_, {1, 1, {}, {}});
+  kill(r.actor());
+  r.finish({}, {}, {});
+  EXPECT_THAT(r.failure(), HasSubstr("the recorder was lost"));
+}
+
+TEST_F(RunRecorder, CompletesTheFile) {
+  run_recorder r(system(), path_, {2, 1, {}, {"mailgrad", "train"}});
+  run_outcome outcome;
+  outcome.lost = {false, true};
+  training_report report;
+  report.ended = "completed";
+  report.parameters_sha256 = "ab12";
+  r.finish({}, outcome, report);
+  EXPECT_THAT(r.failure(), IsEmpty());
+  const recording read = read_recording(path_);
+  EXPECT_EQ(read.header.workers, 2U);
+  EXPECT_THAT(read.header.words, ElementsAre("mailgrad", "train"));
+  EXPECT_EQ(read.end.parameters_sha256, "ab12");
+  EXPECT_THAT(read.end.lost, ElementsAre(1));
+  r.finish({}, outcome, report); // a second call changes nothing
+  EXPECT_THAT(r.failure(), IsEmpty());
+}
+
+TEST_F(RunRecorder, RefusesAPathThatCannotBeWritten) {
+  EXPECT_THROW(run_recorder(system(), "/there/is/no/such/folder", {1, 1, {}, {}}), std::system_error);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,206 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <mailgrad/actors/worker/spanning_replica.hpp>
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <numeric>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::expect_refused;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// The actor of a worker, which hears what its runner must hear.
+class hearing_worker {
+public:
+  static constexpr const char* name = "mailgrad.hearing-worker";
+  using task = std::function<void()>;
+
+  hearing_worker(caf::event_based_actor* self, std::shared_ptr<spanning_replica> runner,
+                 std::shared_ptr<task> next)
+      : self_(self), runner_(std::move(runner)), next_(std::move(next)) {}
+  caf::behavior make_behavior() {
+    return caf::message_handler{[this](const std::string&) { (*next_)(); }}.or_else(runner_->hear(self_));
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<spanning_replica> runner_;
+  std::shared_ptr<task> next_;
+};
+
+/// A worker over two stages, which the test plays.
+class SpanningReplica : public testing::DeterministicTest {
+protected:
+  using stage_probe = testing::listener<compute_step, give_up>;
+
+  void build(std::size_t micro_batches) {
+    runner_ = std::make_shared<spanning_replica>(
+        spanning_replica::options{{3},
+                                  {{device_kind::cpu, 0}, {device_kind::cpu, 1}},
+                                  {stages_[0].actor(), stages_[1].actor()},
+                                  micro_batches,
+                                  layout_});
+    runner_->on_end([this] { ++ended_; });
+    worker_ = start<hearing_worker>(runner_, next_);
+    run();
+  }
+  void act(const hearing_worker::task& f) {
+    *next_ = f;
+    tell(worker_, std::string("act"));
+  }
+  /// Begins a step over `count` samples.
+  void begin(std::size_t count) {
+    const auto b = std::make_shared<batch>();
+    shape_batch(data_->train, count, 0, *b);
+    std::vector<std::uint32_t> which(count);
+    std::iota(which.begin(), which.end(), 0U);
+    fill_batch(data_->train, which, *b);
+    b->number = 10;
+    act([&] { EXPECT_EQ(runner_->begin_step(b, gradient_), step_state::under_way); });
+  }
+  void answer(std::size_t stage, float loss, std::int64_t busy = 0) {
+    step_computed x{1, stage, {}, busy, nullptr};
+    x.sum.loss = loss;
+    x.sum.memory = std::make_shared<row_memory>();
+    tell(worker_, x);
+  }
+
+  const std::shared_ptr<const data_split> data_ = testing::small_data();
+  const std::shared_ptr<const parameter_layout> layout_ =
+      std::make_shared<parameter_layout>(testing::layout_of({{"w", {64}}}, 2));
+  std::array<stage_probe, 2> stages_{listen<compute_step, give_up>(), listen<compute_step, give_up>()};
+  const std::shared_ptr<hearing_worker::task> next_ = std::make_shared<hearing_worker::task>();
+  std::shared_ptr<spanning_replica> runner_;
+  caf::actor worker_;
+  std::shared_ptr<gradient> gradient_ = std::make_shared<gradient>();
+  int ended_ = 0;
+};
+
+TEST_F(SpanningReplica, GivesEveryStageTheSameWork) {
+  build(3);
+  const std::vector<float> weights(64);
+  const auto owner = std::make_shared<int>();
+  runner_->use_host_weights(1, weights.data(), owner);
+  begin(8);
+  for (auto& stage : stages_) ASSERT_THAT(stage.heard<compute_step>(), SizeIs(1));
+  const auto work = stages_[0].heard<compute_step>()[0].work;
+  EXPECT_EQ(stages_[1].heard<compute_step>()[0].work, work);
+  EXPECT_EQ(work->step, 1U);
+  EXPECT_EQ(work->weights[1].values, weights.data());
+  EXPECT_EQ(work->into, gradient_);
+  ASSERT_THAT(work->micro_batches, SizeIs(3));
+  float shares = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const micro_batch& m = work->micro_batches[i];
+    EXPECT_EQ(m.place, i);
+    EXPECT_EQ(m.number, 10 * 3 + i) << "each draws anew";
+    EXPECT_FALSE(m.only);
+    EXPECT_EQ(m.share, static_cast<float>(m.samples->size) / 8);
+    shares += m.share;
+  }
+  EXPECT_FLOAT_EQ(shares, 1);
+}
+
+TEST_F(SpanningReplica, DoesNotCutABatchOfOneSample) {
+  build(4);
+  begin(1);
+  const auto work = stages_[0].heard<compute_step>()[0].work;
+  ASSERT_THAT(work->micro_batches, SizeIs(1));
+  EXPECT_TRUE(work->micro_batches[0].only);
+  EXPECT_EQ(work->micro_batches[0].share, 1);
+}
+
+TEST_F(SpanningReplica, EndsAStepWhenItsLastStageHasAnswered) {
+  build(1);
+  begin(4);
+  EXPECT_EQ(runner_->waits_for(), "its stages on cpu:0, cpu:1");
+  answer(1, 0.5F, 30);
+  EXPECT_EQ(ended_, 0);
+  EXPECT_EQ(runner_->waits_for(), "its stages on cpu:0");
+  answer(0, 0.25F, 20);
+  EXPECT_EQ(ended_, 1);
+  EXPECT_EQ(runner_->end_step(), 0.75F);
+  const std::vector<stage_report> reports = runner_->stage_reports();
+  ASSERT_THAT(reports, SizeIs(2));
+  EXPECT_EQ(reports[0].device, "cpu:0");
+  EXPECT_EQ(reports[0].busy, 20);
+  EXPECT_EQ(reports[1].busy, 30);
+}
+
+/// In the order of the stages, whichever answers first.
+TEST_F(SpanningReplica, JoinsTheRowsOfItsStages) {
+  build(1);
+  begin(4);
+  std::vector<std::int32_t> rows{4, 5};
+  std::vector<float> values{40, 50};
+  for (const std::size_t p : {1U, 0U}) {
+    step_computed x{1, p, {}, 0, nullptr};
+    x.sum.memory = std::make_shared<row_memory>();
+    x.sum.rows.push_back({0, 0, p, 1, std::span(rows).subspan(p, 1), std::span(values).subspan(p, 1)});
+    tell(worker_, x);
+  }
+  runner_->end_step();
+  ASSERT_THAT(gradient_->sparse, SizeIs(1));
+  EXPECT_THAT(gradient_->sparse[0].rows, ElementsAre(4, 5));
+  EXPECT_THAT(gradient_->sparse[0].values, ElementsAre(40, 50));
+}
+
+/// So that a shard may update in place after the step.
+TEST_F(SpanningReplica, HoldsWeightsNoLongerThanItsStep) {
+  build(1);
+  auto owner = std::make_shared<int>();
+  const std::weak_ptr<int> held = owner;
+  runner_->use_host_weights(0, nullptr, std::move(owner));
+  EXPECT_FALSE(held.expired());
+  begin(2);
+  for (auto& stage : stages_) stage.heard<compute_step>().clear();
+  EXPECT_TRUE(held.expired());
+}
+
+TEST_F(SpanningReplica, IsBrokenByAStageThatFails) {
+  build(1);
+  begin(2);
+  tell(worker_, stage_failed{1, "label 7 of 3"});
+  EXPECT_EQ(ended_, 1);
+  expect_refused({{"the step", [&] { runner_->end_step(); }, "its stage on cpu:1 failed: label 7 of 3"}});
+  messaging::kill(stages_[0].actor());
+  run();
+  EXPECT_EQ(ended_, 1) << "told once";
+  expect_refused({{"the first reason counts", [&] { runner_->end_step(); }, "label 7"}});
+}
+
+TEST_F(SpanningReplica, IsBrokenByAStageThatDies) {
+  build(1);
+  messaging::kill(stages_[0].actor());
+  run();
+  EXPECT_EQ(ended_, 1);
+  expect_refused({{"the next step", [&] { runner_->end_step(); }, "its stage on cpu:0 is gone"}});
+}
+
+TEST_F(SpanningReplica, SendsItsStagesHome) {
+  build(1);
+  act([&] { EXPECT_EQ(runner_->give_up(), step_state::finished); });
+  for (auto& stage : stages_) EXPECT_THAT(stage.heard<give_up>(), SizeIs(1));
+}
+
+TEST_F(SpanningReplica, RefusesAStepOfNothing) {
+  build(1);
+  const auto empty = std::make_shared<batch>();
+  expect_refused({
+      {"no batch", [&] { runner_->begin_step(nullptr, gradient_); }, "no batch to compute on"},
+      {"no sample", [&] { runner_->begin_step(empty, gradient_); }, "no batch to compute on"},
+  });
+  EXPECT_THAT(stages_[0].heard<compute_step>(), IsEmpty());
+}
+
+} // namespace
+} // namespace mailgrad

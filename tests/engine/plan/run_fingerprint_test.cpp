@@ -1,0 +1,124 @@
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/graph/models/layer_stack.hpp>
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+namespace mailgrad {
+namespace {
+
+using testing::expect_refused;
+using testing::small_data;
+using testing::small_model;
+using facts = std::vector<std::pair<std::string, std::string>>;
+
+facts of(const training_options& o, const model_function& model = small_model(),
+         const data_split& data = *small_data()) {
+  model_request request = request_for(data, o.batch);
+  request.workers = 2;
+  return facts_of(model, request, data, o);
+}
+
+training_options two_workers() {
+  training_options o;
+  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}};
+  return o;
+}
+
+/// The names of the facts in which both differ.
+std::vector<std::string> different(const facts& a, const facts& b) {
+  std::vector<std::string> names;
+  EXPECT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i]) names.push_back(a[i].first);
+  return names;
+}
+
+/// A replay of other options would give other weights, and nobody would know why.
+TEST(RunFingerprint, HasAFactForWhateverChangesTheBits) {
+  const facts usual = of(two_workers());
+  const std::vector<std::pair<std::string, std::function<void(training_options&)>>> changes{
+      {"policy", [](auto& o) { o.policy = "sync"; }},
+      {"cure", [](auto& o) { o.cure = "inverse"; }},
+      {"optimizer", [](auto& o) { o.optimizer.rule = momentum_options{}; }},
+      {"learning rate", [](auto& o) { o.optimizer.learning_rate = 0.1 + 1e-17; }},
+      {"local steps", [](auto& o) { o.local_steps = 3; }},
+      {"outer optimizer", [](auto& o) { o.outer.rule = nesterov_options{}; }},
+      {"outer learning rate", [](auto& o) { o.outer.learning_rate = 0.7; }},
+      {"schedule", [](auto& o) { o.optimizer.schedule = parse_schedule("cosine:total=9"); }},
+      {"weight decay", [](auto& o) { o.optimizer.weight_decay = 1e-4; }},
+      {"l2", [](auto& o) { o.optimizer.l2 = 1e-4; }},
+      {"clip norm", [](auto& o) { o.optimizer.clip_norm = 1; }},
+      {"batch", [](auto& o) { o.batch = 7; }},
+      {"epochs", [](auto& o) { o.epochs = 2; }},
+      {"steps", [](auto& o) { o.steps = 9; }},
+      {"seed", [](auto& o) { o.seed = 9; }},
+  };
+  for (const auto& [name, change] : changes) {
+    training_options o = two_workers();
+    change(o);
+    EXPECT_THAT(different(usual, of(o)), ::testing::Contains(name));
+  }
+}
+
+TEST(RunFingerprint, HasNoFactForTheNamesOfDevices) {
+  training_options o = two_workers();
+  o.devices = {{device_kind::cpu, 4}, {device_kind::cpu, 4}};
+  EXPECT_EQ(of(o), of(two_workers()));
+}
+
+TEST(RunFingerprint, KnowsTheModelAndTheSamplesByTheirHashes) {
+  const model_function wider = [](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{9, activation::tanh}, dense_layer{}}, r);
+  };
+  const facts usual = of(two_workers());
+  EXPECT_THAT(different(usual, of(two_workers(), wider)), ::testing::ElementsAre("SHA-256 of the model"));
+  data_split other = *small_data();
+  other.train = testing::small_samples(other.train.size(), 77);
+  EXPECT_THAT(different(usual, of(two_workers(), small_model(), other)),
+              ::testing::ElementsAre("SHA-256 of the training samples"));
+  other = *small_data();
+  other.test = testing::small_samples(other.test.size(), 77);
+  EXPECT_EQ(of(two_workers(), small_model(), other), usual) << "they do not influence the weights";
+}
+
+TEST(RunFingerprint, RefusesARecordingOfAnotherRun) {
+  const training_options o = two_workers();
+  recording r;
+  r.name = "run.rec";
+  r.header.workers = 2;
+  r.header.shards = 1;
+  r.header.facts = of(o);
+  EXPECT_NO_THROW(require_same_run(r, o, of(o)));
+  const auto other = [&](const std::function<void(recording&)>& change) {
+    return [&, change] {
+      recording spoilt = r;
+      change(spoilt);
+      require_same_run(spoilt, o, of(o));
+    };
+  };
+  expect_refused({
+      {"workers", other([](auto& x) { x.header.workers = 3; }),
+       "recording 'run.rec': the number of workers was 3, and is 2 here"},
+      {"shards", other([](auto& x) { x.header.shards = 5; }), "the number of shards was 5, and is 1 here"},
+      {"a fact", other([](auto& x) { x.header.facts.back().second = "8"; }), "the seed was 8, and is 1 here"},
+      {"a fact that is missing", other([](auto& x) { x.header.facts.pop_back(); }), "the seed was not told"},
+  });
+}
+
+TEST(RunFingerprint, RefusesAPlugInThatWasNotRecorded) {
+  recording r;
+  r.name = "run.rec";
+  expect_refused({
+      {"none of this name", [&] { require_recorded_plugin(r, "/proc/self/comm"); }, "was not told"},
+      {"no file", [&] { require_recorded_plugin(r, "/there/is/none.so"); }, "cannot be read"},
+  });
+}
+
+} // namespace
+} // namespace mailgrad
