@@ -55,8 +55,8 @@ public:
   /// Computes the loss and the gradient of `inputs`; the gradient goes to `out`. The owner touches neither
   /// `inputs` nor `out` until the step has ended.
   ///
-  /// Errors  std::invalid_argument without a sample or a gradient; graph_error for a batch that the model cannot be built
-  ///         for; device_error. No step is under way then.
+  /// Errors  std::invalid_argument without a sample or a gradient; graph_error for a batch that the model
+  ///         cannot be built for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
 
   /// Takes the result of a step that has ended, and returns its loss.
