@@ -43,6 +43,11 @@ void throw_unreadable(const std::filesystem::path& file, int code) {
   throw file_error(error, fmt::format("{}: cannot be read: {}", in_one_line(file), error.message()));
 }
 
+void throw_unwritable(const std::filesystem::path& file, int code) {
+  const std::error_code error{code, std::generic_category()};
+  throw file_error(error, fmt::format("{}: cannot be written: {}", in_one_line(file), error.message()));
+}
+
 std::string in_quotes(std::string_view found) {
   std::string text = "'";
   for (char c : found.substr(0, longest_quote)) text += printable(c) ? std::string(1, c) : escaped(c);

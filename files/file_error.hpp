@@ -39,6 +39,9 @@ struct file_line {
 /// The system refused the file: "FILE: cannot be read: No such file or directory"
 [[noreturn]] void throw_unreadable(const std::filesystem::path& file, int code);
 
+/// The system refused to write: "FILE: cannot be written: No space left on device"
+[[noreturn]] void throw_unwritable(const std::filesystem::path& file, int code);
+
 /// Text of a file for one line of a message: in quotes, cut when long, with control characters escaped.
 std::string in_quotes(std::string_view found);
 

@@ -40,6 +40,17 @@ int open_locked(const std::string& path, replaced_file::if_taken what) {
   }
 }
 
+/// Waits until the names in the folder of `path` are on the disk. Returns 0 or an errno; some file systems
+/// cannot be asked, which is no failure.
+int sync_folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  const int failure = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  close(descriptor);
+  return failure;
+}
+
 } // namespace
 
 bool replaced_file::can_replace(const std::string& path) {
@@ -90,14 +101,19 @@ replaced_file::~replaced_file() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-int replaced_file::keep() {
+int replaced_file::keep() { return keep(false); }
+int replaced_file::keep_on_disk() { return keep(true); }
+
+int replaced_file::keep(bool on_disk) {
   if (good()) errno = 0; // otherwise errno tells why an earlier operation failed
   close();
   std::error_code why;
   if (!*this) why.assign(errno != 0 ? errno : EIO, std::generic_category());
   const std::string written = std::exchange(written_, "");
   if (lock_ < 0) return why.value(); // a device, or a file that another process is writing
+  if (!why && on_disk && fsync(lock_) != 0) why.assign(errno, std::generic_category());
   if (!why) std::filesystem::rename(written, path_, why);
+  if (!why && on_disk) why.assign(sync_folder_of(path_), std::generic_category());
   std::error_code ignored;
   if (why) std::filesystem::remove(written, ignored);
   ::close(std::exchange(lock_, -1));

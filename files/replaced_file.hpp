@@ -26,6 +26,8 @@ public:
 
   /// Closes the complete file and moves it to its place. Returns 0, or the errno of the failure.
   [[nodiscard]] int keep();
+  /// The same, but only when the bytes and the name are on the disk, so that they outlive a power failure.
+  [[nodiscard]] int keep_on_disk();
 
   /// The target of a link, so that the file is replaced and not the link.
   static std::string without_links(const std::string& path);
@@ -39,6 +41,8 @@ public:
   static bool move_abandoned(const std::string& partial, const std::string& to);
 
 private:
+  int keep(bool on_disk);
+
   std::string path_;
   std::string written_; ///< the name that is written; empty after keep()
   int lock_ = -1;       ///< a file descriptor of `written_`; -1: none

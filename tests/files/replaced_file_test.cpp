@@ -39,6 +39,14 @@ TEST_F(ReplacedFile, TakesThePlaceOfTheOlderOneWhenItIsKept) {
   EXPECT_TRUE(nothing_beside());
 }
 
+TEST_F(ReplacedFile, CanWaitForTheDisk) {
+  replaced_file f(file_);
+  f << "after";
+  EXPECT_EQ(f.keep_on_disk(), 0);
+  EXPECT_EQ(text_of(file_), "after");
+  EXPECT_TRUE(nothing_beside());
+}
+
 TEST_F(ReplacedFile, LeavesTheOlderOneIfItIsNotKept) {
   { replaced_file(file_) << "after"; }
   EXPECT_EQ(text_of(file_), "before");
