@@ -23,6 +23,9 @@
 #include <mailgrad/engine/model/weight_addresses.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/predictor.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>

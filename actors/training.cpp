@@ -266,6 +266,10 @@ training_report training::report(const std::function<bool()>& stop_test) { retur
 run_trace training::trace() { return self_->trace(); }
 std::uint64_t training::total_steps() const noexcept { return self_->total_steps(); }
 std::span<const float> training::parameters() { return self_->parameters(); }
+std::vector<named_weights> training::weights() {
+  const std::span<const float> all = parameters();
+  return all.empty() ? std::vector<named_weights>() : weights_by_name(layout(), all);
+}
 std::vector<float> training::predict(const named_arrays& samples) { return self_->predict(samples); }
 const parameter_layout& training::layout() const noexcept { return self_->layout(); }
 

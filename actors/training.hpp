@@ -6,6 +6,7 @@
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 
@@ -73,6 +74,9 @@ public:
   /// Waits for the end. Returns the weights, float32[layout().size()]; empty if a shard was lost.
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept;
+  /// Waits for the end. Returns the weights by the names of their variables, for save_weights(); none if a
+  /// shard was lost. They live as long as this run.
+  std::vector<named_weights> weights();
 
   /// Waits for the end. Applies the trained model to each of these samples, on the calling thread. The result
   /// is the logits of each, or the numbers that the model predicts.

@@ -34,6 +34,7 @@ std::vector<input_file> files_of(const run_inputs& in) {
   std::vector<input_file> all{{"--model", in.model}};
   if (!in.data.empty())
     for (const auto& file : find_files(in.data, {}).all()) all.push_back({"--data", file});
+  if (!in.load.empty()) all.push_back({"--load", in.load});
   for (const input_file& plugin : plugins_in(in)) all.push_back(plugin);
   if (in.replay) all.push_back({"the recording", in.replay->name});
   return all;

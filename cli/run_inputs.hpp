@@ -15,6 +15,7 @@ struct run_inputs {
   std::string cure;                    ///< built in or from a plug-in
   std::vector<std::string> optimizers; ///< rules or plug-ins, with settings
   const recording* replay = nullptr;   ///< the run to repeat
+  std::string load{};                  ///< weights to begin with; empty: none
 };
 
 /// A file that a run reads.

@@ -136,6 +136,8 @@ struct data_split {
   /// The name of each class, such as "T-shirt", "A" or "+1"; empty if the files give none. For a text they
   /// are its symbols in UTF-8.
   std::vector<std::string> class_names;
+  /// What the numbers of the files were divided by: one for all, one for each number of a sample, or nothing.
+  std::vector<float> divisors{};
 };
 
 } // namespace mailgrad

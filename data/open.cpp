@@ -23,6 +23,7 @@ namespace {
 
 constexpr double usual_fraction = 0.8;
 constexpr double usual_text_fraction = 0.9;
+constexpr float most_of_a_byte = 255; ///< by which byte_features divide
 
 /// Returns how many of `count` are for training. At least one is for training and one for testing.
 std::size_t training_part(std::size_t count, const open_options& options, double usual) {
@@ -35,7 +36,8 @@ void require_two_rows(const fs::path& file, std::size_t rows) {
   if (rows < 2) throw_malformed(file, "expected two rows or more to cut off a test set, found 1");
 }
 
-data_split cut(const fs::path& file, const dataset& all, const open_options& options) {
+data_split cut(const fs::path& file, dataset all, const open_options& options) {
+  if (options.known) return {{}, std::move(all), {}, {}};
   require_two_rows(file, all.size());
   const std::size_t part = training_part(all.size(), options, usual_fraction);
   return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
@@ -59,6 +61,7 @@ data_split open_idx(const data_files& files, const open_options& options) {
       join_idx(std::move(train), files.train.front(), read_idx_labels(files.train_labels), options.classes);
   split.test =
       join_idx(std::move(test), files.test, read_idx_labels(files.test_labels), split.train.classes());
+  split.divisors = {most_of_a_byte};
   return split;
 }
 
@@ -93,12 +96,13 @@ data_split open_cifar(const data_files& files, const open_options& options) {
   dataset train = join_files(files.train, options, options.classes > 0 ? options.classes : names.size());
   data_split split;
   if (files.test.empty()) {
-    split = cut(files.train.front(), train, options);
+    split = cut(files.train.front(), std::move(train), options);
   } else {
     split.test = join_cifar(read_cifar(files.test, options.record_dims, train.classes()), train.classes());
     split.train = std::move(train);
   }
   split.class_names = std::move(names);
+  split.divisors = {most_of_a_byte};
   return split;
 }
 
@@ -117,6 +121,18 @@ void divide(float_features& f, const std::vector<float>& by) {
   for (std::size_t i = 0; i < f.values.size(); ++i) f.values[i] /= by[i % by.size()];
 }
 
+/// The labels of the training file, or those that a trained model knows.
+label_map labels_for(const open_options& options) {
+  if (options.known && !options.known->class_names.empty()) return label_map(options.known->class_names);
+  return label_map(options.classes);
+}
+
+/// What the features are divided by; empty: nothing.
+std::vector<float> divisors_for(const float_features& f, std::size_t rows, const open_options& options) {
+  if (options.known) return options.known->divisors;
+  return options.scale == feature_scale::none ? std::vector<float>() : divisors(f, rows, options.scale);
+}
+
 std::size_t count(const csv_rows& rows) { return std::max(rows.labels.size(), rows.targets.size()); }
 
 dataset join(csv_rows rows, const label_map& labels) {
@@ -124,41 +140,50 @@ dataset join(csv_rows rows, const label_map& labels) {
   return {std::move(rows.features), std::move(rows.labels), labels.classes()};
 }
 
+void require_divisors(const fs::path& file, const std::vector<float>& by, std::size_t columns) {
+  if (by.size() > 1 && by.size() != columns)
+    throw_malformed(file, fmt::format("expected {} numbers a row, as the model was trained on, found {}",
+                                      by.size(), columns));
+}
+
 data_split open_csv(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
-  label_map labels{options.classes};
+  label_map labels = labels_for(options);
   csv_options layout = options.csv;
   layout.holds = options.task.value_or(layout.holds);
   layout.limit = options.limit;
   csv_rows train = read_csv(file, layout, labels);
   const bool whole = files.test.empty();
   csv_rows test = whole ? csv_rows{} : read_csv(files.test, train.layout, labels);
-  if (whole) require_two_rows(file, count(train));
-  const std::size_t rows = whole ? training_part(count(train), options, usual_fraction) : count(train);
-  if (options.scale != feature_scale::none) {
-    const std::vector<float> by = divisors(train.features, rows, options.scale);
+  if (whole && !options.known) require_two_rows(file, count(train));
+  const bool cuts = whole && !options.known;
+  const std::size_t rows = cuts ? training_part(count(train), options, usual_fraction) : count(train);
+  std::vector<float> by = divisors_for(train.features, rows, options);
+  if (!by.empty()) {
+    require_divisors(file, by, train.features.dims.size());
     divide(train.features, by);
     divide(test.features, by);
   }
   dataset first = join(std::move(train), labels);
   data_split split;
   if (whole)
-    split = cut(file, first, options);
+    split = cut(file, std::move(first), options);
   else
     split = {std::move(first), join(std::move(test), labels), {}, {}};
   split.class_names = labels.names();
+  split.divisors = std::move(by);
   return split;
 }
 
 data_split open_libsvm(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
-  label_map labels{options.classes};
+  label_map labels = labels_for(options);
   libsvm_rows train = read_libsvm(file, options.features, labels, options.limit);
   const std::size_t width = train.features.width;
   dataset first{std::move(train.features), std::move(train.labels), labels.classes()};
   data_split split;
   if (files.test.empty()) {
-    split = cut(file, first, options);
+    split = cut(file, std::move(first), options);
   } else {
     libsvm_rows test = read_libsvm(files.test, width, labels, options.limit);
     split = {std::move(first), {std::move(test.features), std::move(test.labels), labels.classes()}, {}, {}};
@@ -167,12 +192,25 @@ data_split open_libsvm(const data_files& files, const open_options& options) {
   return split;
 }
 
+data_split whole_text(const fs::path& file, text_corpus corpus, std::size_t window, std::size_t stride) {
+  if (corpus.tokens.size() <= window)
+    throw_malformed(
+        file, fmt::format("expected over {} characters, the window, found {}", window, corpus.tokens.size()));
+  const std::size_t symbols = corpus.symbols.size();
+  return {{},
+          {token_windows{std::move(corpus.tokens), window, stride}, {}, symbols},
+          {},
+          std::move(corpus.symbols)};
+}
+
 data_split open_text(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   text_corpus corpus = read_text(file, options.limit);
+  if (options.known) number_as(file, options.known->class_names, corpus);
   const std::size_t window = options.window;
   const std::size_t stride = options.stride > 0 ? options.stride : window;
   const std::size_t count = corpus.tokens.size();
+  if (options.known) return whole_text(file, std::move(corpus), window, stride);
   const std::size_t part = count < 2 ? 0 : training_part(count, options, usual_text_fraction);
   if (part <= window || count - part <= window)
     throw_malformed(

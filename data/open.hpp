@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
 
@@ -18,6 +20,13 @@ enum class feature_scale : std::uint8_t {
   none,
   maximum,        ///< the largest absolute value in the training set
   column_maximum, ///< the largest absolute value of each column, for columns of different units
+};
+
+/// What a trained model knows of its data, so that other data are read as its own were.
+struct known_data {
+  std::vector<std::string>
+      class_names{};             ///< the labels in the order of their numbers; for a text its symbols
+  std::vector<float> divisors{}; ///< what numbers are divided by, in place of what `scale` says
 };
 
 struct open_options {
@@ -32,6 +41,9 @@ struct open_options {
   std::size_t stride = 0;   ///< tokens from one window to the next; 0: `window`, so each token is read once
   rating_options ratings{}; ///< how ratings are ordered before they are cut
   parsed_limit limit{};     ///< for the samples of each file, of any format
+  /// If set, the data are for a trained model: a file without a test file is not cut, and all of it is the
+  /// test set.
+  std::optional<known_data> known{};
 };
 
 /// Opens a data set by its name ("fashion-mnist"), its folder or its file; find_files() lists the layouts.

@@ -191,4 +191,13 @@ bool operator==(const parameter_layout& a, const parameter_layout& b) noexcept {
          std::ranges::equal(a.shards_, b.shards_, {}, &shard_range::end, &shard_range::end);
 }
 
+std::vector<float> first_weights(const parameter_layout& layout, std::uint64_t seed) {
+  std::vector<float> all(layout.size());
+  for (std::size_t s = 0; s < layout.shard_count(); ++s) {
+    const shard_range range = layout.shard(s);
+    layout.initialise_shard(s, seed, std::span(all).subspan(range.begin, range.size()));
+  }
+  return all;
+}
+
 } // namespace mailgrad

@@ -86,4 +86,7 @@ private:
   std::vector<shard_range> shards_;
 };
 
+/// The first values of all variables, as the seed draws them: float32[layout.size()].
+std::vector<float> first_weights(const parameter_layout& layout, std::uint64_t seed);
+
 } // namespace mailgrad

@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -87,12 +86,8 @@ void run_crew::spawn_tracker() {
 }
 
 void run_crew::share_block() {
-  const parameter_layout& layout = *plan_.layout;
-  std::vector<float> initial(layout.size());
-  for (std::size_t s = 0; s < layout.shard_count(); ++s)
-    layout.initialise_shard(s, plan_.options.seed,
-                            std::span(initial).subspan(layout.shard(s).begin, layout.shard(s).size()));
-  store_ = std::make_shared<hogwild_store>(initial);
+  store_ = std::make_shared<hogwild_store>(
+      plan_.first_weights ? *plan_.first_weights : first_weights(*plan_.layout, plan_.options.seed));
 }
 
 /// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
@@ -103,15 +98,16 @@ void run_crew::spawn_shards() {
 
 caf::actor run_crew::spawn_shard(std::uint32_t s) {
   const training_options& o = plan_.options;
-  parameter_actor_options duties{std::make_shared<shard>(*plan_.layout, s, o.seed, plan_.shard_rule),
-                                 plan_.first_policy(),
-                                 plan_.workers(),
-                                 tracker_,
-                                 options_.time,
-                                 s == 0 ? shards_ : std::vector<caf::actor>(),
-                                 plan_.cure,
-                                 options_.recorder,
-                                 o.replay};
+  parameter_actor_options duties{
+      std::make_shared<shard>(*plan_.layout, s, plan_.first_values(s), plan_.shard_rule),
+      plan_.first_policy(),
+      plan_.workers(),
+      tracker_,
+      options_.time,
+      s == 0 ? shards_ : std::vector<caf::actor>(),
+      plan_.cure,
+      options_.recorder,
+      o.replay};
   duties.run = plan_.run;
   duties.store = store_;
   duties.trace = new_track(fmt::format("shard {}", s));

@@ -78,7 +78,8 @@ void add_what_the_tool_knows(training_report& r, const train_words& w, const std
 finished_run run_with(const train_words& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay) {
   const std::string date = utc_date(std::chrono::system_clock::now());
-  const run_inputs inputs{w.model, w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer}, replay.get()};
+  const run_inputs inputs{w.model,      w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
+                          replay.get(), w.load};
   announce_plugins(inputs);
   training_options options = understood(w);
   options.record = w.outputs.record;
@@ -86,12 +87,16 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.replay = std::move(replay);
   const model_function model = spanning(find_model(w.model), w.span);
   const run_outputs outputs(w.outputs, files_of(inputs));
+  if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
+  options.start_whole = w.load_strict;
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
 
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   training run(model, data, options);
+  outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';
+  if (options.start && !w.load_strict) std::cerr << loaded_in_words(*options.start, run.layout());
   progress_display display(std::cerr, style, run.total_steps());
   const bool stopped = watch_run(run, display, ctrl_c); // if it stopped, the weights so far are tested
   if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
@@ -103,6 +108,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const run_trace trace = run.trace();
   for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
   outputs.write(report, trace);
+  outputs.weights().write(run.weights(), card_for(model_text(w.model), *data), report);
   if (const std::string why = run.recording_failure(); !why.empty()) throw std::runtime_error(why);
   const int code = exit_code_of(report, signal);
   return {std::move(report), code};
@@ -158,9 +164,10 @@ command make_train_command(CLI::App& app) {
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --epochs 2");
   return {parser, [parser, words] {
-            return train_with(*words,
-                              given_words(*parser, {"report", "staleness-csv", "trace", "record", "quiet"}),
-                              nullptr)
+            return train_with(
+                       *words,
+                       given_words(*parser, {"report", "save", "staleness-csv", "trace", "record", "quiet"}),
+                       nullptr)
                 .code;
           }};
 }

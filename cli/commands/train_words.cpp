@@ -40,6 +40,25 @@ void add_what(CLI::App& parser, train_words& w) {
                   "ratings or of text")
       ->capture_default_str()
       ->group("What to train");
+  auto* load =
+      parser
+          .add_option("--load", w.load,
+                      "Begin with the weights of this safetensors file, in place of those that the seed "
+                      "draws")
+          ->check(file_name())
+          ->type_name("FILE")
+          ->group("What to train");
+  parser
+      .add_option(
+          "--load-strict", w.load_strict,
+          "Whether --load refuses weights that do not fit every variable; no takes those that fit, and "
+          "lists the rest")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}})
+                      .description("yes|no"))
+      ->needs(load)
+      ->type_name("")
+      ->default_str("yes")
+      ->group("What to train");
   parser
       .add_option("--task", w.task,
                   "What to learn from the labels: classification or regression; automatic takes what such "
@@ -197,6 +216,12 @@ void add_outputs(CLI::App& parser, train_words& w) {
           "--report", paths.report,
           "Write a report of the run to this file, as one JSON object; -: to standard output, with the "
           "summary on standard error; the same holds for the next two options")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->group("Output");
+  parser
+      .add_option("--save", paths.save,
+                  "Write the trained weights to this safetensors file, with what is needed to use the model")
       ->check(file_name())
       ->type_name("FILE")
       ->group("Output");

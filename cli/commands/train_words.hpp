@@ -26,6 +26,8 @@ struct train_words {
   std::optional<std::size_t> micro_batches;
   std::string policy = "async";
   std::string cure = "none";
+  std::string load;
+  bool load_strict = true;
   std::string optimizer = "sgd";
   std::optional<double> learning_rate;
   std::string schedule = "constant";

@@ -62,7 +62,7 @@ std::string staleness_in_words(const staleness_histogram& h) {
 
 run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
     : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
-      trace_("trace", paths.trace) {
+      trace_("trace", paths.trace), weights_(paths.save) {
   if (paths.record == output_file::standard_output)
     throw std::invalid_argument(
         "--record: a recording is no output for a pipe; name a file, './-' for one of that name");
@@ -82,10 +82,16 @@ run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file
   require_two(report_, record, "--report and --record", paths.record);
   require_two(staleness_csv_, record, "--staleness-csv and --record", paths.record);
   require_two(trace_, record, "--trace and --record", paths.record);
+  const output_file save("weights", paths.save);
+  require_two(report_, save, "--report and --save", paths.report);
+  require_two(staleness_csv_, save, "--staleness-csv and --save", paths.save);
+  require_two(trace_, save, "--trace and --save", paths.save);
+  require_two(record, save, "--record and --save", paths.save);
   require_no_input("--report", paths.report, inputs);
   require_no_input("--staleness-csv", paths.staleness_csv, inputs);
   require_no_input("--trace", paths.trace, inputs);
   require_no_input("--record", paths.record, inputs);
+  require_no_input("--save", paths.save, inputs);
 }
 
 bool run_outputs::take_standard_output() const {

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/output/weights_output.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
@@ -14,10 +15,11 @@ struct output_paths {
   std::string report;
   std::string staleness_csv;
   std::string trace;
+  std::string save;   ///< weights
   std::string record; ///< written by the run itself; no other output may name the same file
 };
 
-/// The output files of a run: the report as JSON, staleness as CSV, a timeline for Perfetto.
+/// The output files of a run: the report as JSON, staleness as CSV, a timeline for Perfetto, weights.
 class run_outputs {
 public:
   /// Errors  std::system_error if a file cannot be written; std::invalid_argument if two outputs name the
@@ -32,10 +34,13 @@ public:
   /// Errors  std::runtime_error for the first output that failed.
   void write(const training_report& r, const run_trace& trace) const;
 
+  const weights_output& weights() const noexcept { return weights_; }
+
 private:
   output_file report_;
   output_file staleness_csv_;
   output_file trace_;
+  weights_output weights_;
 };
 
 /// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.

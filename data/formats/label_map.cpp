@@ -34,6 +34,11 @@ bool before(const std::string& a, const std::string& b) {
 
 } // namespace
 
+label_map::label_map(const std::vector<std::string>& names) : names_(names), open_(false) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    numbers_.emplace(plain(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
+}
+
 std::optional<std::int32_t> label_map::find(std::string_view label) {
   std::optional<std::string> text = plain(label);
   if (!text) return std::nullopt;

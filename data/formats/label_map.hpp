@@ -22,6 +22,8 @@ public:
 
   /// `classes` is the number of classes if that is known, 0 otherwise.
   explicit label_map(std::size_t classes = 0) : known_(classes) {}
+  /// A settled map of labels that are known, in the order of their numbers.
+  explicit label_map(const std::vector<std::string>& names);
 
   /// Finds the number of a label, which is preliminary while the map is open. Finds nothing for a text that
   /// is no label: a fraction, NaN, or empty. The same holds for an unknown label in a closed map, and for one

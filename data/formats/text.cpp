@@ -62,4 +62,18 @@ text_corpus read_text(const std::filesystem::path& file, const parsed_limit& lim
   return corpus;
 }
 
+void number_as(const std::filesystem::path& file, const std::vector<std::string>& symbols,
+               text_corpus& corpus) {
+  std::vector<std::int32_t> numbers;
+  for (const std::string& symbol : corpus.symbols) {
+    const auto known = std::ranges::find(symbols, symbol);
+    if (known == symbols.end())
+      throw_malformed(file, fmt::format("expected one of the {} characters that the model knows, found {}",
+                                        symbols.size(), in_quotes(symbol)));
+    numbers.push_back(static_cast<std::int32_t>(known - symbols.begin()));
+  }
+  for (std::int32_t& token : corpus.tokens) token = numbers[static_cast<std::size_t>(token)];
+  corpus.symbols = symbols;
+}
+
 } // namespace mailgrad

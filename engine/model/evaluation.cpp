@@ -1,14 +1,14 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 
 #include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/engine/model/forward_pass.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string>
+#include <optional>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -17,86 +17,52 @@ namespace {
 
 constexpr std::size_t batch_size = 256;
 
-constexpr std::size_t logits_fetch = 0;
-constexpr std::size_t loss_fetch = 1;
+/// With more classes nobody reads the matrix, and it takes more memory than the weights.
+constexpr std::size_t most_confused = 1024;
+
+bool counts_confusion(const model_request& r) {
+  return r.wanted == answer::a_class && r.features != feature_kind::tokens && r.classes <= most_confused;
+}
 
 struct score {
   std::size_t labels = 0;
   std::size_t correct = 0;
   double squares = 0; ///< of the distances to the targets
   std::size_t samples = 0;
-  double loss = 0; ///< sum over the samples
+  double loss = 0;                      ///< sum over the samples
+  std::vector<std::uint64_t> confusion; ///< as in evaluation; empty: not counted
 };
 
-/// Runs the forward pass over batches of one size.
-class forward_pass {
-public:
-  forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
-               const dataset& samples, std::size_t size)
-      : outputs_(request.outputs()) {
-    request.batch = size;
-    shape_batch(samples, size, room_for_entries(samples, size), inputs_);
-    request.nonzeros = inputs_.columns.size();
-    request.purpose = phase::evaluation;
-    model_.emplace(build, request, layout, [](graph&, const model_outputs& outputs) {
-      return std::vector{outputs.logits, outputs.loss};
-    });
+void count_answers(std::span<const float> logits, const batch& inputs, std::size_t classes, score& sum) {
+  const auto labels = inputs.labels.values<std::int32_t>();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const std::span row = logits.subspan(i * classes, classes);
+    const auto answer = std::ranges::max_element(row) - row.begin();
+    if (answer == labels[i]) ++sum.correct;
+    if (!sum.confusion.empty())
+      ++sum.confusion[static_cast<std::size_t>(labels[i]) * classes + static_cast<std::size_t>(answer)];
   }
+}
 
-  /// The logits of these samples, until the next call.
-  std::span<const float> run(const weight_addresses& weights, const dataset& samples,
-                             std::span<const std::uint32_t> which) {
-    fill_batch(samples, which, inputs_);
-    model_->bind(inputs_, weights);
-    model_->code().run(host_stream{}, 0, [] {});
-    return {static_cast<const float*>(model_->code().fetched(logits_fetch)), inputs_.size * outputs_};
+void add_distances(std::span<const float> answers, const batch& inputs, score& sum) {
+  const auto targets = inputs.labels.values();
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const double distance = static_cast<double>(answers[i]) - static_cast<double>(targets[i]);
+    sum.squares += distance * distance;
   }
+}
 
-  /// Adds the score of these samples to `sum`.
-  void add(const weight_addresses& weights, const dataset& samples, std::span<const std::uint32_t> which,
-           score& sum) {
-    const float* logits = run(weights, samples, which).data();
-    if (samples.has_targets())
-      add_distances(logits, sum);
-    else
-      count_correct(logits, sum);
-    sum.labels += inputs_.labels.size();
-    sum.samples += which.size();
-    const auto loss = static_cast<double>(*static_cast<const float*>(model_->code().fetched(loss_fetch)));
-    sum.loss += loss * static_cast<double>(which.size());
-  }
-
-private:
-  void count_correct(const float* logits, score& sum) const {
-    const auto labels = inputs_.labels.values<std::int32_t>();
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      const std::span row{logits + i * outputs_, outputs_};
-      if (std::ranges::max_element(row) - row.begin() == labels[i]) ++sum.correct;
-    }
-  }
-
-  void add_distances(const float* logits, score& sum) const {
-    const auto targets = inputs_.labels.values();
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      const double distance = static_cast<double>(logits[i]) - static_cast<double>(targets[i]);
-      sum.squares += distance * distance;
-    }
-  }
-
-  std::size_t outputs_; ///< of a sample or token
-  batch inputs_;
-  std::optional<bound_model> model_;
-};
-
-weight_addresses addresses_of(const char* caller, std::span<const float> parameters,
-                              const parameter_layout& layout) {
-  if (parameters.size() != layout.size())
-    throw shape_error(
-        fmt::format("{}: {} weights, where the layout has {}", caller, parameters.size(), layout.size()));
-  weight_addresses weights(layout);
-  for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
-    weights.use(s, parameters.data() + layout.shard(s).begin);
-  return weights;
+/// Adds the score of these samples to `sum`.
+void add_score(forward_pass& pass, const weight_addresses& weights, const dataset& samples,
+               std::span<const std::uint32_t> which, std::size_t classes, score& sum) {
+  const std::span<const float> logits = pass.run(weights, samples, which);
+  if (samples.has_targets())
+    add_distances(logits, pass.inputs(), sum);
+  else
+    count_answers(logits, pass.inputs(), classes, sum);
+  sum.labels += pass.inputs().labels.size();
+  sum.samples += which.size();
+  sum.loss += static_cast<double>(pass.loss()) * static_cast<double>(which.size());
 }
 
 /// The samples with arbitrary labels, because a model has an input for labels even when it predicts.
@@ -114,8 +80,15 @@ dataset with_any_answers(const named_arrays& samples, const model_request& reque
 std::vector<float> predict(const model_function& build, const model_request& request,
                            const parameter_layout& layout, std::span<const float> parameters,
                            const named_arrays& samples) {
+  if (request.features == feature_kind::tokens)
+    throw std::invalid_argument("predict: the model reads tokens, and arrays hold none");
+  return predict(build, request, layout, parameters, with_any_answers(samples, request));
+}
+
+std::vector<float> predict(const model_function& build, const model_request& request,
+                           const parameter_layout& layout, std::span<const float> parameters,
+                           const dataset& all) {
   const weight_addresses weights = addresses_of("predict", parameters, layout);
-  const dataset all = with_any_answers(samples, request);
   require_readable(request, all);
   std::vector<float> answers;
   answers.reserve(all.size() * request.outputs());
@@ -123,7 +96,7 @@ std::vector<float> predict(const model_function& build, const model_request& req
   std::vector<std::uint32_t> which;
   for (std::size_t first = 0; first < all.size(); first += batch_size) {
     const std::size_t count = std::min(batch_size, all.size() - first);
-    if (which.size() != count) pass.emplace(build, request, layout, all, count);
+    if (which.size() != count) pass.emplace(build, request, layout, all, count, false);
     which.resize(count);
     std::iota(which.begin(), which.end(), static_cast<std::uint32_t>(first));
     const auto logits = pass->run(weights, all, which);
@@ -140,16 +113,17 @@ evaluation evaluate(const model_function& build, model_request request, const pa
   std::vector<std::uint32_t> order(samples.size());
   std::iota(order.begin(), order.end(), 0U);
   score sum;
+  if (counts_confusion(request)) sum.confusion.resize(request.classes * request.classes);
   const auto stopped = [&stop] { return stop && stop(); };
   const std::size_t whole = order.size() / batch_size * batch_size;
   if (whole > 0) {
-    forward_pass pass(build, request, layout, samples, batch_size);
+    forward_pass pass(build, request, layout, samples, batch_size, true);
     for (std::size_t i = 0; i < whole && !stopped(); i += batch_size)
-      pass.add(weights, samples, std::span(order).subspan(i, batch_size), sum);
+      add_score(pass, weights, samples, std::span(order).subspan(i, batch_size), request.classes, sum);
   }
   if (whole < order.size() && !stopped()) {
-    forward_pass pass(build, request, layout, samples, order.size() - whole);
-    pass.add(weights, samples, std::span(order).subspan(whole), sum);
+    forward_pass pass(build, request, layout, samples, order.size() - whole, true);
+    add_score(pass, weights, samples, std::span(order).subspan(whole), request.classes, sum);
   }
   const auto mean = [](double total, std::size_t n) {
     return total / static_cast<double>(std::max<std::size_t>(1, n));
@@ -161,6 +135,7 @@ evaluation evaluate(const model_function& build, model_request request, const pa
     e.rmse = std::sqrt(mean(sum.squares, sum.labels));
   else
     e.accuracy = mean(static_cast<double>(sum.correct), sum.labels);
+  e.confusion = std::move(sum.confusion);
   return e;
 }
 

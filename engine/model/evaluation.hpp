@@ -3,6 +3,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -17,6 +18,9 @@ struct evaluation {
   std::optional<double> rmse; ///< root of the mean squared error, in the targets' unit; for numbers only
   double loss = 0;            ///< mean over the samples
   bool whole = true;          ///< false if it ended early, so that not all samples count
+  /// How many samples of each class got each answer: [classes, classes], by label and then by answer. Empty
+  /// for numbers, for tokens and for more than 1024 classes.
+  std::vector<std::uint64_t> confusion{};
 };
 
 /// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread. It calls
@@ -37,5 +41,10 @@ evaluation evaluate(const model_function& build, model_request request, const pa
 std::vector<float> predict(const model_function& build, const model_request& request,
                            const parameter_layout& layout, std::span<const float> parameters,
                            const named_arrays& samples);
+/// The same for samples of any kind, whose labels are not looked at. For tokens, the logits of each place in
+/// a window: float32[samples, window length, classes].
+std::vector<float> predict(const model_function& build, const model_request& request,
+                           const parameter_layout& layout, std::span<const float> parameters,
+                           const dataset& samples);
 
 } // namespace mailgrad

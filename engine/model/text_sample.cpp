@@ -8,6 +8,7 @@
 #include <cmath>
 #include <random>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -70,6 +71,25 @@ std::int32_t draw(std::span<const float> logits, double temperature, double chan
   return static_cast<std::int32_t>(likeliest - logits.begin()); // also after a rounding error
 }
 
+/// The prompt as tokens, of which there is at least one.
+std::vector<std::int32_t> tokens_of(std::string_view prompt, std::span<const std::string> symbols) {
+  if (prompt.empty()) {
+    const auto line_break = std::ranges::find(symbols, "\n");
+    return {line_break == symbols.end() ? 0 : static_cast<std::int32_t>(line_break - symbols.begin())};
+  }
+  std::vector<std::int32_t> tokens;
+  while (!prompt.empty()) {
+    const auto known = std::ranges::find_if(
+        symbols, [&](const std::string& s) { return !s.empty() && prompt.starts_with(s); });
+    if (known == symbols.end())
+      throw std::invalid_argument(fmt::format(
+          "prompt: the model does not know the character at byte {} before its end", prompt.size()));
+    tokens.push_back(static_cast<std::int32_t>(known - symbols.begin()));
+    prompt.remove_prefix(known->size());
+  }
+  return tokens;
+}
+
 } // namespace
 
 void require_writable(const text_sample_options& options, std::span<const std::string> symbols,
@@ -93,9 +113,9 @@ std::string write_text(const model_function& build, model_request request, const
       request.sample_dims[0] == 0)
     throw std::invalid_argument("write_text: a model of windows of tokens is needed, not one of samples of " +
                                 to_string(request.sample_dims));
-  const auto line_break = std::ranges::find(symbols, "\n");
+  const std::vector<std::int32_t> prompt = tokens_of(options.prompt, symbols);
   writer w(build, std::move(request), layout, parameters);
-  w.append(line_break == symbols.end() ? 0 : static_cast<std::int32_t>(line_break - symbols.begin()));
+  for (const std::int32_t token : prompt) w.append(token);
   std::mt19937_64 random(options.seed);
   std::string text;
   for (std::size_t i = 0; i < options.length; ++i) {

@@ -13,6 +13,8 @@ struct text_sample_options {
   std::size_t length = 0;   ///< symbols to write; 0: none
   double temperature = 0.8; ///< divides the logits: below 1 prefers likely symbols; 0: always the likeliest
   std::uint64_t seed = 1;
+  std::string
+      prompt{}; ///< what the text continues; empty: a line break, or the first symbol if there is none
 };
 
 /// Requires that a text can be written with these options and these symbols for the classes of a model.
@@ -23,12 +25,13 @@ void require_writable(const text_sample_options& options, std::span<const std::s
                       std::size_t classes);
 
 /// Writes a text with a model of tokens. Each symbol is drawn from the model's prediction after the symbols
-/// before it, as many as its window holds. The text continues a line break, or the first symbol if there is
-/// no line break. The same weights and seed write the same text.
+/// before it, as many as its window holds. The text continues the prompt, which is not part of the result.
+/// The same weights, seed and prompt write the same text.
 ///
 /// Shapes  parameters: float32[layout.size()]; symbols: UTF-8, one for each class of the request.
-/// Errors  as require_writable; shape_error for other parameters than the layout has; std::invalid_argument
-///         for a request without windows of tokens; graph_error as build_fitting; device_error.
+/// Errors  as require_writable; std::invalid_argument for a prompt with a symbol that the model does not
+///         know; shape_error for other parameters than the layout has; std::invalid_argument for a request
+///         without windows of tokens; graph_error as build_fitting; device_error.
 std::string write_text(const model_function& build, model_request request, const parameter_layout& layout,
                        std::span<const float> parameters, std::span<const std::string> symbols,
                        const text_sample_options& options);

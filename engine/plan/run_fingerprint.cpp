@@ -1,6 +1,7 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 
 #include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
@@ -153,9 +154,22 @@ void require_fact(const recording& r, const std::string& what, const std::string
         fmt::format("recording '{}': {} was {}, and is {} here", r.name, what, expected, found));
 }
 
+/// The hash of weights to begin with: of every variable with its name and shape.
+std::string hash_of(const saved_weights& start) {
+  std::string text;
+  for (const saved_weights::variable& v : start.variables)
+    text += v.name + ';' + to_string(v.values.dims()) + ';' + sha256(std::as_bytes(v.values.values())) + '\n';
+  return hash_of(text);
+}
+
+/// Recordings did not tell of first weights before a run could begin with given ones.
+constexpr const char* first_weights_fact = "first weights";
+constexpr const char* drawn = "drawn by the seed";
+
 std::string recorded_fact(const recording& r, const std::string& what) {
   const auto recorded = std::ranges::find(r.header.facts, what, &std::pair<std::string, std::string>::first);
-  return recorded == r.header.facts.end() ? "not told" : recorded->second;
+  if (recorded != r.header.facts.end()) return recorded->second;
+  return what == first_weights_fact ? drawn : "not told";
 }
 
 } // namespace
@@ -185,7 +199,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
       {"number of micro-batches", std::to_string(o.micro_batches)},
       {"epochs", std::to_string(o.epochs)},
       {"steps", std::to_string(o.steps)},
-      {"seed", std::to_string(o.seed)}};
+      {"seed", std::to_string(o.seed)},
+      {first_weights_fact, o.start ? hash_of(*o.start) : drawn}};
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
     if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
       facts.emplace_back(plugin_fact(own->file), hash_of_file(own->file));

@@ -6,8 +6,11 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/killed_recording.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
+#include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -42,6 +45,13 @@ run_plan checked_plan(training_options options) {
   return plan;
 }
 
+void begin_with(run_plan& plan, const saved_weights* start) {
+  if (!start) return;
+  weights_fit found = fit(*start, *plan.layout, first_weights(*plan.layout, plan.options.seed));
+  if (plan.options.start_whole) require_whole(*start, found);
+  plan.first_weights = std::make_shared<const std::vector<float>>(std::move(found.parameters));
+}
+
 void lay_out_weights(run_plan& plan) {
   const std::uint32_t shards = plan.has_shards() ? plan.options.shards : 1;
   plan.layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, shards));
@@ -49,6 +59,7 @@ void lay_out_weights(run_plan& plan) {
   if (plan.options.local_steps > 0) // a worker's own weights are one block
     plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));
   require_dense_if_needed(plan.options, plan.cure, *plan.layout);
+  begin_with(plan, plan.options.start.get());
 }
 
 } // namespace
@@ -56,6 +67,16 @@ void lay_out_weights(run_plan& plan) {
 std::uint32_t run_plan::workers() const { return workers_of(options); }
 bool run_plan::shares_block() const { return has_hogwild(policies); }
 bool run_plan::has_shards() const { return !shares_block() || policies.size() > 1; }
+
+std::vector<float> run_plan::first_values(std::size_t shard) const {
+  const shard_range range = layout->shard(shard);
+  std::vector<float> values(range.size());
+  if (first_weights)
+    std::ranges::copy(std::span(*first_weights).subspan(range.begin, range.size()), values.begin());
+  else
+    layout->initialise_shard(shard, options.seed, values);
+  return values;
+}
 
 model_request run_plan::request_of(std::uint32_t worker) const {
   model_request of_worker = request;
@@ -93,6 +114,7 @@ run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_op
   run_plan plan = checked_plan(std::move(options));
   require_dense_if_needed(plan.options, plan.cure, *layout);
   plan.layout = plan.replica_layout = std::move(layout);
+  begin_with(plan, plan.options.start.get());
   return plan;
 }
 

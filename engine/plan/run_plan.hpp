@@ -33,7 +33,9 @@ struct run_plan {
   model_request request;                 ///< for the whole run; request_of() gives that of a worker
   std::shared_ptr<const parameter_layout> layout; ///< where the weights lie in the shards
   std::shared_ptr<const parameter_layout>
-      replica_layout;           ///< where the weights lie that a worker computes with
+      replica_layout; ///< where the weights lie that a worker computes with
+  /// float32[layout->size()]: the first weights, if the seed does not draw them; else null.
+  std::shared_ptr<const std::vector<float>> first_weights;
   optimizer_options shard_rule; ///< the optimiser of the shards
   dealer_options deal;
   /// The numbers of batches after which the feeder stops until the policy has switched, ascending.
@@ -50,6 +52,8 @@ struct run_plan {
   bool shares_block() const;
   /// Whether the run has shards; a run whose only policy is hogwild has none.
   bool has_shards() const;
+  /// The first weights of a shard, float32[its range].
+  std::vector<float> first_values(std::size_t shard) const;
   /// The request that the model function of one worker gets.
   model_request request_of(std::uint32_t worker) const;
 };

@@ -14,6 +14,7 @@
 namespace mailgrad {
 
 struct recording;
+struct saved_weights;
 
 /// How to train a model.
 struct training_options {
@@ -31,6 +32,10 @@ struct training_options {
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards
   /// The optimiser of the shards, if there are local steps. SGD with learning rate 1 averages models.
   optimizer_options outer{.learning_rate = 1};
+  /// The weights to begin with; null: the seed draws them.
+  std::shared_ptr<const saved_weights> start{};
+  /// Whether these must fit every variable of the model. If not, those that fit are taken.
+  bool start_whole = true;
   std::size_t batch = 64;       ///< samples in a mini-batch of one worker
   std::uint64_t epochs = 1;     ///< passes over the training set, by all workers together
   std::uint64_t steps = 0;      ///< mini-batches of all workers together; 0: as many as `epochs` has

@@ -26,9 +26,19 @@ std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const sha
   return inside;
 }
 
+std::vector<float> drawn(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed) {
+  std::vector<float> first(layout.shard(index).size());
+  layout.initialise_shard(index, seed, first);
+  return first;
+}
+
 } // namespace
 
 shard::shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
+             const optimizer_options& options, std::shared_ptr<lane> at)
+    : shard(layout, index, drawn(layout, index, seed), options, std::move(at)) {}
+
+shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<const float> first,
              const optimizer_options& options, std::shared_ptr<lane> at)
     : index_(index), range_(layout.shard(index)), weight_count_(layout.weight_count(index)),
       dense_size_(std::min(range_.end, std::max(range_.begin, layout.dense_size())) - range_.begin),
@@ -38,8 +48,9 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t 
       current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin)),
       base_learning_rate_(mailgrad::base_learning_rate(options)),
       alone_(std::make_unique<parallel_update>()) {
-  std::vector<float> first(range_.size());
-  layout.initialise_shard(index, seed, first);
+  if (first.size() != range_.size())
+    throw shape_error(
+        fmt::format("shard: {} first weights, where {} are needed", first.size(), range_.size()));
   at_->write(first, *current_);
   written_ = at_->record();
   find_tables(layout);

@@ -39,6 +39,9 @@ public:
   /// Makes version 0, the first values of the variables. They do not depend on the number of shards.
   shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
         const optimizer_options& options, std::shared_ptr<lane> at = std::make_shared<host_lane>());
+  /// Makes version 0 of `first`, float32[range of the shard].
+  shard(const parameter_layout& layout, std::uint32_t index, std::span<const float> first,
+        const optimizer_options& options, std::shared_ptr<lane> at = std::make_shared<host_lane>());
 
   shard_index index() const noexcept { return {index_}; }
   /// The updates of these weights so far, including those that workers made in the shared block of hogwild.

@@ -1,8 +1,6 @@
 #include <mailgrad/engine/worker/replica.hpp>
 
 #include <mailgrad/engine/model/training_fetches.hpp>
-#include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/variable_union.hpp>
 #include <mailgrad/kernels/next_use.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
@@ -102,18 +100,6 @@ step_state replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_
   }
   loss_ = *static_cast<const float*>(p.model.code().fetched(training_fetches::loss));
   return step_state::finished;
-}
-
-parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards) {
-  variable_union all;
-  request.batch = 1;
-  for (request.worker = 0; request.worker < request.workers; ++request.worker) {
-    graph g;
-    const model_outputs outputs = build_fitting(build, g, request);
-    const std::vector<value> variables = g.variables();
-    all.add(g, gradients(outputs.loss, variables), request.worker);
-  }
-  return all.lay_out(shards);
 }
 
 } // namespace mailgrad

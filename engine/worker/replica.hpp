@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 
 #include <cstdint>
@@ -47,12 +48,5 @@ private:
   stream where_ = host_stream{};
   float loss_ = 0;
 };
-
-/// Lays the variables of a model out over `shards` shards. Workers may build different graphs, so the layout
-/// has the variables of all `request.workers` of them.
-///
-/// Errors  graph_error from the model function, or as variable_union has it; std::invalid_argument for more
-///         shards than can be cut.
-parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards);
 
 } // namespace mailgrad

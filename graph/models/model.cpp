@@ -7,15 +7,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-model_function read_model(const std::filesystem::path& file) {
-  return [layers = read_model_file(file)](graph& g, const model_request& request) {
+/// Whether the text is the content of a model file, and not its name.
+bool is_content(std::string_view text) { return text.starts_with('{'); }
+
+model_function model_of(layer_stack layers) {
+  return [layers = std::move(layers)](graph& g, const model_request& request) {
     return build_classifier(g, layers, request);
   };
 }
@@ -60,13 +65,20 @@ model_outputs build_model(const model_function& build, graph& g, const model_req
 
 model_function find_model(std::string_view name_or_file) {
   if (auto model = built_in_model(name_or_file)) return *std::move(model);
+  if (is_content(name_or_file)) return model_of(parse_model_file(name_or_file, "model"));
   const std::filesystem::path file(name_or_file);
   if (std::filesystem::is_directory(file))
     throw std::invalid_argument(
         fmt::format("model '{}' is a folder; name a JSON file of layers", name_or_file));
-  if (file.extension() == ".json" || std::filesystem::exists(file)) return read_model(file);
+  if (file.extension() == ".json" || std::filesystem::exists(file)) return model_of(read_model_file(file));
   throw std::invalid_argument(fmt::format("model '{}' is neither built in nor a file; {}", name_or_file,
                                           suggestion(name_of_choice(name_or_file), built_in_models())));
+}
+
+std::string model_text(std::string_view name_or_file) {
+  if (built_in_model(name_or_file) || is_content(name_or_file)) return std::string(name_or_file);
+  const std::string text = text_of_model_file(std::filesystem::path(name_or_file));
+  return text.substr(std::min(text.find('{'), text.size()));
 }
 
 } // namespace mailgrad

@@ -87,10 +87,16 @@ using model_function = std::function<model_outputs(graph&, const model_request&)
 model_outputs build_model(const model_function& build, graph& g, const model_request& request);
 
 /// Returns the built-in model of that name, "mlp" or "mlp:hidden=512x256" (built_in.hpp), or the model whose
-/// layers a JSON file lists (model_file.hpp).
+/// layers a JSON file lists (model_file.hpp), or a text that has the content of such a file.
 ///
 /// Errors  std::invalid_argument that names the most similar model, or says what is wrong in the file and
 ///         where.
 model_function find_model(std::string_view name_or_file);
+
+/// A text from which find_model() makes the same model when the file is gone: the name, or the file's
+/// content.
+///
+/// Errors  std::invalid_argument if the file cannot be read.
+std::string model_text(std::string_view name_or_file);
 
 } // namespace mailgrad

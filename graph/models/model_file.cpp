@@ -146,10 +146,11 @@ layer read_layer(const std::string& where, const json& entry) {
   return l;
 }
 
-json parse(const std::filesystem::path& file, const std::string& name) {
-  std::ifstream stream(file);
-  if (!stream) throw std::invalid_argument(fmt::format("{} cannot be read", name));
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+std::string name_of(const std::filesystem::path& file) {
+  return fmt::format("model file '{}'", file.string());
+}
+
+json parse(std::string_view text, const std::string& name) {
   if (is_too_deep(text))
     throw std::invalid_argument(
         fmt::format("{}: lists and objects stand within each other more than {} deep; a model needs four",
@@ -186,9 +187,18 @@ bool ends_with_output(const layer_stack& layers) {
 
 } // namespace
 
+std::string text_of_model_file(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw std::invalid_argument(fmt::format("{} cannot be read", name_of(file)));
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
 layer_stack read_model_file(const std::filesystem::path& file) {
-  const std::string name = fmt::format("model file '{}'", file.string());
-  const json model = parse(file, name);
+  return parse_model_file(text_of_model_file(file), name_of(file));
+}
+
+layer_stack parse_model_file(std::string_view text, const std::string& name) {
+  const json model = parse(text, name);
   layer_stack layers;
   for (const json& entry : list_of_layers(model, name))
     layers.push_back(read_layer(fmt::format("{}, layer {}", name, layers.size() + 1), entry));

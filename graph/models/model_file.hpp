@@ -3,6 +3,8 @@
 #include <mailgrad/graph/models/layer_stack.hpp>
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 namespace mailgrad {
 
@@ -25,5 +27,11 @@ namespace mailgrad {
 /// Errors  std::invalid_argument in one line: the file, the layer by number, the setting, and what was
 ///         expected and found.
 layer_stack read_model_file(const std::filesystem::path& file);
+
+/// The same for the content of such a file; `name` stands in errors.
+layer_stack parse_model_file(std::string_view text, const std::string& name);
+
+/// Errors  std::invalid_argument if the file cannot be read.
+std::string text_of_model_file(const std::filesystem::path& file);
 
 } // namespace mailgrad

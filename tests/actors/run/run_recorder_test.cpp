@@ -1,4 +1,5 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -20,11 +21,8 @@ using ::testing::IsEmpty;
 // With the recorder on a thread of its own, and a thread that blocks for it.
 class RunRecorder : public testing::DeterministicTest {
 protected:
-  ~RunRecorder() override {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  const std::string path_ = ::testing::TempDir() + "mailgrad_run_recorder_test.rec";
+  const scratch_folder folder_;
+  const std::string path_ = (folder_.path() / "run.rec").string();
   testing::listener<end_recording> feeder_ = listen<end_recording>();
 };
 

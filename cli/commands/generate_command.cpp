@@ -1,0 +1,50 @@
+#include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/trained_model.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/option_checks.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace mailgrad {
+
+namespace {
+
+struct generate_words {
+  trained_words trained;
+  text_sample_options text{.length = 300};
+};
+
+} // namespace
+
+command make_generate_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("generate", "Write a text with a trained model of texts");
+  auto words = std::make_shared<generate_words>();
+  add_model_file(*parser, words->trained);
+  parser->add_option("--length", words->text.length, "How many symbols to write")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  parser
+      ->add_option(
+          "--temperature", words->text.temperature,
+          "1 draws each symbol by the model's probabilities, a lower value prefers likely symbols, and 0 "
+          "always takes the likeliest")
+      ->check(number(0, 1000))
+      ->capture_default_str();
+  parser->add_option("--seed", words->text.seed, "The same seed writes the same text")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  parser->add_option(
+      "--prompt", words->text.prompt,
+      "The text that is continued; by default a line break, or the first symbol if there is none");
+  parser->footer("Example:\n"
+                 "  mailgrad generate --model-file plays.safetensors --prompt 'ROMEO:' --length 500");
+  return {parser, [words] {
+            std::cout << open_model(words->trained).text(words->text) << '\n';
+            return exit_code::done;
+          }};
+}
+
+} // namespace mailgrad

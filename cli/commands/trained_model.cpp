@@ -1,0 +1,43 @@
+#include <mailgrad/cli/commands/trained_model.hpp>
+
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/data/open.hpp>
+
+#include <CLI/CLI.hpp>
+
+namespace mailgrad {
+
+void add_model_file(CLI::App& parser, trained_words& w) {
+  parser
+      .add_option("--model-file", w.model_file,
+                  "The trained model: a file that 'mailgrad train --save' has written")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->required();
+}
+
+void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
+  parser.add_option("--data", w.data, what);
+  parser
+      .add_option("--data-limit", w.data_limit,
+                  "The most memory, in GiB, that the samples of a file may take")
+      ->check(whole_number(1, std::uint64_t{1} << 20))
+      ->capture_default_str();
+}
+
+predictor open_model(const trained_words& w) { return predictor(load_weights(w.model_file)); }
+
+data_split open_samples(const trained_words& w, const model_card& card) {
+  const model_request& r = card.request;
+  open_options o;
+  o.known = known_data{card.class_names, card.divisors};
+  o.classes = r.wanted == answer::a_class ? r.classes : 0;
+  if (r.wanted == answer::a_number) o.task = label_kind::numbers;
+  if (r.features == feature_kind::tokens) o.window = r.sample_dims.size();
+  if (r.nonzeros > 0) o.features = r.sample_dims.size();
+  if (r.sample_dims.rank() == 3) o.record_dims = r.sample_dims;
+  o.limit.bytes = w.data_limit << 30;
+  return open_data(w.data, o);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/engine/weights/predictor.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace mailgrad {
+
+/// The options of the commands that use a trained model.
+struct trained_words {
+  std::string model_file;
+  std::string data;
+  std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
+};
+
+void add_model_file(CLI::App& parser, trained_words& w);
+/// Adds --data and --data-limit. `what` is the help of --data.
+void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
+
+/// Opens the weights with their model.
+///
+/// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file.
+predictor open_model(const trained_words& w);
+
+/// Opens samples as those that the model was trained on: the test part of a data set that has one, and otherwise
+/// all of it. The training part is empty, or not to be used.
+///
+/// Errors  file_error, std::invalid_argument: samples of another kind.
+data_split open_samples(const trained_words& w, const model_card& card);
+
+} // namespace mailgrad

@@ -1,0 +1,106 @@
+#include <mailgrad/engine/weights/weights_file.hpp>
+
+#include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/safetensors.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr const char* card_key = "mailgrad";
+constexpr const char* report_key = "report";
+
+void require_length(std::span<const float> parameters, const parameter_layout& layout) {
+  if (parameters.size() != layout.size())
+    throw std::invalid_argument(
+        fmt::format("weights: {} numbers, where the layout has {}", parameters.size(), layout.size()));
+}
+
+/// What keeps `v` from taking its values from `found`; empty: nothing.
+std::string difference(const placed_variable& v, const saved_weights::variable* found) {
+  if (!found) return fmt::format("variable '{}' is not in the file", v.name);
+  if (found->values.dims() == v.dims) return {};
+  return fmt::format("variable '{}' is {} in the file, and {} in the model", v.name,
+                     to_string(found->values.dims()), to_string(v.dims));
+}
+
+} // namespace
+
+std::vector<named_weights> weights_by_name(const parameter_layout& layout,
+                                           std::span<const float> parameters) {
+  require_length(parameters, layout);
+  std::vector<named_weights> all;
+  for (const placed_variable& v : layout.variables())
+    all.push_back({v.name, v.dims, parameters.subspan(v.offset, v.dims.size())});
+  return all;
+}
+
+const saved_weights::variable* saved_weights::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(variables, name, &variable::name);
+  return found == variables.end() ? nullptr : &*found;
+}
+
+void save_weights(const std::filesystem::path& path, std::span<const named_weights> weights,
+                  const model_card& card, const std::string& report) {
+  std::vector<array_to_store> arrays;
+  for (const named_weights& w : weights) arrays.push_back({w.name, w.dims, w.values});
+  std::map<std::string, std::string> texts{{card_key, to_json(card)}};
+  if (!report.empty()) texts.emplace(report_key, report);
+  write_safetensors(path, arrays, texts);
+}
+
+saved_weights load_weights(const std::filesystem::path& path) {
+  safetensors_file file(path);
+  saved_weights all{path.string(), {}};
+  if (const auto card = file.metadata().find(card_key); card != file.metadata().end()) {
+    try {
+      all.card = parse_model_card(card->second);
+    } catch (const std::invalid_argument& e) {
+      throw_malformed(path, e.what());
+    }
+  }
+  if (const auto report = file.metadata().find(report_key); report != file.metadata().end())
+    all.report = report->second;
+  for (const stored_array& a : file.arrays()) {
+    tensor values(a.dims);
+    file.read(a, values.values());
+    all.variables.push_back({a.name, std::move(values)});
+  }
+  return all;
+}
+
+weights_fit fit(const saved_weights& from, const parameter_layout& layout, std::vector<float> first) {
+  require_length(first, layout);
+  weights_fit result{std::move(first), {}, {}};
+  for (const placed_variable& v : layout.variables()) {
+    const saved_weights::variable* const found = from.find(v.name);
+    if (std::string why = difference(v, found); !why.empty()) {
+      result.differences.push_back(std::move(why));
+      continue;
+    }
+    std::ranges::copy(found->values.values(),
+                      result.parameters.begin() + static_cast<std::ptrdiff_t>(v.offset));
+    result.taken.push_back(v.name);
+  }
+  for (const saved_weights::variable& v : from.variables)
+    if (std::ranges::find(layout.variables(), v.name, &placed_variable::name) == layout.variables().end())
+      result.differences.push_back(fmt::format("array '{}' of the file is no variable of the model", v.name));
+  return result;
+}
+
+void require_whole(const saved_weights& from, const weights_fit& found) {
+  if (found.differences.empty()) return;
+  const std::size_t more = found.differences.size() - 1;
+  throw std::invalid_argument(
+      fmt::format("weights of '{}': {}{}", from.file, found.differences.front(),
+                  more == 0 ? "" : fmt::format("; {} more difference{}", more, more == 1 ? "" : "s")));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// The values of a variable, by its name. They stay where they are.
+struct named_weights {
+  std::string name;
+  shape dims;
+  std::span<const float> values;
+};
+
+/// The variables of a model in the order of its layout.
+///
+/// Shapes  parameters: float32[layout.size()], which must outlive the result.
+/// Errors  std::invalid_argument for another length.
+std::vector<named_weights> weights_by_name(const parameter_layout& layout, std::span<const float> parameters);
+
+/// Weights that were loaded, and what their file tells of the model.
+struct saved_weights {
+  struct variable {
+    std::string name;
+    tensor values; ///< float32
+  };
+
+  std::string file;                 ///< for messages
+  std::vector<variable> variables;  ///< in the order of the file
+  std::optional<model_card> card{}; ///< none in a file that another program wrote
+  std::string report{};             ///< of the run that trained them, as JSON; may be empty
+
+  const variable* find(std::string_view name) const noexcept;
+};
+
+/// Writes weights as a safetensors file, which Python's `safetensors` and PyTorch open. The card and the report
+/// stand in its metadata, under "mailgrad" and "report". An older file is replaced only by a whole new one.
+///
+/// Errors  file_error if the file cannot be written; std::invalid_argument for variables of one name.
+void save_weights(const std::filesystem::path& path, std::span<const named_weights> weights,
+                  const model_card& card, const std::string& report = {});
+
+/// Reads a safetensors file, of this program or of another.
+///
+/// Errors  file_error in one line: the file is damaged, its card is, or it holds numbers that are no weights.
+saved_weights load_weights(const std::filesystem::path& path);
+
+/// How weights of a file fit the variables of a model.
+struct weights_fit {
+  std::vector<float> parameters; ///< float32[layout.size()]: what fits; the rest as it was given
+  std::vector<std::string> taken;
+  std::vector<std::string> differences; ///< a line each, variables of the model first
+};
+
+/// Copies every variable whose name and shape the file has too into `first`, the values of all variables.
+///
+/// Shapes  first: float32[layout.size()].
+/// Errors  std::invalid_argument for another length.
+weights_fit fit(const saved_weights& from, const parameter_layout& layout, std::vector<float> first);
+
+/// Requires that the weights fit every variable, and that none is left over.
+///
+/// Errors  std::invalid_argument with the first difference, and how many there are.
+void require_whole(const saved_weights& from, const weights_fit& found);
+
+} // namespace mailgrad

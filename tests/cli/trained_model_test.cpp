@@ -1,0 +1,199 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+// What the tool does with a model that it has trained: test, predict, generate.
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using testing::tool;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+class TrainedModel : public ::testing::Test {
+protected:
+  std::string path(const char* name) const { return (folder_.path() / name).string(); }
+
+  /// Trains a model of four numbers and three words. Class "a" has large first numbers, "b" large second ones.
+  std::string trained(const std::string& model = "softmax") {
+    std::string rows = "w,h,label\n";
+    for (int i = 0; i < 60; ++i)
+      rows += i % 2 == 0 ? std::to_string(90 + i % 7) + ",3,large\n"
+                         : "2," + std::to_string(80 + i % 9) + ",\"tall, thin\"\n";
+    const std::string data = folder_.write("rows.csv", rows).string();
+    tool t({"train", "--model", model, "--data", data, "--batch", "8", "--epochs", "40", "--lr", "0.5",
+            "--save", path("m.safetensors"), "--report", path("run.json"), "--quiet"});
+    EXPECT_EQ(t.code(), 0) << t.err();
+    return path("m.safetensors");
+  }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(TrainedModel, IsTestedOnAllRowsOfAFile) {
+  const std::string model = trained();
+  tool t({"test", "--model-file", model, "--data", path("rows.csv"), "--report", path("test.json")});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.out(),
+              AllOf(HasSubstr("60 samples"), HasSubstr("accuracy      1.0000"), HasSubstr("tall, thin")));
+  const json found = json::parse(std::ifstream(path("test.json")));
+  EXPECT_EQ(found["samples"], 60);
+  EXPECT_EQ(found["accuracy"], 1.0);
+  EXPECT_EQ(found["classes"][0],
+            json::parse(R"({"name":"large","samples":30,"precision":1.0,"recall":1.0})"));
+  EXPECT_EQ(found["confusion"], json::parse("[[30,0],[0,30]]"));
+}
+
+/// The numbers are divided as in training, though other rows would give other divisors; and labels keep their
+/// numbers, though the file has only one.
+TEST_F(TrainedModel, ReadsOtherFilesAsItsOwn) {
+  const std::string model = trained();
+  const std::string other = folder_.write("other.csv", "w,h,label\n1,95,\"tall, thin\"\n").string();
+  tool t({"test", "--model-file", model, "--data", other});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.out(), HasSubstr("accuracy      1.0000"));
+  const std::string unknown = folder_.write("unknown.csv", "w,h,label\n1,95,round\n").string();
+  tool refused({"test", "--model-file", model, "--data", unknown});
+  EXPECT_EQ(refused.code(), 2);
+  EXPECT_THAT(refused.err(),
+              HasSubstr("line 2: expected one of the 2 labels 'large', 'tall, thin', found 'round'"));
+  const std::string wide = folder_.write("wide.csv", "1,2,3,large\n").string();
+  tool wider({"test", "--model-file", model, "--data", wide});
+  EXPECT_EQ(wider.code(), 2);
+  EXPECT_THAT(wider.err(), HasSubstr("expected 2 numbers a row, as the model was trained on, found 3"));
+}
+
+TEST_F(TrainedModel, PredictsRowsWithoutLabels) {
+  const std::string model = trained();
+  const std::string rows = folder_.write("new.csv", "w,h\n94,2\n1,85\n").string();
+  tool csv({"predict", "--model-file", model, "--rows", rows});
+  ASSERT_EQ(csv.code(), 0) << csv.err();
+  const auto lines = lines_of(csv.out());
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_EQ(lines[0], "class,probability,large,\"tall, thin\"");
+  EXPECT_THAT(lines[1], StartsWith("large,0."));
+  EXPECT_THAT(lines[2], StartsWith("\"tall, thin\",0."));
+  tool jsonl({"predict", "--model-file", model, "--rows", rows, "--format", "jsonl"});
+  ASSERT_EQ(jsonl.code(), 0) << jsonl.err();
+  const json second = json::parse(lines_of(jsonl.out()).at(1));
+  EXPECT_EQ(second["class"], "tall, thin");
+  EXPECT_EQ(second["probability"], second["probabilities"][1]);
+  EXPECT_NEAR(second["probabilities"][0].get<double>() + second["probabilities"][1].get<double>(), 1, 1e-6);
+}
+
+TEST_F(TrainedModel, PredictsSamplesOfADataSetAsItsTestDoes) {
+  const std::string model = trained();
+  tool t({"predict", "--model-file", model, "--data", path("rows.csv")});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const auto lines = lines_of(t.out());
+  ASSERT_THAT(lines, SizeIs(61));
+  EXPECT_THAT(lines[1], StartsWith("large"));
+  EXPECT_THAT(lines[2], StartsWith("\"tall"));
+}
+
+/// As of other programs that write more than somebody wants to read.
+TEST_F(TrainedModel, EndsInSilenceWhenItsReaderHasSeenEnough) {
+  const std::string model = trained();
+  std::string many;
+  for (int i = 0; i < 20'000; ++i) many += "94,2\n";
+  const std::string rows = folder_.write("many.csv", many).string();
+  const std::string command = "bash -c '\"" MAILGRAD_TOOL "\" predict --model-file \"" + model +
+                              "\" --rows \"" + rows + "\" 2>\"" + path("err") + "\" | head -n 1 >\"" +
+                              path("out") + "\"; exit ${PIPESTATUS[0]}'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(std::filesystem::file_size(path("err")), 0U);
+  EXPECT_GT(std::filesystem::file_size(path("out")), 0U);
+  tool full({"predict", "--model-file", model, "--rows", rows}, "/dev/full");
+  EXPECT_EQ(full.code(), 1);
+  EXPECT_THAT(full.err(), HasSubstr("answers cannot be written: No space left on device"));
+}
+
+TEST_F(TrainedModel, PredictsNumbers) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i) rows += std::to_string(i % 5) + ",1," + std::to_string(2 * (i % 5) + 1) + "\n";
+  const std::string data = folder_.write("line.csv", rows).string();
+  tool train({"train", "--model", "softmax", "--task", "regression", "--data", data, "--batch", "8",
+              "--epochs", "200", "--lr", "0.1", "--save", path("line.safetensors"), "--quiet"});
+  ASSERT_EQ(train.code(), 0) << train.err();
+  const std::string ask = folder_.write("ask.csv", "3,1\n0,1\n").string();
+  tool t({"predict", "--model-file", path("line.safetensors"), "--rows", ask});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const auto lines = lines_of(t.out());
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_EQ(lines[0], "number");
+  EXPECT_NEAR(std::stod(lines[1]), 7, 0.2);
+  EXPECT_NEAR(std::stod(lines[2]), 1, 0.2);
+  tool tested({"test", "--model-file", path("line.safetensors"), "--data", data});
+  ASSERT_EQ(tested.code(), 0) << tested.err();
+  EXPECT_THAT(tested.out(), HasSubstr("RMSE"));
+}
+
+TEST_F(TrainedModel, GeneratesTheSameTextFromTheSameSeed) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "abcdeabcde\n"; // 11 symbols, so that windows of 8 begin at each
+  const std::string data = folder_.write("t.txt", text).string();
+  tool train({"train", "--model", "gpt:layers=1,width=16,heads=2", "--data", data, "--window", "8", "--batch",
+              "4", "--epochs", "150", "--optimizer", "adam", "--lr", "0.01", "--save", path("t.safetensors"),
+              "--quiet"});
+  ASSERT_EQ(train.code(), 0) << train.err();
+  const auto written = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all{"generate", "--model-file", path("t.safetensors"), "--length", "12"};
+    all.insert(all.end(), words.begin(), words.end());
+    tool t(all);
+    EXPECT_EQ(t.code(), 0) << t.err();
+    return t.out();
+  };
+  EXPECT_EQ(written({"--seed", "4"}), written({"--seed", "4"}));
+  EXPECT_THAT(written({"--prompt", "abc", "--temperature", "0"}), StartsWith("deabcde\nabc"));
+  tool unknown({"generate", "--model-file", path("t.safetensors"), "--prompt", "abx"});
+  EXPECT_EQ(unknown.code(), 2);
+  EXPECT_THAT(unknown.err(),
+              HasSubstr("prompt: the model does not know the character at byte 1 before its end"));
+  tool tested({"test", "--model-file", path("t.safetensors"), "--data", data});
+  EXPECT_EQ(tested.code(), 0) << tested.err();
+}
+
+TEST_F(TrainedModel, IsRefusedInOneLine) {
+  const std::string model = trained();
+  const auto refused = [&](const std::vector<std::string>& words, const char* why) {
+    tool t(words);
+    EXPECT_EQ(t.code(), 2) << why;
+    EXPECT_THAT(t.err(), HasSubstr(why));
+    EXPECT_THAT(lines_of(t.err()), SizeIs(1)) << t.err();
+  };
+  refused({"test", "--model-file", path("none"), "--data", path("rows.csv")}, "cannot be read: No such file");
+  refused({"test", "--model-file", path("rows.csv"), "--data", path("rows.csv")},
+          "the header is said to have");
+  refused({"test", "--model-file", model}, "--data");
+  refused({"test", "--data", path("rows.csv")}, "--model-file");
+  refused({"predict", "--model-file", model}, "either a data set by --data or rows of numbers by --rows");
+  refused({"predict", "--model-file", model, "--rows", path("none")}, "none: cannot be read");
+  refused({"predict", "--model-file", model, "--rows", path("rows.csv")},
+          "expected 2 numbers, as the model reads them, found 3");
+  refused({"generate", "--model-file", model}, "a model of windows of tokens is needed");
+  refused({"test", "--model-file", model, "--data", path("rows.csv"), "--report", model}, "both name");
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,76 @@
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/engine/weights/weights_file.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+
+// Files of weights, between this program and Python's package safetensors. MAILGRAD_PYTHON names the interpreter,
+// by default python3.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+
+class WeightsInPython : public ::testing::Test {
+protected:
+  /// What the script prints. Skips the test where the package is missing.
+  void run(const std::string& what, std::string& printed) const {
+    const char* python = std::getenv("MAILGRAD_PYTHON");
+    const std::string command = std::string(python ? python : "python3") + " " MAILGRAD_OPEN_WEIGHTS " " +
+                                what + " '" + path_.string() + "'";
+    std::FILE* const pipe = popen(command.c_str(), "r");
+    ASSERT_NE(pipe, nullptr);
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) printed += static_cast<char>(c);
+    const int status = pclose(pipe);
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127))
+      GTEST_SKIP() << "this machine has no Python with the package safetensors";
+    ASSERT_EQ(status, 0) << command;
+  }
+
+  const scratch_folder folder_;
+  const std::filesystem::path path_ = folder_.path() / "m.safetensors";
+};
+
+TEST_F(WeightsInPython, AreOpenedThere) {
+  std::vector<float> numbers(12);
+  std::iota(numbers.begin(), numbers.end(), 1.0F);
+  model_card card;
+  card.model = "softmax";
+  save_weights(
+      path_,
+      std::vector<named_weights>{{"dense1/weights", {3, 4}, numbers}, {"one", {}, {numbers.data(), 1}}}, card,
+      R"({"ended":"completed"})");
+  std::string printed;
+  run("read", printed);
+  if (IsSkipped()) return;
+  const auto found = nlohmann::json::parse(printed);
+  EXPECT_EQ(found["arrays"], nlohmann::json::parse(R"({"dense1/weights":[[3,4],78.0],"one":[[],1.0]})"));
+  EXPECT_EQ(found["metadata"]["report"], R"({"ended":"completed"})");
+  EXPECT_EQ(parse_model_card(found["metadata"]["mailgrad"].get<std::string>()).model, "softmax");
+}
+
+TEST_F(WeightsInPython, AreReadFromThere) {
+  std::string printed;
+  run("write", printed);
+  if (IsSkipped()) return;
+  const saved_weights read = load_weights(path_);
+  EXPECT_FALSE(read.card);
+  EXPECT_THAT(read.find("half")->values.values(), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(read.find("single")->values.values(), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(read.find("double")->values.values(), ElementsAre(0, 0.125, 0.25, 0.375, 0.5, 0.625));
+  EXPECT_EQ(read.find("double")->values.dims(), (shape{2, 3}));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,59 @@
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <mailgrad/data/formats/number_rows.hpp>
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::expect_refused;
+using ::testing::IsEmpty;
+
+std::vector<float> all_of(const std::string& text, std::size_t columns) {
+  std::istringstream in(text);
+  number_rows rows(in, "rows.csv", columns);
+  std::vector<float> numbers;
+  while (rows.next(numbers)) {
+  }
+  return numbers;
+}
+
+TEST(NumberRows, AreReadOneAfterTheOther) {
+  std::istringstream in("1,2\n3,4\n");
+  number_rows rows(in, "rows.csv", 2);
+  std::vector<float> numbers;
+  EXPECT_TRUE(rows.next(numbers));
+  EXPECT_THAT(numbers, ElementsAre(1, 2));
+  EXPECT_TRUE(rows.next(numbers));
+  EXPECT_FALSE(rows.next(numbers));
+  EXPECT_THAT(numbers, ElementsAre(1, 2, 3, 4));
+}
+
+TEST(NumberRows, MayHaveAHeaderAndTheEndsOfAnotherSystem) {
+  EXPECT_THAT(all_of("\xef\xbb\xbfwidth;height\r\n\"1.5\";-2e3\r\n\r\n 4 ; 5", 2),
+              ElementsAre(1.5F, -2000, 4, 5));
+  EXPECT_THAT(all_of("7\n8\n", 1), ElementsAre(7, 8));
+  EXPECT_THAT(all_of("", 3), IsEmpty());
+  EXPECT_THAT(all_of("a,b\n", 2), IsEmpty());
+}
+
+TEST(NumberRows, RefuseWhatTheModelCannotRead) {
+  const auto reading = [](const std::string& text) { return [text] { all_of(text, 2); }; };
+  expect_refused({
+      {"too many", reading("1,2\n1,2,3\n"),
+       "rows.csv: line 2: expected 2 numbers, as the model reads them, found 3"},
+      {"too few", reading("1\n"), "found 1 fields"},
+      {"a word", reading("1,2\n3,x\n"), "line 2: expected a finite number in column 2, found 'x'"},
+      {"a second header", reading("a,b\nc,d\n"), "line 2: expected a finite number in column 1, found 'c'"},
+      {"infinity", reading("1,inf\n"), "in column 2, found 'inf'"},
+      {"more than float32", reading("1e39,1\n"), "in column 1"},
+      {"an open quote", reading("\"1,2\n"), "line 1: expected double quotes"},
+  });
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,110 @@
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <mailgrad/engine/weights/model_card.hpp>
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using testing::expect_refused;
+using ::testing::IsEmpty;
+
+/// A card with a value of its own in every field.
+model_card full_card() {
+  model_card card;
+  card.model = "mlp:hidden=24x16";
+  card.request.sample_dims = {28, 28, 1};
+  card.request.categories = {7, 9};
+  card.request.inputs = {{"image", {{28, 28, 1}, dtype::float32}}, {"user", {{}, dtype::int32}}};
+  card.request.classes = 3;
+  card.class_names = {"shirt", "\"coat\"", "Schürze"};
+  card.divisors = {255, 0.1F, -2};
+  return card;
+}
+
+TEST(ModelCard, IsReadAsItWasWritten) {
+  const model_card card = full_card();
+  const model_card read = parse_model_card(to_json(card));
+  EXPECT_EQ(read.model, card.model);
+  EXPECT_EQ(read.request.sample_dims, card.request.sample_dims);
+  EXPECT_EQ(read.request.features, feature_kind::numbers);
+  EXPECT_EQ(read.request.wanted, answer::a_class);
+  EXPECT_EQ(read.request.categories, card.request.categories);
+  EXPECT_EQ(read.request.inputs, card.request.inputs);
+  EXPECT_EQ(read.request.classes, 3U);
+  EXPECT_EQ(read.request.nonzeros, 0U);
+  EXPECT_EQ(read.class_names, card.class_names);
+  EXPECT_EQ(read.divisors, card.divisors);
+  model_card other = card;
+  other.request.wanted = answer::a_number;
+  other.request.features = feature_kind::tokens;
+  other.request.target_dims = {4};
+  other.request.nonzeros = 12;
+  other.request.classes = 0;
+  other.class_names.clear();
+  const model_card again = parse_model_card(to_json(other));
+  EXPECT_EQ(again.request.wanted, answer::a_number);
+  EXPECT_EQ(again.request.features, feature_kind::tokens);
+  EXPECT_EQ(again.request.target_dims, (shape{4}));
+  EXPECT_GT(again.request.nonzeros, 0U) << "samples are sparse";
+}
+
+TEST(ModelCard, DescribesTheDataThatAModelIsTrainedOn) {
+  data_split data = *testing::small_data();
+  data.class_names = {"a", "b", "c"};
+  data.divisors = {255};
+  const model_card card = card_for("softmax", data);
+  EXPECT_EQ(card.model, "softmax");
+  EXPECT_EQ(card.request.sample_dims, (shape{4}));
+  EXPECT_EQ(card.request.classes, 3U);
+  EXPECT_THAT(card.class_names, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(card.divisors, ElementsAre(255));
+  EXPECT_GT(card_for("softmax", *testing::sparse_data()).request.nonzeros, 0U);
+}
+
+TEST(ModelCard, RefusesWhatNoProgramHasWritten) {
+  const auto reading = [](const std::function<void(json&)>& change) {
+    return [change] {
+      json object = json::parse(to_json(full_card()));
+      change(object);
+      parse_model_card(object.dump());
+    };
+  };
+  EXPECT_NO_THROW(reading([](json&) {})());
+  expect_refused({
+      {"no JSON", [] { parse_model_card("{\"edition\":"); }, "model card: expected a JSON object"},
+      {"a list", [] { parse_model_card("[]"); }, "expected a JSON object"},
+      {"deep", [] { parse_model_card(std::string(100, '[')); }, "too deep"},
+      {"a later edition", reading([](json& o) { o["edition"] = 2; }), "edition 2 is unknown"},
+      {"a missing field", reading([](json& o) { o.erase("sample"); }), "there is no field 'sample'"},
+      {"a model of numbers", reading([](json& o) { o["model"] = 4; }), "'model' must be a text, not 4"},
+      {"another answer", reading([](json& o) { o["answer"] = "poems"; }),
+       "'answer' is 'classes' or 'numbers'"},
+      {"a negative extent", reading([](json& o) { o["sample"] = {-1}; }), "'sample' must be whole numbers"},
+      {"a huge extent", reading([](json& o) { o["sample"] = {std::uint64_t{1} << 40}; }),
+       "'sample' must be whole"},
+      {"an extent that wraps", reading([](json& o) { o["sample"] = std::vector(4, 1U << 30); }), "'sample'"},
+      {"nine axes", reading([](json& o) { o["sample"] = std::vector(9, 1); }), "'sample'"},
+      {"half a class", reading([](json& o) { o["classes"] = 2.5; }), "'classes' must be whole"},
+      {"too few names", reading([](json& o) { o["classes"] = 4; }), "3 class names for 4 classes"},
+      {"a name of numbers", reading([](json& o) { o["class_names"][0] = 1; }), "'class_names' must be texts"},
+      {"division by zero", reading([](json& o) { o["divisors"] = {0}; }), "finite numbers other than 0"},
+      {"division by a word", reading([](json& o) { o["divisors"] = {"x"}; }), "finite numbers"},
+      {"division by 1e99", reading([](json& o) { o["divisors"] = {1e99}; }), "finite numbers"},
+      {"perhaps sparse", reading([](json& o) { o["sparse"] = 1; }), "'sparse' must be true or false"},
+      {"an input of words", reading([](json& o) { o["inputs"] = {"x"}; }), "'inputs' must be objects"},
+      {"an input of another type", reading([](json& o) { o["inputs"][0]["type"] = "float64"; }),
+       "'type' is 'float32' or 'int32'"},
+  });
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,103 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/engine/weights/weights_file.hpp>
+#include <mailgrad/files/safetensors.hpp>
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using testing::expect_refused;
+using ::testing::IsEmpty;
+using testing::layout_of;
+using ::testing::SizeIs;
+
+std::vector<float> counted(const parameter_layout& layout) {
+  std::vector<float> values(layout.size());
+  std::iota(values.begin(), values.end(), 1.0F);
+  return values;
+}
+
+class WeightsFile : public ::testing::Test {
+protected:
+  const scratch_folder folder_;
+  const std::filesystem::path path_ = folder_.path() / "model.safetensors";
+};
+
+TEST_F(WeightsFile, GivesBackTheVariablesByTheirNames) {
+  const parameter_layout layout = layout_of({{"a", {3, 2}}, {"t", {4, 2}, true}, {"b", {5}}}, 2);
+  const std::vector<float> values = counted(layout);
+  model_card card;
+  card.model = "mlp";
+  card.request.sample_dims = {4};
+  save_weights(path_, weights_by_name(layout, values), card, R"({"ended":"completed"})");
+  const saved_weights read = load_weights(path_);
+  EXPECT_EQ(read.file, path_.string());
+  EXPECT_EQ(read.card.value().model, "mlp");
+  EXPECT_EQ(read.report, R"({"ended":"completed"})");
+  ASSERT_THAT(read.variables, SizeIs(3));
+  EXPECT_EQ(read.find("c"), nullptr);
+  for (const placed_variable& v : layout.variables()) {
+    const auto* const found = read.find(v.name);
+    ASSERT_NE(found, nullptr) << v.name;
+    EXPECT_EQ(found->values.dims(), v.dims);
+    EXPECT_THAT(found->values.values(),
+                ::testing::ElementsAreArray(std::span(values).subspan(v.offset, v.dims.size())));
+  }
+  const weights_fit whole = fit(read, layout, std::vector<float>(layout.size()));
+  EXPECT_NO_THROW(require_whole(read, whole));
+  for (const named_weights& w : weights_by_name(layout, whole.parameters))
+    EXPECT_THAT(w.values, ::testing::ElementsAreArray(read.find(w.name)->values.values())) << w.name;
+}
+
+/// The numbers between two variables, which belong to none, stay 0.
+TEST_F(WeightsFile, OfAnotherProgramHasNoCard) {
+  const std::vector<float> two{1, 2};
+  write_safetensors(path_, std::vector<array_to_store>{{"w", {2}, two}}, {{"format", "pt"}});
+  const saved_weights read = load_weights(path_);
+  EXPECT_FALSE(read.card);
+  EXPECT_THAT(read.report, IsEmpty());
+  EXPECT_THAT(read.find("w")->values.values(), ElementsAre(1, 2));
+  write_safetensors(path_, {}, {{"mailgrad", "{}"}});
+  expect_refused(
+      {{"a card of nothing", [&] { load_weights(path_); }, "model card: there is no field 'edition'"}});
+}
+
+TEST_F(WeightsFile, TakesWhatFitsAndTellsTheRest) {
+  const parameter_layout saved = layout_of({{"same", {3}}, {"wider", {4}}, {"left over", {2}}}, 1);
+  const parameter_layout model = layout_of({{"new", {2}}, {"same", {3}}, {"wider", {5}}}, 3);
+  save_weights(path_, weights_by_name(saved, counted(saved)), {});
+  const saved_weights read = load_weights(path_);
+  const weights_fit found = fit(read, model, std::vector<float>(model.size(), -1));
+  EXPECT_THAT(found.taken, ElementsAre("same"));
+  EXPECT_THAT(found.differences, ElementsAre("variable 'new' is not in the file",
+                                             "variable 'wider' is 4 in the file, and 5 in the model",
+                                             "array 'left over' of the file is no variable of the model"));
+  for (const named_weights& w : weights_by_name(model, found.parameters)) {
+    if (w.name == "same")
+      EXPECT_THAT(w.values, ElementsAre(1, 2, 3));
+    else
+      EXPECT_THAT(w.values, Each(-1.0F)) << w.name;
+  }
+  expect_refused({{"as a whole", [&] { require_whole(read, found); },
+                   "model.safetensors': variable 'new' is not in the file; 2 more differences"}});
+}
+
+TEST_F(WeightsFile, RefusesAnotherNumberOfWeights) {
+  const parameter_layout layout = layout_of({{"a", {3}}}, 1);
+  const std::vector<float> few(layout.size() - 1);
+  expect_refused({
+      {"to save", [&] { weights_by_name(layout, few); }, "weights: 15 numbers, where the layout has 16"},
+      {"to begin with", [&] { fit({}, layout, few); }, "weights: 15 numbers"},
+  });
+}
+
+} // namespace
+} // namespace mailgrad
