@@ -49,6 +49,8 @@ int predict_to(std::ostream& to, const predict_words& w) {
   if (w.rows.empty() == w.trained.data.empty())
     throw std::invalid_argument("predict: name either a data set by --data or rows of numbers by --rows");
   predictor model = open_model(w.trained);
+  if (model.card().request.features == feature_kind::tokens)
+    throw std::invalid_argument("predict: the model is one of texts; 'mailgrad generate' writes with it");
   const auto format = w.format == "csv" ? prediction_output::form::csv : prediction_output::form::json_lines;
   prediction_output out(to, model.card(), format);
   if (w.rows == "-") {

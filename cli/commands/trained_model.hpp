@@ -29,8 +29,8 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
 /// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file.
 predictor open_model(const trained_words& w);
 
-/// Opens samples as those that the model was trained on: the test part of a data set that has one, and otherwise
-/// all of it. The training part is empty, or not to be used.
+/// Opens samples as those that the model was trained on: the test part of a data set that has one, and
+/// otherwise all of it. The training part is empty, or not to be used.
 ///
 /// Errors  file_error, std::invalid_argument: samples of another kind.
 data_split open_samples(const trained_words& w, const model_card& card);

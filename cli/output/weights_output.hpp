@@ -9,13 +9,14 @@
 
 namespace mailgrad {
 
-/// The file for the trained weights. Like other outputs it is checked before the run, and it replaces an older
-/// file only when it is whole.
+/// The file for the trained weights. Like other outputs it is checked before the run, and it replaces an
+/// older file only when it is whole.
 class weights_output {
 public:
   /// With an empty path nothing is written.
   ///
-  /// Errors  std::invalid_argument for standard output or a pipe; std::system_error if `path` cannot be written.
+  /// Errors  std::invalid_argument for standard output or a pipe; std::system_error if `path` cannot be
+  ///         written.
   explicit weights_output(std::string path);
 
   /// Requires that the disk has room for weights of `bytes` bytes.
@@ -23,9 +24,9 @@ public:
   /// Errors  std::runtime_error: it has not.
   void require_room(std::uint64_t bytes) const;
 
-  /// Writes the weights with their card and the report. Those of a run that has diverged are not written, so that
-  /// they do not replace better ones. If the file cannot be written, the weights go to a file
-  /// in the folder for temporary files.
+  /// Writes the weights with their card and the report. Those of a run that has diverged are not written, so
+  /// that they do not replace better ones. If the file cannot be written, the weights go to a file in the
+  /// folder for temporary files.
   ///
   /// Errors  std::runtime_error: why they were not written where they should be, and where they are.
   void write(std::span<const named_weights> weights, const model_card& card, const training_report& r) const;

@@ -12,9 +12,9 @@
 
 namespace mailgrad {
 
-/// Rows of delimited numbers without labels, read one after the other from a file or from standard input. A first
-/// line without any number is a header. The delimiter is the most frequent one of the first line. Windows line
-/// ends and a byte-order mark are dropped.
+/// Rows of delimited numbers without labels, read one after the other from a file or from standard input. A
+/// first line without any number is a header. The delimiter is the most frequent one of the first line.
+/// Windows line ends and a byte-order mark are dropped.
 ///
 /// Errors  file_error with the line: another number of columns, a field that is no finite number, or a double
 ///         quote out of place.

@@ -21,8 +21,8 @@ public:
   forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
                const dataset& samples, std::size_t size, bool with_loss);
 
-  /// The logits of these samples, float32[size, outputs], for tokens of each place in their windows; they last
-  /// until the next call.
+  /// The logits of these samples, float32[size, outputs], for tokens of each place in their windows; they
+  /// last until the next call.
   std::span<const float> run(const weight_addresses& weights, const dataset& samples,
                              std::span<const std::uint32_t> which);
   /// The samples of the last call.

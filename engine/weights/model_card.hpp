@@ -9,11 +9,11 @@
 
 namespace mailgrad {
 
-/// What a file of weights tells of its model, so that the model can be built and used without the data that it
-/// was trained on.
+/// What a file of weights tells of its model, so that the model can be built and used without the data that
+/// it was trained on.
 struct model_card {
-  /// The text that find_model() understands, "mlp:hidden=128", or the JSON text of a model file. Empty: a model
-  /// function of the user's own, which whoever loads the weights must bring.
+  /// The text that find_model() understands, "mlp:hidden=128", or the JSON text of a model file. Empty: a
+  /// model function of the user's own, which whoever loads the weights must bring.
   std::string model{};
   /// The samples and the answers that the model was built for. Batch, devices and seed say nothing here.
   model_request request{};

@@ -42,8 +42,9 @@ struct saved_weights {
   const variable* find(std::string_view name) const noexcept;
 };
 
-/// Writes weights as a safetensors file, which Python's `safetensors` and PyTorch open. The card and the report
-/// stand in its metadata, under "mailgrad" and "report". An older file is replaced only by a whole new one.
+/// Writes weights as a safetensors file, which Python's `safetensors` and PyTorch open. The card and the
+/// report stand in its metadata, under "mailgrad" and "report". An older file is replaced only by a whole new
+/// one.
 ///
 /// Errors  file_error if the file cannot be written; std::invalid_argument for variables of one name.
 void save_weights(const std::filesystem::path& path, std::span<const named_weights> weights,

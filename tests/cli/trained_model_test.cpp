@@ -35,7 +35,8 @@ class TrainedModel : public ::testing::Test {
 protected:
   std::string path(const char* name) const { return (folder_.path() / name).string(); }
 
-  /// Trains a model of four numbers and three words. Class "a" has large first numbers, "b" large second ones.
+  /// Trains a model of four numbers and three words. Class "a" has large first numbers, "b" large second
+  /// ones.
   std::string trained(const std::string& model = "softmax") {
     std::string rows = "w,h,label\n";
     for (int i = 0; i < 60; ++i)
@@ -172,6 +173,9 @@ TEST_F(TrainedModel, GeneratesTheSameTextFromTheSameSeed) {
               HasSubstr("prompt: the model does not know the character at byte 1 before its end"));
   tool tested({"test", "--model-file", path("t.safetensors"), "--data", data});
   EXPECT_EQ(tested.code(), 0) << tested.err();
+  tool predicted({"predict", "--model-file", path("t.safetensors"), "--data", data});
+  EXPECT_EQ(predicted.code(), 2);
+  EXPECT_THAT(predicted.err(), HasSubstr("'mailgrad generate' writes with it"));
 }
 
 TEST_F(TrainedModel, IsRefusedInOneLine) {

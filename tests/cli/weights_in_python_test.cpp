@@ -14,8 +14,8 @@
 #include <numeric>
 #include <string>
 
-// Files of weights, between this program and Python's package safetensors. MAILGRAD_PYTHON names the interpreter,
-// by default python3.
+// Files of weights, between this program and Python's package safetensors. MAILGRAD_PYTHON names the
+// interpreter, by default python3.
 
 namespace mailgrad {
 namespace {
