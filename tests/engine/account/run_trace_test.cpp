@@ -79,5 +79,78 @@ TEST(RunTrace, GivesEachActorATrackOfItsOwn) {
   EXPECT_EQ(discard["args"], json::parse(R"({"worker":2,"step":8,"reason":"too late"})"));
 }
 
+TEST(RunTrace, WritesAnEventALine) {
+  std::ostringstream out;
+  write_trace(out, {5us, 8us, "failed", {}, {}, {}});
+  EXPECT_EQ(out.str(), R"({"displayTimeUnit":"ms",
+"otherData":{"missing":[]},
+"traceEvents":[
+{"ph":"M","name":"process_name","args":{"name":"mailgrad"},"pid":1,"tid":2},
+{"ph":"M","name":"thread_name","args":{"name":"coordinator"},"pid":1,"tid":2},
+{"ph":"M","name":"thread_sort_index","args":{"sort_index":2},"pid":1,"tid":2},
+{"ph":"i","s":"t","name":"failed","cat":"moment","ts":3.0,"args":{},"pid":1,"tid":2}
+]}
+)");
+}
+
+TEST(RunTrace, CountsSwitchesFromTheBeginningOfTheRun) {
+  const json events =
+      written({2us, 9us, "completed", {}, {}, {{50, "sync", "async", "slow", 6us, 7us}}})["traceEvents"];
+  EXPECT_EQ(events[events.size() - 2],
+            json::parse(R"({"ph":"X","name":"switch from sync to async","cat":"work",
+      "ts":4.0,"dur":1.0,"args":{"step":50,"why":"slow"},"pid":1,"tid":2})"));
+  EXPECT_EQ(events.back()["ts"], 7.0);
+}
+
+struct shown_kind {
+  trace_kind what;
+  const char* name;
+  const char* category;
+  const char* args;
+};
+
+/// Each number of the event differs from the others, so that none can stand for another.
+TEST(RunTrace, ShowsOfEachKindWhatItMeans) {
+  using enum trace_kind;
+  const shown_kind kinds[] = {
+      {compute, "compute", "work", R"({"step":17})"},
+      {read, "read", "work", R"({"shard":3,"version":43})"},
+      {apply, "apply", "work", R"({"worker":3,"step":17,"version_read":40,"version":43,"gap":2})"},
+      {compare, "compares with a fresh gradient", "work", "{}"},
+      {deal, "makes a batch", "work", R"({"worker":3,"batch":17})"},
+      {discard, "discarded", "moment", R"({"worker":3,"step":17,"reason":"why"})"},
+      {change_policy, "the next policy begins", "moment", R"({"policy":"why"})"},
+      {shard_mailbox, "gradient in the shard's mailbox", "wait", R"({"shard":3})"},
+      {shard_at_work, "waits for the shard", "wait", R"({"shard":3})"},
+      {own_mailbox, "weights in the worker's mailbox", "wait", R"({"shard":3})"},
+      {barrier, "waits for the barrier", "wait", R"({"shard":3})"},
+      {bound, "held by the staleness bound", "wait", R"({"shard":3})"},
+      {batch, "waits for batch", "wait", "{}"},
+      {policy_switch, "waits for the switch of policy", "wait", "{}"},
+      {gradient, "waits for a gradient", "wait", "{}"},
+      {rest_of_batch, "waits for the rest of the batch", "wait", "{}"},
+      {asker, "waits for a worker that asks", "wait", "{}"},
+      {hold, "holds for the switch of policy", "wait", "{}"},
+      {word_of_first_shard, "waits for the word of shard 0", "wait", "{}"},
+      {compute_part, "compute", "work", R"({"step":17,"micro_batch":3,"segment":43})"},
+      {stage_values, "waits for values of other stages", "wait", "{}"},
+      {credit, "waits until others have used its values", "wait", "{}"},
+      {next_step, "waits for its worker", "wait", "{}"},
+  };
+  for (const shown_kind& k : kinds) {
+    SCOPED_TRACE(k.name);
+    auto t = std::make_shared<trace_track>("an actor", 1, 0ns);
+    t->work({k.what, 1us, 3us, 3, 17, 40, 43, "why"});
+    const json event = written({0ns, 9us, "completed", {t}, {}, {}})["traceEvents"].back();
+    EXPECT_EQ(event["name"], k.name);
+    EXPECT_EQ(event["cat"], k.category);
+    EXPECT_EQ(event["args"], json::parse(k.args));
+    EXPECT_EQ(event["ph"], std::string(k.category) == "moment" ? "i" : "X");
+    EXPECT_EQ(event["ts"], 1.0);
+    EXPECT_EQ(event.contains("dur"), event["ph"] == "X");
+    EXPECT_EQ(event["tid"], 3);
+  }
+}
+
 } // namespace
 } // namespace mailgrad
