@@ -4,7 +4,11 @@
 #include <mailgrad/engine/model/weight_addresses.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
+#include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <gmock/gmock.h>
 
@@ -17,13 +21,39 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
+using ::testing::Field;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using testing::small_data;
 using testing::small_model;
 
 const std::vector<device> two{{device_kind::cpu, 0}, {device_kind::cpu, 1}};
+
+/// Runs all segments of one micro-batch in their order.
+void run_all(std::deque<stage_program>& all, const micro_batch& m, const weight_addresses& weights,
+             stage_sum& sum) {
+  std::map<std::size_t, std::shared_ptr<value_set>> made;
+  for (std::size_t number = 0; number < all[0].parts().size() + all[1].parts().size(); ++number)
+    for (stage_program& stage : all)
+      for (std::size_t i = 0; i < stage.parts().size(); ++i) {
+        if (stage.parts()[i].number != number) continue;
+        std::vector<const value_set*> read;
+        for (const std::size_t from : stage.parts()[i].reads) read.push_back(made.at(from).get());
+        made[number] = stage.make_values(i);
+        stage.run(i, m, weights, read, *made[number], sum);
+      }
+}
+
+stage_sum new_sum_for(const parameter_layout& layout) {
+  stage_sum sum;
+  sum.into = make_gradient(layout);
+  sum.begun.resize(layout.variables().size());
+  sum.memory = std::make_shared<row_memory>();
+  return sum;
+}
 
 /// Two stages of the small model, which the test runs by hand, segment by segment.
 class StageProgram : public ::testing::Test {
@@ -54,29 +84,13 @@ protected:
     return all;
   }
 
-  /// Runs all segments of one micro-batch in their order.
-  void run(std::deque<stage_program>& all, const micro_batch& m, stage_sum& sum) {
+  void run(std::deque<stage_program>& all, const micro_batch& m, stage_sum& sum) const {
     weight_addresses addresses(*layout_);
     addresses.use(0, weights_.data());
-    std::map<std::size_t, std::shared_ptr<value_set>> made;
-    for (std::size_t number = 0; number < all[0].parts().size() + all[1].parts().size(); ++number)
-      for (stage_program& stage : all)
-        for (std::size_t i = 0; i < stage.parts().size(); ++i) {
-          if (stage.parts()[i].number != number) continue;
-          std::vector<const value_set*> read;
-          for (const std::size_t from : stage.parts()[i].reads) read.push_back(made.at(from).get());
-          made[number] = stage.make_values(i);
-          stage.run(i, m, addresses, read, *made[number], sum);
-        }
+    run_all(all, m, addresses, sum);
   }
 
-  stage_sum new_sum() const {
-    stage_sum sum;
-    sum.into = make_gradient(*layout_);
-    sum.begun.resize(layout_->variables().size());
-    sum.memory = std::make_shared<row_memory>();
-    return sum;
-  }
+  stage_sum new_sum() const { return new_sum_for(*layout_); }
 
   /// What one replica computes of the same batch.
   std::pair<float, std::vector<float>> by_one_replica() {
@@ -135,6 +149,125 @@ TEST_F(StageProgram, SaysWhoReadsWhatItComputes) {
   std::vector<std::size_t> every(layout_->variables().size());
   std::iota(every.begin(), every.end(), 0U);
   EXPECT_EQ(delivered, every) << "each variable has one stage";
+}
+
+/// Each device computes half of the batch, so every gradient is a sum over both.
+TEST_F(StageProgram, DeliversTheAddendsOfASumOverDevices) {
+  const model_function model = replicated(small_model());
+  const auto stages_of = [&](bool sums_apart) {
+    std::deque<stage_program> all;
+    for (const device d : two) all.emplace_back(model, request_, *layout_, d, sums_apart);
+    return all;
+  };
+  auto whole = stages_of(false);
+  EXPECT_THAT(whole[1].delivered(), IsEmpty()) << "the first device adds up";
+  EXPECT_THAT(whole[0].delivered(), Each(Field(&stage_program::delivery::further, false)));
+  stage_sum expected = new_sum();
+  run(whole, {samples(0, request_.batch)}, expected);
+
+  auto apart = stages_of(true);
+  const std::size_t variables = layout_->variables().size();
+  for (const stage_program& stage : apart) ASSERT_THAT(stage.delivered(), SizeIs(variables));
+  for (std::size_t v = 0; v < variables; ++v) {
+    EXPECT_EQ(apart[0].delivered()[v], (stage_program::delivery{v, true}));
+    EXPECT_EQ(apart[1].delivered()[v], (stage_program::delivery{v, false}));
+  }
+  ASSERT_TRUE(apart[1].added());
+  EXPECT_THAT(*apart[1].added(), IsEmpty());
+  EXPECT_FALSE(apart[0].added()) << "all of the dense part";
+  EXPECT_FALSE(apart[0].covered());
+  stage_sum sum = new_sum();
+  sum.into->addends.resize(1); // own_addend is that of the first device
+  sum.into->addends[0].values = block(sum.into->dense.bytes());
+  run(apart, {samples(0, request_.batch)}, sum);
+  EXPECT_EQ(sum.loss, expected.loss);
+  EXPECT_NE(sum.into->dense.as<float>()[0], expected.into->dense.as<float>()[0]) << "a part of it alone";
+  EXPECT_THAT(whole_dense(*sum.into), ElementsAreArray(expected.into->dense.as<float>()));
+}
+
+/// The row numbers of the first table are those of the batch; those of the second are computed.
+model_outputs with_tables(graph& g, const model_request& r) {
+  const value pairs = g.input("categories", {r.batch, 2}, dtype::int32);
+  const value labels = g.input("labels", {r.batch}, dtype::int32);
+  value h;
+  {
+    const device_scope scope(g, r.devices.front());
+    const value second = slice(pairs, 1, 1, 2);
+    h = concat(std::vector{flatten(embedding(pairs, 5, 3, "read")), flatten(embedding(second, 5, 2, "made"))},
+               1);
+  }
+  const device_scope scope(g, r.devices.back());
+  const value logits = dense(h, r.classes, "last");
+  return {logits, cross_entropy(logits, labels)};
+}
+
+class StageProgramWithTables : public ::testing::Test {
+protected:
+  StageProgramWithTables() {
+    request_.sample_dims = {0};
+    request_.categories = {5, 5};
+    request_.classes = 2;
+    request_.batch = 4;
+    layout_ = std::make_shared<parameter_layout>(lay_out(with_tables, request_, 1));
+    weights_ = testing::first_values(*layout_, 5);
+    shape_batch(data_, 4, 0, *samples_);
+    fill_batch(data_, std::vector<std::uint32_t>{0, 1, 2, 3}, *samples_);
+  }
+
+  /// The lists of the first stage, which has the tables, of one micro-batch.
+  stage_sum computed(micro_batch m) {
+    m.samples = samples_;
+    model_request request = request_;
+    request.devices = two;
+    std::deque<stage_program> all;
+    for (const device d : two) all.emplace_back(with_tables, request, *layout_, d);
+    weight_addresses addresses(*layout_);
+    addresses.use(0, weights_.data());
+    stage_sum sum = new_sum_for(*layout_);
+    run_all(all, m, addresses, sum);
+    return sum;
+  }
+
+  const dataset data_{categorical_features{{5, 5}, {4, 1, 0, 3, 2, 3, 1, 1}, 0, {}}, {0, 1, 1, 0}, 2};
+  model_request request_;
+  std::shared_ptr<const parameter_layout> layout_;
+  std::vector<float> weights_;
+  const std::shared_ptr<batch> samples_ = std::make_shared<batch>();
+};
+
+TEST_F(StageProgramWithTables, ListsTheRowsThatOneReplicaLists) {
+  replica whole(with_tables, request_, layout_);
+  whole.use_weights(0, weights_.data());
+  const auto g = whole.make_gradient();
+  whole.begin_step(samples_, g);
+  whole.end_step();
+  ASSERT_THAT(g->sparse, SizeIs(2));
+  const stage_sum sum = computed({});
+  ASSERT_THAT(sum.rows, SizeIs(2));
+  for (const stage_rows& list : sum.rows) {
+    const auto like =
+        std::ranges::find(g->sparse, list.variable, [](const gradient_rows& r) { return r.variable; });
+    ASSERT_NE(like, g->sparse.end());
+    EXPECT_EQ(list.width, like->width);
+    EXPECT_THAT(list.rows, ElementsAreArray(like->rows));
+    EXPECT_THAT(list.values, ElementsAreArray(like->values));
+  }
+}
+
+TEST_F(StageProgramWithTables, CountsRowsInProportionToTheirMicroBatch) {
+  const stage_sum whole = computed({});
+  const stage_sum quarter = computed({nullptr, 0.25F, false, 3, 0});
+  ASSERT_THAT(quarter.rows, SizeIs(2));
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(whole.rows[i].micro_batch, 0U);
+    EXPECT_EQ(quarter.rows[i].micro_batch, 3U);
+    EXPECT_EQ(quarter.rows[i].segment, whole.rows[i].segment);
+    EXPECT_THAT(quarter.rows[i].rows, ElementsAreArray(whole.rows[i].rows));
+    std::vector<float> values(whole.rows[i].values.begin(), whole.rows[i].values.end());
+    for (float& v : values) v *= 0.25F;
+    EXPECT_THAT(quarter.rows[i].values, ElementsAreArray(values));
+  }
+  EXPECT_EQ(quarter.loss, whole.loss * 0.25F);
 }
 
 } // namespace
