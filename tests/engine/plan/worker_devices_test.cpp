@@ -2,11 +2,15 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -14,7 +18,10 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::expect_refused;
+using ::testing::HasSubstr;
+using testing::small_features;
 using testing::small_model;
+using ::testing::ThrowsMessage;
 
 device cpu(std::uint32_t index) { return {device_kind::cpu, index}; }
 
@@ -24,6 +31,14 @@ training_options on(std::vector<device> devices, std::uint32_t workers = 0, std:
   o.workers = workers;
   o.micro_batches = micro_batches;
   return o;
+}
+
+model_request on_two() {
+  model_request request;
+  request.sample_dims = {small_features};
+  request.classes = testing::small_classes;
+  request.devices = {cpu(0), cpu(1)};
+  return request;
 }
 
 TEST(WorkerDevices, AreOneForEachWorkerUnlessWorkersAreFewer) {
@@ -57,10 +72,7 @@ TEST(WorkerDevices, RefuseWhatCannotBeSharedOut) {
 }
 
 TEST(WorkerDevices, RefuseAModelThatIsPlacedElsewhere) {
-  model_request request;
-  request.sample_dims = {4};
-  request.classes = 3;
-  request.devices = {cpu(0), cpu(1)};
+  const model_request request = on_two();
   const std::vector<scheduled_policy> async = {{0, {"async", 1}}};
   EXPECT_NO_THROW(require_placed(pipelined(small_model()), request, 2, async));
   const model_function elsewhere = [](graph& g, const model_request& r) {
@@ -69,6 +81,53 @@ TEST(WorkerDevices, RefuseAModelThatIsPlacedElsewhere) {
     return pipelined(small_model())(g, three);
   };
   expect_refused({"a third device", [&] { require_placed(elsewhere, request, 1, async); }, "cpu:2"});
+}
+
+TEST(WorkerDevices, AreToldApartByTheWorkerWhoseTheyWouldBe) {
+  expect_refused({"the first worker",
+                  [] {
+                    require_worker_devices(on({cpu(1), cpu(0), cpu(1), cpu(0), cpu(2), cpu(3)}, 2));
+                  },
+                  "worker 0 would have cpu:1 twice"});
+  EXPECT_NO_THROW(require_worker_devices(on({cpu(0), cpu(1), cpu(0), cpu(1)}, 2)))
+      << "two workers may share a device";
+}
+
+/// A model whose first and last layer lie on the first device, and whose second layer lies on the other one.
+model_outputs there_and_back(graph& g, const model_request& r) {
+  value x = g.input("features", {r.batch, small_features});
+  const value labels = g.input("labels", {r.batch}, dtype::int32);
+  for (const std::size_t layer : {0U, 1U, 2U}) {
+    const device_scope scope(g, r.devices[layer % 2]);
+    x = dense(x, r.classes, "layer" + std::to_string(layer), activation::tanh);
+  }
+  return {x, cross_entropy(x, labels)};
+}
+
+/// A model with a variable that both devices read.
+model_outputs with_a_shared_layer(graph& g, const model_request& r) {
+  value x = g.input("features", {r.batch, small_features});
+  const value labels = g.input("labels", {r.batch}, dtype::int32);
+  for (const device d : r.devices) {
+    const device_scope scope(g, d);
+    x = dense(x, small_features, "shared", activation::tanh);
+  }
+  x = dense(x, r.classes, "last");
+  return {x, cross_entropy(x, labels)};
+}
+
+TEST(WorkerDevices, RefuseAStageThatWaitsForItselfOnlyWithMicroBatches) {
+  const std::vector<scheduled_policy> async = {{0, {"async", 1}}};
+  EXPECT_NO_THROW(require_placed(there_and_back, on_two(), 1, async));
+  EXPECT_THROW(require_placed(there_and_back, on_two(), 2, async), graph_error);
+}
+
+TEST(WorkerDevices, RefuseAVariableOfTwoDevicesOnlyUnderHogwild) {
+  const std::vector<scheduled_policy> async = {{0, {"async", 1}}};
+  const std::vector<scheduled_policy> later = {{0, {"async", 1}}, {9, {"hogwild", 1}}};
+  EXPECT_NO_THROW(require_placed(with_a_shared_layer, on_two(), 2, async));
+  EXPECT_THAT([&] { require_placed(with_a_shared_layer, on_two(), 1, later); },
+              ThrowsMessage<graph_error>(HasSubstr("variable 'shared/weights'")));
 }
 
 } // namespace
