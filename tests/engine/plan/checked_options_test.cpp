@@ -157,5 +157,131 @@ TEST(CheckedOptions, DealWithoutEndIfStepsAreGiven) {
   EXPECT_EQ(dealer(deal_of(o, *small_data(), {"async", 2})).batches(), 1000U);
 }
 
+TEST(CheckedOptions, NameTheOptionThatWouldBeRight) {
+  expect_refused({
+      {"a learning rate", checking([](auto& o) { o.optimizer.learning_rate = -1; }), "learning rate"},
+      {"an outer learning rate", checking([](auto& o) { o.outer.learning_rate = -1; }), "learning rate"},
+      {"a cure of fresh gradients", checking([](auto& o) {
+         o.policy = "sync";
+         o.cure = "inverse";
+       }),
+       "cure 'inverse': under sync every gradient is fresh"},
+      {"predicted weights", checking([](auto& o) {
+         o.cure = "dana-zero:0.9";
+         o.optimizer = parse_optimizer("sgd");
+         o.sample_gap = 1;
+       }),
+       "sample gap: under cure 'dana-zero:0.9' workers compute at predicted weights"},
+  });
+}
+
+/// Each stands at the border of what is refused.
+TEST(CheckedOptions, AcceptWhatOnlyLooksLikeAContradiction) {
+  EXPECT_NO_THROW(checking([](auto& o) { o.local_steps = 1; })());
+  EXPECT_NO_THROW(checking([](auto& o) { o.policy = "hogwild"; })());
+  EXPECT_NO_THROW(checking([](auto& o) {
+    o.policy = "hogwild, async@3"; // versions stay once async has begun
+    o.sample_gap = 1;
+  })());
+  EXPECT_NO_THROW(checking([](auto& o) { o.record = "file"; })());
+  EXPECT_NO_THROW(checking([](auto& o) { o.replay = std::make_shared<recording>(); })());
+  EXPECT_NO_THROW(checking([](auto& o) { o.cure = "dana-zero:0.9"; })());
+}
+
+TEST(CheckedOptions, RefuseTheReplayOfAUsersParameterActor) {
+  expect_refused({{"a replay", checking([](auto& o) {
+                     o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", true);
+                     o.replay = std::make_shared<recording>();
+                   }),
+                   "record: parameter actor 'mine' does not tell the order"}});
+}
+
+TEST(CheckedOptions, RequireNoMoreThanTheRunUses) {
+  const auto require = [](const change& c, const data_split& data) {
+    const training_options o = with(c);
+    require_data_for(o, checked(o), data);
+  };
+  const data_split data = *small_data();
+  EXPECT_NO_THROW(require([&](auto& o) { o.batch = data.train.size(); }, data));
+  EXPECT_NO_THROW(require(
+      [](auto& o) {
+        o.epochs = 0;
+        o.steps = 1;
+      },
+      data));
+  EXPECT_NO_THROW(require([](auto& o) { o.text.length = 5; }, data)) << "a classifier writes no text";
+  EXPECT_NO_THROW(require(
+      [](auto& o) {
+        o.policy = "async, sync@1000000";
+        o.replay = std::make_shared<recording>();
+      },
+      data))
+      << "a replay ends where its recording does";
+  expect_refused({
+      {"all that is known of a switch",
+       [&] { require([](auto& o) { o.policy = "async, ssp:2@6, sync@7"; }, data); },
+       "policy 'async, ssp:2@6, sync@7': the run ends at step 6, before the switch at step 7"},
+      {"one sample more", [&] { require([&](auto& o) { o.batch = data.train.size() + 1; }, data); },
+       "batch: 49 samples; the training set has 48"},
+      {"no name",
+       [&] {
+         require([](auto&) {}, {{}, {}, "empty", {}});
+       },
+       "data 'empty' holds no sample to train on"},
+  });
+}
+
+TEST(CheckedOptions, RequireSymbolsForATextThatIsToBeWritten) {
+  data_split text;
+  text.train = dataset(token_windows{{0, 1, 0, 1, 1, 0, 1, 0, 0, 1}, 2, 1}, {}, 2);
+  const auto require = [&](std::size_t length) {
+    const training_options o = with([&](auto& x) {
+      x.batch = 2;
+      x.text.length = length;
+    });
+    require_data_for(o, checked(o), text);
+  };
+  EXPECT_NO_THROW(require(0));
+  EXPECT_THROW(require(1), std::invalid_argument);
+  text.class_names = {"a", "b"};
+  EXPECT_NO_THROW(require(1));
+}
+
+TEST(CheckedOptions, DealAsTheFirstPolicyAndTheDataHaveIt) {
+  const training_options o = with([](auto& x) {
+    x.epochs = 3;
+    x.seed = 42;
+  });
+  const dealer_options by_rank = deal_of(o, *small_data(), {"sync", 2});
+  EXPECT_EQ(by_rank.samples, 48U);
+  EXPECT_EQ(by_rank.batch_size, 8U);
+  EXPECT_EQ(by_rank.epochs, 3U);
+  EXPECT_EQ(by_rank.batches, 0U);
+  EXPECT_EQ(by_rank.seed, 42U);
+  EXPECT_EQ(by_rank.mode, deal_mode::by_rank);
+  EXPECT_EQ(by_rank.ranks, 2U);
+  EXPECT_EQ(deal_of(o, *small_data(), {"async", 2}).mode, deal_mode::on_demand);
+}
+
+TEST(CheckedOptions, LetARuleThatSwitchesUseACureOfStaleGradients) {
+  EXPECT_NO_THROW(checking([](auto& o) {
+    o.policy = "auto";
+    o.cure = "inverse";
+  })());
+}
+
+TEST(CheckedOptions, GiveTheShardsTheOptimiserThatTheCureAdapts) {
+  const auto momentum_of = [](const training_options& o) {
+    const cure_spec cure("momentum-compensation", 2);
+    return std::get<momentum_options>(shard_optimizer(o, cure).rule).momentum;
+  };
+  training_options o;
+  o.optimizer.rule = momentum_options{0.75};
+  o.outer.rule = momentum_options{0.875};
+  EXPECT_EQ(momentum_of(o), 0.25) << "0.75 - (1 - 1 / 2)";
+  o.local_steps = 1;
+  EXPECT_EQ(momentum_of(o), 0.375) << "of the outer optimiser";
+}
+
 } // namespace
 } // namespace mailgrad
