@@ -133,5 +133,93 @@ TEST_F(GradientOrder, TellsTheRecorderEverythingWhenItIsFlushed) {
   EXPECT_EQ(turns[1].what, kind::switched);
 }
 
+TEST_F(GradientOrder, OfTheFirstShardTellsOfASwitchToo) {
+  gradient_order order(options(0));
+  order.begin_policy(true);
+  act([&] { order.take_switch(false); });
+  ASSERT_THAT(follower_.heard<order_entry>(), SizeIs(1));
+  EXPECT_EQ(follower_.heard<order_entry>()[0].what, kind::switched);
+  order.begin_policy(false);
+  act([&] { order.take_switch(false); });
+  EXPECT_THAT(follower_.heard<order_entry>(), SizeIs(1)) << "the others judge by themselves";
+}
+
+TEST_F(GradientOrder, OfTheFirstShardIsItsOwnThoughOthersFollow) {
+  gradient_order order(options(0));
+  order.begin_policy(true);
+  order.join({1});
+  arrive(order, 1, 4);
+  order.leave({1});
+  EXPECT_EQ(order.next()->turn, (order_entry{kind::joined, {1}}));
+  EXPECT_EQ(order.next()->turn.step.value, 4U);
+  EXPECT_EQ(order.next()->turn, (order_entry{kind::left, {1}}));
+  EXPECT_EQ(order.waiting({1}), 0U);
+}
+
+TEST_F(GradientOrder, OfAShardThatJudgesByItselfIsItsOwnWhateverItsNumber) {
+  gradient_order order(options(1));
+  order.begin_policy(false);
+  EXPECT_FALSE(order.is_followed());
+  arrive(order, 0, 1);
+  EXPECT_EQ(order.waiting({0}), 0U) << "it waits for no turn";
+  EXPECT_TRUE(order.next());
+}
+
+/// The gradient that the first shard took never came here.
+TEST_F(GradientOrder, PassesTheTurnsOfAWorkerThatIsGone) {
+  gradient_order order(options(1));
+  order.begin_policy(true);
+  order.join({0});
+  order.expect({kind::joined, {0}});
+  EXPECT_TRUE(order.next());
+  order.expect(turn_of(0, 1));
+  EXPECT_FALSE(order.next());
+  order.leave({0});
+  const auto lost = order.next();
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->turn, turn_of(0, 1));
+  EXPECT_FALSE(lost->gradient);
+  EXPECT_FALSE(order.next()) << "the first shard has not said that the worker left";
+}
+
+/// Each shard has turns of its own in a recording.
+TEST_F(GradientOrder, OfAReplayIsThatOfItsShardAndTellsNobody) {
+  auto recorded = std::make_shared<recording>();
+  recorded->turns = {{turn_of(0, 1), {kind::switched, {}}}, {turn_of(1, 1)}};
+  const auto replayed = [&](std::uint32_t shard) {
+    gradient_order::options o = options(shard);
+    o.replayed = recorded;
+    return gradient_order(std::move(o));
+  };
+  gradient_order first = replayed(0), second = replayed(1);
+  for (gradient_order* order : {&first, &second}) {
+    order->begin_policy(true);
+    arrive(*order, 0, 1);
+    arrive(*order, 1, 1);
+  }
+  EXPECT_EQ(first.next()->turn, turn_of(0, 1));
+  EXPECT_EQ(second.next()->turn, turn_of(1, 1));
+  EXPECT_TRUE(second.never_takes({{}, {0}, {}, {1}}));
+  EXPECT_TRUE(first.switch_is_next());
+  act([&] {
+    first.announce(turn_of(0, 1));
+    first.take_switch(true);
+    first.flush();
+  });
+  EXPECT_FALSE(first.switch_is_next());
+  EXPECT_THAT(follower_.heard<order_entry>(), IsEmpty());
+  ASSERT_THAT(recorder_.heard<order_noted>(), SizeIs(1)) << "a replay may be recorded by whoever wires it";
+  EXPECT_THAT(recorder_.heard<order_noted>()[0].turns, SizeIs(2));
+}
+
+TEST_F(GradientOrder, TellsTheRecorderWhichShardItIs) {
+  gradient_order order(options(1));
+  act([&] {
+    order.announce(turn_of(0, 1));
+    order.flush();
+  });
+  EXPECT_EQ(recorder_.heard<order_noted>()[0].shard, shard_index{1});
+}
+
 } // namespace
 } // namespace mailgrad

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/actors/worker/played_worker.hpp>
+#include <mailgrad/tests/engine/ticking_time.hpp>
 
 #include <mailgrad/actors/worker/block_exchange.hpp>
 
@@ -66,6 +67,49 @@ TEST_F(BlockExchange, TellsTheTrackerNowAndThen) {
   act([&] { into_.deliver(gradient_of(0)); });
   ASSERT_THAT(tracker_.heard<staleness_observed>(), SizeIs(1));
   EXPECT_EQ(tracker_.heard<staleness_observed>()[0].gaps.total(), 2U);
+}
+
+TEST_F(BlockExchange, CountsAnAnswerOfAShardWithoutUsingItsWeights) {
+  shard_lines lines(context(), shards());
+  const auto writer = std::make_shared<hogwild_writer>(*layout_, store_, testing::sgd(1));
+  block_exchange into(context(), lines, writer, {0}, tracker_.actor());
+  for (std::uint32_t s = 0; s < 2; ++s) into.receive(answer(s, 1, 99));
+  EXPECT_TRUE(lines.all_answered());
+  EXPECT_THAT(runner_.weights, IsEmpty());
+}
+
+TEST_F(BlockExchange, WritesAGradientByItsScale) {
+  into_.bind();
+  act([&] { into_.deliver({testing::constant_gradient(*layout_, 8), 0.25F, time_->now(), 0ns}); });
+  EXPECT_EQ(runner_.weights[0].values[0], 8) << "10 - 8 / 4";
+}
+
+/// On a clock that goes on by a microsecond whenever it is read.
+TEST_F(BlockExchange, TellsTheTimelineAndTheReportWhatItsWriteTook) {
+  const testing::ticking_time ticking;
+  trace_track track("worker 1", 10, 0ns);
+  report_.steps = 17;
+  const worker_context of{self_, run_id{7}, rank{1}, incarnation{2}, runner_, report_, ticking, &track};
+  block_exchange into(of, lines_, std::make_shared<hogwild_writer>(*layout_, store_, testing::sgd(1)), {0},
+                      tracker_.actor());
+  other_.begin_step();
+  for (int i = 0; i < 3; ++i) other_.write(*testing::constant_gradient(*layout_, 1), 1);
+  into.bind();
+  other_.write(*testing::constant_gradient(*layout_, 1), 1);
+  other_.write(*testing::constant_gradient(*layout_, 1), 1);
+  const instant before = ticking.now();
+  act([&] { into.deliver({testing::constant_gradient(*layout_, 1), 1, 0ns, 0ns}); });
+  EXPECT_EQ(report_.times.read.total(), 1us);
+  EXPECT_EQ(report_.times.apply.total(), 1us);
+  ASSERT_THAT(track.events(), SizeIs(1));
+  const trace_event& e = track.events()[0];
+  EXPECT_EQ(e.what, trace_kind::apply);
+  EXPECT_EQ(e.begin, before + 1us);
+  EXPECT_EQ(e.end, before + 2us);
+  EXPECT_EQ(e.peer, 1U);
+  EXPECT_EQ(e.step, 17U);
+  EXPECT_EQ(e.version_read, 3U);
+  EXPECT_EQ(e.version, 6U) << "two of another worker came between";
 }
 
 } // namespace

@@ -98,5 +98,60 @@ TEST_F(LocalExchange, HoldsTheStepThatFollowsAnElasticExchangeUntilAllShardsHave
   EXPECT_EQ(local_->weights()[0], 5);
 }
 
+TEST_F(LocalExchange, StepsByTheScaleOfItsGradient) {
+  begin(2);
+  act([&] { over_->deliver({testing::constant_gradient(*layout_, 8), 0.25F, time_->now(), 0ns}); });
+  EXPECT_EQ(local_->weights()[0], 8);
+}
+
+/// Each push tells what was spent since the one before.
+TEST_F(LocalExchange, CountsTheTimeOfAStepOnce) {
+  begin(2);
+  for (int i = 0; i < 4; ++i) step(1);
+  ASSERT_THAT(pushed(0), SizeIs(2));
+  EXPECT_EQ(pushed(0)[0].header.times.compute, 14ns);
+  EXPECT_EQ(pushed(0)[1].header.times.compute, 14ns);
+  EXPECT_EQ(pushed(0)[1].payload.sent, time_->now());
+}
+
+TEST_F(LocalExchange, TakesTheWeightsThatShardsSendAsItsOwn) {
+  begin(1);
+  step(1);
+  for (std::uint32_t s = 0; s < 2; ++s) over_->receive(part(s, 1, 20));
+  EXPECT_TRUE(lines_.all_answered());
+  over_->go_on();
+  EXPECT_EQ(local_->weights()[0], 20);
+  EXPECT_EQ(local_->weights()[layout_->size() - 1], 20);
+}
+
+TEST_F(LocalExchange, HoldsAStepWithItsScale) {
+  begin(1, 0.5F);
+  step(1);
+  act([&] { over_->deliver({testing::constant_gradient(*layout_, 8), 0.25F, time_->now(), 0ns}); });
+  for (std::uint32_t s = 0; s < 2; ++s) {
+    shard_weights x = part(s, 1, 10);
+    x.payload.met = part(s, 1, 9).payload.values;
+    over_->receive(x);
+  }
+  over_->go_on();
+  EXPECT_EQ(local_->weights()[0], 7) << "9 - 8 / 4";
+  over_->go_on();
+  EXPECT_EQ(local_->weights()[0], 7) << "the step is taken once";
+}
+
+/// Otherwise the elastic answer would pull the worker's weights only half of the way.
+TEST_F(LocalExchange, BeginsAPolicyWithTheWeightsOfTheShards) {
+  begin(1, 0.5F);
+  step(1);
+  step(2);
+  over_->pause();
+  for (std::uint32_t s = 0; s < 2; ++s) {
+    shard_weights x = part(s, 1, 30);
+    x.payload.met = part(s, 1, 5).payload.values;
+    over_->receive(x);
+  }
+  EXPECT_EQ(local_->weights()[0], 30);
+}
+
 } // namespace
 } // namespace mailgrad

@@ -85,5 +85,64 @@ TEST_F(ShardExchange, DropsAComparisonWhenThePolicyChanges) {
   EXPECT_EQ(over.bind_repeat(), nullptr);
 }
 
+/// A runner that takes 5 ns to get weights into its model.
+class slow_runner final : public step_runner {
+public:
+  explicit slow_runner(std::shared_ptr<testing::manual_time> time) : time_(std::move(time)) {}
+  std::shared_ptr<gradient> make_gradient() const override { return nullptr; }
+  void use_host_weights(std::uint32_t, const float*, std::shared_ptr<const void>) override {
+    time_->advance(5ns);
+  }
+  step_state begin_step(std::shared_ptr<const batch>, std::shared_ptr<gradient>) override {
+    return step_state::finished;
+  }
+  float end_step() override { return 0; }
+
+private:
+  std::shared_ptr<testing::manual_time> time_;
+};
+
+TEST_F(ShardExchange, TellsHowLongTheWeightsTookIntoTheModel) {
+  slow_runner runner(time_);
+  trace_track track("worker 1", 10, time_->now());
+  const worker_context of{self_, run_id{7}, rank{1}, incarnation{2}, runner, report_, *time_, &track};
+  shard_lines lines(of, shards());
+  shard_exchange over(of, lines, 0);
+  const instant taken = time_->now();
+  for (std::uint32_t s = 0; s < 2; ++s) over.receive(answer(s, 0));
+  act([&] { over.deliver({computed(1, 0), 1, time_->now(), 0ns}); });
+  EXPECT_EQ(pushed(0)[0].header.times.read, 5ns);
+  EXPECT_EQ(pushed(1)[0].header.times.read, 5ns);
+  EXPECT_EQ(track.events().front().begin, taken);
+  EXPECT_EQ(track.events().front().end, taken + 5ns);
+}
+
+/// The second shard met another gradient than the one that is compared.
+TEST_F(ShardExchange, ComparesNothingWithTheWeightsThatAnotherStepMet) {
+  shard_exchange over(context(), lines_, 1);
+  for (std::uint32_t s = 0; s < 2; ++s) over.receive(answer(s, 0));
+  act([&] { over.deliver({computed(1, 0), 1, time_->now(), 0ns}); });
+  over.receive(met(0, 1, 8));
+  over.receive(met(1, 2, 8));
+  EXPECT_EQ(over.bind_repeat(), nullptr);
+}
+
+TEST_F(ShardExchange, SamplesEveryStepOfAGapOfOneAndNoneOfAGapOfZero) {
+  for (const std::uint64_t gap : {0U, 1U, 3U}) {
+    shard_lines lines(context(), shards());
+    shard_exchange over(context(), lines, gap);
+    pushed(0).clear();
+    for (int i = 0; i < 6; ++i) {
+      for (std::uint32_t s = 0; s < 2; ++s) over.receive(answer(s, 0));
+      act([&] { over.deliver({computed(1, 0), 1, time_->now(), 0ns}); });
+    }
+    std::vector<std::uint64_t> sampled;
+    for (const push_gradient& x : pushed(0))
+      if (x.payload.read) sampled.push_back(x.header.id.step.value);
+    const std::vector<std::uint64_t> expected[] = {{}, {1, 2, 3, 4, 5, 6}, {}, {3, 6}};
+    EXPECT_EQ(sampled, expected[gap]) << gap;
+  }
+}
+
 } // namespace
 } // namespace mailgrad

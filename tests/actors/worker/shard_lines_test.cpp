@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 
 #include <bit>
+#include <tuple>
+#include <vector>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
 class ShardLines : public testing::PlayedWorker {
@@ -113,6 +116,110 @@ TEST_F(ShardLines, CountTheLongestWaitOfAStepAndNotTheSum) {
   lines_.end_waits();
   EXPECT_EQ(report_.barrier_wait, 700) << "each wait counts once";
   EXPECT_EQ(report_.bound_wait, 50);
+}
+
+/// The worker has answered nobody yet, so it waits since it joined and not since the policy began.
+TEST_F(ShardLines, WaitSinceTheyJoinedIfAPolicyBeginsBeforeTheFirstAnswers) {
+  act([&] { lines_.join(); });
+  const instant joined = time_->now();
+  time_->advance(1s);
+  lines_.begin_epoch({1});
+  EXPECT_EQ(lines_.waits_since(), joined);
+  time_->advance(2s);
+  lines_.end_waits();
+  EXPECT_EQ(instant{report_.barrier_wait}, 3s);
+  time_->advance(4s);
+  lines_.end_waits();
+  EXPECT_EQ(instant{report_.barrier_wait}, 3s) << "the fence counts once";
+}
+
+TEST_F(ShardLines, WaitSinceThePolicyBeganIfNobodyOwedThemAnAnswer) {
+  join();
+  time_->advance(5s);
+  lines_.begin_epoch({1});
+  EXPECT_EQ(lines_.waits_since(), time_->now());
+  EXPECT_EQ(lines_.waits_for(), "the weights of 2 of 2 shards after step 0");
+}
+
+TEST_F(ShardLines, WaitSinceTheGradientHadBeenComputed) {
+  join();
+  const instant at = time_->now();
+  time_->advance(6s);
+  act([&] { lines_.push(std::make_shared<const gradient>(), 1, at, 0ns); });
+  EXPECT_EQ(lines_.waits_since(), at);
+  EXPECT_EQ(pushed(0)[0].payload.sent, at);
+  EXPECT_EQ(lines_.waits_for(), "the weights of 2 of 2 shards after step 1");
+}
+
+TEST_F(ShardLines, OfARunWithoutShardsWaitForNobody) {
+  shard_lines none(context(), {});
+  act([&] { none.join(); });
+  EXPECT_EQ(none.count(), 0U);
+  EXPECT_TRUE(none.all_answered());
+  act([&] { none.push(std::make_shared<const gradient>(), 1, time_->now(), 0ns); });
+  EXPECT_TRUE(none.all_answered());
+  none.begin_epoch({1});
+  EXPECT_TRUE(none.all_answered());
+}
+
+/// Lines that keep a timeline. Times count from the join.
+class TracedShardLines : public ShardLines {
+protected:
+  using shown = std::tuple<trace_kind, std::int64_t, std::int64_t, std::uint32_t>;
+
+  void SetUp() override {
+    act([&] { traced_.join(); });
+  }
+  worker_context traced_context() {
+    worker_context c = context();
+    c.trace = &track_;
+    return c;
+  }
+  /// Kind, begin, end and shard of each event.
+  std::vector<shown> events() const {
+    std::vector<shown> all;
+    for (const trace_event& e : track_.events())
+      all.emplace_back(e.what, (e.begin - begun_).count(), (e.end - begun_).count(), e.peer);
+    return all;
+  }
+
+  const instant begun_ = time_->now();
+  trace_track track_{"worker 1", 20, begun_};
+  shard_lines traced_{traced_context(), shards()};
+};
+
+TEST_F(TracedShardLines, TellWhereAnAnswerStayed) {
+  traced_.note(answer(1, 5, 0, stay_at_shard{100, 300, 0, 600}), begun_ + 900ns, 7ns);
+  EXPECT_THAT(events(),
+              ElementsAre(shown{trace_kind::shard_mailbox, 0, 100, 1},
+                          shown{trace_kind::barrier, 100, 400, 1},
+                          shown{trace_kind::shard_at_work, 400, 700, 1},
+                          shown{trace_kind::own_mailbox, 700, 900, 1}, shown{trace_kind::read, 900, 907, 1}));
+  EXPECT_EQ(track_.events().back().version, 5U);
+  EXPECT_EQ(track_.events().back().step, 0U);
+}
+
+TEST_F(TracedShardLines, BlameTheBoundForWhatFollowsTheBarrier) {
+  traced_.note(answer(0, 5, 0, stay_at_shard{100, 0, 50, 600}), begun_ + 900ns, 0ns);
+  EXPECT_THAT(events(),
+              ElementsAre(shown{trace_kind::shard_mailbox, 0, 100, 0}, shown{trace_kind::bound, 100, 700, 0},
+                          shown{trace_kind::own_mailbox, 700, 900, 0}, shown{trace_kind::read, 900, 900, 0}));
+}
+
+TEST_F(TracedShardLines, KnowNothingOfTheStayOfAnAnswerToAJoin) {
+  traced_.note(answer(0, 5), begun_ + 900ns, 2ns);
+  EXPECT_THAT(events(),
+              ElementsAre(shown{trace_kind::own_mailbox, 0, 900, 0}, shown{trace_kind::read, 900, 902, 0}));
+}
+
+TEST_F(TracedShardLines, BlameTheSwitchUntilTheFirstStepOfTheNewPolicy) {
+  traced_.begin_epoch({1});
+  traced_.note(answer(0, 5, 0, stay_at_shard{100, 300, 50, 600}), begun_ + 900ns, 2ns);
+  traced_.end_waits();
+  traced_.note(answer(1, 5), begun_ + 990ns, 2ns);
+  EXPECT_THAT(events(),
+              ElementsAre(shown{trace_kind::policy_switch, 0, 900, 0}, shown{trace_kind::read, 900, 902, 0},
+                          shown{trace_kind::own_mailbox, 902, 990, 1}, shown{trace_kind::read, 990, 992, 1}));
 }
 
 } // namespace
