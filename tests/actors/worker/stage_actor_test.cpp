@@ -1,20 +1,27 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/worker/stage_actor.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 namespace mailgrad {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using testing::small_model;
 
@@ -31,10 +38,11 @@ protected:
     weights_ = testing::first_values(*layout_, 5);
   }
 
-  void begin(std::size_t credits = 2, bool sums_apart = false) {
+  void begin(std::size_t credits = 2, bool sums_apart = false,
+             const model_function& model = pipelined(small_model())) {
     for (std::size_t p = 0; p < 2; ++p)
-      stages_.push_back(start<stage_actor>(stage_actor_options{
-          p, request_.devices, pipelined(small_model()), request_, layout_, credits, time_, sums_apart}));
+      stages_.push_back(start<stage_actor>(
+          stage_actor_options{p, request_.devices, model, request_, layout_, credits, clock_, sums_apart}));
   }
 
   /// A step over batches of these sizes.
@@ -101,6 +109,7 @@ protected:
   std::shared_ptr<const parameter_layout> layout_;
   std::vector<float> weights_;
   std::vector<caf::actor> stages_;
+  std::shared_ptr<const time_source> clock_ = time_;
 };
 
 TEST_F(StageActor, ComputesWithTheOtherWhatOneReplicaComputes) {
@@ -151,6 +160,140 @@ TEST_F(StageActor, SaysWhyItCannotCompute) {
   ASSERT_THAT(second.heard<stage_failed>(), SizeIs(1));
   EXPECT_EQ(second.heard<stage_failed>()[0].stage, 1U);
   EXPECT_THAT(second.heard<stage_failed>()[0].why, HasSubstr("label 99"));
+}
+
+/// The test is the second stage, which gives credit only when it wants to.
+TEST_F(StageActor, IsAheadOfItsReaderByNoMoreThanItsCredit) {
+  for (const std::size_t credits : {1U, 2U}) {
+    stages_.clear();
+    begin(credits);
+    auto reader = listen<values_computed>();
+    std::vector<values_computed>& sent = reader.heard<values_computed>();
+    stages_[1] = reader.actor();
+    ask<step_computed>(stages_[0], compute_step{work_of(7, {2, 2, 2, 2}), nullptr});
+    EXPECT_THAT(sent, SizeIs(credits));
+    tell(stages_[0], values_used{6, 0, 1});
+    EXPECT_THAT(sent, SizeIs(credits)) << "that was credit of another step";
+    tell(stages_[0], values_used{7, 0, 1});
+    ASSERT_THAT(sent, SizeIs(credits + 1));
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      EXPECT_EQ(sent[i].step, 7U);
+      EXPECT_EQ(sent[i].micro_batch, i);
+      EXPECT_EQ(sent[i].segment, 0U);
+    }
+  }
+}
+
+/// The test overhears what the second stage tells the first.
+TEST_F(StageActor, GivesCreditForEachMicroBatchThatItHasRead) {
+  begin();
+  auto first = listen<values_computed, values_used>();
+  const auto work = work_of(7, {3, 3});
+  const auto overheard = std::make_shared<step_work>(*work);
+  overheard->stages[0] = first.actor();
+  ask<step_computed>(stages_[0], compute_step{work, nullptr});
+  auto second = ask<step_computed>(stages_[1], compute_step{overheard, nullptr});
+  ASSERT_THAT(first.heard<values_used>(), SizeIs(2));
+  for (const values_used& x : first.heard<values_used>()) {
+    EXPECT_EQ(x.step, 7U);
+    EXPECT_EQ(x.segment, 0U);
+    EXPECT_EQ(x.reader, 1U);
+  }
+  EXPECT_THAT(first.heard<values_computed>(), SizeIs(2)) << "of the backward pass";
+  ASSERT_THAT(second.heard<step_computed>(), SizeIs(1));
+  EXPECT_EQ(second.heard<step_computed>()[0].stage, 1U);
+  EXPECT_FALSE(second.heard<step_computed>()[0].sum.into) << "the worker has the gradient";
+}
+
+/// On a clock that goes on by a microsecond whenever it is read.
+TEST_F(StageActor, TellsItsTimelineWhatItComputedAndWaitedFor) {
+  clock_ = std::make_shared<testing::ticking_time>();
+  begin(1);
+  const auto work = work_of(7, {3, 3});
+  const auto track = std::make_shared<trace_track>("first", 20, instant{0});
+  auto first = ask<step_computed>(stages_[0], compute_step{work, track});
+  ask<step_computed>(stages_[1], compute_step{work, nullptr});
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> computed;
+  std::vector<trace_kind> waits;
+  for (const trace_event& e : track->events()) {
+    if (e.what != trace_kind::compute_part) {
+      waits.push_back(e.what);
+      continue;
+    }
+    computed.emplace_back(e.peer, e.version);
+    EXPECT_EQ(e.step, 7U);
+    EXPECT_EQ(e.end - e.begin, std::chrono::microseconds{1});
+  }
+  ASSERT_THAT(computed, SizeIs(4)) << "forward and backward, of two micro-batches";
+  EXPECT_EQ(computed.front(), (std::pair<std::uint32_t, std::uint64_t>{0, 0}));
+  EXPECT_EQ(computed.back().first, 1U);
+  EXPECT_GT(computed.back().second, 0U) << "the segment of the backward pass";
+  ASSERT_THAT(waits, Not(IsEmpty()));
+  EXPECT_EQ(waits.front(), trace_kind::next_step);
+  EXPECT_THAT(waits, Contains(trace_kind::credit)) << "the second stage had not begun";
+  ASSERT_THAT(first.heard<step_computed>(), SizeIs(1));
+  EXPECT_EQ(first.heard<step_computed>()[0].busy, 4000);
+  EXPECT_EQ(first.heard<step_computed>()[0].trace, track);
+}
+
+/// Each device computes half of the batch.
+TEST_F(StageActor, WritesItsAddendApartIfShardsAddUp) {
+  const auto compute = [this](const std::shared_ptr<step_work>& work) {
+    auto first = ask<step_computed>(stages_[0], compute_step{work, nullptr});
+    auto second = ask<step_computed>(stages_[1], compute_step{work, nullptr});
+    EXPECT_THAT(first.heard<step_computed>(), SizeIs(1));
+    EXPECT_THAT(second.heard<step_computed>(), SizeIs(1));
+  };
+  begin(2, false, replicated(small_model()));
+  const auto whole = work_of(1, {6});
+  compute(whole);
+  stages_.clear();
+  begin(2, true, replicated(small_model()));
+  const auto apart = work_of(1, {6});
+  apart->into->addends.resize(2);
+  compute(apart);
+  const std::size_t bytes = apart->into->dense.bytes();
+  EXPECT_EQ(apart->into->addends[0].values.bytes(), bytes);
+  EXPECT_FALSE(apart->into->addends[0].covered) << "all of it";
+  EXPECT_EQ(apart->into->addends[1].values.bytes(), 0U) << "the second stage delivers the first addends";
+  ASSERT_TRUE(apart->into->addends[1].covered);
+  EXPECT_THAT(*apart->into->addends[1].covered, IsEmpty());
+  EXPECT_THAT(whole_dense(*apart->into), ::testing::ElementsAreArray(whole->into->dense.as<float>()));
+}
+
+/// A model that is placed otherwise for two samples than for any other number.
+model_outputs unevenly_placed(graph& g, const model_request& r) {
+  if (r.batch != 2) return pipelined(small_model())(g, r);
+  const device_scope scope(g, r.devices[0]);
+  return small_model()(g, r);
+}
+
+TEST_F(StageActor, RefusesMicroBatchesThatArePlacedDifferentlyAndGoesOn) {
+  begin(2, false, unevenly_placed);
+  auto work = work_of(1, {3, 2});
+  const std::weak_ptr<step_work> held = work;
+  const auto track = std::make_shared<trace_track>("first", 4, instant{0});
+  {
+    auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work, track});
+    EXPECT_THAT(first.heard<step_computed>(), IsEmpty());
+    ASSERT_THAT(first.heard<stage_failed>(), SizeIs(1));
+    EXPECT_EQ(first.heard<stage_failed>()[0].stage, 0U);
+    EXPECT_THAT(first.heard<stage_failed>()[0].why,
+                HasSubstr("micro-batches of two sizes are placed differently"));
+    EXPECT_EQ(first.heard<stage_failed>()[0].trace, track);
+  }
+  work.reset();
+  EXPECT_TRUE(held.expired()) << "it holds nothing of the step";
+  gradient expected;
+  EXPECT_EQ(loss_of(work_of(2, {6})), loss_of_one_replica(6, expected));
+}
+
+TEST_F(StageActor, ComputesNothingOnceItHasGivenUp) {
+  begin();
+  tell(stages_[0], give_up{});
+  auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work_of(1, {6}), nullptr});
+  EXPECT_THAT(first.heard<step_computed>(), IsEmpty());
+  EXPECT_THAT(first.heard<stage_failed>(), IsEmpty());
 }
 
 } // namespace
