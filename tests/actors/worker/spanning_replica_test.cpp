@@ -42,13 +42,16 @@ class SpanningReplica : public testing::DeterministicTest {
 protected:
   using stage_probe = testing::listener<compute_step, give_up>;
 
-  void build(std::size_t micro_batches) {
+  void build(std::size_t micro_batches, std::vector<std::shared_ptr<trace_track>> traces = {},
+             bool sums_apart = false) {
     runner_ = std::make_shared<spanning_replica>(
         spanning_replica::options{{3},
                                   {{device_kind::cpu, 0}, {device_kind::cpu, 1}},
                                   {stages_[0].actor(), stages_[1].actor()},
                                   micro_batches,
-                                  layout_});
+                                  layout_,
+                                  std::move(traces),
+                                  sums_apart});
     runner_->on_end([this] { ++ended_; });
     worker_ = start<hearing_worker>(runner_, next_);
     run();
@@ -200,6 +203,118 @@ TEST_F(SpanningReplica, RefusesAStepOfNothing) {
       {"no sample", [&] { runner_->begin_step(empty, gradient_); }, "no batch to compute on"},
   });
   EXPECT_THAT(stages_[0].heard<compute_step>(), IsEmpty());
+}
+
+/// Sizes differ by one sample at most, and no sample is lost or computed twice.
+TEST_F(SpanningReplica, CutsTheBatchInItsOrder) {
+  build(3);
+  begin(8);
+  const auto work = stages_[0].heard<compute_step>()[0].work;
+  std::vector<std::size_t> sizes;
+  std::vector<std::int32_t> labels;
+  for (const micro_batch& m : work->micro_batches) {
+    sizes.push_back(m.samples->size);
+    for (const std::int32_t label : m.samples->labels.values<std::int32_t>()) labels.push_back(label);
+  }
+  EXPECT_THAT(sizes, ElementsAre(3, 3, 2));
+  EXPECT_THAT(labels, ::testing::ElementsAreArray(data_->train.labels().first(8)));
+}
+
+TEST_F(SpanningReplica, LetsTheGradientKeepWhatItPointsInto) {
+  build(2);
+  gradient_->sparse.resize(1);
+  gradient_->held.push_back(std::make_shared<int>());
+  begin(4);
+  const auto work = stages_[0].heard<compute_step>()[0].work;
+  EXPECT_THAT(gradient_->sparse, IsEmpty()) << "of an earlier step";
+  ASSERT_TRUE(gradient_->source);
+  EXPECT_EQ(gradient_->source->number, 10U);
+  ASSERT_THAT(gradient_->held, SizeIs(2));
+  EXPECT_EQ(gradient_->held[0], work->micro_batches[0].samples);
+  EXPECT_EQ(gradient_->held[1], work->micro_batches[1].samples);
+  EXPECT_THAT(gradient_->addends, IsEmpty());
+  answer(0, 0);
+  answer(1, 0);
+  runner_->end_step();
+  EXPECT_THAT(gradient_->held, SizeIs(5)) << "and the memory of the rows: of each stage, and joined";
+}
+
+TEST_F(SpanningReplica, MakesRoomForAnAddendOfEachStage) {
+  build(1, {}, true);
+  begin(4);
+  EXPECT_THAT(gradient_->addends, SizeIs(2));
+}
+
+TEST_F(SpanningReplica, TellsTheStagesWhetherOthersWriteToTheWeights) {
+  build(1);
+  begin(2);
+  EXPECT_FALSE(stages_[0].heard<compute_step>()[0].work->racing);
+  for (const std::size_t p : {0U, 1U}) answer(p, 0);
+  runner_->end_step();
+  runner_->use_racing_weights(true);
+  begin(2);
+  EXPECT_TRUE(stages_[0].heard<compute_step>()[1].work->racing);
+}
+
+/// A sum of the first step must not count in the second one.
+TEST_F(SpanningReplica, BeginsEachStepAnew) {
+  build(1);
+  for (const std::uint64_t step : {1U, 2U}) {
+    begin(4);
+    EXPECT_EQ(stages_[1].heard<compute_step>().back().work->step, step);
+    EXPECT_EQ(runner_->waits_for(), "its stages on cpu:0, cpu:1");
+    answer(0, 1, 20);
+    EXPECT_EQ(ended_, static_cast<int>(step) - 1);
+    answer(1, 2, 30);
+    EXPECT_EQ(ended_, static_cast<int>(step));
+    EXPECT_EQ(runner_->end_step(), 3);
+  }
+  EXPECT_EQ(runner_->stage_reports()[0].busy, 40) << "of both steps";
+}
+
+/// A stage has its timeline while it computes, and the runner between two steps.
+TEST_F(SpanningReplica, LendsEachStageItsTimeline) {
+  const auto first = std::make_shared<trace_track>("first", 1, instant{0});
+  const auto second = std::make_shared<trace_track>("second", 1, instant{0});
+  build(1, {first, second});
+  begin(2);
+  EXPECT_EQ(stages_[0].heard<compute_step>()[0].trace, first);
+  EXPECT_EQ(stages_[1].heard<compute_step>()[0].trace, second);
+  step_computed x{1, 0, {}, 0, first};
+  tell(worker_, x);
+  EXPECT_EQ(runner_->stage_reports()[0].trace, first);
+  EXPECT_FALSE(runner_->stage_reports()[1].trace) << "the stage has it";
+  tell(worker_, stage_failed{1, "why", second});
+  EXPECT_EQ(runner_->stage_reports()[1].trace, second);
+}
+
+TEST_F(SpanningReplica, SaysWhatEndedAStage) {
+  build(1);
+  tell(worker_, stage_lost{1, "out of memory"});
+  EXPECT_EQ(ended_, 1);
+  expect_refused({{"the step", [&] { runner_->end_step(); }, "its stage on cpu:1 is gone: out of memory"}});
+}
+
+TEST_F(SpanningReplica, CoversWhatItsStagesCover) {
+  build(1);
+  begin(2);
+  const auto covered = std::make_shared<const coverage>(coverage{{0, 16}});
+  for (const std::size_t p : {0U, 1U}) {
+    step_computed x{1, p, {}, 0, nullptr};
+    x.sum.covered = covered;
+    x.sum.memory = std::make_shared<row_memory>();
+    tell(worker_, x);
+  }
+  runner_->end_step();
+  EXPECT_EQ(gradient_->covered, covered);
+}
+
+TEST_F(SpanningReplica, RefusesAStepWithoutAGradient) {
+  build(1);
+  const auto b = std::make_shared<batch>();
+  shape_batch(data_->train, 2, 0, *b);
+  b->size = 2;
+  expect_refused({{"no gradient", [&] { runner_->begin_step(b, nullptr); }, "no gradient to compute into"}});
 }
 
 } // namespace
