@@ -2,16 +2,23 @@
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/actors/run/run_crew.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <functional>
 #include <optional>
+#include <vector>
 
 namespace mailgrad {
 namespace {
 
+using testing::expect_refused;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -124,6 +131,150 @@ TEST_F(RunCrew, EndsWhoeverLivesIfAWorkerCannotBeBuilt) {
   EXPECT_THROW(run_crew(system(), std::move(plan), std::move(broken)), std::runtime_error);
   run();
   EXPECT_FALSE(outcome_) << "no run has begun that could end";
+}
+
+TEST_F(RunCrew, RefusesWhatCannotBeSpawnedBeforeAnyActorLives) {
+  const auto crew = [this](const std::function<void(run_plan&, run_crew_options&)>& change) {
+    return [this, change] {
+      run_plan plan = planned(options_for("async", 1));
+      run_crew_options o = options();
+      change(plan, o);
+      run_crew(system(), std::move(plan), std::move(o));
+    };
+  };
+  const char* const beside = "run_crew: workers need shards, a feeder and a coordinator beside them";
+  expect_refused({
+      {"no time", crew([](auto&, auto& o) { o.time.reset(); }), "run_crew: there is no time source"},
+      {"no layout", crew([](auto& p, auto&) { p.layout.reset(); }), "run_crew: the plan has no layout"},
+      {"no policy", crew([](auto& p, auto&) { p.policies.clear(); }), "run_crew: the plan has no policy"},
+      {"no data", crew([](auto& p, auto&) { p.data.reset(); }), "run_crew: there is a feeder, but no data"},
+      {"no model", crew([](auto& p, auto&) { p.model = {}; }), "run_crew: there are workers, but no model"},
+      {"no shards", crew([](auto&, auto& o) { o.roles.shards = false; }), beside},
+      {"no feeder", crew([](auto&, auto& o) { o.roles.feeder = false; }), beside},
+      {"no coordinator", crew([](auto&, auto& o) { o.roles.coordinator = false; }), beside},
+      {"an actor that nobody can spawn", crew([](auto& p, auto&) {
+         p.options.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false);
+       }),
+       "parameter actor 'mine': make_own_parameter_actor() makes one"},
+  });
+  EXPECT_FALSE(step()) << "an actor lives";
+}
+
+TEST_F(RunCrew, NeedsNoModelWithoutWorkers) {
+  run_plan plan = planned(options_for("async", 1));
+  plan.model = {};
+  run_crew_options o = options();
+  o.roles = {.shards = true, .feeder = true, .coordinator = true, .workers = false};
+  run_crew crew(system(), std::move(plan), std::move(o));
+  EXPECT_TRUE(crew.feeder());
+  EXPECT_TRUE(crew.coordinator());
+  EXPECT_TRUE(crew.tracker());
+  EXPECT_THAT(crew.devices(), IsEmpty());
+  EXPECT_EQ(crew.started(), time_->now());
+  crew.give_up();
+}
+
+TEST_F(RunCrew, StagesTheWorkersThatSpanDevices) {
+  training_options o = options_for("sync", 2);
+  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}, {device_kind::cpu, 0}, {device_kind::cpu, 1}};
+  o.workers = 2;
+  o.trace_events = 4;
+  run_crew crew(system(), plan_run(pipelined(testing::small_model()), testing::small_data(), o), options());
+  EXPECT_THAT(crew.devices(), SizeIs(2));
+  EXPECT_THAT(crew.stages(), SizeIs(4));
+  EXPECT_THAT(crew.helpers(), SizeIs(1)) << "of two threads, one would sleep";
+  run();
+  ASSERT_TRUE(outcome_);
+  EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
+  const worker_report& second = outcome_->workers[1];
+  EXPECT_EQ(second.trace->name(), "worker 1");
+  ASSERT_THAT(second.stages, SizeIs(2));
+  EXPECT_EQ(second.stages[0].trace->name(), "worker 1, stage on cpu:0");
+  EXPECT_EQ(second.stages[1].trace->name(), "worker 1, stage on cpu:1");
+  crew.give_up();
+}
+
+TEST_F(RunCrew, NamesTheTimelineOfEachActor) {
+  training_options o = options_for("async", 2);
+  o.trace_events = 3;
+  run_crew_options since = options();
+  since.created = time_->now() - std::chrono::seconds{1};
+  run_crew crew(system(), planned(o), since);
+  run();
+  ASSERT_TRUE(outcome_);
+  EXPECT_EQ(outcome_->workers[1].trace->name(), "worker 1 on cpu:0");
+  EXPECT_EQ(outcome_->shards[1].trace->name(), "shard 1");
+  ASSERT_TRUE(outcome_->feeder_trace);
+  EXPECT_EQ(outcome_->feeder_trace->name(), "feeder");
+  EXPECT_THAT(outcome_->shards[0].trace->events(), SizeIs(3)) << "as many as there is room for";
+  EXPECT_EQ(outcome_->shards[0].trace->events().front().begin, since.created);
+  crew.give_up();
+}
+
+TEST_F(RunCrew, KeepsNoTimelineUnlessThePlanWantsOne) {
+  run_crew crew(system(), planned(options_for("async", 1)), options());
+  run();
+  ASSERT_TRUE(outcome_);
+  EXPECT_FALSE(outcome_->workers[0].trace);
+  EXPECT_FALSE(outcome_->shards[0].trace);
+  EXPECT_FALSE(outcome_->feeder_trace);
+  crew.give_up();
+}
+
+/// Six steps of one worker are three differences.
+TEST_F(RunCrew, GivesWorkersTheirLocalSteps) {
+  training_options o = options_for("async", 1);
+  o.local_steps = 2;
+  run_crew crew(system(), planned(o), options());
+  run();
+  ASSERT_TRUE(outcome_);
+  EXPECT_EQ(outcome_->workers[0].steps, 6U);
+  EXPECT_EQ(outcome_->shards[1].version.value, 3U);
+  crew.give_up();
+}
+
+/// Before any worker has written to it.
+TEST_F(RunCrew, SharesABlockWithTheFirstValuesOfAllShards) {
+  const run_plan plan = planned(options_for("hogwild, sync@3", 2));
+  const std::shared_ptr<const parameter_layout> layout = plan.layout;
+  run_crew crew(system(), plan, options());
+  ASSERT_NE(crew.store(), nullptr);
+  std::vector<float> shared(layout->size());
+  crew.store()->load(0, shared);
+  EXPECT_THAT(shared, ::testing::ElementsAreArray(testing::first_values(*layout, plan.options.seed)));
+  EXPECT_THAT(crew.shards(), SizeIs(2)) << "for the policy that follows";
+  run();
+  ASSERT_TRUE(outcome_);
+  EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
+  crew.give_up();
+}
+
+TEST_F(RunCrew, LetsATestChooseTheRunnerOfEachWorker) {
+  std::vector<std::uint32_t> asked;
+  run_crew_options o = options();
+  o.runner = [&](rank worker, std::shared_ptr<step_runner> own) {
+    EXPECT_TRUE(own);
+    asked.push_back(worker.value);
+    return own;
+  };
+  run_crew crew(system(), planned(options_for("sync", 3)), std::move(o));
+  EXPECT_THAT(asked, ::testing::ElementsAre(0, 1, 2));
+  run();
+  EXPECT_TRUE(outcome_);
+  crew.give_up();
+}
+
+TEST_F(RunCrew, SendsTheRecorderHomeToo) {
+  auto recorder = listen<order_noted, switch_noted, give_up>();
+  run_crew_options o = options();
+  o.recorder = recorder.actor();
+  run_crew crew(system(), planned(options_for("async", 1)), std::move(o));
+  run();
+  EXPECT_THAT(recorder.heard<order_noted>(), ::testing::Not(IsEmpty())) << "it hears the order of the run";
+  EXPECT_THAT(recorder.heard<give_up>(), IsEmpty());
+  crew.give_up();
+  run();
+  EXPECT_THAT(recorder.heard<give_up>(), SizeIs(1));
 }
 
 } // namespace
