@@ -64,5 +64,32 @@ TEST_F(RunRecorder, RefusesAPathThatCannotBeWritten) {
   EXPECT_THROW(run_recorder(system(), "/there/is/no/such/folder", {1, 1, {}, {}}), std::system_error);
 }
 
+/// A feeder that does not answer would hold the caller for ever.
+TEST_F(RunRecorder, AsksNoFeederOfARunThatFailed) {
+  run_recorder r(system(), path_, {1, 1, {}, {}});
+  run_outcome outcome;
+  outcome.how = run_outcome::ending::failed;
+  r.finish(feeder_.actor(), outcome, {});
+  run();
+  EXPECT_THAT(feeder_.heard<end_recording>(), IsEmpty());
+  EXPECT_THAT(r.failure(), IsEmpty());
+  EXPECT_TRUE(std::filesystem::exists(path_));
+}
+
+TEST(EndOfARecording, TellsWhatTheRunReports) {
+  run_outcome outcome;
+  outcome.lost = {true, false, true};
+  training_report report;
+  report.ended = "stopped";
+  report.why = "the user wanted it";
+  report.parameters_sha256 = "ab12";
+  const recording_end e = end_of(outcome, report);
+  EXPECT_EQ(e.ended, "stopped");
+  EXPECT_EQ(e.why, "the user wanted it");
+  EXPECT_THAT(e.lost, ElementsAre(0, 2));
+  EXPECT_THAT(e.switches, IsEmpty()) << "each was written when it happened";
+  EXPECT_EQ(e.parameters_sha256, "ab12");
+}
+
 } // namespace
 } // namespace mailgrad
