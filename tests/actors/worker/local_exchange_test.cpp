@@ -107,7 +107,11 @@ TEST_F(LocalExchange, StepsByTheScaleOfItsGradient) {
 /// Each push tells what was spent since the one before.
 TEST_F(LocalExchange, CountsTheTimeOfAStepOnce) {
   begin(2);
-  for (int i = 0; i < 4; ++i) step(1);
+  for (int round = 1; round <= 2; ++round) {
+    step(1);
+    step(1);
+    for (std::uint32_t s = 0; s < 2; ++s) over_->receive(part(s, 1, 10));
+  }
   ASSERT_THAT(pushed(0), SizeIs(2));
   EXPECT_EQ(pushed(0)[0].header.times.compute, 14ns);
   EXPECT_EQ(pushed(0)[1].header.times.compute, 14ns);
