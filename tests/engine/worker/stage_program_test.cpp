@@ -26,6 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::Field;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using testing::small_data;
 using testing::small_model;
@@ -140,6 +141,8 @@ TEST_F(StageProgram, SaysWhoReadsWhatItComputes) {
   EXPECT_EQ(forward.number, 0U);
   EXPECT_THAT(forward.reads, IsEmpty());
   EXPECT_THAT(forward.readers, ElementsAre(two[1]));
+  EXPECT_THAT(all[0].parts().back().readers, IsEmpty()) << "the backward pass ends here";
+  EXPECT_EQ(all[0].readers_of(all[0].parts().back().number), 0U);
   EXPECT_EQ(all[1].readers_of(0), 1U);
   EXPECT_EQ(all[1].maker_of(0), two[0]);
   std::vector<std::size_t> delivered;
@@ -149,6 +152,50 @@ TEST_F(StageProgram, SaysWhoReadsWhatItComputes) {
   std::vector<std::size_t> every(layout_->variables().size());
   std::iota(every.begin(), every.end(), 0U);
   EXPECT_EQ(delivered, every) << "each variable has one stage";
+}
+
+/// The gradient has memory that an earlier step has used.
+TEST_F(StageProgram, WritesTheOnlyMicroBatchInPlaceOfWhatWasThere) {
+  auto all = stages(request_.batch);
+  stage_sum sum = new_sum();
+  std::ranges::fill(sum.begun, char{1});
+  std::ranges::fill(sum.into->dense.as<float>(), 100.0F);
+  run(all, {samples(0, request_.batch)}, sum);
+  const std::vector<float> values = by_one_replica().second;
+  for (const placed_variable& v : layout_->variables())
+    for (std::size_t i = v.offset; i < v.offset + v.dims.size(); ++i)
+      EXPECT_EQ(sum.into->dense.as<float>()[i], values[i]) << v.name;
+}
+
+/// Another worker's graph may have variables that this one lacks.
+TEST_F(StageProgram, CoversWhatItsModelHas) {
+  const model_function larger = [](graph& g, const model_request& r) {
+    const model_outputs made = small_model()(g, r);
+    g.variable("more", {16}, initialiser::zeros());
+    return made;
+  };
+  const parameter_layout layout = lay_out(larger, request_, 1);
+  const stage_program stage(model_, request_, layout, two[0]);
+  ASSERT_TRUE(stage.covered());
+  for (const placed_variable& v : layout.variables())
+    EXPECT_EQ(covers(stage.covered(), {v.offset, v.offset + v.dims.size()}), v.name != "more") << v.name;
+  EXPECT_FALSE(stages(request_.batch)[0].covered()) << "all of it";
+}
+
+/// Each micro-batch draws numbers of its own, and the same ones whenever it is computed.
+TEST_F(StageProgram, DrawsByTheNumberOfItsMicroBatch) {
+  const model_function drawing = pipelined([](graph& g, const model_request& r) {
+    return build_classifier(g, {dense_layer{8, activation::tanh}, dropout_layer{0.5F}, dense_layer{}}, r);
+  });
+  const auto loss_of = [&](std::uint64_t number) {
+    std::deque<stage_program> all;
+    for (const device d : two) all.emplace_back(drawing, request_, *layout_, d);
+    stage_sum sum = new_sum();
+    run(all, {samples(0, request_.batch), 1, true, 0, number}, sum);
+    return sum.loss;
+  };
+  EXPECT_EQ(loss_of(3), loss_of(3));
+  EXPECT_NE(loss_of(3), loss_of(4));
 }
 
 /// Each device computes half of the batch, so every gradient is a sum over both.
@@ -185,7 +232,7 @@ TEST_F(StageProgram, DeliversTheAddendsOfASumOverDevices) {
   EXPECT_THAT(whole_dense(*sum.into), ElementsAreArray(expected.into->dense.as<float>()));
 }
 
-/// The row numbers of the first table are those of the batch; those of the second are computed.
+/// A table for both categories of a sample, and another one for the second of them.
 model_outputs with_tables(graph& g, const model_request& r) {
   const value pairs = g.input("categories", {r.batch, 2}, dtype::int32);
   const value labels = g.input("labels", {r.batch}, dtype::int32);
@@ -203,24 +250,40 @@ model_outputs with_tables(graph& g, const model_request& r) {
 
 class StageProgramWithTables : public ::testing::Test {
 protected:
-  StageProgramWithTables() {
-    request_.sample_dims = {0};
-    request_.categories = {5, 5};
-    request_.classes = 2;
-    request_.batch = 4;
-    layout_ = std::make_shared<parameter_layout>(lay_out(with_tables, request_, 1));
+  void use(const model_function& model, const dataset& data, const model_request& request) {
+    model_ = model;
+    request_ = request;
+    layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, 1));
     weights_ = testing::first_values(*layout_, 5);
-    shape_batch(data_, 4, 0, *samples_);
-    fill_batch(data_, std::vector<std::uint32_t>{0, 1, 2, 3}, *samples_);
+    samples_ = std::make_shared<batch>();
+    shape_batch(data, 4, request.nonzeros, *samples_);
+    fill_batch(data, std::vector<std::uint32_t>{0, 1, 2, 3}, *samples_);
+  }
+  void use_categories() {
+    model_request request;
+    request.sample_dims = {0};
+    request.categories = {5, 5};
+    request.batch = 4;
+    use(with_tables, {categorical_features{{5, 5}, {4, 1, 0, 3, 2, 3, 1, 1}, 0, {}}, {0, 1, 1, 0}, 2},
+        request);
+  }
+  void use_sparse_rows() {
+    const dataset data = testing::sparse_samples(8, 1);
+    model_request request;
+    request.sample_dims = data.sample_dims();
+    request.classes = data.classes();
+    request.batch = 4;
+    request.nonzeros = max_nonzeros(data, 4);
+    use(pipelined(small_model()), data, request);
   }
 
-  /// The lists of the first stage, which has the tables, of one micro-batch.
+  /// What both stages compute of one micro-batch.
   stage_sum computed(micro_batch m) {
     m.samples = samples_;
     model_request request = request_;
     request.devices = two;
     std::deque<stage_program> all;
-    for (const device d : two) all.emplace_back(with_tables, request, *layout_, d);
+    for (const device d : two) all.emplace_back(model_, request, *layout_, d);
     weight_addresses addresses(*layout_);
     addresses.use(0, weights_.data());
     stage_sum sum = new_sum_for(*layout_);
@@ -228,33 +291,45 @@ protected:
     return sum;
   }
 
-  const dataset data_{categorical_features{{5, 5}, {4, 1, 0, 3, 2, 3, 1, 1}, 0, {}}, {0, 1, 1, 0}, 2};
+  void expect_the_rows_of_one_replica() {
+    replica whole(model_, request_, layout_);
+    whole.use_weights(0, weights_.data());
+    const auto g = whole.make_gradient();
+    whole.begin_step(samples_, g);
+    whole.end_step();
+    const stage_sum sum = computed({});
+    ASSERT_EQ(sum.rows.size(), g->sparse.size());
+    for (const stage_rows& list : sum.rows) {
+      const auto like =
+          std::ranges::find(g->sparse, list.variable, [](const gradient_rows& r) { return r.variable; });
+      ASSERT_NE(like, g->sparse.end());
+      EXPECT_EQ(list.width, like->width);
+      ASSERT_THAT(list.rows, Not(IsEmpty()));
+      EXPECT_THAT(list.rows, ElementsAreArray(like->rows));
+      EXPECT_THAT(list.values, ElementsAreArray(like->values));
+    }
+  }
+
+  model_function model_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
   std::vector<float> weights_;
-  const std::shared_ptr<batch> samples_ = std::make_shared<batch>();
+  std::shared_ptr<batch> samples_;
 };
 
-TEST_F(StageProgramWithTables, ListsTheRowsThatOneReplicaLists) {
-  replica whole(with_tables, request_, layout_);
-  whole.use_weights(0, weights_.data());
-  const auto g = whole.make_gradient();
-  whole.begin_step(samples_, g);
-  whole.end_step();
-  ASSERT_THAT(g->sparse, SizeIs(2));
-  const stage_sum sum = computed({});
-  ASSERT_THAT(sum.rows, SizeIs(2));
-  for (const stage_rows& list : sum.rows) {
-    const auto like =
-        std::ranges::find(g->sparse, list.variable, [](const gradient_rows& r) { return r.variable; });
-    ASSERT_NE(like, g->sparse.end());
-    EXPECT_EQ(list.width, like->width);
-    EXPECT_THAT(list.rows, ElementsAreArray(like->rows));
-    EXPECT_THAT(list.values, ElementsAreArray(like->values));
-  }
+TEST_F(StageProgramWithTables, ListsTheRowsThatOneReplicaComputes) {
+  use_categories();
+  expect_the_rows_of_one_replica();
+}
+
+/// The numbers of the rows are those of the batch, which no segment computes.
+TEST_F(StageProgramWithTables, ListsTheRowsThatItsBatchNames) {
+  use_sparse_rows();
+  expect_the_rows_of_one_replica();
 }
 
 TEST_F(StageProgramWithTables, CountsRowsInProportionToTheirMicroBatch) {
+  use_categories();
   const stage_sum whole = computed({});
   const stage_sum quarter = computed({nullptr, 0.25F, false, 3, 0});
   ASSERT_THAT(quarter.rows, SizeIs(2));
