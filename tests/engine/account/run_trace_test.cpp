@@ -14,6 +14,8 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::Pair;
 using namespace std::chrono_literals;
 using json = nlohmann::ordered_json;
 
@@ -68,7 +70,7 @@ TEST(RunTrace, GivesEachActorATrackOfItsOwn) {
   std::map<std::string, int> track_of;
   for (const json& e : events)
     if (e["name"] == "thread_name") track_of[e["args"]["name"]] = e["tid"];
-  EXPECT_EQ(track_of.size(), 3U);
+  EXPECT_THAT(track_of, ElementsAre(Pair("coordinator", 2), Pair("shard 0", 4), Pair("worker 0", 3)));
   const auto is_named = [](const char* name) { return [name](const json& e) { return e["name"] == name; }; };
   const json wait = *std::ranges::find_if(events, is_named("waits for the barrier"));
   EXPECT_EQ(wait["tid"], track_of["worker 0"]);

@@ -8,6 +8,7 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
@@ -63,12 +64,34 @@ TEST(RowMemory, IsKeptFromStepToStepAndOnlyGrows) {
   row_memory memory;
   const std::byte* const first = memory.take(64);
   memory.used = 0;
+  EXPECT_EQ(memory.take(64), first);
+  memory.used = 0;
   EXPECT_EQ(memory.take(32), first);
   EXPECT_NE(memory.take(32), first) << "the block is taken";
   memory.used = 0;
   memory.take(1024);
   EXPECT_GE(memory.blocks[0].bytes(), 1024U);
   EXPECT_THAT(memory.blocks, SizeIs(2));
+}
+
+TEST(StageRows, CopiesListsOfWideTablesWhole) {
+  constexpr std::size_t width = 96;
+  kept_list a{{1, 2}, std::vector<float>(2 * width, 1.0F)}, b{{3}, std::vector<float>(width, 2.0F)};
+  row_memory memory;
+  const auto all = joined({a.of(0, 0, 0, width), b.of(0, 1, 0, width)}, memory);
+  ASSERT_THAT(all[0].values, SizeIs(3 * width));
+  ASSERT_THAT(memory.blocks, SizeIs(2)) << "the rows and the values";
+  EXPECT_GE(memory.blocks[1].bytes(), all[0].values.size_bytes());
+  EXPECT_THAT(all[0].values.first(2 * width), Each(1.0F));
+  EXPECT_THAT(all[0].values.last(width), Each(2.0F));
+}
+
+TEST(StageRows, TakesTheMemoryOfTheLastStepAgain) {
+  kept_list a{{1}, {10}}, b{{2}, {20}};
+  row_memory memory;
+  for (int step = 0; step < 3; ++step) joined({a.of(0, 0, 0, 1), b.of(0, 1, 0, 1)}, memory);
+  EXPECT_THAT(memory.blocks, SizeIs(2));
+  EXPECT_EQ(memory.used, 2U);
 }
 
 } // namespace
