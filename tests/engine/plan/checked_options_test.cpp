@@ -145,8 +145,18 @@ TEST(CheckedOptions, RequireDenseGradientsForLocalStepsAndCompensation) {
   EXPECT_NO_THROW(needs("inverse", 0)());
   expect_refused({
       {"local steps", needs("none", 2), "local steps: the gradient of table 't' comes in rows"},
+      {"a local step", needs("none", 1), "local steps: the gradient of table 't' comes in rows"},
       {"a cure", needs("dc-asgd:1", 0), "cure 'dc-asgd:1': the gradient of table 't'"},
   });
+}
+
+TEST(CheckedOptions, LetADenseModelHaveLocalStepsAndCompensation) {
+  const parameter_layout dense = testing::layout_of({{"v", {8, 2}}, {"w", {4}}}, 1);
+  training_options o;
+  o.local_steps = 2;
+  EXPECT_NO_THROW(require_dense_if_needed(o, cure_spec("none", 1), dense));
+  o.local_steps = 0;
+  EXPECT_NO_THROW(require_dense_if_needed(o, cure_spec("dc-asgd:1", 1), dense));
 }
 
 TEST(CheckedOptions, DealWithoutEndIfStepsAreGiven) {
@@ -281,6 +291,46 @@ TEST(CheckedOptions, GiveTheShardsTheOptimiserThatTheCureAdapts) {
   EXPECT_EQ(momentum_of(o), 0.25) << "0.75 - (1 - 1 / 2)";
   o.local_steps = 1;
   EXPECT_EQ(momentum_of(o), 0.375) << "of the outer optimiser";
+}
+
+/// Only the optimiser of the shards must suit the cure; with local steps that is the outer one.
+TEST(CheckedOptions, AskTheCureAboutTheOptimiserOfTheShards) {
+  const auto with_rules = [](auto inner, auto outer, std::uint64_t local_steps) {
+    return checking([=](training_options& o) {
+      o.cure = "momentum-compensation";
+      o.optimizer.rule = inner;
+      o.outer.rule = outer;
+      o.local_steps = local_steps;
+    });
+  };
+  EXPECT_NO_THROW(with_rules(momentum_options{}, sgd_options{}, 0)());
+  EXPECT_NO_THROW(with_rules(sgd_options{}, momentum_options{}, 1)());
+  expect_refused({
+      {"the inner one", with_rules(sgd_options{}, momentum_options{}, 0),
+       "there is no momentum to take from"},
+      {"the outer one", with_rules(momentum_options{}, sgd_options{}, 1),
+       "there is no momentum to take from"},
+  });
+}
+
+TEST(CheckedOptions, RefuseTheFirstLocalStepAndTheFirstSampleAlready) {
+  expect_refused({
+      {"a local step in a block", checking([](auto& o) {
+         o.policy = "hogwild";
+         o.local_steps = 1;
+       }),
+       "local steps: under hogwild"},
+      {"every difference", checking([](auto& o) {
+         o.local_steps = 1;
+         o.sample_gap = 1;
+       }),
+       "sample gap: with local steps"},
+      {"every gradient in a block", checking([](auto& o) {
+         o.policy = "hogwild";
+         o.sample_gap = 1;
+       }),
+       "sample gap: under hogwild"},
+  });
 }
 
 } // namespace
