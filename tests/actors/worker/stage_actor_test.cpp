@@ -5,7 +5,10 @@
 
 #include <mailgrad/actors/worker/stage_actor.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
+#include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <gmock/gmock.h>
@@ -64,7 +67,7 @@ protected:
   }
   std::shared_ptr<batch> samples(std::size_t first, std::size_t count) const {
     auto b = std::make_shared<batch>();
-    shape_batch(data_->train, count, 0, *b);
+    shape_batch(data_->train, count, request_.nonzeros, *b);
     std::vector<std::uint32_t> which(count);
     std::iota(which.begin(), which.end(), static_cast<std::uint32_t>(first));
     fill_batch(data_->train, which, *b);
@@ -92,11 +95,12 @@ protected:
     return loss;
   }
 
-  float loss_of_one_replica(std::size_t count, gradient& out) {
+  float loss_of_one_replica(std::size_t count, gradient& out, const model_function& model = small_model()) {
     model_request request = request_;
     request.devices = {request_.devices[0]};
-    replica whole(small_model(), request, layout_);
-    whole.use_weights(0, weights_.data());
+    replica whole(model, request, layout_);
+    for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
+      whole.use_weights(s, weights_.data() + layout_->shard(s).begin);
     const std::shared_ptr<gradient> g = whole.make_gradient();
     whole.begin_step(samples(0, count), g);
     out.dense = block(g->dense.bytes());
@@ -104,7 +108,7 @@ protected:
     return whole.end_step();
   }
 
-  const std::shared_ptr<const data_split> data_ = testing::small_data();
+  std::shared_ptr<const data_split> data_ = testing::small_data();
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
   std::vector<float> weights_;
@@ -294,6 +298,96 @@ TEST_F(StageActor, ComputesNothingOnceItHasGivenUp) {
   auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work_of(1, {6}), nullptr});
   EXPECT_THAT(first.heard<step_computed>(), IsEmpty());
   EXPECT_THAT(first.heard<stage_failed>(), IsEmpty());
+}
+
+/// Each shard's weights lie in a block of their own.
+TEST_F(StageActor, TakesTheWeightsOfEveryShard) {
+  layout_ = std::make_shared<parameter_layout>(lay_out(pipelined(small_model()), request_, 2));
+  weights_ = testing::first_values(*layout_, 5);
+  begin();
+  std::vector<std::vector<float>> blocks;
+  for (std::size_t s = 0; s < 2; ++s) {
+    const shard_range r = layout_->shard(s);
+    blocks.emplace_back(weights_.begin() + static_cast<std::ptrdiff_t>(r.begin),
+                        weights_.begin() + static_cast<std::ptrdiff_t>(r.end));
+  }
+  const auto work = work_of(1, {6});
+  work->weights = {{blocks[0].data(), nullptr}, {blocks[1].data(), nullptr}};
+  gradient expected;
+  const float loss = loss_of_one_replica(6, expected);
+  EXPECT_EQ(loss_of(work), loss);
+  EXPECT_THAT(work->into->dense.as<float>(), ::testing::ElementsAreArray(expected.dense.as<float>()));
+}
+
+/// The gradient has memory that an earlier step has used.
+TEST_F(StageActor, BeginsEachSumAnew) {
+  begin();
+  const auto clean = work_of(1, {3, 3}), used = work_of(2, {3, 3});
+  std::ranges::fill(used->into->dense.as<float>(), 100.0F);
+  EXPECT_EQ(loss_of(clean), loss_of(used));
+  const std::span<const float> was = clean->into->dense.as<float>(), is = used->into->dense.as<float>();
+  for (const placed_variable& v : layout_->variables())
+    for (std::size_t i = v.offset; i < v.offset + v.dims.size(); ++i) EXPECT_EQ(is[i], was[i]) << v.name;
+}
+
+TEST_F(StageActor, CountsTheTimeOfOneStep) {
+  clock_ = std::make_shared<testing::ticking_time>();
+  begin();
+  for (const std::uint64_t step : {1U, 2U}) {
+    const auto work = work_of(step, {3, 3});
+    auto first = ask<step_computed>(stages_[0], compute_step{work, nullptr});
+    ask<step_computed>(stages_[1], compute_step{work, nullptr});
+    ASSERT_THAT(first.heard<step_computed>(), SizeIs(1));
+    EXPECT_EQ(first.heard<step_computed>()[0].busy, 4000);
+  }
+}
+
+/// A model with a table takes memory for the rows of each micro-batch.
+TEST_F(StageActor, TakesTheMemoryForItsRowsAgainInEachStep) {
+  data_ = testing::sparse_data();
+  request_.sample_dims = data_->train.sample_dims();
+  request_.nonzeros = max_nonzeros(data_->train, 3);
+  layout_ = std::make_shared<parameter_layout>(lay_out(pipelined(small_model()), request_, 1));
+  weights_ = testing::first_values(*layout_, 5);
+  begin();
+  for (const std::uint64_t step : {1U, 2U, 3U}) {
+    const auto work = work_of(step, {3, 3});
+    auto first = ask<step_computed>(stages_[0], compute_step{work, nullptr});
+    ask<step_computed>(stages_[1], compute_step{work, nullptr});
+    ASSERT_THAT(first.heard<step_computed>(), SizeIs(1));
+    const stage_sum& sum = first.heard<step_computed>()[0].sum;
+    EXPECT_THAT(sum.rows, SizeIs(2)) << "of each micro-batch";
+    EXPECT_THAT(sum.memory->blocks, SizeIs(2));
+    EXPECT_EQ(sum.memory->used, 2U);
+    first.heard<step_computed>().clear(); // the worker has applied it
+  }
+}
+
+/// Two parts of the second device read what the first device computes first.
+model_outputs read_twice(graph& g, const model_request& r) {
+  const device_scope scope(g, r.devices.front());
+  const value x =
+      dense(g.input("features", {r.batch, testing::small_features}), 4, "first", activation::tanh);
+  value y;
+  {
+    const device_scope other(g, r.devices.back());
+    y = dense(x, 4, "second", activation::tanh);
+  }
+  y = dense(y, 4, "third", activation::tanh);
+  const device_scope other(g, r.devices.back());
+  y = dense(x + y, r.classes, "last");
+  return {y, cross_entropy(y, g.input("labels", {r.batch}, dtype::int32))};
+}
+
+TEST_F(StageActor, KeepsValuesUntilTheLastPartHasReadThem) {
+  layout_ = std::make_shared<parameter_layout>(lay_out(read_twice, request_, 1));
+  weights_ = testing::first_values(*layout_, 5);
+  begin(2, false, read_twice);
+  gradient expected;
+  const float loss = loss_of_one_replica(6, expected, read_twice);
+  const auto work = work_of(1, {6});
+  EXPECT_EQ(loss_of(work), loss);
+  EXPECT_THAT(work->into->dense.as<float>(), ::testing::ElementsAreArray(expected.dense.as<float>()));
 }
 
 } // namespace
