@@ -1,6 +1,7 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <gtest/gtest.h>
@@ -53,6 +54,22 @@ TEST(RunHome, WaitsForNobodyIfNoActorLives) {
   run_home home({});
   home.wait();
 }
+
+#if CAF_MAJOR_VERSION < 1
+TEST(RunHome, KnowsTheMessagesOfMailgrad) {
+  run_home home({});
+  EXPECT_TRUE(home.system().types().make_value("mailgrad::give_up"));
+  EXPECT_TRUE(home.system().types().make_value("mailgrad::push_gradient"));
+  EXPECT_FALSE(home.system().types().make_value("mailgrad::no_message"));
+}
+#endif
+
+#ifdef MAILGRAD_WAKEFUL_SHARING
+TEST(RunHome, LetsItsThreadsStayAwake) {
+  run_home home({});
+  EXPECT_TRUE(dynamic_cast<caf::scheduler::coordinator<wakeful_sharing>*>(&home.system().scheduler()));
+}
+#endif
 
 } // namespace
 } // namespace mailgrad
