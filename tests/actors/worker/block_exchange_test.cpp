@@ -76,6 +76,8 @@ TEST_F(BlockExchange, CountsAnAnswerOfAShardWithoutUsingItsWeights) {
   for (std::uint32_t s = 0; s < 2; ++s) into.receive(answer(s, 1, 99));
   EXPECT_TRUE(lines.all_answered());
   EXPECT_THAT(runner_.weights, IsEmpty());
+  act([&] { lines.push(std::make_shared<const gradient>(), 1, time_->now(), 0ns); });
+  EXPECT_EQ(pushed(0)[0].header.times.read, 0ns) << "nothing was read";
 }
 
 TEST_F(BlockExchange, WritesAGradientByItsScale) {

@@ -118,8 +118,9 @@ TEST_F(ShardLines, CountTheLongestWaitOfAStepAndNotTheSum) {
   EXPECT_EQ(report_.bound_wait, 50);
 }
 
-/// The worker has answered nobody yet, so it waits since it joined and not since the policy began.
+/// The shards have answered nothing yet, so the worker waits since it joined and not since the policy began.
 TEST_F(ShardLines, WaitSinceTheyJoinedIfAPolicyBeginsBeforeTheFirstAnswers) {
+  time_->advance(8s);
   act([&] { lines_.join(); });
   const instant joined = time_->now();
   time_->advance(1s);
