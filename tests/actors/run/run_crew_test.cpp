@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -196,7 +197,7 @@ TEST_F(RunCrew, StagesTheWorkersThatSpanDevices) {
 
 TEST_F(RunCrew, NamesTheTimelineOfEachActor) {
   training_options o = options_for("async", 2);
-  o.trace_events = 3;
+  o.trace_events = 1;
   run_crew_options since = options();
   since.created = time_->now() - std::chrono::seconds{1};
   run_crew crew(system(), planned(o), since);
@@ -206,7 +207,7 @@ TEST_F(RunCrew, NamesTheTimelineOfEachActor) {
   EXPECT_EQ(outcome_->shards[1].trace->name(), "shard 1");
   ASSERT_TRUE(outcome_->feeder_trace);
   EXPECT_EQ(outcome_->feeder_trace->name(), "feeder");
-  EXPECT_THAT(outcome_->shards[0].trace->events(), SizeIs(3)) << "as many as there is room for";
+  EXPECT_THAT(outcome_->shards[0].trace->events(), SizeIs(1)) << "as many as there is room for";
   EXPECT_EQ(outcome_->shards[0].trace->events().front().begin, since.created);
   crew.give_up();
 }
@@ -221,16 +222,21 @@ TEST_F(RunCrew, KeepsNoTimelineUnlessThePlanWantsOne) {
   crew.give_up();
 }
 
-/// Six steps of one worker are three differences.
+/// Six steps of one worker are six differences, or three.
 TEST_F(RunCrew, GivesWorkersTheirLocalSteps) {
-  training_options o = options_for("async", 1);
-  o.local_steps = 2;
-  run_crew crew(system(), planned(o), options());
-  run();
-  ASSERT_TRUE(outcome_);
-  EXPECT_EQ(outcome_->workers[0].steps, 6U);
-  EXPECT_EQ(outcome_->shards[1].version.value, 3U);
-  crew.give_up();
+  for (const std::uint64_t local_steps : {1U, 2U}) {
+    outcome_.reset();
+    training_options o = options_for("async", 1);
+    o.local_steps = local_steps;
+    run_crew crew(system(), planned(o), options());
+    run();
+    ASSERT_TRUE(outcome_);
+    EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
+    EXPECT_EQ(outcome_->workers[0].steps, 6U);
+    EXPECT_EQ(outcome_->shards[1].version.value, 6 / local_steps);
+    crew.give_up();
+    run();
+  }
 }
 
 /// Before any worker has written to it.
@@ -275,6 +281,69 @@ TEST_F(RunCrew, SendsTheRecorderHomeToo) {
   crew.give_up();
   run();
   EXPECT_THAT(recorder.heard<give_up>(), SizeIs(1));
+}
+
+/// Under backup:1 the other shards judge only what the first one has named.
+TEST_F(RunCrew, LetsTheFirstShardLeadTheOthers) {
+  training_options o = options_for("backup:1", 3);
+  o.shards = 3;
+  run_crew crew(system(), planned(o), options());
+  run();
+  ASSERT_TRUE(outcome_);
+  EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
+  for (const shard_report& s : outcome_->shards) EXPECT_EQ(s.version, outcome_->shards[0].version);
+  crew.give_up();
+}
+
+/// A shard takes no gradient of another run.
+TEST_F(RunCrew, TellsEveryActorWhichRunItIs) {
+  run_plan plan = planned(options_for("async", 1));
+  plan.run = {9};
+  run_crew crew(system(), std::move(plan), options());
+  run();
+  ASSERT_TRUE(outcome_);
+  for (const shard_report& s : outcome_->shards) EXPECT_EQ(s.version.value, 6U);
+  crew.give_up();
+}
+
+TEST_F(RunCrew, GivesEveryActorTheSameClock) {
+  std::vector<training_progress> shown;
+  run_crew_options o = options();
+  o.on_progress = [&](const training_progress& p) { shown.push_back(p); };
+  training_options switching = options_for("async, sync@3", 1);
+  run_crew crew(system(), planned(switching), std::move(o));
+  const instant begun = time_->now();
+  while (step()) time_->advance(std::chrono::milliseconds{200});
+  ASSERT_TRUE(outcome_);
+  ASSERT_THAT(outcome_->switches, SizeIs(1));
+  EXPECT_GT(outcome_->switches[0].begun, begun);
+  EXPECT_LE(outcome_->switches[0].ended, time_->now());
+  ASSERT_THAT(shown, ::testing::Not(IsEmpty()));
+  EXPECT_GT(shown.back().steps, 0U) << "a worker tells what it has done";
+  crew.give_up();
+}
+
+TEST_F(RunCrew, ClipsGradientsAsThePlanSays) {
+  training_options o = options_for("async", 1);
+  o.steps = 1;
+  o.optimizer = testing::sgd(1);
+  o.optimizer.clip_norm = 0.125;
+  const run_plan plan = planned(o);
+  run_crew crew(system(), plan, options());
+  run();
+  ASSERT_TRUE(outcome_);
+  const std::vector<float> first = testing::first_values(*plan.layout, o.seed);
+  double squares = 0;
+  for (std::size_t s = 0; s < 2; ++s) {
+    const shard_range r = plan.layout->shard(s);
+    const auto values = outcome_->shards[s].values.on_host();
+    for (std::size_t i = r.begin; i < r.end; ++i) {
+      const double moved = static_cast<double>(values[i - r.begin]) - static_cast<double>(first[i]);
+      squares += moved * moved;
+    }
+  }
+  EXPECT_NEAR(std::sqrt(squares), 0.125, 1e-6);
+  crew.give_up();
 }
 
 } // namespace
