@@ -317,5 +317,14 @@ TEST_F(SpanningReplica, RefusesAStepWithoutAGradient) {
   expect_refused({{"no gradient", [&] { runner_->begin_step(b, nullptr); }, "no gradient to compute into"}});
 }
 
+TEST_F(SpanningReplica, WatchesItsLastStageToo) {
+  build(1);
+  begin(2);
+  messaging::kill(stages_[1].actor());
+  run();
+  EXPECT_EQ(ended_, 1);
+  expect_refused({{"the step", [&] { runner_->end_step(); }, "its stage on cpu:1 is gone"}});
+}
+
 } // namespace
 } // namespace mailgrad
