@@ -23,8 +23,15 @@ using testing::expect_refused;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+/// Gives up when it goes out of scope, so that a test that fails ends too: the system waits for its actors.
+struct ending_crew : run_crew {
+  using run_crew::run_crew;
+  ~ending_crew() { give_up(); }
+};
+
 class RunCrew : public testing::DeterministicTest {
 protected:
+  ~RunCrew() override { run(); } // while what the callbacks refer to is there
   training_options options_for(const std::string& policy, std::uint32_t workers) const {
     training_options o;
     o.devices.assign(workers, {device_kind::cpu, 0});
@@ -45,10 +52,11 @@ protected:
   }
 
   std::optional<run_outcome> outcome_;
+  std::vector<training_progress> shown_;
 };
 
 TEST_F(RunCrew, TrainsAsThePlanSays) {
-  run_crew crew(system(), planned(options_for("sync", 3)), options());
+  ending_crew crew(system(), planned(options_for("sync", 3)), options());
   EXPECT_THAT(crew.devices(), SizeIs(3));
   EXPECT_THAT(crew.shards(), SizeIs(2));
   EXPECT_THAT(crew.stages(), IsEmpty());
@@ -59,17 +67,15 @@ TEST_F(RunCrew, TrainsAsThePlanSays) {
   std::uint64_t steps = 0;
   for (const worker_report& w : outcome_->workers) steps += w.steps;
   EXPECT_EQ(steps, 6U);
-  crew.give_up();
 }
 
 TEST_F(RunCrew, OfHogwildAloneHasABlockAndNoShards) {
-  run_crew crew(system(), planned(options_for("hogwild", 2)), options());
+  ending_crew crew(system(), planned(options_for("hogwild", 2)), options());
   EXPECT_THAT(crew.shards(), IsEmpty());
   ASSERT_NE(crew.store(), nullptr);
   run();
   ASSERT_TRUE(outcome_);
   EXPECT_EQ(crew.store()->version(), 6U);
-  crew.give_up();
 }
 
 /// A process of a larger run may have only the shards; whoever has their handles pushes to them.
@@ -77,7 +83,7 @@ TEST_F(RunCrew, SpawnsOnlyTheRolesThatAreWanted) {
   const auto layout = std::make_shared<parameter_layout>(testing::layout_of({{"w", {64}}}, 2));
   run_crew_options only_shards = options();
   only_shards.roles = {.shards = true, .feeder = false, .coordinator = false, .workers = false};
-  run_crew crew(system(), plan_shards(layout, options_for("async", 1)), std::move(only_shards));
+  ending_crew crew(system(), plan_shards(layout, options_for("async", 1)), std::move(only_shards));
   EXPECT_THAT(crew.shards(), SizeIs(2));
   EXPECT_THAT(crew.devices(), IsEmpty());
   EXPECT_FALSE(crew.feeder());
@@ -88,8 +94,6 @@ TEST_F(RunCrew, SpawnsOnlyTheRolesThatAreWanted) {
   ASSERT_THAT(device.heard<shard_weights>(), SizeIs(2));
   EXPECT_EQ(device.heard<shard_weights>()[1].header.shard, shard_index{1});
   EXPECT_EQ(device.heard<shard_weights>()[1].header.version.value, 1U);
-  crew.give_up();
-  run();
 }
 
 /// The actor that stands between a worker and a shard gets what the worker sends.
@@ -101,17 +105,15 @@ TEST_F(RunCrew, LetsATestStandBetweenWorkersAndShards) {
     asked.emplace_back(worker.value, shard);
     return worker == rank{1} && shard == 0 ? between.actor() : handle;
   };
-  run_crew crew(system(), planned(options_for("async", 2)), std::move(overheard));
+  ending_crew crew(system(), planned(options_for("async", 2)), std::move(overheard));
   run();
   EXPECT_THAT(asked, SizeIs(4));
   EXPECT_THAT(between.heard<join_shard>(), SizeIs(1));
   EXPECT_EQ(between.heard<join_shard>()[0].worker, rank{1});
-  crew.give_up();
-  run();
 }
 
 TEST_F(RunCrew, EndsEveryActorWhenItGivesUp) {
-  run_crew crew(system(), planned(options_for("sync", 2)), options());
+  ending_crew crew(system(), planned(options_for("sync", 2)), options());
   crew.give_up();
   run();
   EXPECT_FALSE(outcome_);
@@ -166,13 +168,12 @@ TEST_F(RunCrew, NeedsNoModelWithoutWorkers) {
   plan.model = {};
   run_crew_options o = options();
   o.roles = {.shards = true, .feeder = true, .coordinator = true, .workers = false};
-  run_crew crew(system(), std::move(plan), std::move(o));
+  ending_crew crew(system(), std::move(plan), std::move(o));
   EXPECT_TRUE(crew.feeder());
   EXPECT_TRUE(crew.coordinator());
   EXPECT_TRUE(crew.tracker());
   EXPECT_THAT(crew.devices(), IsEmpty());
   EXPECT_EQ(crew.started(), time_->now());
-  crew.give_up();
 }
 
 TEST_F(RunCrew, StagesTheWorkersThatSpanDevices) {
@@ -180,7 +181,8 @@ TEST_F(RunCrew, StagesTheWorkersThatSpanDevices) {
   o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}, {device_kind::cpu, 0}, {device_kind::cpu, 1}};
   o.workers = 2;
   o.trace_events = 4;
-  run_crew crew(system(), plan_run(pipelined(testing::small_model()), testing::small_data(), o), options());
+  ending_crew crew(system(), plan_run(pipelined(testing::small_model()), testing::small_data(), o),
+                   options());
   EXPECT_THAT(crew.devices(), SizeIs(2));
   EXPECT_THAT(crew.stages(), SizeIs(4));
   EXPECT_THAT(crew.helpers(), SizeIs(1)) << "of two threads, one would sleep";
@@ -192,7 +194,6 @@ TEST_F(RunCrew, StagesTheWorkersThatSpanDevices) {
   ASSERT_THAT(second.stages, SizeIs(2));
   EXPECT_EQ(second.stages[0].trace->name(), "worker 1, stage on cpu:0");
   EXPECT_EQ(second.stages[1].trace->name(), "worker 1, stage on cpu:1");
-  crew.give_up();
 }
 
 TEST_F(RunCrew, NamesTheTimelineOfEachActor) {
@@ -200,7 +201,7 @@ TEST_F(RunCrew, NamesTheTimelineOfEachActor) {
   o.trace_events = 1;
   run_crew_options since = options();
   since.created = time_->now() - std::chrono::seconds{1};
-  run_crew crew(system(), planned(o), since);
+  ending_crew crew(system(), planned(o), since);
   run();
   ASSERT_TRUE(outcome_);
   EXPECT_EQ(outcome_->workers[1].trace->name(), "worker 1 on cpu:0");
@@ -209,17 +210,15 @@ TEST_F(RunCrew, NamesTheTimelineOfEachActor) {
   EXPECT_EQ(outcome_->feeder_trace->name(), "feeder");
   EXPECT_THAT(outcome_->shards[0].trace->events(), SizeIs(1)) << "as many as there is room for";
   EXPECT_EQ(outcome_->shards[0].trace->events().front().begin, since.created);
-  crew.give_up();
 }
 
 TEST_F(RunCrew, KeepsNoTimelineUnlessThePlanWantsOne) {
-  run_crew crew(system(), planned(options_for("async", 1)), options());
+  ending_crew crew(system(), planned(options_for("async", 1)), options());
   run();
   ASSERT_TRUE(outcome_);
   EXPECT_FALSE(outcome_->workers[0].trace);
   EXPECT_FALSE(outcome_->shards[0].trace);
   EXPECT_FALSE(outcome_->feeder_trace);
-  crew.give_up();
 }
 
 /// Six steps of one worker are six differences, or three.
@@ -228,14 +227,12 @@ TEST_F(RunCrew, GivesWorkersTheirLocalSteps) {
     outcome_.reset();
     training_options o = options_for("async", 1);
     o.local_steps = local_steps;
-    run_crew crew(system(), planned(o), options());
+    ending_crew crew(system(), planned(o), options());
     run();
     ASSERT_TRUE(outcome_);
     EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
     EXPECT_EQ(outcome_->workers[0].steps, 6U);
     EXPECT_EQ(outcome_->shards[1].version.value, 6 / local_steps);
-    crew.give_up();
-    run();
   }
 }
 
@@ -243,7 +240,7 @@ TEST_F(RunCrew, GivesWorkersTheirLocalSteps) {
 TEST_F(RunCrew, SharesABlockWithTheFirstValuesOfAllShards) {
   const run_plan plan = planned(options_for("hogwild, sync@3", 2));
   const std::shared_ptr<const parameter_layout> layout = plan.layout;
-  run_crew crew(system(), plan, options());
+  ending_crew crew(system(), plan, options());
   ASSERT_NE(crew.store(), nullptr);
   std::vector<float> shared(layout->size());
   crew.store()->load(0, shared);
@@ -252,7 +249,6 @@ TEST_F(RunCrew, SharesABlockWithTheFirstValuesOfAllShards) {
   run();
   ASSERT_TRUE(outcome_);
   EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
-  crew.give_up();
 }
 
 TEST_F(RunCrew, LetsATestChooseTheRunnerOfEachWorker) {
@@ -263,18 +259,17 @@ TEST_F(RunCrew, LetsATestChooseTheRunnerOfEachWorker) {
     asked.push_back(worker.value);
     return own;
   };
-  run_crew crew(system(), planned(options_for("sync", 3)), std::move(o));
+  ending_crew crew(system(), planned(options_for("sync", 3)), std::move(o));
   EXPECT_THAT(asked, ::testing::ElementsAre(0, 1, 2));
   run();
   EXPECT_TRUE(outcome_);
-  crew.give_up();
 }
 
 TEST_F(RunCrew, SendsTheRecorderHomeToo) {
   auto recorder = listen<order_noted, switch_noted, give_up>();
   run_crew_options o = options();
   o.recorder = recorder.actor();
-  run_crew crew(system(), planned(options_for("async", 1)), std::move(o));
+  ending_crew crew(system(), planned(options_for("async", 1)), std::move(o));
   run();
   EXPECT_THAT(recorder.heard<order_noted>(), ::testing::Not(IsEmpty())) << "it hears the order of the run";
   EXPECT_THAT(recorder.heard<give_up>(), IsEmpty());
@@ -287,40 +282,36 @@ TEST_F(RunCrew, SendsTheRecorderHomeToo) {
 TEST_F(RunCrew, LetsTheFirstShardLeadTheOthers) {
   training_options o = options_for("backup:1", 3);
   o.shards = 3;
-  run_crew crew(system(), planned(o), options());
+  ending_crew crew(system(), planned(o), options());
   run();
   ASSERT_TRUE(outcome_);
   EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
   for (const shard_report& s : outcome_->shards) EXPECT_EQ(s.version, outcome_->shards[0].version);
-  crew.give_up();
 }
 
 /// A shard takes no gradient of another run.
 TEST_F(RunCrew, TellsEveryActorWhichRunItIs) {
   run_plan plan = planned(options_for("async", 1));
   plan.run = {9};
-  run_crew crew(system(), std::move(plan), options());
+  ending_crew crew(system(), std::move(plan), options());
   run();
   ASSERT_TRUE(outcome_);
   for (const shard_report& s : outcome_->shards) EXPECT_EQ(s.version.value, 6U);
-  crew.give_up();
 }
 
 TEST_F(RunCrew, GivesEveryActorTheSameClock) {
-  std::vector<training_progress> shown;
   run_crew_options o = options();
-  o.on_progress = [&](const training_progress& p) { shown.push_back(p); };
+  o.on_progress = [this](const training_progress& p) { shown_.push_back(p); };
   training_options switching = options_for("async, sync@3", 1);
-  run_crew crew(system(), planned(switching), std::move(o));
+  ending_crew crew(system(), planned(switching), std::move(o));
   const instant begun = time_->now();
   while (step()) time_->advance(std::chrono::milliseconds{200});
   ASSERT_TRUE(outcome_);
   ASSERT_THAT(outcome_->switches, SizeIs(1));
   EXPECT_GT(outcome_->switches[0].begun, begun);
   EXPECT_LE(outcome_->switches[0].ended, time_->now());
-  ASSERT_THAT(shown, ::testing::Not(IsEmpty()));
-  EXPECT_GT(shown.back().steps, 0U) << "a worker tells what it has done";
-  crew.give_up();
+  ASSERT_THAT(shown_, ::testing::Not(IsEmpty()));
+  EXPECT_GT(shown_.back().steps, 0U) << "a worker tells what it has done";
 }
 
 TEST_F(RunCrew, ClipsGradientsAsThePlanSays) {
@@ -329,7 +320,7 @@ TEST_F(RunCrew, ClipsGradientsAsThePlanSays) {
   o.optimizer = testing::sgd(1);
   o.optimizer.clip_norm = 0.125;
   const run_plan plan = planned(o);
-  run_crew crew(system(), plan, options());
+  ending_crew crew(system(), plan, options());
   run();
   ASSERT_TRUE(outcome_);
   const std::vector<float> first = testing::first_values(*plan.layout, o.seed);
@@ -343,7 +334,6 @@ TEST_F(RunCrew, ClipsGradientsAsThePlanSays) {
     }
   }
   EXPECT_NEAR(std::sqrt(squares), 0.125, 1e-6);
-  crew.give_up();
 }
 
 } // namespace
