@@ -64,6 +64,7 @@ TEST_F(LocalExchange, ComputesAtItsOwnWeights) {
   begin(2);
   over_->bind();
   ASSERT_THAT(runner_.weights, SizeIs(1)) << "they are one block";
+  EXPECT_EQ(runner_.weights[0].shard, 0U);
   EXPECT_EQ(runner_.weights[0].values, local_->weights());
   EXPECT_EQ(local_->weights()[0], 10);
   step(1);
@@ -116,6 +117,7 @@ TEST_F(LocalExchange, CountsTheTimeOfAStepOnce) {
   EXPECT_EQ(pushed(0)[0].header.times.compute, 14ns);
   EXPECT_EQ(pushed(0)[1].header.times.compute, 14ns);
   EXPECT_EQ(pushed(0)[1].payload.sent, time_->now());
+  EXPECT_EQ(pushed(0)[1].header.times.read, 0ns) << "the clock stood still";
 }
 
 TEST_F(LocalExchange, TakesTheWeightsThatShardsSendAsItsOwn) {
