@@ -1,5 +1,5 @@
-// Measures the predictions a second of the MLP 784-512-256-10 on one core: single pictures, and batches of 256.
-// bench/peers/predict.py is the peer.
+// Measures the predictions a second of the MLP 784-512-256-10 on one core: single pictures, and batches of
+// 256. bench/peers/predict.py is the peer.
 
 #include "measuring.hpp"
 

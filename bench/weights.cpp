@@ -1,5 +1,6 @@
-// Measures how fast weights of 256 MiB are saved and loaded, against the same bytes written and read without a
-// format, each with fsync, in the same folder and in turns. The argument is the folder; by default the present one.
+// Measures how fast weights of 256 MiB are saved and loaded, against the same bytes written and read without
+// a format, each with fsync, in the same folder and in turns. The argument is the folder; by default the
+// present one.
 
 #include "measuring.hpp"
 

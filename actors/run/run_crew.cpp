@@ -41,6 +41,7 @@ void require_spawnable(const run_plan& plan, const run_crew_options& options) {
   require(!r.workers || plan.model, "there are workers, but no model");
   require(!r.workers || (r.shards && r.feeder && r.coordinator),
           "workers need shards, a feeder and a coordinator beside them");
+  require(!r.coordinator || r.feeder, "a coordinator needs a feeder beside it");
   if (plan.options.parameter_actor) own_kind(*plan.options.parameter_actor);
 }
 

@@ -21,8 +21,8 @@ class step_runner;
 struct crew_roles {
   bool shards = true;
   bool feeder = true;
-  bool coordinator = true;
-  bool workers = true; ///< needs the other three
+  bool coordinator = true; ///< needs the feeder
+  bool workers = true;     ///< needs the other three
 };
 
 /// The callbacks of a run, and what else is not a decision of the plan.

@@ -18,8 +18,8 @@ namespace mailgrad {
 
 namespace {
 
-/// Whether the shards add up the addends of a gradient, or the last device of the worker does. Cures,
-/// hogwild, local steps, clipping and a user's parameter actor need one dense gradient, so the device adds
+/// Whether the shards add up the addends of a gradient, or one device of the worker does. Cures,
+/// hogwild, local steps, clipping and a user's parameter actor need one dense gradient, so a device adds
 /// them up. The choice changes the bits, so facts_of() contains all that decides it.
 bool adds_up_at_shards(const run_plan& plan) {
   const training_options& o = plan.options;

@@ -208,6 +208,10 @@ TEST(Refusals, OfCrewsThatCannotRun) {
       {"no model", crew([](auto& p, auto&) { p.model = nullptr; }), "workers, but no model"},
       {"workers without shards", crew([](auto&, auto& o) { o.roles.shards = false; }), "workers need shards"},
       {"workers without a feeder", crew([](auto&, auto& o) { o.roles.feeder = false; }), "a feeder"},
+      {"a coordinator without a feeder", crew([](auto&, auto& o) {
+         o.roles = {true, false, true, false};
+       }),
+       "a coordinator needs a feeder"},
       {"workers alone", crew([](auto&, auto& o) {
          o.roles = {false, false, false, true};
        }),

@@ -70,7 +70,7 @@ TEST(RunPlan, LetsThreadsThatWouldSleepHelp) {
   EXPECT_EQ(planned(one_core).update_helpers, 0U) << "three workers share a thread";
 }
 
-/// Whatever needs one dense gradient lets the worker's last device add it up.
+/// Whatever needs one dense gradient lets a device of the worker add it up.
 TEST(RunPlan, AddsUpAtTheShardsWhatNothingElseMustSee) {
   const auto adds_up = [](auto change) {
     training_options o = on_cores(2);
