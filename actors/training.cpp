@@ -1,13 +1,16 @@
 #include <mailgrad/actors/training.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
@@ -23,7 +26,7 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::send_anonymously;
+using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
@@ -45,6 +48,8 @@ run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split>
   run_plan plan = plan_run(std::move(model), std::move(data), std::move(options));
   plan.run = drawn_run_id();
   if (plan.options.replay) plan_replay(plan);
+  if (plan.options.resume) plan_resume(plan);
+  require_keepable(plan);
   return plan;
 }
 
@@ -58,6 +63,8 @@ public:
 
   void stop(const std::string& why) { send_anonymously(crew_->coordinator(), stop_training{why}); }
   void switch_policy(const std::string& policy, const std::string& why);
+  void take_checkpoint();
+  checkpoint_account checkpoints() const;
   bool wait_for(std::chrono::milliseconds span);
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
@@ -76,6 +83,7 @@ private:
   void test(training_report& r, const std::function<bool()>& stop_test);
   void record();
   run_crew_options crew_options();
+  void keep_checkpoints();
   void wait();
 
   const std::shared_ptr<const time_source> time_;
@@ -83,15 +91,17 @@ private:
   const run_plan plan_;
   std::vector<float> parameters_;
 
-  mutable std::mutex mutex_; ///< guards the four members below, which actors write and the owner reads
+  mutable std::mutex mutex_; ///< guards the five members below, which actors write and the owner reads
   std::condition_variable changed_;
   training_progress progress_;
   std::optional<run_outcome> outcome_;
   instant ended_{0};
   std::vector<std::string> waits_;
+  checkpoint_account checkpoints_;
 
   run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
+  caf::actor checkpoint_writer_; ///< until the crew has it
   std::optional<run_crew> crew_;
 };
 
@@ -101,7 +111,9 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options))),
       home_(plan_.options.devices) {
   if (!plan_.options.record.empty()) record();
+  if (!plan_.options.checkpoints.folder.empty()) keep_checkpoints();
   crew_.emplace(home_.system(), plan_, crew_options());
+  checkpoint_writer_ = nullptr;
 }
 
 /// The actors use the members declared above them, so they must end first.
@@ -117,9 +129,32 @@ void training::implementation::record() {
                     recording_header{plan_.workers(), options().shards, facts, options().words});
 }
 
+void training::implementation::keep_checkpoints() {
+  const checkpoint_options& o = options().checkpoints;
+  prepare_checkpoint_folder(o.folder, options().resume != nullptr);
+  checkpoint_writer_ =
+      spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
+}
+
+void training::implementation::take_checkpoint() {
+  if (options().checkpoints.folder.empty())
+    throw std::invalid_argument("checkpoint: the run has no folder for checkpoints");
+  send_anonymously(crew_->coordinator(), request_checkpoint{});
+}
+
+checkpoint_account training::implementation::checkpoints() const {
+  std::lock_guard guard(mutex_);
+  return checkpoints_;
+}
+
 run_crew_options training::implementation::crew_options() {
   run_crew_options options{time_, created_};
   if (recorder_) options.recorder = recorder_->actor();
+  options.checkpoint_writer = checkpoint_writer_;
+  options.on_checkpoint = [this](const checkpoint_account& account) {
+    std::lock_guard guard(mutex_);
+    checkpoints_ = account;
+  };
   options.on_progress = [this](const training_progress& p) {
     std::lock_guard guard(mutex_);
     progress_ = p;
@@ -199,6 +234,11 @@ training_report training::implementation::report(const std::function<bool()>& st
   describe(r, plan_);
   if (options().parameter_actor) r.policy += " by " + options().parameter_actor->name;
   r.wall_seconds = in_seconds(ended_ - crew_->started());
+  if (const auto& from = plan_.resumed) {
+    r.resumed = resumed_figures{from->from->path().string(), from->card.steps};
+    if (from->same_workers) r.wall_seconds += in_seconds(instant{from->card.elapsed});
+  }
+  if (!options().checkpoints.folder.empty()) r.checkpoints = outcome_->checkpoints;
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(crew_->feeder(), *outcome_, r);
   if (parameters().empty()) return r;
@@ -257,6 +297,8 @@ void training::switch_policy(const std::string& policy, const std::string& why) 
   self_->switch_policy(policy, why);
 }
 std::string training::recording_failure() const { return self_->recording_failure(); }
+void training::take_checkpoint() { self_->take_checkpoint(); }
+checkpoint_account training::checkpoints() const { return self_->checkpoints(); }
 bool training::wait_for(std::chrono::milliseconds span) { return self_->wait_for(span); }
 training_progress training::progress() const { return self_->progress(); }
 std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {

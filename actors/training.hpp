@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
@@ -28,9 +29,11 @@ namespace mailgrad {
 /// Errors  the constructor: std::invalid_argument (an option, no model, no data, test samples unlike the
 ///         others), device_error (a device that is not there), graph_error (a model that does not fit the
 ///         data), recording_error (a recording of another run, or of one that cannot be repeated),
+///         archive_error (a checkpoint that lacks something), file_error (no folder for checkpoints),
 ///         std::system_error (no file to record into). A run that goes wrong later ends with a report that
 ///         says so, never with an exception.
-/// Threads wait_for, progress, stop, switch_policy and name_waits: any; the rest: the owner's.
+/// Threads wait_for, progress, stop, take_checkpoint, checkpoints, switch_policy and name_waits: any; the
+///         rest: the owner's.
 class training {
 public:
   training(model_function model, std::shared_ptr<const data_split> data, training_options options,
@@ -49,6 +52,13 @@ public:
   ///         it is not among the policies of the run; in a run of hogwild alone, which has no shards; in a
   ///         replay, which switches as recorded; with a parameter actor of the user's that cannot switch.
   void switch_policy(const std::string& policy, const std::string& why);
+
+  /// Takes a checkpoint as soon as possible. stop() takes one as well.
+  ///
+  /// Errors  std::invalid_argument: the run has no folder for checkpoints.
+  void take_checkpoint();
+  /// What became of the checkpoints so far.
+  checkpoint_account checkpoints() const;
 
   /// Waits until the run ends, but at most for `span`; true if it has ended.
   bool wait_for(std::chrono::milliseconds span);

@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace mailgrad {
 
@@ -72,9 +73,18 @@ dealer::dealer(const dealer_options& options) : options_(options) {
   for (shuffled& order : orders_) order.samples.resize(options.samples);
 }
 
+std::optional<std::uint64_t> dealer::take_again(std::uint32_t rank) {
+  const auto found = lowest_first()
+                         ? again_.begin()
+                         : std::ranges::find_if(again_, [&](auto n) { return n % next_.size() == rank; });
+  if (found == again_.end()) return std::nullopt;
+  const std::uint64_t number = *found;
+  again_.erase(found);
+  return number;
+}
+
 std::uint64_t& dealer::next_number(std::uint32_t rank) {
-  const bool lowest_first = any_left_ || options_.mode == deal_mode::on_demand;
-  return lowest_first ? *std::ranges::min_element(next_) : next_[rank];
+  return lowest_first() ? *std::ranges::min_element(next_) : next_[rank];
 }
 
 std::span<const std::uint32_t> dealer::order_of(std::uint64_t epoch) {
@@ -108,13 +118,28 @@ deal_count dealer::dealt(std::uint32_t rank) const {
 std::optional<deal> dealer::next(std::uint32_t rank) {
   require_rank(rank);
   if (left_[rank]) return std::nullopt;
+  const std::optional<std::uint64_t> again = take_again(rank);
   std::uint64_t& number = next_number(rank);
-  const std::optional<deal> dealt = batch(number);
+  const std::optional<deal> dealt = batch(again.value_or(number));
   if (!dealt) return dealt;
-  number += next_.size();
+  if (!again) number += next_.size();
   ++dealt_[rank].batches;
   dealt_[rank].samples += dealt->samples.size();
   return dealt;
+}
+
+dealer_position dealer::position(std::vector<std::uint64_t> again) const {
+  dealer_position p{std::ranges::max(next_), std::move(again)};
+  p.again.insert(p.again.end(), again_.begin(), again_.end());
+  for (std::uint64_t number : next_)
+    for (; number < p.undealt; number += next_.size()) p.again.push_back(number);
+  std::ranges::sort(p.again);
+  return p;
+}
+
+void dealer::go_on_from(const dealer_position& from) {
+  again_ = from.again;
+  for (std::size_t i = 0; i < next_.size(); ++i) next_[(from.undealt + i) % next_.size()] = from.undealt + i;
 }
 
 void dealer::leave(std::uint32_t rank) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +42,19 @@ struct deal_count {
   friend bool operator==(const deal_count&, const deal_count&) = default;
 };
 
+/// How far a dealer has come, for any number of ranks.
+struct dealer_position {
+  std::uint64_t undealt = 0;          ///< this batch and all later ones are to be dealt
+  std::vector<std::uint64_t> again{}; ///< earlier batches that are to be dealt too, ascending
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("undealt", undealt);
+    a.field("again", again);
+  }
+  friend bool operator==(const dealer_position&, const dealer_position&) = default;
+};
+
 /// Shuffles the samples anew in each epoch and deals each of them once an epoch, over all ranks together. The
 /// last batch of an epoch may be smaller. The order depends only on the seed and the epoch.
 ///
@@ -65,6 +80,13 @@ public:
   /// Deals the batches that are left in this mode.
   void deal_by(deal_mode mode) noexcept;
 
+  /// The position of a dealer that goes on where this one is, and that also deals the batches `again`, which
+  /// this one has dealt.
+  dealer_position position(std::vector<std::uint64_t> again) const;
+  /// Goes on from a position. While batches are dealt by rank, rank r of n gets those of the numbers r, r +
+  /// n, and so on again.
+  void go_on_from(const dealer_position& from);
+
   deal_count dealt(std::uint32_t rank) const;
   std::uint64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
   /// The number of batches over all epochs and ranks.
@@ -78,6 +100,8 @@ private:
   };
 
   void require_rank(std::uint32_t rank) const;
+  bool lowest_first() const noexcept { return any_left_ || options_.mode == deal_mode::on_demand; }
+  std::optional<std::uint64_t> take_again(std::uint32_t rank);
   std::uint64_t& next_number(std::uint32_t rank);
   std::span<const std::uint32_t> order_of(std::uint64_t epoch);
 
@@ -86,6 +110,7 @@ private:
   std::uint64_t batches_ = 0;
   std::vector<std::uint64_t>
       next_; ///< number of each rank's next batch; on demand, the lowest of all is dealt first
+  std::vector<std::uint64_t> again_; ///< batches to deal before these, ascending
   std::vector<deal_count> dealt_;
   std::vector<bool> left_;
   bool any_left_ = false;

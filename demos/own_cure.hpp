@@ -21,6 +21,7 @@ public:
   double factor(std::uint64_t gap) const noexcept override {
     return std::pow(keep_, static_cast<double>(gap));
   }
+  void keep(mailgrad::archive& a) override { a.version(1); } // for checkpoints; it has no state
 
 private:
   double keep_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 /// Gives each worker its turn: a worker may start its next step when all others have come as far, but for
 /// `lead` steps. It is what `ssp` does, written anew in thirty lines, and with one difference: a gradient
@@ -33,6 +35,14 @@ public:
   void batch_applied() override {}
 
   bool may_start(mailgrad::rank worker) const override { return steps_.at(worker) <= slowest() + lead_; }
+
+  /// For checkpoints: one function writes the state, and reads it again.
+  void keep(mailgrad::archive& a) override {
+    std::vector<std::pair<mailgrad::rank, std::uint64_t>> steps(steps_.begin(), steps_.end());
+    a.version(1);
+    a.field("steps", steps);
+    steps_ = {steps.begin(), steps.end()};
+  }
 
 private:
   std::uint64_t slowest() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/checkpoint_messages.hpp>
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
 #include <mailgrad/actors/protocol/recording_messages.hpp>
 #include <mailgrad/actors/protocol/run_messages.hpp>
@@ -81,6 +82,15 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::step_ended))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::help_update))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::update_helped))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::update_failed))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::watch_checkpoints))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::checkpoint_due))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::request_checkpoint))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::take_checkpoint))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::checkpoint_mark))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_marked))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::checkpoint_part))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::write_checkpoint))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::checkpoint_written))
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
 
@@ -99,3 +109,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::step_computed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::stage_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::feeder_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::help_update)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::checkpoint_part)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::write_checkpoint)

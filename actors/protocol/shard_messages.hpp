@@ -46,8 +46,9 @@ struct weights_header {
   version_number version;
   policy_epoch epoch; ///< a device takes only weights of the epoch it is in
   std::optional<stay_at_shard>
-      stay{};        ///< of the answered gradient; none if this answers a join or begins an epoch
-  step_number met{}; ///< the step that met `weights_payload::met`; 0: none did
+      stay{};                   ///< of the answered gradient; none if this answers a join or begins an epoch
+  step_number met{};            ///< the step that met `weights_payload::met`; 0: none did
+  std::uint64_t checkpoint = 0; ///< the last one for which the shard has kept its state; 0: none
 };
 
 /// The weights themselves, in memory of this process.
@@ -96,7 +97,8 @@ auto inspect(Inspector& f, stay_at_shard& x) {
 template <class Inspector>
 auto inspect(Inspector& f, weights_header& x) {
   return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
-                      wire::field("epoch", x.epoch), wire::field("stay", x.stay), wire::field("met", x.met));
+                      wire::field("epoch", x.epoch), wire::field("stay", x.stay), wire::field("met", x.met),
+                      wire::field("checkpoint", x.checkpoint));
 }
 template <class Inspector>
 auto inspect(Inspector& f, weights_payload&) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace mailgrad {
 using messaging::on, messaging::send, messaging::watch;
@@ -35,6 +36,8 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
       lives_(options_.workers),
       switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time,
                 options_.replayed ? &options_.replayed->end.switches : nullptr, options_.recorder),
+      checkpointer_(self, options_.checkpoints, options_.workers, options_.shards, options_.feeder,
+                    options_.time, [this] { return switcher_.schedule(); }),
       rule_(options_.automatic.value_or(auto_options{})) {
   outcome_.workers.resize(options_.workers);
   outcome_.lost.resize(options_.workers);
@@ -47,14 +50,60 @@ caf::behavior coordinator::make_behavior() {
   for (std::uint32_t i = 0; i < options_.shards.size(); ++i)
     watch(self_, options_.shards[i], shard_lost{{i}});
   watch(self_, options_.feeder, feeder_lost{});
+  if (options_.resumed) switcher_.resume(*options_.resumed);
   switcher_.begin();
+  checkpointer_.begin();
   if (options_.automatic)
     send(self_, options_.tracker, watch_signals{options_.workers * options_.automatic->window});
   return running();
 }
 
-caf::behavior coordinator::running() {
+caf::message_handler coordinator::checkpoints() {
   return {
+      on(self_, [this](const checkpoint_part& x) { on_part(x); }),
+      on(self_,
+         [this](const checkpoint_due&) {
+           checkpointer_.request();
+           go_on_with_checkpoints();
+         }),
+      on(self_,
+         [this](const request_checkpoint&) {
+           checkpointer_.request();
+           go_on_with_checkpoints();
+         }),
+      on(self_,
+         [this](const checkpoint_written& x) {
+           checkpointer_.on_written(x);
+           if (options_.on_checkpoint) options_.on_checkpoint(checkpointer_.account());
+           go_on_with_checkpoints();
+           end_if_all_reported();
+         }),
+  };
+}
+
+/// While the parts are collected, no switch begins, and while a policy switches, no checkpoint does.
+void coordinator::go_on_with_checkpoints() {
+  checkpointer_.begin_if_due(switcher_.is_switching());
+  switcher_.hold_back(checkpointer_.is_collecting());
+  if (stop_when_kept_ && !checkpointer_.is_collecting())
+    stop(run_outcome::ending::stopped, *std::exchange(stop_when_kept_, std::nullopt));
+}
+
+void coordinator::on_part(const checkpoint_part& x) {
+  checkpointer_.on_part(x);
+  go_on_with_checkpoints();
+}
+
+/// A run that is stopped can be resumed as if it had not been: its state is kept before the workers finish
+/// their last steps.
+void coordinator::stop_when_kept(const std::string& why) {
+  stop_when_kept_ = why;
+  checkpointer_.request();
+  go_on_with_checkpoints();
+}
+
+caf::behavior coordinator::running() {
+  return caf::message_handler{
       on(self_, [this](const worker_joined& x) { on_joined(x); }),
       on(self_, [this](const worker_finished& x) { account_for(x.report); }),
       on(self_,
@@ -79,14 +128,19 @@ caf::behavior coordinator::running() {
       on(self_, [this](const request_switch& x) { switcher_.request(x); }),
       on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
       on(self_, [this](const worker_paused& x) { switcher_.on_paused(x); }),
-      on(self_, [this](const policy_switched& x) { switcher_.on_switched(x); }),
+      on(self_,
+         [this](const policy_switched& x) {
+           switcher_.on_switched(x);
+           go_on_with_checkpoints();
+         }),
       on(self_, [this](const signals_observed& x) { on_signals(x); }),
-      on(self_, [this](const stop_training& x) { stop(run_outcome::ending::stopped, x.why); }),
+      on(self_, [this](const stop_training& x) { stop_when_kept(x.why); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
       on(self_,
          [this](const name_waits&) {
            if (const auto wait = switcher_.name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
+           if (const auto wait = checkpointer_.name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
            for (const caf::actor& shard : options_.shards) send(self_, shard, name_waits{});
            for (const caf::actor& device : devices_)
              if (device) send(self_, device, name_waits{});
@@ -95,7 +149,8 @@ caf::behavior coordinator::running() {
          [this](const wait_named& x) {
            if (options_.on_wait) options_.on_wait(x);
          }),
-  };
+  }
+      .or_else(checkpoints());
 }
 
 void coordinator::on_signals(const signals_observed& x) {
@@ -111,6 +166,8 @@ void coordinator::on_joined(const worker_joined& x) {
   lives_[x.worker.value] = x.life;
   watch(self_, x.device, worker_lost{x.worker});
   switcher_.on_joined(x.worker, x.device);
+  checkpointer_.on_joined(x.worker, x.device);
+  go_on_with_checkpoints();
   if (abandoned_) send(self_, x.device, give_up{});
 }
 
@@ -136,6 +193,8 @@ void coordinator::account_for(const worker_report& report) {
   devices_[report.worker.value] = nullptr;
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
+  checkpointer_.on_gone(report, outcome_.lost[report.worker.value]);
+  go_on_with_checkpoints();
   collect_if_all_accounted();
 }
 
@@ -162,12 +221,14 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   if (reported_[x.shard.value]) return; // the shard is no longer needed
   reported_[x.shard.value] = true;
   switcher_.on_shard_lost(x.shard);
+  checkpointer_.give_up();
   abandon(lost_in_words(fmt::format("shard {}", x.shard.value), x.why));
   if (collecting_) ask_for_books();
 }
 
 void coordinator::on_feeder_lost(const feeder_lost& x) {
   outcome_.feeder_lost = true;
+  checkpointer_.give_up();
   abandon(lost_in_words("the feeder", x.why));
   end_if_all_reported();
 }
@@ -193,7 +254,8 @@ void coordinator::collect_if_all_accounted() {
   collecting_ = true;
   if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
   switcher_.stop(); // no worker is left, and shards that have reported switch no more
-  ask_for_books();
+  if (outcome_.how != run_outcome::ending::completed) return ask_for_books();
+  checkpointer_.take_last([this] { ask_for_books(); });
 }
 
 /// Asks the first shard first. When it has answered, the other shards know everything that it judged.
@@ -220,7 +282,9 @@ void coordinator::on_report(const shard_report& x) {
 void coordinator::end_if_all_reported() {
   if (!collecting_ || std::ranges::count(reported_, false) > 0) return;
   if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
+  if (checkpointer_.is_writing()) return;
   outcome_.switches = switcher_.done();
+  outcome_.checkpoints = checkpointer_.account();
   options_.on_end(std::move(outcome_));
   self_->quit();
 }

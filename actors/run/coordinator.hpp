@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/run/checkpointer.hpp>
 #include <mailgrad/actors/run/policy_switcher.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
 
@@ -23,6 +24,10 @@ struct coordinator_options {
   std::function<void(const wait_named&)> on_wait; ///< called for each wait that an actor names
   std::shared_ptr<const recording> replayed{};    ///< the run to repeat, with its switches
   caf::actor recorder{};                          ///< gets the switches; null in a run that is not recorded
+  checkpointer_options checkpoints{};             ///< how checkpoints are taken, if at all
+  std::optional<kept_schedule> resumed{};         ///< of a checkpoint, to go on from
+  /// Called when a checkpoint is written or has failed; must not block.
+  std::function<void(const checkpoint_account&)> on_checkpoint{};
 };
 
 /// Brings a run to its end. It waits until every worker has reported or died, asks the shards for their
@@ -52,8 +57,12 @@ private:
   void send_home();
   bool diverges_as_recorded(run_outcome::ending how) const;
   void on_report(const shard_report& x);
+  void on_part(const checkpoint_part& x);
   void on_signals(const signals_observed& x);
   void account_for(const worker_report& report);
+  caf::message_handler checkpoints();
+  void go_on_with_checkpoints();
+  void stop_when_kept(const std::string& why);
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();
   void ask_for_books();
@@ -71,6 +80,8 @@ private:
   bool abandoned_ = false;         ///< a worker that joins now is told to give up
   bool collecting_ = false;
   policy_switcher switcher_;
+  checkpointer checkpointer_;
+  std::optional<std::string> stop_when_kept_; ///< why; the run stops when a last checkpoint is collected
   auto_rule rule_;
   std::size_t switches_seen_ = 0; ///< by the rule, which ignores a window with a switch in it
 };

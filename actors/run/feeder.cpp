@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace mailgrad {
@@ -19,12 +20,25 @@ std::shared_ptr<batch> make_batch(const feeder_options& options) {
 
 feeder::feeder(caf::event_based_actor* self, feeder_options options)
     : self_(self), options_(std::move(options)), dealer_(options_.deal),
-      batches_([this] { return make_batch(options_); }), log_(self, options_.recorder) {
+      batches_([this] { return make_batch(options_); }), log_(self, options_.recorder),
+      cut_(options_.deal.ranks, options_.resumed ? options_.resumed->trained : std::vector<std::uint64_t>()) {
   if (options_.replayed) replayed_.emplace(options_.replayed);
+  if (options_.resumed) resume(*options_.resumed);
 }
 
+/// Batches that are to be dealt again do not count as dealt.
+void feeder::resume(const feeder_position& from) {
+  if (replayed_) return replayed_->go_on_from(from.trained, from.switches);
+  dealer_.go_on_from(from.batches);
+  dealt_ = from.batches.undealt - std::min<std::uint64_t>(from.batches.undealt, from.batches.again.size());
+  last_due_ = dealt_;
+  hold_if_reached();
+}
+
+caf::behavior feeder::make_behavior() { return dealing(); }
+
 caf::behavior feeder::dealing() {
-  return {
+  return caf::message_handler{
       on(self_, [this](const next_batch& x) { on_next(x.worker, sender_of(self_)); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const stop_dealing&) { stop(); }),
@@ -38,20 +52,63 @@ caf::behavior feeder::dealing() {
            if (holding_) send(self_, who_watches_, step_reached{*holding_});
            tell_if_all_at_switch();
          }),
-  };
+  }
+      .or_else(checkpoints());
 }
 
 caf::behavior feeder::exhausted() {
-  return {
+  return caf::message_handler{
       on(self_, [this](const next_batch&) { send(self_, sender_of(self_), data_exhausted{}); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [](const stop_dealing&) {}),
       on(self_, [this](const end_recording& x) { end(x); }),
       on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
-      on(self_, [](const worker_left&) {}),
+      on(self_,
+         [this](const worker_left& x) {
+           cut_.leave(x.worker);
+           report_cut();
+         }),
       on(self_, [](const go_on_dealing&) {}),
       on(self_, [](const watch_holds&) {}),
+  }
+      .or_else(checkpoints());
+}
+
+caf::message_handler feeder::checkpoints() {
+  return {
+      on(self_,
+         [this](const watch_checkpoints& x) {
+           due_ = x;
+           who_takes_them_ = sender_of(self_);
+           if (due_.every > 0) last_due_at_ = options_.time->now();
+         }),
+      on(self_,
+         [this](const worker_marked& x) {
+           cut_.mark(x);
+           report_cut();
+         }),
+      on(self_,
+         [this](const take_checkpoint& x) {
+           cut_.begin(x.number, sender_of(self_));
+           report_cut();
+         }),
   };
+}
+
+void feeder::report_cut() {
+  auto part = cut_.finished(dealer_, replayed_ ? replayed_->switches_passed() : 0);
+  if (part) send(self_, cut_.collector(), std::move(*part));
+}
+
+void feeder::tell_if_checkpoint_due() {
+  if (!who_takes_them_) return;
+  const instant now = due_.every > 0 ? options_.time->now() : instant{0};
+  const bool by_batches = due_.every_batches > 0 && dealt_ - last_due_ >= due_.every_batches;
+  const bool by_time = due_.every > 0 && now - last_due_at_ >= instant{due_.every};
+  if (!by_batches && !by_time) return;
+  last_due_ = dealt_;
+  last_due_at_ = now;
+  send(self_, who_takes_them_, checkpoint_due{});
 }
 
 /// Records a wait that ends now.
@@ -80,7 +137,9 @@ void feeder::on_next(rank worker, const caf::actor& device) {
   }
   send(self_, device, dealt_batch{filled});
   ++dealt_;
+  cut_.deal(worker, filled->number);
   hold_if_reached();
+  tell_if_checkpoint_due();
 }
 
 std::optional<deal> feeder::deal_to(rank worker) {
@@ -93,6 +152,8 @@ void feeder::on_leave(rank worker) {
   dealer_.leave(worker.value);
   hungry_.erase(worker);
   if (replayed_) replayed_->leave(worker);
+  cut_.leave(worker);
+  report_cut();
   tell_if_all_at_switch();
 }
 

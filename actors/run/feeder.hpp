@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/order_log.hpp>
+#include <mailgrad/actors/run/feeder_cut.hpp>
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/record/recorded_batches.hpp>
@@ -25,6 +26,7 @@ struct feeder_options {
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat, with its deals and holds
   std::shared_ptr<const time_source> time{};   ///< of the timeline and the recording, if either is made
   std::shared_ptr<trace_track> trace{};        ///< the timeline; the feeder owns it while it lives
+  std::optional<feeder_position> resumed{};    ///< of a checkpoint, to go on from
 };
 
 /// Deals mini-batches to the workers that ask, and knows which worker got which batch.
@@ -43,7 +45,7 @@ public:
   static constexpr const char* name = "mailgrad.feeder";
 
   feeder(caf::event_based_actor* self, feeder_options options);
-  caf::behavior make_behavior() { return dealing(); }
+  caf::behavior make_behavior();
 
 private:
   caf::behavior dealing();
@@ -57,6 +59,10 @@ private:
   void go_on(const go_on_dealing& x);
   void trace_wait(trace_kind what);
   void stop();
+  void resume(const feeder_position& from);
+  caf::message_handler checkpoints();
+  void report_cut();
+  void tell_if_checkpoint_due();
 
   caf::event_based_actor* self_;
   feeder_options options_;
@@ -68,6 +74,11 @@ private:
   object_pool<batch> batches_;
   order_log log_;
   std::optional<recorded_batches> replayed_;
+  feeder_cut cut_;
+  watch_checkpoints due_;      ///< how often a checkpoint is due
+  caf::actor who_takes_them_;  ///< null: nobody
+  std::uint64_t last_due_ = 0; ///< batches dealt then
+  instant last_due_at_{0};
 };
 
 } // namespace mailgrad

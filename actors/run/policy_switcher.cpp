@@ -40,6 +40,31 @@ void policy_switcher::stop() {
   stopped_ = true;
 }
 
+void policy_switcher::hold_back(bool held) {
+  held_back_ = held;
+  begin_next();
+}
+
+kept_schedule policy_switcher::schedule() const {
+  kept_schedule now{policy_, {}, {}, done_};
+  for (const asked_switch& s : waiting_)
+    if (s.held_at > 0)
+      now.planned.emplace_back(s.held_at, s.policy.text());
+    else
+      now.asked.emplace_back(s.policy.text(), s.why);
+  for (const scheduled_policy& s : planned_) now.planned.emplace_back(s.from_step, s.policy.text());
+  return now;
+}
+
+/// The recorded switches that are done are not made again.
+void policy_switcher::resume(const kept_schedule& from) {
+  policy_ = from.policy;
+  done_ = from.done;
+  if (!replayed_.empty()) std::erase_if(planned_, [&](const auto& s) { return s.from_step <= done_.size(); });
+  for (const auto& [policy, why] : from.asked)
+    waiting_.push_back({{policy, static_cast<std::uint32_t>(workers_.size())}, why, 0});
+}
+
 void policy_switcher::on_step(const step_reached& x) {
   if (planned_.empty() || planned_.front().from_step != x.step) return;
   const std::string why =
@@ -50,7 +75,7 @@ void policy_switcher::on_step(const step_reached& x) {
 }
 
 void policy_switcher::begin_next() {
-  if (current_ || waiting_.empty() || !others_have_ended()) return;
+  if (current_ || held_back_ || waiting_.empty() || !others_have_ended()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   ++epoch_.value;

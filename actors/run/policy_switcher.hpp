@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
@@ -29,6 +30,9 @@ public:
                   std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time,
                   const std::vector<recorded_switch>* replayed = nullptr, caf::actor recorder = {});
 
+  /// Goes on where a checkpoint was taken. `schedule` of the constructor then holds what is still planned.
+  void resume(const kept_schedule& from);
+
   /// Asks the feeder to tell when it holds for a planned switch. Batches that it deals later are trained
   /// after the switch.
   void begin();
@@ -49,6 +53,11 @@ public:
 
   /// Begins no further switch.
   void stop();
+  /// Begins no switch until it is called with false.
+  void hold_back(bool held);
+
+  /// The present policy, and the switches that are done, planned and asked for. None is under way.
+  kept_schedule schedule() const;
 
   /// The switches that have ended.
   const std::vector<policy_switch>& done() const noexcept { return done_; }
@@ -96,6 +105,7 @@ private:
   std::vector<recorded_switch> replayed_; ///< empty unless this is a replay with switches
   caf::actor recorder_;                   ///< gets the step of each worker at each switch; may be null
   bool stopped_ = false;
+  bool held_back_ = false;
 };
 
 } // namespace mailgrad

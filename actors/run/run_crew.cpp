@@ -8,6 +8,7 @@
 #include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/actors/worker/spanning_replica.hpp>
 #include <mailgrad/actors/worker/stage_actor.hpp>
+#include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
 #include <fmt/format.h>
@@ -72,7 +73,8 @@ void run_crew::give_up() {
   for (const auto& actors : {devices_, stages_, shards_, helpers_, {coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors)
       if (a) send_anonymously(a, mailgrad::give_up{});
-  if (options_.recorder) send_anonymously(options_.recorder, mailgrad::give_up{});
+  for (const caf::actor& files : {options_.recorder, options_.checkpoint_writer})
+    if (files) send_anonymously(files, mailgrad::give_up{});
 }
 
 std::shared_ptr<trace_track> run_crew::new_track(std::string name) const {
@@ -113,6 +115,12 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   duties.store = store_;
   duties.trace = new_track(fmt::format("shard {}", s));
   duties.helpers = helpers_;
+  duties.keep_answers = options_.checkpoint_writer && (o.replay || o.local_steps > 0);
+  if (plan_.resumed) {
+    duties.resumed = plan_.resumed->shard(s);
+    duties.same_workers = plan_.resumed->same_workers;
+    duties.present = plan_.resumed->card.present;
+  }
   if (o.parameter_actor) return own_kind(*o.parameter_actor).spawn(system_, std::move(duties));
   return spawn<parameter_actor>(system_, std::move(duties));
 }
@@ -120,9 +128,10 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
 void run_crew::spawn_feeder() {
   const auto& data = plan_.data;
   feeder_ = spawn<mailgrad::feeder>(
-      system_, feeder_options{std::shared_ptr<const dataset>(data, &data->train), plan_.deal,
-                              plan_.request.nonzeros, plan_.holds, options_.recorder, plan_.options.replay,
-                              options_.time, new_track("feeder")});
+      system_,
+      feeder_options{std::shared_ptr<const dataset>(data, &data->train), plan_.deal, plan_.request.nonzeros,
+                     plan_.holds, options_.recorder, plan_.options.replay, options_.time, new_track("feeder"),
+                     plan_.resumed ? std::optional(plan_.resumed->position) : std::nullopt});
 }
 
 void run_crew::spawn_coordinator() {
@@ -139,6 +148,11 @@ void run_crew::spawn_coordinator() {
   options.recorder = options_.recorder;
   options.on_end = options_.on_end;
   options.on_wait = options_.on_wait;
+  options.on_checkpoint = options_.on_checkpoint;
+  if (plan_.resumed) options.resumed = plan_.resumed->schedule;
+  if (options_.checkpoint_writer)
+    options.checkpoints = {options_.checkpoint_writer, card_of(plan_), plan_.options.checkpoints.every_steps,
+                           plan_.options.checkpoints.every.count()};
   coordinator_ = options_.coordinator_has_thread
                      ? spawn<mailgrad::coordinator, caf::detached>(system_, std::move(options))
                      : spawn<mailgrad::coordinator>(system_, std::move(options));
@@ -168,6 +182,7 @@ void run_crew::spawn_device(std::uint32_t worker) {
   options.coordinator = coordinator_;
   options.time = options_.time;
   options.sample_gap = o.sample_gap;
+  if (plan_.resumed) options.resumed = plan_.resumed->worker(worker);
   options.trace =
       new_track(options.runner_hears ? fmt::format("worker {}", worker)
                                      : fmt::format("worker {} on {}", worker,

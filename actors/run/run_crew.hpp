@@ -28,15 +28,17 @@ struct crew_roles {
 /// The callbacks of a run, and what else is not a decision of the plan.
 struct run_crew_options {
   std::shared_ptr<const time_source> time;
-  instant created{0};    ///< where timelines begin
-  caf::actor recorder{}; ///< gets the order of the run; null if it is not recorded
+  instant created{0};             ///< where timelines begin
+  caf::actor recorder{};          ///< gets the order of the run; null if it is not recorded
+  caf::actor checkpoint_writer{}; ///< null if the run takes no checkpoints
   /// Whether the coordinator answers callers even while every thread computes a step.
   bool coordinator_has_thread = true;
   crew_roles roles{};
   // The callbacks are called by actors until the last one has ended. They must not block.
   std::function<void(const training_progress&)> on_progress{};
-  std::function<void(run_outcome)> on_end{};        ///< once
-  std::function<void(const wait_named&)> on_wait{}; ///< for each wait that an actor names
+  std::function<void(run_outcome)> on_end{};                      ///< once
+  std::function<void(const wait_named&)> on_wait{};               ///< for each wait that an actor names
+  std::function<void(const checkpoint_account&)> on_checkpoint{}; ///< each time one is written, or has failed
   /// Gives the actor that a worker uses as shard: one that stands between both, or the shard itself.
   std::function<caf::actor(rank worker, std::uint32_t shard, const caf::actor& handle)> between{};
   /// Gives the runner that a worker uses instead of `own`, the one of the plan.

@@ -55,6 +55,10 @@ void gradient_order::announce(const order_entry& turn) {
   tell_others(turn);
 }
 
+void gradient_order::announce_kept(std::uint64_t checkpoint) {
+  tell_others({order_entry::kind::kept, {}, {checkpoint}});
+}
+
 void gradient_order::tell_others(const order_entry& turn) {
   if (!shards_agree_ || is_followed()) return;
   for (const caf::actor& shard : others_) send(self_, shard, turn);

@@ -37,6 +37,8 @@ public:
 
   /// A policy begins. `shards_agree`: it requires all shards to judge alike.
   void begin_policy(bool shards_agree) { shards_agree_ = shards_agree; }
+  /// Whether the first shard gives the order at present.
+  bool is_led() const { return !replays_ && shards_agree_ && shard_.value != 0; }
   bool is_followed() const { return replays_ || (shards_agree_ && shard_.value != 0); }
 
   // What arrives.
@@ -53,6 +55,23 @@ public:
   bool never_takes(const gradient_id& x) const { return replays_ && x.step > given_.last_step(x.worker); }
   /// The number of a worker's gradients that have arrived and wait for their turn.
   std::uint64_t waiting(rank worker) const { return given_.waiting(worker); }
+
+  /// Calls `take` with each gradient that has arrived and waits for its turn.
+  template <class F>
+  void for_each_waiting(F&& take) const {
+    given_.for_each_waiting(take);
+    for (const ordered_gradients::ready& r : own_)
+      if (r.gradient) take(*r.gradient);
+  }
+  /// The shard's state is kept now for this checkpoint, and the shards that follow keep theirs at this turn.
+  void announce_kept(std::uint64_t checkpoint);
+  /// Writes or reads how far a recording has been taken. Other orders are given while a run goes on.
+  void keep(archive& a) {
+    if (replays_) a.field("recorded", given_);
+  }
+  /// The worker goes on that took part when the state was kept; no turn is needed for that.
+  void come_back(rank worker) { given_.join(worker); }
+  bool replays() const noexcept { return replays_; }
 
   /// Whether a switch of policy comes next in the followed order.
   bool switch_is_next() const { return given_.switch_is_next(); }

@@ -28,11 +28,41 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       updates_(options_.weights, options_.cure, workers_, watch_, updater_),
       order_({self, options_.weights->index(), options_.workers, std::move(options_.followers),
               options_.recorder, options_.replayed}),
-      lease_(options_.weights, options_.store) {
+      lease_(options_.weights, options_.store),
+      cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_}) {
   options_.trace.reset();
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
   if (!options_.policy.traits().needs_shards) lease_.begin();
   order_.begin_policy(policy_->shards_agree());
+  if (options_.resumed) resume();
+}
+
+/// Workers that had an answer get the same again when they come back. The others wait for theirs from now on.
+void parameter_actor::resume() {
+  const shard_state me{options_.run, *options_.weights, policy_, workers_, updates_, order_};
+  const std::vector<push_gradient> beside = restore_shard(*options_.resumed, me, options_.same_workers);
+  const instant now = options_.time->now();
+  for (std::uint32_t r = 0; r < workers_.count() && options_.same_workers; ++r) {
+    worker_slot& worker = workers_[{r}];
+    if (r < options_.present.size() && !options_.present[r]) worker.account = {};
+    worker.arrived = now;
+    if (worker.returns && worker.owed) worker.waits_since = now;
+    if (!worker.returns || worker.owed) continue;
+    if (worker.answer.values)
+      updates_.has({r}, worker.answer.values);
+    else
+      worker.answer = {options_.weights->version(), updates_.weights_for({r}), {}};
+  }
+  for (const push_gradient& x : beside) {
+    workers_[x.header.id.worker].waits_since.reset(); // until it is judged
+    order_.arrive(x, now.count());
+  }
+}
+
+caf::behavior parameter_actor::make_behavior() {
+  take_what_is_ready(); // of a checkpoint, before any worker returns
+  options_.resumed.reset();
+  return serving();
 }
 
 caf::behavior parameter_actor::serving() {
@@ -47,6 +77,16 @@ caf::behavior parameter_actor::serving() {
          }),
       on(self_, [this](const switch_policy& x) { on_switch(x); }),
       on(self_, [](const go_on&) {}), // left over from an update that a helper has ended
+      on(self_,
+         [this](const checkpoint_mark& x) {
+           cut_.mark(x);
+           report_cut();
+         }),
+      on(self_,
+         [this](const take_checkpoint& x) {
+           cut_.begin(x.number, sender_of(self_));
+           report_cut();
+         }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const report_shard&) { return report(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
@@ -55,15 +95,42 @@ caf::behavior parameter_actor::serving() {
 
 /// An incarnation whose end is not known yet leaves when the next one joins.
 void parameter_actor::on_join(const join_shard& x) {
+  if (x.worker.value < workers_.count() && workers_[x.worker].returns) return come_back(x);
   if (workers_.is_replaced_by(x)) on_leave({x.worker, workers_[x.worker].life});
   if (!workers_.join(x)) return;
   order_.join(x.worker);
   take_what_is_ready();
 }
 
+/// A worker of the run that this one resumes. It goes on where it was: with the answer that it had, or has
+/// got since, or waiting for one.
+void parameter_actor::come_back(const join_shard& x) {
+  worker_slot& worker = workers_[x.worker];
+  const bool owed = worker.owed;
+  if (!workers_.join(x)) return;
+  worker.returns = false;
+  worker.owed = owed;
+  order_.come_back(x.worker);
+  if (!owed) answer(worker, {});
+}
+
+/// Sends a worker the weights that are kept for it.
+void parameter_actor::answer(worker_slot& worker, const std::optional<stay_at_shard>& stay) {
+  kept_answer& x = worker.answer;
+  send(self_, worker.device,
+       shard_weights{{options_.weights->index(), x.version, epoch_, stay, x.met.step, cut_.last()},
+                     {x.values, x.met.values}});
+  if (!options_.keep_answers) x = {};
+}
+
+void parameter_actor::report_cut() {
+  if (auto part = cut_.finished()) send(self_, cut_.collector(), std::move(*part));
+}
+
 void parameter_actor::greet(rank worker) {
   order_.announce({order_entry::kind::joined, worker});
   worker_slot& newcomer = workers_[worker];
+  newcomer.greeted = true;
   if (!newcomer.in_policy && newcomer.device) { // an earlier incarnation has left
     newcomer.in_policy = true;
     policy_->join(worker);
@@ -73,6 +140,7 @@ void parameter_actor::greet(rank worker) {
 }
 
 void parameter_actor::on_push(const push_gradient& x) {
+  cut_.before(x.header.id);
   if (!workers_.admit(x, options_.time->now())) return;
   worker_slot& worker = workers_[x.header.id.worker];
   if (x.header.epoch != epoch_) return drop_stray(x.header);
@@ -80,6 +148,7 @@ void parameter_actor::on_push(const push_gradient& x) {
     worker.discard_unjudged(updates_.gap_of(x.header), "no turn");
     return send(self_, worker.device, turn_missing{options_.weights->index(), x.header.id.step});
   }
+  cut_.add(x);
   order_.arrive(x, worker.arrived.count());
   take_what_is_ready();
 }
@@ -109,12 +178,15 @@ void parameter_actor::take_what_is_ready() {
       let_go(ready->turn.worker, ready->gradient.has_value());
     else if (ready->turn.what == order_entry::kind::joined)
       greet(ready->turn.worker);
+    else if (ready->turn.what == order_entry::kind::kept)
+      cut_.follow(ready->turn.step.value);
     else if (ready->gradient)
       take(*ready->gradient, ready->turn.arrived);
     else
       take_lost(ready->turn);
   }
   switch_if_all_taken();
+  report_cut();
 }
 
 decision parameter_actor::judge(const order_entry& turn) {
@@ -128,7 +200,8 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   const order_entry turn{order_entry::kind::gradient, g.id.worker, g.id.step, g.version_read, arrived};
   order_.announce(turn);
   worker_slot& worker = workers_[g.id.worker];
-  if (worker.device && worker.life == g.id.life) worker.waits_since = worker.arrived;
+  const bool waits = worker.device ? worker.life == g.id.life : worker.returns;
+  if (waits) worker.waits_since = worker.arrived;
   ++worker.account.ledger.produced;
   watch_.idle(!updates_.batch_is_empty(), worker.arrived, order_.is_followed());
   if (!order_.is_followed()) taking_ = g.id.worker;
@@ -239,7 +312,7 @@ void parameter_actor::update(double rate) {
 
 /// False if a worker may be computing on another thread, which would get its answer late.
 bool parameter_actor::may_ask_for_help() const {
-  return updater_.divides() && taking_ && workers_.all_wait();
+  return updater_.divides() && taking_ && workers_.all_wait() && !options_.resumed;
 }
 
 caf::behavior parameter_actor::updating() {
@@ -272,11 +345,10 @@ void parameter_actor::release(std::optional<rank> just_taken) {
   for (std::uint32_t r = 0; r < workers_.count(); ++r) {
     worker_slot& worker = workers_[{r}];
     if (!worker.waits_since || !policy_->may_start({r})) continue;
+    worker.owed = false;
     const auto stay = worker.end_wait(options_.time->now(), just_taken != rank{r}, barrier_opened_);
-    weights_met met = std::exchange(worker.met, {});
-    send(self_, worker.device,
-         shard_weights{{options_.weights->index(), options_.weights->version(), epoch_, stay, met.step},
-                       {updates_.weights_for({r}), std::move(met.values)}});
+    worker.answer = {options_.weights->version(), updates_.weights_for({r}), std::exchange(worker.met, {})};
+    if (!worker.returns) answer(worker, stay);
   }
 }
 

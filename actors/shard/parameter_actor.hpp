@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/shard/gradient_order.hpp>
+#include <mailgrad/actors/shard/shard_cut.hpp>
 #include <mailgrad/actors/shard/shard_telemetry.hpp>
 #include <mailgrad/actors/shard/shard_updater.hpp>
 #include <mailgrad/actors/shard/update_maker.hpp>
@@ -36,6 +37,11 @@ struct parameter_actor_options {
   std::shared_ptr<trace_track> trace{};        ///< the timeline; owned by the actor while it lives
   std::vector<caf::actor> helpers{};           ///< help with an update while every worker waits for it
   run_id run{};                                ///< gradients of another run are not taken
+  std::shared_ptr<saved_fields> resumed{};     ///< the shard's part of a checkpoint to go on from; or null
+  bool same_workers = true;                    ///< as when that was taken
+  std::vector<bool> present{}; ///< by rank: that has a part of the worker; if not, it begins anew
+  /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
+  bool keep_answers = false;
 };
 
 /// Owns one shard. It takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
@@ -66,12 +72,16 @@ public:
   static constexpr const char* name = "mailgrad.parameter-actor";
 
   parameter_actor(caf::event_based_actor* self, parameter_actor_options options);
-  caf::behavior make_behavior() { return serving(); }
+  caf::behavior make_behavior();
 
 private:
   caf::behavior serving();
   caf::behavior updating();
   void on_join(const join_shard& x);
+  void resume();
+  void come_back(const join_shard& x);
+  void answer(worker_slot& worker, const std::optional<stay_at_shard>& stay);
+  void report_cut();
   void on_push(const push_gradient& x);
   void on_leave(const worker_left& x);
   void on_switch(const switch_policy& x);
@@ -113,6 +123,7 @@ private:
   instant switch_asked_{0};
   gradient_order order_;
   hogwild_handover lease_; ///< of the weights, under hogwild
+  shard_cut cut_;
 };
 
 } // namespace mailgrad

@@ -47,6 +47,14 @@ public:
 
   /// The weights from which `worker` computes its next gradient.
   snapshot weights_for(rank worker) { return cure_.weights_for(worker); }
+  /// The weights that `worker` was last sent; empty unless the cure needs them.
+  const snapshot& read_by(rank worker) const { return cure_.read_by(worker); }
+  /// Notes that `worker` has these weights, as if they had been sent to it just now.
+  void has(rank worker, const snapshot& values) { cure_.has(worker, values); }
+  /// Writes or reads the state of the cure, and the gradients that wait, which are of `run` when read.
+  void keep_cure(archive& a) { cure_.keep(a); }
+  void keep_batch(archive& a, run_id run) { batch_.keep(a, run); }
+
   /// No further gradient comes from `worker`.
   void leave(rank worker) { cure_.leave(worker); }
 

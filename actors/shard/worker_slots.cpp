@@ -1,5 +1,7 @@
 #include <mailgrad/actors/shard/worker_slots.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace mailgrad {
@@ -46,6 +48,7 @@ bool worker_slots::join(const join_shard& x) {
   }
   worker.life = x.life;
   worker.device = x.device;
+  worker.owed = true;
   return true;
 }
 
@@ -57,6 +60,7 @@ bool worker_slots::admit(const push_gradient& x, instant now) {
   if (id.step <= worker.account.last_step) return false;      // a gradient delivered twice counts once
   worker.account.last_step = worker.waiting_step = id.step;
   worker.arrived = now;
+  worker.owed = true;
   worker.in_mailbox.reset();
   if (x.payload.sent) worker.in_mailbox = now - *x.payload.sent;
   worker.account.times.arrive(x.header.times, worker.in_mailbox);
@@ -69,6 +73,7 @@ bool worker_slots::leave(const worker_left& x) {
   if (x.life < worker.life || (x.life == worker.life && worker.left)) return false;
   worker.life = x.life; // its join, if that is still under way, comes too late
   worker.waits_since.reset();
+  worker.owed = false;
   worker.device = nullptr;
   worker.left = true;
   return true;
@@ -88,6 +93,53 @@ bool worker_slots::all_wait() const {
   return std::ranges::none_of(slots_, [](const worker_slot& worker) {
     return worker.in_policy && !worker.left && !worker.waits_since;
   });
+}
+
+namespace {
+
+void keep_snapshot(archive& a, std::string_view name, snapshot& values,
+                   const std::function<snapshot(const archived_array&)>& restore) {
+  bool present = static_cast<bool>(values);
+  a.field(fmt::format("has {}", name), present);
+  if (!present) return;
+  if (a.reads())
+    values = restore(a.array(name));
+  else
+    a.hold(name, values.owner(), values.on_host());
+}
+
+void keep_slot(archive& a, worker_slot& w, const std::function<snapshot(const archived_array&)>& restore) {
+  a.field("account", w.account);
+  a.field("merged", w.merged);
+  a.field("in_policy", w.in_policy);
+  a.field("owed", w.owed);
+  a.field("met_step", w.met.step);
+  keep_snapshot(a, "met", w.met.values, restore);
+  a.field("answer_version", w.answer.version);
+  keep_snapshot(a, "answer", w.answer.values, restore);
+  a.field("answer_met_step", w.answer.met.step);
+  keep_snapshot(a, "answer_met", w.answer.met.values, restore);
+}
+
+} // namespace
+
+void worker_slots::keep(archive& a, const std::function<snapshot(const archived_array&)>& restore,
+                        bool all_return) {
+  std::size_t workers = slots_.size();
+  a.field("count", workers);
+  if (workers != slots_.size())
+    throw archive_error(fmt::format("expected {} workers, found {}", slots_.size(), workers));
+  for (std::size_t r = 0; r < workers; ++r) {
+    worker_slot& w = slots_[r];
+    bool returns = w.greeted && (w.in_policy || all_return);
+    a.group(fmt::format("worker {}", r), [&] {
+      a.field("returns", returns);
+      keep_slot(a, w, restore);
+    });
+    if (!a.reads()) continue;
+    w.waiting_step = w.account.last_step;
+    w.returns = w.greeted = returns;
+  }
 }
 
 } // namespace mailgrad

@@ -5,12 +5,20 @@
 #include <mailgrad/engine/account/time_source.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace mailgrad {
+
+/// The weights of an answer, kept so that it can be given again when the run is resumed.
+struct kept_answer {
+  version_number version;
+  snapshot values;
+  weights_met met;
+};
 
 /// What a shard knows of a worker: whether it takes part, and since when it waits for weights.
 struct worker_slot {
@@ -23,7 +31,11 @@ struct worker_slot {
   bool merged = false;   ///< its gradient is in the pending batch
   bool left = false;     ///< and no later incarnation has joined
   bool in_policy = true; ///< the policy counts it as taking part
+  bool greeted = false;  ///< its join has been taken
+  bool owed = false;     ///< it has sent something that is not answered yet
   weights_met met;       ///< to be sent with the next weights
+  kept_answer answer{};  ///< the last one; empty unless the run needs it again when it is resumed
+  bool returns = false;  ///< it took part when this state was kept, and comes back
   worker_account account;
 
   /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.
@@ -63,6 +75,12 @@ public:
   void begin_policy(std::span<const std::uint8_t> present, instant now);
   /// Whether every worker that takes part waits.
   bool all_wait() const;
+
+  /// Writes or reads what is known of each worker. Points in time are not kept. When it is read, no worker
+  /// has joined yet, and `restore` makes snapshots of the arrays. `all_return`: so do workers that had left.
+  ///
+  /// Errors  archive_error, also for another number of workers.
+  void keep(archive& a, const std::function<snapshot(const archived_array&)>& restore, bool all_return);
 
 private:
   run_id run_;

@@ -31,6 +31,9 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
                                                    std::move(options_.shard_begins), options_.tracker);
   exchange_ = options_.direct ? into_block_.get() : over_shards_.get();
   options_.runner->use_racing_weights(options_.direct);
+  if (options_.resumed) keep(*options_.resumed);
+  batches_ = report_.steps;
+  options_.resumed.reset();
   options_.runner->on_end([us = caf::actor_cast<caf::actor>(self)] { send_anonymously(us, step_ended{}); });
 }
 
@@ -44,7 +47,7 @@ caf::behavior device_actor::make_behavior() {
        worker_joined{options_.worker, caf::actor_cast<caf::actor>(self_), options_.life});
   lines_.join();
   ask_for_batch();
-  notices_.begin(options_.time->now());
+  notices_.begin(options_.time->now(), report_.barrier_wait);
   if (!options_.runner_hears) return training();
   return training().or_else(options_.runner_hears(self_));
 }
@@ -64,6 +67,7 @@ caf::message_handler device_actor::training() {
          }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
       on(self_, [this](const pause_worker& x) { on_pause(x); }),
+      on(self_, [this](const take_checkpoint& x) { mark(x.number); }),
       on(self_,
          [this](const turn_missing& x) {
            or_fail(report_.steps, [&] {
@@ -77,10 +81,37 @@ caf::message_handler device_actor::training() {
   };
 }
 
+// -- checkpoints --------------------------------------------------------------------------------------------
+
+/// Writes or reads where the worker is: between two steps, or at the begin of the step under way.
+void device_actor::keep(archive& a) {
+  a.version(1);
+  const rank me = report_.worker;
+  bool ended = false; // the coordinator wrote it after the worker's last report
+  a.field("ended", ended);
+  a.field("report", report_);
+  if (report_.worker != me) throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
+  a.field("lines", lines_);
+  if (!ended) a.group("exchange", [&] { over_shards_->keep(a); });
+}
+
+void device_actor::mark(std::uint64_t checkpoint) {
+  if (checkpoint <= marked_ || finished_) return;
+  marked_ = checkpoint;
+  const auto kept = std::make_shared<saved_fields>();
+  keep(*kept);
+  lines_.mark(checkpoint, options_.coordinator);
+  send(self_, options_.feeder,
+       worker_marked{checkpoint, options_.worker, report_.steps, options_.coordinator});
+  send(self_, options_.coordinator,
+       checkpoint_part{checkpoint, fmt::format("worker {}", options_.worker.value), kept, report_.steps});
+}
+
 // -- weights, batches and pauses: when the next step may begin ---------------------------------------------
 
 void device_actor::on_weights(const shard_weights& x) {
   if (finished_ || x.header.epoch != lines_.epoch()) return; // weights of an earlier epoch
+  mark(x.header.checkpoint); // before they make a difference, since they do not belong to the checkpoint
   exchange_->receive(x);
   start_step_if_ready();
 }

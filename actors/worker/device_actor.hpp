@@ -32,8 +32,9 @@ struct device_actor_options {
   caf::actor tracker;
   caf::actor coordinator;
   std::shared_ptr<const time_source> time;
-  std::shared_ptr<trace_track> trace{}; ///< the timeline; owned by the actor while it lives
-  std::uint64_t sample_gap = 0;         ///< see shard_exchange
+  std::shared_ptr<trace_track> trace{};    ///< the timeline; owned by the actor while it lives
+  std::uint64_t sample_gap = 0;            ///< see shard_exchange
+  std::shared_ptr<saved_fields> resumed{}; ///< the worker's part of a checkpoint to go on from; or null
 };
 
 /// One worker. It feeds its runner with mini-batches and delivers each gradient through its exchange, which
@@ -61,6 +62,9 @@ private:
   worker_context context();
   caf::message_handler training();
   bool busy() const noexcept { return computing_ != nullptr; }
+
+  void keep(archive& a);
+  void mark(std::uint64_t checkpoint);
 
   void on_weights(const shard_weights& x);
   void on_pause(const pause_worker& x);
@@ -108,6 +112,7 @@ private:
   bool exhausted_ = false;               ///< the feeder has no further batch
   std::optional<pause_worker> pause_;    ///< that the coordinator asked for
   bool finished_ = false;
+  std::uint64_t marked_ = 0; ///< the last checkpoint
 };
 
 } // namespace mailgrad

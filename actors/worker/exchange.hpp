@@ -55,6 +55,9 @@ public:
   /// The policy is about to change. No step is under way, and all shards will send new weights.
   virtual void pause() {}
 
+  /// Writes or reads what outlives a step, for checkpoints.
+  virtual void keep(archive&) {}
+
   /// Binds weights and returns a batch to compute once more at these; null: none.
   virtual std::shared_ptr<const batch> bind_repeat() { return nullptr; }
   /// Takes the gradient of that batch. Binds the weights of the next step again.

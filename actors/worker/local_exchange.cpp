@@ -10,7 +10,8 @@ local_exchange::local_exchange(const worker_context& of, shard_lines& lines,
 
 void local_exchange::receive(const shard_weights& x) {
   const instant taken = of_.time.now();
-  local_->receive(x.header.shard.value, x.payload.values, x.payload.met);
+  if (!lines_.had_answered(x.header.shard.value)) // else these weights have been received before
+    local_->receive(x.header.shard.value, x.payload.values, x.payload.met);
   lines_.note(x, taken, of_.time.now() - taken);
 }
 

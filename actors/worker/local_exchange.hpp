@@ -19,6 +19,7 @@ public:
   void deliver(computed_gradient g) override;
   bool flush() override;
   void pause() override { local_->start_anew(); }
+  void keep(archive& a) override { a.field("local_steps", *local_); }
 
 private:
   worker_context of_;

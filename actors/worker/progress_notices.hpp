@@ -11,8 +11,11 @@ class progress_notices {
 public:
   progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker);
 
-  /// The worker starts `now`.
-  void begin(instant now) { last_ = now; }
+  /// The worker starts `now`. In a run that is resumed it has waited at barriers before, for so many ns.
+  void begin(instant now, std::int64_t barrier_wait = 0) {
+    last_ = now;
+    barrier_wait_reported_ = barrier_wait;
+  }
   /// Counts one step of the worker.
   void count(std::size_t samples, float loss);
   /// A step ended at `now`. `barrier_wait` is how long the worker has waited at barriers in all, in ns.

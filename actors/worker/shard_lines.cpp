@@ -64,6 +64,7 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
                        bool with_weights) {
   ++step_;
   ++of_.report.produced;
+  had_answered_.clear();
   missing_ = shards_.size();
   waiting_since_ = at;
   for (held_weights& held : held_)
@@ -78,6 +79,7 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
 
 void shard_lines::begin_epoch(policy_epoch epoch) {
   epoch_ = epoch;
+  had_answered_.clear(); // these answers are new
   const bool was_waiting = missing_ > 0;
   missing_ = shards_.size();
   for (held_weights& held : held_) held.values.reset();
@@ -90,6 +92,20 @@ void shard_lines::end_waits() {
   at_fence_since_.reset();
   of_.report.barrier_wait += std::exchange(at_barrier_, instant{0}).count();
   of_.report.bound_wait += std::exchange(at_bound_, instant{0}).count();
+}
+
+void shard_lines::mark(std::uint64_t checkpoint, const caf::actor& collector) {
+  for (const caf::actor& shard : shards_)
+    send(of_.self, shard, checkpoint_mark{checkpoint, of_.worker, of_.life, step_, collector});
+}
+
+void shard_lines::keep(archive& a) {
+  a.version(1);
+  a.field("step", step_);
+  std::vector<bool> answered;
+  for (const held_weights& held : held_) answered.push_back(static_cast<bool>(held.values));
+  a.field("answered", answered);
+  if (a.reads()) had_answered_ = std::move(answered);
 }
 
 std::string shard_lines::waits_for() const {

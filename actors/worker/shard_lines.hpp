@@ -42,6 +42,15 @@ public:
   void push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
             bool with_weights = false);
 
+  /// Tells every shard that what was pushed so far belongs to a checkpoint.
+  void mark(std::uint64_t checkpoint, const caf::actor& collector);
+  /// Writes or reads which gradient was the last, and which shards have answered it.
+  void keep(archive& a);
+  /// Whether that shard had answered when what was read was kept. Its next answer is the same again.
+  bool had_answered(std::uint32_t shard) const {
+    return shard < had_answered_.size() && had_answered_[shard];
+  }
+
   /// Another policy begins. The weights are released, and all shards will send new ones.
   void begin_epoch(policy_epoch epoch);
 
@@ -67,6 +76,7 @@ private:
   std::vector<caf::actor> shards_;
   std::vector<held_weights> held_; ///< by shard
   std::size_t missing_;            ///< number of shards that have not answered
+  std::vector<bool> had_answered_; ///< by shard, until the first push; empty unless the run is resumed
   step_number step_;
   policy_epoch epoch_;
   instant waiting_since_;

@@ -1,3 +1,4 @@
+#include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
@@ -27,6 +28,7 @@ struct replay_words {
   std::string data;
   std::string devices;
   std::string report;
+  checkpoint_words checkpoints;
   bool quiet = false;
 };
 
@@ -45,7 +47,8 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
   std::vector<std::string> words = r.header.words;
   std::erase_if(words,
                 [](const std::string& word) { // a recording says what to compute, not which files to write
-                  return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record"},
+                  return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record",
+                                                        "--checkpoint", "--keep", "--resume"},
                                              [&](const char* option) { return word.starts_with(option); });
                 });
   if (!w.data.empty()) words = with_word(words, "--data", w.data);
@@ -54,6 +57,12 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
     words = with_word(words, "--devices", w.devices);
   }
   if (!w.report.empty()) words.push_back("--report=" + w.report);
+  if (!w.checkpoints.folder.empty())
+    for (const auto& [option, value] : {std::pair("--checkpoint", w.checkpoints.folder),
+                                        std::pair("--checkpoint-every", w.checkpoints.every),
+                                        std::pair("--keep", std::to_string(w.checkpoints.keep))})
+      words = with_word(words, option, value);
+  if (!w.checkpoints.resume.empty()) words = with_word(words, "--resume", w.checkpoints.resume);
   if (w.quiet) words.emplace_back("--quiet");
   return words;
 }
@@ -108,6 +117,7 @@ command make_replay_command(CLI::App& app) {
                    "Write a report of the run to this file, as one JSON object; -: to standard output")
       ->check(file_name())
       ->type_name("FILE");
+  add_checkpoint_options(*parser, words->checkpoints, "Options");
   parser->add_flag("--quiet", words->quiet, "Show no progress, only the summary")->disable_flag_override();
   parser->footer(
       "Every shard takes the gradients in the order of the recording, and every worker gets the same\n"

@@ -30,11 +30,17 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   constexpr instant stall = std::chrono::seconds{10};
   const machine_time time;
   bool stopping = false;
+  std::uint64_t failed_checkpoints = 0;
   std::uint64_t last_steps = 0;
   instant last_move = time.now();
   while (!run.wait_for(std::chrono::milliseconds{200})) {
     const training_progress p = run.progress();
     display.show(p);
+    if (const checkpoint_account kept = run.checkpoints(); kept.failed > failed_checkpoints) {
+      failed_checkpoints = kept.failed;
+      display.finish();
+      std::cerr << "checkpoint failed, training goes on: " << kept.failure << '\n';
+    }
     if (ctrl_c.requested() && !stopping) {
       stopping = true;
       display.finish();
@@ -76,7 +82,7 @@ void add_what_the_tool_knows(training_report& r, const train_words& w, const std
 
 /// `given` are the options that a recording keeps.
 finished_run run_with(const train_words& w, std::vector<std::string> given,
-                      std::shared_ptr<const recording> replay) {
+                      std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from) {
   const std::string date = utc_date(std::chrono::system_clock::now());
   const run_inputs inputs{w.model,      w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
                           replay.get(), w.load};
@@ -85,6 +91,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.record = w.outputs.record;
   options.words = std::move(given);
   options.replay = std::move(replay);
+  options.resume = std::move(from);
   const model_function model = spanning(find_model(w.model), w.span);
   const run_outputs outputs(w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
@@ -116,15 +123,42 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
 
 /// As run_with(), but names the model, devices and batch when memory runs out.
 finished_run train_with(const train_words& w, std::vector<std::string> given,
-                        std::shared_ptr<const recording> replay) {
+                        std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from) {
   try {
-    return run_with(w, std::move(given), std::move(replay));
+    return run_with(w, std::move(given), std::move(replay), std::move(from));
   } catch (const std::bad_alloc& e) {
     const std::string why = e.what(); // a block says how much it asked for
     throw std::runtime_error(
         fmt::format("model '{}' on '{}' with --batch {}: {}; take a smaller model or batch, or fewer devices",
                     w.model, w.devices, w.batch, why == "std::bad_alloc" ? "out of memory" : why));
   }
+}
+
+/// Goes on with the options of the checkpoint and those given now.
+int resume(const train_words& w, const std::vector<std::string>& given) {
+  if (!w.load.empty())
+    throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
+  const auto from = checkpoint_to_resume(w.checkpoints);
+  const std::vector<std::string> words = words_to_resume(*from, given);
+  CLI::App parser;
+  train_words again;
+  add_options(parser, again);
+  try {
+    parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // in reverse order
+  } catch (const CLI::ParseError& e) {
+    throw std::invalid_argument("checkpoint '" + from->path().string() + "': " + explain(parser, e));
+  }
+  again.load.clear(); // that run has begun with these
+  again.quiet = w.quiet;
+  return train_with(again, words, nullptr, from).code;
+}
+
+/// The options that describe a run: a recording lacks those that name files to write, a checkpoint has them,
+/// since a run that is resumed still has to write them.
+std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) {
+  if (!w.checkpoints.folder.empty() || !w.checkpoints.resume.empty())
+    return given_words(parser, {"resume", "quiet"});
+  return given_words(parser, {"report", "save", "staleness-csv", "trace", "record", "quiet"});
 }
 
 } // namespace
@@ -138,7 +172,8 @@ finished_run train_again(const std::vector<std::string>& words, std::shared_ptr<
   } catch (const CLI::ParseError& e) {
     throw recording_error("recording '" + what->name + "': " + explain(parser, e));
   }
-  return train_with(w, words, std::move(what));
+  const auto from = checkpoint_to_resume(w.checkpoints);
+  return train_with(w, words, std::move(what), from);
 }
 
 command make_train_command(CLI::App& app) {
@@ -164,11 +199,9 @@ command make_train_command(CLI::App& app) {
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --epochs 2");
   return {parser, [parser, words] {
-            return train_with(
-                       *words,
-                       given_words(*parser, {"report", "save", "staleness-csv", "trace", "record", "quiet"}),
-                       nullptr)
-                .code;
+            const std::vector<std::string> given = words_of(*parser, *words);
+            if (!words->checkpoints.resume.empty()) return resume(*words, given);
+            return train_with(*words, given, nullptr, nullptr).code;
           }};
 }
 

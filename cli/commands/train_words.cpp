@@ -310,6 +310,7 @@ void add_options(CLI::App& parser, train_words& w) {
   add_spanning(parser, w);
   add_optimizer(parser, w);
   add_local_steps(parser, w);
+  add_checkpoint_options(parser, w.checkpoints, "Checkpoints");
   add_outputs(parser, w);
 }
 
@@ -345,6 +346,7 @@ training_options understood(const train_words& w) {
   o.seed = w.seed;
   o.sample_gap = w.sample_gap;
   o.text = {w.sample_length, w.temperature, w.seed};
+  o.checkpoints = understood(w.checkpoints);
   o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
   return o;
 }

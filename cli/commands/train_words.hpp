@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/output/report_output.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/data/open.hpp>
@@ -43,6 +44,7 @@ struct train_words {
   std::uint32_t shards = 1;
   std::uint64_t seed = 1;
   output_paths outputs;
+  checkpoint_words checkpoints;
   std::uint64_t sample_gap = 0;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::size_t window = 64;

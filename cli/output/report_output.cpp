@@ -168,6 +168,19 @@ std::string stages_in_words(const training_report& r) {
 
 } // namespace
 
+namespace {
+
+/// "12 written in 0.31 s, the last after step 6000: runs/checkpoint-0000006000.safetensors"
+std::string checkpoints_in_words(const checkpoint_account& c) {
+  std::string text = fmt::format("{} written", c.written);
+  if (c.written > 0)
+    text += fmt::format(" in {:.2f} s, the last after step {}: {}", c.seconds, c.steps, c.last);
+  if (c.failed > 0) text += fmt::format("; {} failed, the last: {}", c.failed, c.failure);
+  return text;
+}
+
+} // namespace
+
 std::string in_words(const training_report& r) {
   std::string text = fmt::format("{} after {} steps, {} samples, {:.2f} s: {:.0f} samples/s\n", r.ended,
                                  r.steps, r.samples, r.wall_seconds, r.samples_per_second());
@@ -186,6 +199,9 @@ std::string in_words(const training_report& r) {
   text += fmt::format("waiting       {:.2f} s at barriers, {:.2f} s at a bound, {:.2f} s for batches\n",
                       r.waits.barrier, r.waits.bound, r.waits.feeder);
   text += "per gradient  " + times_in_words(r.times) + '\n';
+  if (r.resumed)
+    text += fmt::format("resumed       after step {}, from {}\n", r.resumed->steps, r.resumed->from);
+  if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
   text += "gradients     " + to_string(r.ledger) + '\n';

@@ -39,6 +39,24 @@ struct worker_report {
   std::shared_ptr<const trace_track> trace{}; ///< null if not wanted
   running_stat gradient_cosine{};             ///< of the sampled gradients
   std::vector<stage_report> stages{};         ///< of a worker that spans several devices
+
+  /// Without timelines and stages, which tell of one process.
+  void keep(archive& a) {
+    a.version(1);
+    a.field("worker", worker);
+    a.field("steps", steps);
+    a.field("produced", produced);
+    a.field("applied", applied);
+    a.field("not_finite", not_finite);
+    a.field("samples", samples);
+    a.field("loss_bits", loss_bits);
+    a.field("barrier_wait", barrier_wait);
+    a.field("bound_wait", bound_wait);
+    a.field("feeder_wait", feeder_wait);
+    a.field("gaps", gaps);
+    a.field("times", times);
+    a.field("gradient_cosine", gradient_cosine);
+  }
 };
 
 /// A shard's account of the gradients of one worker.
@@ -50,6 +68,17 @@ struct worker_account {
   staleness_histogram discarded_gaps;
   time_split times;        ///< of gradients that arrived
   running_stat weight_gap; ///< of the sampled gradients
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("last_step", last_step);
+    a.field("ledger", ledger);
+    a.field("unjudged", unjudged);
+    a.field("gaps", gaps);
+    a.field("discarded_gaps", discarded_gaps);
+    a.field("times", times);
+    a.field("weight_gap", weight_gap);
+  }
 };
 
 /// The final state of a shard, and its account of each worker.

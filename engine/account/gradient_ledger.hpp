@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -20,6 +22,14 @@ struct gradient_ledger {
   bool balances() const { return produced == accounted_for(); }
 
   friend bool operator==(const gradient_ledger&, const gradient_ledger&) = default;
+
+  void keep(archive& a) {
+    a.field("produced", produced);
+    a.field("applied", applied);
+    a.field("merged", merged);
+    a.field("discarded", discarded);
+    a.field("lost", lost);
+  }
 };
 
 /// "1876 produced = 1874 applied + 0 merged + 2 discarded (not finite 2) + 0 lost"

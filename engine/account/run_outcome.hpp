@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/account/actor_reports.hpp>
+#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct run_outcome {
   std::vector<policy_switch> switches;
   std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
   bool feeder_lost = false;
+  checkpoint_account checkpoints{};
 };
 
 } // namespace mailgrad

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -25,6 +27,13 @@ public:
   double greatest() const noexcept { return greatest_; }
 
   running_stat() = default;
+
+  void keep(archive& a) {
+    a.field("count", count_);
+    a.field("sum", sum_);
+    a.field("least", least_);
+    a.field("greatest", greatest_);
+  }
 
 private:
   running_stat(std::uint64_t count, double sum, double least, double greatest)

@@ -60,4 +60,12 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> staleness_histogram::bucket
   return found;
 }
 
+void staleness_histogram::keep(archive& a) {
+  auto all = buckets();
+  a.field("buckets", all);
+  if (!a.reads()) return;
+  *this = {};
+  for (const auto& [gap, times] : all) count(gap, times);
+}
+
 } // namespace mailgrad

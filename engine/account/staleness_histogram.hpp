@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
+
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -25,6 +27,8 @@ public:
   std::uint64_t quantile(double share) const noexcept;
   /// All pairs (gap, count) with a count above 0, by rising gap.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> buckets() const;
+
+  void keep(archive& a);
 
 private:
   /// Gaps below this have a slot in `dense_`; larger ones are rare and go to the map.

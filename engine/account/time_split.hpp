@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/files/archive.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -29,6 +30,16 @@ public:
   /// 0 if empty.
   double mean_seconds() const noexcept {
     return empty() ? 0 : in_seconds(total_) / static_cast<double>(count_);
+  }
+
+  void keep(archive& a) {
+    a.field("count", count_);
+    std::int64_t total = total_.count();
+    std::int64_t longest = longest_.count();
+    a.field("total_ns", total);
+    a.field("longest_ns", longest);
+    total_ = instant{total};
+    longest_ = instant{longest};
   }
 
 private:
@@ -64,6 +75,14 @@ struct time_split {
     if (times.read) read.add(*times.read);
     if (times.compute) compute.add(*times.compute);
     if (waited) mailbox.add(*waited);
+  }
+
+  void keep(archive& a) {
+    a.field("read", read);
+    a.field("compute", compute);
+    a.field("wire", wire);
+    a.field("mailbox", mailbox);
+    a.field("apply", apply);
   }
 };
 

@@ -123,6 +123,20 @@ json to_object_of_local_steps(const training_report& r) {
 
 } // namespace
 
+namespace {
+
+json to_object(const std::optional<resumed_figures>& x) {
+  return x ? json{{"from", x->from}, {"steps", x->steps}} : json();
+}
+
+json to_object(const std::optional<checkpoint_account>& x) {
+  if (!x) return {};
+  return {{"written", x->written}, {"failed", x->failed},    {"bytes", x->bytes},    {"seconds", x->seconds},
+          {"last", x->last},       {"last_steps", x->steps}, {"failure", x->failure}};
+}
+
+} // namespace
+
 std::string to_json(const training_report& r) {
   const json object = {
       {"version", r.origin.version},
@@ -165,6 +179,8 @@ std::string to_json(const training_report& r) {
       {"gradient_cosine", to_object(r.gradient_cosine)},
       {"wait_seconds", waits_of_run(r)},
       {"switches", to_array(r.switches)},
+      {"resumed", to_object(r.resumed)},
+      {"checkpoints", to_object(r.checkpoints)},
       {"local_steps", to_object_of_local_steps(r)},
       {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},
       {"parameters_sha256", r.parameters_sha256},

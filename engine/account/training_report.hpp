@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/running_stat.hpp>
@@ -46,6 +47,12 @@ struct stage_figures {
   double busy_seconds = 0;
 };
 
+/// The checkpoint that a run went on from.
+struct resumed_figures {
+  std::string from;        ///< its file
+  std::uint64_t steps = 0; ///< that had been trained then
+};
+
 /// The report of a run. Unknown figures are absent, never 0.
 struct training_report {
   provenance origin;
@@ -70,7 +77,7 @@ struct training_report {
   double learning_rate = 0;            ///< before its schedule
   std::size_t batch = 0;               ///< samples in a mini-batch of one worker
   std::uint32_t shards = 0;            ///< parameter actors
-  double wall_seconds = 0;             ///< of training alone: neither loading nor the test
+  double wall_seconds = 0;             ///< of training alone; of all processes, if the run was resumed
   std::optional<double> final_loss;    ///< mean of the workers' last finite losses
   std::optional<double> test_accuracy; ///< where classes are predicted
   std::optional<double> test_rmse;     ///< where numbers are predicted: the root of the mean squared error
@@ -88,8 +95,10 @@ struct training_report {
   wait_seconds waits;
   std::vector<wait_seconds> worker_waits; ///< of each worker, by rank
   std::vector<policy_switch> switches;
-  std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: none
-  std::string outer_optimizer;   ///< of the shards, with local steps
+  std::optional<resumed_figures> resumed;
+  std::optional<checkpoint_account> checkpoints; ///< of this process, if it took any
+  std::uint64_t local_steps = 0;                 ///< of a worker between two exchanges; 0: none
+  std::string outer_optimizer;                   ///< of the shards, with local steps
   double outer_learning_rate = 0;
   std::string cure = "none";
   std::optional<double> mean_step_factor; ///< the mean factor of the cure; absent if the cure has none

@@ -30,4 +30,24 @@ bool covers(const std::shared_ptr<const coverage>& covered, const shard_range& p
   return after != covered->begin() && (after - 1)->end >= part.end;
 }
 
+void keep_ranges(archive& a, std::string_view name, coverage& ranges) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ends;
+  for (const shard_range& r : ranges) ends.emplace_back(r.begin, r.end);
+  a.field(name, ends);
+  if (!a.reads()) return;
+  ranges.clear();
+  for (const auto& [begin, end] : ends) {
+    if (begin > end) throw archive_error(std::string(name) + ": a range ends before it begins");
+    ranges.push_back({begin, end});
+  }
+}
+
+void keep_ranges(archive& a, std::string_view name, std::shared_ptr<const coverage>& covered) {
+  bool all = covered == nullptr;
+  coverage ranges = covered ? *covered : coverage();
+  a.field("whole " + std::string(name), all);
+  keep_ranges(a, name, ranges);
+  if (a.reads()) covered = all ? nullptr : std::make_shared<const coverage>(std::move(ranges));
+}
+
 } // namespace mailgrad

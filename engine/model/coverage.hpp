@@ -1,10 +1,12 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -25,5 +27,11 @@ inline std::span<const shard_range> ranges_of(const std::shared_ptr<const covera
 
 /// Whether the floats of `part` are covered. No range of `covered` may begin or end inside `part`.
 bool covers(const std::shared_ptr<const coverage>& covered, const shard_range& part);
+
+/// Writes or reads ranges, for checkpoints.
+///
+/// Errors  archive_error: a range ends before it begins.
+void keep_ranges(archive& a, std::string_view name, coverage& ranges);
+void keep_ranges(archive& a, std::string_view name, std::shared_ptr<const coverage>& covered);
 
 } // namespace mailgrad

@@ -2,6 +2,8 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
@@ -20,6 +22,19 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// What a run goes on from, if it is resumed.
+struct resumed_run {
+  std::shared_ptr<const checkpoint> from;
+  checkpoint_card card;
+  kept_schedule schedule;
+  feeder_position position;
+  bool same_workers = true; ///< if not, only the weights and what belongs to them goes on
+
+  /// The part of a worker or a shard, for its actor; null: it begins anew.
+  std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;
+  std::shared_ptr<saved_fields> shard(std::uint32_t index) const;
+};
 
 /// Every decision of a run, as values. The code that spawns the actors decides nothing.
 struct run_plan {
@@ -40,6 +55,7 @@ struct run_plan {
   dealer_options deal;
   /// The numbers of batches after which the feeder stops until the policy has switched, ascending.
   std::deque<std::uint64_t> holds;
+  std::optional<resumed_run> resumed{};
   std::uint64_t steps = 0;          ///< mini-batches of all workers in the whole run
   std::uint64_t recorded_steps = 0; ///< in a replay: those that the recorded run had planned
   /// Threads that would sleep while a shard updates its weights, and compute parts of the update instead.

@@ -5,6 +5,7 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/device.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,8 +14,18 @@
 
 namespace mailgrad {
 
+class checkpoint;
 struct recording;
 struct saved_weights;
+
+/// Where and how often the state of a run is kept, so that another process can go on.
+struct checkpoint_options {
+  std::string folder{}; ///< empty: no checkpoints. One that is not there is made
+  /// When the next one is due: after so many mini-batches of all workers, or so much time; 0: not by that.
+  std::uint64_t every_steps = 0;
+  std::chrono::nanoseconds every{0};
+  std::size_t keep = 3; ///< older ones are removed
+};
 
 /// How to train a model.
 struct training_options {
@@ -48,6 +59,10 @@ struct training_options {
   std::string record{};
   std::vector<std::string> words{};          ///< the command line, for readers of the recording
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; only the devices may differ from it
+  checkpoint_options checkpoints{};
+  /// A checkpoint of the same run, to go on from; null: the run begins. Devices, steps, epochs and the
+  /// options of checkpoints and outputs may differ from those of that run.
+  std::shared_ptr<const checkpoint> resume{};
   /// A user's own parameter actor for every shard, as own_parameter_actor.hpp makes it; null: Mailgrad's.
   std::shared_ptr<const parameter_actor_kind> parameter_actor{};
 };

@@ -35,4 +35,10 @@ void recorded_batches::pass_switch() {
   at_switch_.assign(at_switch_.size(), false);
 }
 
+void recorded_batches::go_on_from(std::span<const std::uint64_t> trained, std::uint64_t switches) {
+  dealt_.assign(trained.begin(), trained.end());
+  dealt_.resize(gone_.size());
+  passed_ = told_ = switches;
+}
+
 } // namespace mailgrad

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace mailgrad {
@@ -35,6 +36,9 @@ public:
   /// Notes that this switch is complete.
   void pass_switch();
   std::uint64_t switches_passed() const noexcept { return passed_; }
+
+  /// Goes on where each worker has trained so many batches, by rank, and so many switches are complete.
+  void go_on_from(std::span<const std::uint64_t> trained, std::uint64_t switches);
 
 private:
   bool switch_left() const { return passed_ < what_->end.switches.size(); }

@@ -151,6 +151,7 @@ bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
   case kind::left:
     return workers_[w].gone;
   case kind::switched:
+  case kind::kept: // stands in no recording
     return s.switches < passed_;
   }
   return false;

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/shard/gradient_batch.hpp>
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace mailgrad {
@@ -48,6 +50,33 @@ void gradient_batch::hand_over(float share, const counting& count, const taking&
     w.summed.clear();
   }
   size_ = 0;
+}
+
+void gradient_batch::keep(archive& a, run_id run) {
+  a.field("size", size_);
+  for (std::size_t r = 0; r < workers_.size(); ++r)
+    a.group(fmt::format("worker {}", r), [&] { keep(a, workers_[r], run); });
+}
+
+void gradient_batch::keep(archive& a, of_worker& w, run_id run) {
+  bool alone = w.alone.has_value();
+  a.field("has one", alone);
+  if (alone) {
+    if (a.reads()) w.alone.emplace();
+    a.group("one", [&] { keep_gradient(a, *w.alone, *weights_); });
+    w.alone->what.header.id.run = run;
+  }
+  std::size_t summed = w.summed.size();
+  a.field("summed", summed);
+  for (std::size_t i = 0; i < summed; ++i) {
+    gradient_header x = a.reads() ? gradient_header{} : w.summed[i];
+    a.group(fmt::format("summed {}", i), [&] { keep_header(a, x); });
+    x.id.run = run;
+    if (a.reads()) w.summed.push_back(x);
+  }
+  if (summed == 0) return;
+  if (a.reads()) w.sum = std::make_unique<gradient_sum>(weights_->at(), weights_->dense_size());
+  a.field("sum", *w.sum);
 }
 
 } // namespace mailgrad

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/shard/gradient_sum.hpp>
-#include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/engine/shard/kept_gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 
 #include <cstdint>
@@ -11,12 +11,6 @@
 #include <vector>
 
 namespace mailgrad {
-
-/// A gradient that waits for its update.
-struct waiting_gradient {
-  push_gradient what;
-  snapshot read; ///< the weights it was computed from; empty unless the cure needs them
-};
 
 /// The gradients that wait at a shard until it applies them in one update.
 ///
@@ -47,6 +41,9 @@ public:
   /// valid until the next add().
   void hand_over(float share, const counting& count, const taking& take);
 
+  /// Writes or reads the gradients that wait. When they are read, they are gradients of `run`.
+  void keep(archive& a, run_id run);
+
 private:
   struct of_worker {
     std::optional<waiting_gradient> alone; ///< the only gradient
@@ -54,6 +51,7 @@ private:
     std::unique_ptr<gradient_sum> sum;
   };
 
+  void keep(archive& a, of_worker& w, run_id run);
   void add_up(of_worker& w, const waiting_gradient& g, const counting& count);
 
   std::shared_ptr<shard> weights_;

@@ -81,4 +81,23 @@ contribution gradient_sum::result() {
   return {sum_, 1, snapshot(dense_, at_->record())};
 }
 
+void gradient_sum::table::keep(archive& a) {
+  a.field("variable", variable);
+  a.field("width", width);
+  a.field("rows", rows);
+  values.resize(rows.size() * width);
+  a.floats("values", values);
+  if (!a.reads()) return;
+  place.clear();
+  for (std::size_t i = 0; i < rows.size(); ++i) place.emplace(rows[i], i);
+}
+
+void gradient_sum::keep(archive& a) {
+  a.field("any", any_);
+  a.field("covers_all", all_);
+  keep_ranges(a, "covered", covered_);
+  a.field("tables", tables_);
+  if (any_) a.floats("dense", dense_->on_host<float>());
+}
+
 } // namespace mailgrad

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/model/coverage.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
@@ -37,6 +38,8 @@ public:
   /// The sum as an update takes it, with scale 1, until the next clear().
   contribution result();
 
+  void keep(archive& a);
+
 private:
   /// The sum of one table's gradients; rows are in the order in which they first came.
   struct table {
@@ -45,6 +48,8 @@ private:
     std::vector<std::int32_t> rows;
     std::vector<float> values;
     std::unordered_map<std::int32_t, std::size_t> place; ///< of a row in `rows`
+
+    void keep(archive& a);
   };
 
   std::shared_ptr<lane> at_;

@@ -16,6 +16,7 @@ struct order_entry {
     gradient, ///< the gradient of the worker's step `step` was judged
     left,     ///< the policy no longer waits for the worker
     switched, ///< the next policy begins
+    kept,     ///< the shard's state is kept for the checkpoint of number `step`; no recording has it
   };
   kind what = kind::gradient;
   rank worker;

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/files/archive.hpp>
 
 #include <cstdint>
 #include <deque>
@@ -43,10 +44,25 @@ public:
   /// The number of the worker's gradients whose turn has not come: 0 or 1.
   std::uint64_t waiting(rank worker) const { return workers_[worker.value].arrived ? 1 : 0; }
 
+  /// Calls `take` with each gradient whose turn has not come.
+  template <class F>
+  void for_each_waiting(F&& take) const {
+    for (const of_worker& w : workers_)
+      if (w.arrived) take(*w.arrived);
+  }
+  /// Writes or reads how far a given order has been taken. The gradients that wait are not kept. Reading
+  /// takes off as many turns, which must have been expected before.
+  ///
+  /// Errors  archive_error: the order is shorter.
+  void keep(archive& a);
+
   bool switch_is_next() const {
     return !turns_.empty() && turns_.front().what == order_entry::kind::switched;
   }
-  void take_switch() { turns_.pop_front(); }
+  void take_switch() {
+    turns_.pop_front();
+    ++taken_;
+  }
 
 private:
   struct of_worker {
@@ -56,11 +72,18 @@ private:
         0; ///< taken so far; fewer than `left`: what comes next is of one that is gone
     std::optional<push_gradient> arrived{};
     step_number last_step{}; ///< with a turn
+
+    void keep(archive& a) {
+      a.field("joined", joined);
+      a.field("left", left);
+      a.field("turns_of_leaving", turns_of_leaving);
+    }
   };
 
   bool is_ready(const order_entry& turn) const;
 
   std::deque<order_entry> turns_;
+  std::uint64_t taken_ = 0;        ///< turns
   std::vector<of_worker> workers_; ///< by rank
 };
 

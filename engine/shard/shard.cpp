@@ -153,6 +153,28 @@ void shard::let_go_of_retired() {
   std::erase_if(retired_, [](const retired& r) { return r.until.passed(); });
 }
 
+void shard::keep(archive& a) {
+  a.version(1);
+  a.field("version", version_);
+  a.field("updates", updates_);
+  if (!a.reads()) {
+    a.hold("weights", current_, std::as_const(*current_).on_host<float>());
+  } else {
+    current_ = std::const_pointer_cast<memory>(restored(a.array("weights")).owner());
+    written_ = at_->record();
+  }
+  for (const optimizer_state& s : optimizer_->state()) a.floats("state " + std::string(s.name), s.values);
+}
+
+mailgrad::snapshot shard::restored(const archived_array& values) {
+  if (values.values.size() != range_.size())
+    throw archive_error(
+        fmt::format("{}: expected {} floats, found {}", values.path, range_.size(), values.values.size()));
+  const std::shared_ptr<memory> filled = blocks_.take();
+  at_->write(values.values, *filled);
+  return mailgrad::snapshot(filled, at_->record());
+}
+
 update_number shard::next_update() const noexcept {
   update_number next;
   next.of_weights = version_.value + 1;

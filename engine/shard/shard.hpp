@@ -6,6 +6,7 @@
 #include <mailgrad/engine/shard/gradient_sum.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/row_log.hpp>
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/optimizer.hpp>
@@ -93,6 +94,18 @@ public:
   /// block meanwhile. load() adds `updates` to the version.
   void save(hogwild_store& store) const;
   void load(const hogwild_store& store, std::uint64_t updates);
+
+  /// Writes or reads the weights, their version, and the optimiser's state. The state is copied; the weights
+  /// are held until they are in a file, and the next update writes elsewhere meanwhile.
+  ///
+  /// Errors  archive_error; device_error if the weights do not lie on the host.
+  void keep(archive& a);
+  /// A snapshot of values that were kept: float32[range of the shard].
+  ///
+  /// Errors  archive_error for another length.
+  mailgrad::snapshot restored(const archived_array& values);
+  /// The part of the model's flat vector that gets dense gradients and lies in this shard.
+  shard_range dense_range() const noexcept { return {range_.begin, range_.begin + dense_size_}; }
 
 private:
   struct table {

@@ -23,6 +23,14 @@ snapshot shard_cure::weights_for(rank worker) {
   return sent;
 }
 
+void shard_cure::has(rank worker, const snapshot& values) {
+  if (cure_ && cure_->needs_weights_read()) read_[worker.value] = values;
+}
+
+void shard_cure::keep(archive& a) {
+  if (cure_) a.field("cure", *cure_);
+}
+
 void shard_cure::leave(rank worker) {
   read_[worker.value].reset();
   if (cure_) cure_->leave(worker);

@@ -46,6 +46,11 @@ public:
   /// compensated gradient and an unchanged one are scaled by the scale of `x`.
   contribution applied(const push_gradient& x, const snapshot& read);
 
+  /// Notes that `worker` has these weights, as if they had been sent to it just now.
+  void has(rank worker, const snapshot& values);
+  /// Writes or reads the state of the cure, without the weights that workers have.
+  void keep(archive& a);
+
 private:
   std::unique_ptr<cure> cure_;
   std::shared_ptr<shard> weights_;

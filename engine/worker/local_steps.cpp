@@ -2,6 +2,8 @@
 
 #include <mailgrad/kernels/map_weights.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -68,6 +70,47 @@ std::shared_ptr<const gradient> local_steps::difference() {
   result->covered = covered_;
   taken_ = 0;
   return result;
+}
+
+namespace {
+
+/// Copies floats into memory of their own.
+snapshot host_snapshot(std::span<const float> values) {
+  block copy(values.size_bytes());
+  std::ranges::copy(values, copy.as<float>().begin());
+  return snapshot(std::make_shared<const memory>(std::move(copy)));
+}
+
+} // namespace
+
+void local_steps::keep(archive& a) {
+  a.version(1);
+  a.floats("weights", own_.as<float>());
+  for (const optimizer_state& s : optimizer_->state()) a.floats("state " + std::string(s.name), s.values);
+  a.field("taken", taken_);
+  a.field("steps", steps_);
+  for (std::size_t s = 0; s < read_.size(); ++s) {
+    const std::string name = fmt::format("read {}", s);
+    bool present = static_cast<bool>(read_[s]);
+    a.field("has " + name, present);
+    if (present && !a.reads()) a.hold(name, read_[s].owner(), read_[s].on_host());
+    if (present && a.reads()) read_[s] = host_snapshot(a.array(name).values);
+  }
+  keep_ranges(a, "covered", covered_);
+  keep_held(a);
+}
+
+void local_steps::keep_held(archive& a) {
+  bool held = held_ != nullptr;
+  a.field("holds a step", held);
+  a.field("held_scale", held_scale_);
+  if (!held) return;
+  if (!a.reads()) return a.hold("held", held_, held_->dense.as<float>());
+  const auto read = std::make_shared<gradient>();
+  read->dense = block(layout_->dense_size() * sizeof(float));
+  a.floats("held", read->dense.as<float>());
+  read->covered = covered_; // all gradients of a round cover the same
+  held_ = read;
 }
 
 } // namespace mailgrad

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
@@ -68,7 +69,12 @@ public:
   /// gradient. It covers what the worker's gradients cover. The next round begins.
   std::shared_ptr<const gradient> difference();
 
+  /// Writes or reads the worker's own weights and all that its steps depend on. It is copied.
+  void keep(archive& a);
+
 private:
+  void keep_held(archive& a);
+
   std::shared_ptr<const parameter_layout> layout_;
   local_steps_options options_;
   std::unique_ptr<optimizer> optimizer_;

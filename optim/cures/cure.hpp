@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/tensor/lane.hpp>
@@ -131,6 +132,14 @@ public:
 
   /// The number of floats of state for each weight of the shard, not counting snapshots.
   virtual std::size_t states() const noexcept { return 0; }
+
+  /// Writes or reads the state of the cure, for checkpoints. A run with checkpoints refuses a cure without
+  /// it.
+  ///
+  /// Errors  std::invalid_argument: the cure has none; those of archive.
+  virtual void keep(archive&) {
+    throw std::invalid_argument("cure '" + std::string(name()) + "' cannot be kept in a checkpoint");
+  }
 };
 
 } // namespace mailgrad

@@ -12,6 +12,17 @@
 
 namespace mailgrad {
 
+/// Writes or reads the velocity of each worker.
+inline void keep_velocities(archive& a, std::vector<memory>& velocities) {
+  std::size_t workers = velocities.size();
+  a.field("workers", workers);
+  if (workers != velocities.size())
+    throw archive_error("a cure kept a velocity for each of " + std::to_string(workers) +
+                        " workers; resume with as many");
+  for (std::size_t r = 0; r < workers; ++r)
+    a.floats("velocity " + std::to_string(r), velocities[r].on_host<float>());
+}
+
 /// Requires plain SGD, because DANA has a momentum of its own.
 inline void require_dana(std::string_view text, const cure_setting& setting) {
   require_staleness(text, setting);
@@ -44,6 +55,11 @@ public:
                 std::array{of(velocities_[worker.value]).data(), of(sum_).data()}, of(sum_).size());
   }
   std::size_t states() const noexcept override { return velocities_.size() + 1; }
+  void keep(archive& a) override {
+    a.version(1);
+    keep_velocities(a, velocities_);
+    a.floats("sum", sum_.on_host<float>());
+  }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_dana(text, setting);
   }
@@ -118,6 +134,10 @@ public:
   std::string_view name() const noexcept override { return "dana-slim"; }
   bool compensates() const noexcept override { return true; }
   std::size_t states() const noexcept override { return velocities_.size(); }
+  void keep(archive& a) override {
+    a.version(1);
+    keep_velocities(a, velocities_);
+  }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_dana(text, setting);
   }

@@ -25,6 +25,7 @@ public:
   std::string_view name() const noexcept override { return "dc-asgd"; }
   bool compensates() const noexcept override { return true; }
   bool needs_weights_read() const noexcept override { return true; }
+  void keep(archive& a) override { a.version(1); }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     map_weights(at_->where(), delay_compensation_step{g.scale, lambda_}, reads_of(g),
                 std::array{applied.data()}, applied.size());
@@ -51,6 +52,10 @@ public:
   bool compensates() const noexcept override { return true; }
   bool needs_weights_read() const noexcept override { return true; }
   std::size_t states() const noexcept override { return 1; }
+  void keep(archive& a) override {
+    a.version(1);
+    a.floats("mean_square", mean_square_.on_host<float>());
+  }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     float* const squares = mean_square_.on<float>(at_->where()).data();
     map_weights(at_->where(), adaptive_delay_compensation_step{g.scale, lambda_}, reads_of(g),

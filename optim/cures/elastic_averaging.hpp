@@ -41,6 +41,7 @@ public:
   bool adds_up() const noexcept override { return true; }
   bool needs_weights_read() const noexcept override { return true; }
   std::optional<float> pull() const noexcept override { return pull_; }
+  void keep(archive& a) override { a.version(1); }
   /// Does not require staleness, but requires a policy and an optimiser for which the paper defines a form.
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     for (const policy_spec& policy : setting.policies)

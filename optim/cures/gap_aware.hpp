@@ -33,6 +33,12 @@ public:
   bool compensates() const noexcept override { return true; }
   bool needs_weights_read() const noexcept override { return true; }
   std::size_t states() const noexcept override { return 1; }
+  void keep(archive& a) override {
+    a.version(1);
+    a.field("updated", updated_);
+    a.field("remembered", remembered_);
+    a.floats("mean_square", mean_square_.on_host<float>());
+  }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);
     require_single_gradients(text, setting);

@@ -19,6 +19,7 @@ public:
                                   "Mitliagkas et al., 2016"};
   momentum_compensation(std::span<const double>, const cure_site&) {}
   std::string_view name() const noexcept override { return form.text; }
+  void keep(archive& a) override { a.version(1); }
 
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);

@@ -14,6 +14,7 @@ namespace mailgrad {
 class step_scale : public cure {
 public:
   bool has_factor() const noexcept final { return true; }
+  void keep(archive& a) override { a.version(1); }
 
 protected:
   static double real(std::uint64_t n) noexcept { return static_cast<double>(n); }

@@ -40,10 +40,17 @@ public:
     return count([](const entry& e) { return e.arrived || e.present; });
   }
 
+  void keep(archive& a) { a.field("entries", entries_); }
+
 private:
   struct entry {
     bool present = false;
     bool arrived = false;
+
+    void keep(archive& a) {
+      a.field("present", present);
+      a.field("arrived", arrived);
+    }
   };
   template <class Predicate>
   std::size_t count(Predicate p) const {

@@ -42,6 +42,8 @@ public:
 
   std::size_t size() const noexcept { return clocks_.size(); }
 
+  void keep(archive& a) { a.field("clocks", clocks_); }
+
 private:
   std::vector<std::optional<std::uint64_t>> clocks_; ///< by rank; nothing for a worker that has left
 };

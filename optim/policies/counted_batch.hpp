@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <set>
+#include <vector>
 
 namespace mailgrad {
 
@@ -21,6 +22,13 @@ public:
   bool batch_complete() const override { return count_ >= size_ || (count_ > 0 && present_.empty()); }
   void batch_applied() override { count_ = 0; }
   bool may_start(rank worker) const override { return present_.contains(worker); }
+  void keep(archive& a) override {
+    a.version(1);
+    a.field("count", count_);
+    std::vector<rank> present(present_.begin(), present_.end());
+    a.field("present", present);
+    present_ = {present.begin(), present.end()};
+  }
 
 protected:
   decision take() {

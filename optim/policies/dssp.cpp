@@ -38,6 +38,12 @@ bool dssp_policy::may_start(rank worker) const {
   return lead <= hi_ && clocks_.of(worker) < rhythms_[worker.value].allowed;
 }
 
+void dssp_policy::keep(archive& a) {
+  a.version(1);
+  a.field("workers", clocks_);
+  a.field("rhythms", rhythms_);
+}
+
 rank dssp_policy::slowest() const {
   std::uint32_t r = 0;
   while (!clocks_.present({r}) || clocks_.of({r}) != *clocks_.slowest()) ++r;

@@ -25,6 +25,9 @@ public:
   bool batch_complete() const override { return false; }
   void batch_applied() override {}
   bool may_start(rank worker) const override;
+  /// Times are those of the clock of the run that is kept. After a resume, the first interval of a worker is
+  /// between two clocks, and only its choice within the bounds may be a poor one.
+  void keep(archive& a) override;
 
 private:
   /// When a worker's gradients came, in nanoseconds.
@@ -32,6 +35,12 @@ private:
     std::int64_t last = 0;
     std::int64_t interval = 0; ///< between the last two; 0: not known yet
     std::uint64_t allowed = 0; ///< the clock up to which it may start steps beyond lo
+
+    void keep(archive& a) {
+      a.field("last_ns", last);
+      a.field("interval_ns", interval);
+      a.field("allowed", allowed);
+    }
   };
 
   std::uint64_t extra_steps(rank worker) const;

@@ -33,6 +33,10 @@ public:
   }
   void batch_applied() override { workers_.batch_applied(); }
   bool may_start(rank worker) const override { return workers_.awaited(worker); }
+  void keep(archive& a) override {
+    a.version(1);
+    a.field("workers", workers_);
+  }
 
 private:
   std::size_t k_;

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/identity.hpp>
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace mailgrad {
@@ -68,6 +71,14 @@ public:
   virtual bool batch_complete() const = 0;
   virtual void batch_applied() = 0;
   virtual bool may_start(rank worker) const = 0;
+
+  /// Writes or reads the state of the policy, for checkpoints. A run with checkpoints refuses a policy
+  /// without it. Times are of another clock when they are read.
+  ///
+  /// Errors  std::invalid_argument: the policy has none; those of archive.
+  virtual void keep(archive&) {
+    throw std::invalid_argument("policy '" + std::string(name()) + "' cannot be kept in a checkpoint");
+  }
 };
 
 } // namespace mailgrad

@@ -29,6 +29,10 @@ public:
   bool may_start(rank worker) const override {
     return clocks_.present(worker) && clocks_.lead(worker) <= bound_;
   }
+  void keep(archive& a) override {
+    a.version(1);
+    a.field("workers", clocks_);
+  }
 
 private:
   std::uint64_t bound_;

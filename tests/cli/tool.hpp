@@ -64,6 +64,12 @@ public:
     return true;
   }
   void signal(int number) const { kill(process_, number); }
+  /// Whether the process has not ended yet.
+  bool runs() const {
+    siginfo_t ended{};
+    const auto id = static_cast<id_t>(process_);
+    return process_ > 0 && waitid(P_PID, id, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+  }
 
   /// Waits for the end of the process. Returns the exit code, or minus the signal that ended it.
   int code() {

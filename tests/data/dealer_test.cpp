@@ -252,5 +252,44 @@ TEST(Dealer, HasNoEndWhereTheEpochsHaveNone) {
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(d.next(0));
 }
 
+/// A part is dealt, of which some batches were not trained. Another dealer goes on, of as many ranks or
+/// others.
+TEST_P(EveryDeal, GoesOnFromAPosition) {
+  for (const std::uint32_t others : {1U, 2U, 5U})
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      dealer_options with_others = options();
+      with_others.ranks = others;
+      dealer first{options()};
+      std::mt19937_64 random{seed};
+      std::vector<received> trained;
+      std::vector<std::uint64_t> again;
+      for (std::uint64_t i = random() % 40; i > 0; --i)
+        if (const auto got = ask(first, static_cast<std::uint32_t>(random() % options().ranks))) {
+          if (random() % 3 == 0)
+            again.push_back(got->number);
+          else
+            trained.push_back(*got);
+        }
+      dealer next{with_others};
+      next.go_on_from(first.position(again));
+      for (const received& x : deal_out(next, others, seed, [](std::size_t) {})) trained.push_back(x);
+      expect_complete(trained, options().samples, 4);
+    }
+}
+
+TEST(Dealer, DealsAgainToTheSameRanksByRank) {
+  dealer d({40, 4, 1, 0, 1, deal_mode::by_rank, 2});
+  for (int i = 0; i < 3; ++i) d.next(0); // 0, 2, 4
+  d.next(1);                             // 1
+  EXPECT_EQ(d.position({4}), (dealer_position{6, {3, 4, 5}}));
+  dealer next({40, 4, 1, 0, 1, deal_mode::by_rank, 2});
+  next.go_on_from(d.position({4}));
+  EXPECT_EQ(next.next(0)->number, 4U);
+  EXPECT_EQ(next.next(0)->number, 6U);
+  EXPECT_EQ(next.next(1)->number, 3U);
+  EXPECT_EQ(next.next(1)->number, 5U);
+  EXPECT_EQ(next.next(1)->number, 7U);
+}
+
 } // namespace
 } // namespace mailgrad

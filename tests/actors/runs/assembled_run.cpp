@@ -1,6 +1,7 @@
 #include <mailgrad/tests/actors/runs/assembled_run.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 
 namespace mailgrad::testing {
@@ -36,6 +37,7 @@ public:
              if (on_weights_) on_weights_();
              send(self_, device_, x);
            }),
+        on(self_, [this](const checkpoint_mark& x) { send(self_, shard_, x); }),
         on(self_,
            [this](const worker_left& x) {
              notes_->left = true;
@@ -76,6 +78,9 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   model_function model = a.model;
   if (a.devices_each > 1) model = a.replicated ? replicated(small_model()) : pipelined(small_model());
   run_plan plan = plan_run(std::move(model), data, std::move(o));
+  plan.options.resume = a.resume;
+  plan.options.checkpoints.every_steps = a.checkpoint_every;
+  if (a.resume) plan_resume(plan);
   plan.sums_apart = a.sums_apart.value_or(plan.sums_apart);
   plan.update_helpers = a.helpers.value_or(plan.update_helpers);
   return plan;
@@ -89,12 +94,17 @@ assembled_run::assembled_run(caf::actor_system& system, const assembly& a,
   layout_ = plan.layout;
   run_crew_options options{std::move(time)};
   options.recorder = a.recorder;
+  options.checkpoint_writer = a.checkpoint_writer;
   options.coordinator_has_thread = false;
   options.runner = a.runner;
   options.on_end = [this](run_outcome outcome) {
     std::lock_guard guard(mutex_);
     outcomes_.push_back(std::move(outcome));
     changed_.notify_all();
+  };
+  options.on_wait = [this](const wait_named& w) {
+    std::lock_guard guard(mutex_);
+    waits_ += w.what + "\n";
   };
   if (a.overhear)
     options.between = [this](rank worker, std::uint32_t s, const caf::actor& shard) {

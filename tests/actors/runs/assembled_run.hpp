@@ -50,6 +50,9 @@ struct assembly {
   bool overhear = false; ///< whether an eavesdropper forwards all messages between workers and shards
   caf::actor recorder{}; ///< the actor that gets the order of gradients and of batches
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
+  caf::actor checkpoint_writer{};              ///< the actor that gets the checkpoints
+  std::uint64_t checkpoint_every = 0;          ///< batches; 0: none is due by itself
+  std::shared_ptr<const checkpoint> resume{};  ///< to go on from
   /// Makes the runner that a worker uses in place of its own, which is the second argument.
   std::function<std::shared_ptr<step_runner>(rank, std::shared_ptr<step_runner>)> runner{};
   /// The eavesdropper between this worker and this shard calls it when it forwards weights.
@@ -84,6 +87,11 @@ public:
     return outcomes_.front();
   }
   const parameter_layout& layout() const { return *layout_; }
+  /// What actors have said that they wait for, since they were asked by `name_waits`.
+  std::string waits() const {
+    std::lock_guard guard(mutex_);
+    return waits_;
+  }
   /// The number of updates of the shared block, if hogwild is among the policies.
   std::optional<std::uint64_t> written() const {
     return crew_->store() ? std::optional(crew_->store()->version()) : std::nullopt;
@@ -124,6 +132,7 @@ private:
   mutable std::mutex mutex_; ///< guards what the coordinator writes
   mutable std::condition_variable changed_;
   std::vector<run_outcome> outcomes_;
+  std::string waits_;
   std::optional<run_crew> crew_;
 };
 

@@ -54,5 +54,14 @@ TEST_F(ProgressNotices, TellOnlyWhatIsNew) {
   EXPECT_EQ(x.barrier_wait, 70);
 }
 
+/// A run that is resumed has waited before, and a tracker that begins anew must not hear it as one long wait.
+TEST_F(ProgressNotices, TellNoWaitOfAnEarlierProcess) {
+  notices_.begin(0s, 500);
+  notices_.count(8, 1);
+  act([&] { notices_.notify_if_due(1s, 530); });
+  ASSERT_THAT(told(), SizeIs(1));
+  EXPECT_EQ(told()[0].barrier_wait, 30);
+}
+
 } // namespace
 } // namespace mailgrad

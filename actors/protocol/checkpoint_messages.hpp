@@ -1,0 +1,125 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/files/archive.hpp>
+#include <mailgrad/optim/identity.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+// How the state of a run is kept while it goes on. No actor waits: each worker marks the place in its own work,
+// and the marks travel behind its messages.
+//
+//     feeder --checkpoint_due--> coordinator
+//     coordinator --take_checkpoint--> every device
+//     device --checkpoint_mark--> every shard, --worker_marked--> feeder, --checkpoint_part--> coordinator
+//     shard, when it has the marks of all workers --checkpoint_part--> coordinator
+//     feeder, when it has the marks of all workers --checkpoint_part--> coordinator
+//     coordinator --write_checkpoint--> checkpoint writer --checkpoint_written--> coordinator
+//
+// A gradient that was pushed before the mark of its worker belongs to the checkpoint, one that was pushed after
+// it does not. A shard keeps its state before it takes the first gradient that does not, and keeps the gradients
+// that belong and come later beside it. Source  Chandy & Lamport, "Distributed Snapshots: Determining Global
+// States of Distributed Systems", ACM TOCS 1985.
+
+namespace mailgrad {
+
+/// Coordinator to feeder, once: tell when a checkpoint is due, after so many batches or so much time. 0: not.
+/// The feeder answers with `checkpoint_due`, each time.
+struct watch_checkpoints {
+  std::uint64_t every_batches = 0;
+  std::int64_t every = 0; ///< ns
+};
+
+/// Feeder to coordinator: a checkpoint is due. No answer.
+struct checkpoint_due {};
+
+/// The owner of a run to coordinator: take a checkpoint as soon as possible. No answer.
+struct request_checkpoint {};
+
+/// Coordinator to every device; to every shard and the feeder when a worker has ended without a mark. A device answers with a
+/// mark to each shard and the feeder, and with its `checkpoint_part`; the others with theirs.
+struct take_checkpoint {
+  std::uint64_t number = 0; ///< from 1
+};
+
+/// Device to each shard: what it pushed up to `step` belongs to the checkpoint. The shard sends its
+/// `checkpoint_part` to `collector` when it has the marks of all workers.
+struct checkpoint_mark {
+  std::uint64_t number = 0;
+  rank worker;
+  incarnation life{};
+  step_number step;
+  caf::actor collector;
+};
+
+/// Device to feeder: at its mark, the worker had trained so many of the batches that it was dealt.
+struct worker_marked {
+  std::uint64_t number = 0;
+  rank worker;
+  std::uint64_t trained = 0;
+  caf::actor collector;
+};
+
+/// Device, shard or feeder to coordinator: its part of the checkpoint. No answer.
+struct checkpoint_part {
+  std::uint64_t number = 0;
+  std::string name; ///< "shard 0"
+  std::shared_ptr<const saved_fields> fields;
+  std::uint64_t steps = 0; ///< of a worker: mini-batches trained
+};
+
+/// Coordinator to checkpoint writer, which answers with `checkpoint_written`.
+struct write_checkpoint {
+  std::uint64_t number = 0;
+  std::uint64_t steps = 0; ///< mini-batches that all workers had trained
+  std::map<std::string, std::shared_ptr<const saved_fields>> parts{};
+};
+
+/// Checkpoint writer to coordinator, in answer to `write_checkpoint`.
+struct checkpoint_written {
+  std::uint64_t number = 0;
+  std::uint64_t steps = 0;
+  std::string file;
+  std::string failure; ///< one line; empty: the file is there, whole
+  std::uint64_t bytes = 0;
+  std::int64_t took = 0; ///< ns of the machine's clock
+};
+
+template <class Inspector>
+auto inspect(Inspector& f, watch_checkpoints& x) {
+  return wire::fields(f, x, wire::field("every_batches", x.every_batches), wire::field("every", x.every));
+}
+template <class Inspector>
+auto inspect(Inspector& f, checkpoint_due& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, request_checkpoint& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, take_checkpoint& x) {
+  return wire::fields(f, x, wire::field("number", x.number));
+}
+template <class Inspector>
+auto inspect(Inspector& f, checkpoint_mark& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("worker", x.worker),
+                      wire::field("life", x.life), wire::field("step", x.step),
+                      wire::field("collector", x.collector));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_marked& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("worker", x.worker),
+                      wire::field("trained", x.trained), wire::field("collector", x.collector));
+}
+template <class Inspector>
+auto inspect(Inspector& f, checkpoint_written& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("steps", x.steps),
+                      wire::field("file", x.file), wire::field("failure", x.failure),
+                      wire::field("bytes", x.bytes), wire::field("took", x.took));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,34 @@
+#include <mailgrad/actors/run/checkpoint_writer.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+
+namespace mailgrad {
+using messaging::on;
+
+caf::behavior checkpoint_writer::make_behavior() {
+  return {
+      on(self_, [this](const write_checkpoint& x) { return write(x); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+checkpoint_written checkpoint_writer::write(const write_checkpoint& x) const {
+  const auto begun = std::chrono::steady_clock::now();
+  const std::filesystem::path file = std::filesystem::path(options_.folder) / checkpoint_name(x.steps);
+  checkpoint_written written{x.number, x.steps, file.string(), {}, 0, 0};
+  try {
+    written.bytes = write_checkpoint_file(file, x.parts);
+    remove_older_checkpoints(options_.folder, x.steps, options_.keep);
+  } catch (const std::exception& e) {
+    written.failure = e.what();
+  }
+  written.took = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count();
+  return written;
+}
+
+} // namespace mailgrad

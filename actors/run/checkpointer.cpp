@@ -1,0 +1,173 @@
+#include <mailgrad/actors/run/checkpointer.hpp>
+
+#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+using messaging::send;
+
+checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
+                           std::vector<caf::actor> shards, caf::actor feeder,
+                           std::shared_ptr<const time_source> time, schedule_now schedule)
+    : self_(self), options_(std::move(options)), workers_(workers), shards_(std::move(shards)),
+      feeder_(std::move(feeder)), time_(std::move(time)), schedule_(std::move(schedule)) {}
+
+void checkpointer::begin() {
+  if (!active()) return;
+  begun_ = time_->now();
+  send(self_, feeder_, watch_checkpoints{options_.every_batches, options_.every});
+}
+
+void checkpointer::on_joined(rank joined, const caf::actor& device) {
+  worker& w = workers_[joined.value];
+  w.device = device;
+  w.gone = false;
+  if (collecting_) send(self_, device, take_checkpoint{number_});
+}
+
+void checkpointer::on_gone(const worker_report& report, bool lost) {
+  worker& w = workers_[report.worker.value];
+  w.gone = true;
+  w.lost = lost;
+  w.last = report;
+  w.last.trace = nullptr;
+  if (!collecting_) return;
+  ask_shards_and_feeder(); // no mark of this worker may have told them
+  take_part_of(report.worker.value);
+  write_if_whole();
+}
+
+void checkpointer::request() {
+  if (active() && !given_up_) due_ = true;
+}
+
+bool checkpointer::all_here() const {
+  return std::ranges::all_of(workers_, [](const worker& w) { return w.device || w.gone; });
+}
+
+void checkpointer::begin_if_due(bool switching) {
+  const bool anybody = std::ranges::any_of(workers_, [](const worker& w) { return w.device && !w.gone; });
+  if (!due_ || switching || collecting_ || writing_ || !all_here() || !anybody) return;
+  collect();
+  for (const worker& w : workers_)
+    if (!w.gone) send(self_, w.device, take_checkpoint{number_});
+}
+
+void checkpointer::collect() {
+  ++number_;
+  due_ = false;
+  collecting_ = true;
+  asked_ = time_->now();
+  steps_ = options_.card.steps;
+  parts_.clear();
+  for (worker& w : workers_) w.absent = false;
+  for (std::uint32_t r = 0; r < workers_.size(); ++r)
+    if (workers_[r].gone) take_part_of(r);
+}
+
+/// The part of a worker that has ended: where it was then. A worker that is lost has none.
+void checkpointer::take_part_of(std::uint32_t r) {
+  const std::string name = fmt::format("worker {}", r);
+  if (parts_.contains(name)) return;
+  worker& w = workers_[r];
+  w.absent = w.lost;
+  const auto fields = std::make_shared<saved_fields>();
+  bool ended = true;
+  std::vector<bool> answered;
+  step_number step{w.last.produced - w.last.applied - w.last.not_finite};
+  fields->version(1);
+  fields->field("ended", ended);
+  fields->field("report", w.last);
+  fields->group("lines", [&] {
+    fields->version(1);
+    fields->field("step", step);
+    fields->field("answered", answered);
+  });
+  steps_ += w.last.steps;
+  parts_[name] = fields;
+}
+
+void checkpointer::take_last(std::function<void()> done) {
+  when_done_ = std::move(done);
+  if (!active() || given_up_ || last_begun_) return std::exchange(when_done_, nullptr)();
+  if (writing_ || collecting_) return; // it begins when that is done
+  last_begun_ = true;
+  collect();
+  ask_shards_and_feeder();
+}
+
+void checkpointer::ask_shards_and_feeder() {
+  for (const caf::actor& shard : shards_) send(self_, shard, take_checkpoint{number_});
+  send(self_, feeder_, take_checkpoint{number_});
+}
+
+void checkpointer::give_up() {
+  given_up_ = true;
+  due_ = collecting_ = false;
+  parts_.clear();
+  if (when_done_ && !writing_) std::exchange(when_done_, nullptr)();
+}
+
+void checkpointer::on_part(const checkpoint_part& x) {
+  if (!collecting_ || x.number != number_) return;
+  if (parts_.emplace(x.name, x.fields).second) steps_ += x.steps;
+  write_if_whole();
+}
+
+void checkpointer::take_own_part() {
+  checkpoint_card card = options_.card;
+  card.elapsed += (time_->now() - begun_).count();
+  card.present.clear();
+  for (const worker& w : workers_) card.present.push_back(!w.absent);
+  card.steps = steps_;
+  kept_schedule schedule = schedule_();
+  const auto fields = std::make_shared<saved_fields>();
+  fields->field("card", card);
+  fields->field("schedule", schedule);
+  parts_["run"] = fields;
+}
+
+void checkpointer::write_if_whole() {
+  if (parts_.size() < workers_.size() + shards_.size() + 1) return;
+  take_own_part();
+  collecting_ = false;
+  writing_ = true;
+  send(self_, options_.writer, write_checkpoint{number_, steps_, std::exchange(parts_, {})});
+}
+
+std::optional<wait_named> checkpointer::name_wait() const {
+  if (!collecting_) return std::nullopt;
+  std::vector<std::uint32_t> workers;
+  std::vector<std::uint32_t> shards;
+  for (std::uint32_t r = 0; r < workers_.size(); ++r)
+    if (!parts_.contains(fmt::format("worker {}", r))) workers.push_back(r);
+  for (std::uint32_t s = 0; s < shards_.size(); ++s)
+    if (!parts_.contains(fmt::format("shard {}", s))) shards.push_back(s);
+  const std::string whom = !workers.empty()  ? listed("worker", workers)
+                           : !shards.empty() ? listed("shard", shards)
+                                             : "the feeder";
+  return wait_named{fmt::format("checkpoint {} waits for {}", number_, whom),
+                    (time_->now() - asked_).count()};
+}
+
+void checkpointer::on_written(const checkpoint_written& x) {
+  writing_ = false;
+  if (x.failure.empty()) {
+    ++account_.written;
+    account_.bytes += x.bytes;
+    account_.last = x.file;
+    account_.steps = x.steps;
+  } else {
+    ++account_.failed;
+    account_.failure = x.failure;
+  }
+  account_.seconds += in_seconds(instant{x.took});
+  if (when_done_) take_last(std::exchange(when_done_, nullptr));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/checkpoint_account.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+struct checkpointer_options {
+  caf::actor writer{}; ///< null: the run takes no checkpoints
+  checkpoint_card
+      card{}; ///< its steps and time are those of workers that no longer exist, and of earlier runs
+  std::uint64_t every_batches = 0; ///< 0: not by batches
+  std::int64_t every = 0;          ///< ns; 0: not by time
+};
+
+/// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors, and
+/// gives them to the writer. checkpoint_messages.hpp draws the protocol.
+///
+/// Guarantees  one checkpoint at a time. What is asked for meanwhile is taken once, afterwards. None begins
+///             before all workers have joined, or while the policy switches.
+///
+///     idle --due--> collecting --all parts--> writing --written--> idle
+/// Threads  those of the coordinator that owns it.
+class checkpointer {
+public:
+  using schedule_now = std::function<kept_schedule()>;
+
+  checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
+               std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time,
+               schedule_now schedule);
+
+  /// Asks the feeder to tell when a checkpoint is due.
+  void begin();
+  /// Whether the run takes checkpoints at all.
+  bool active() const noexcept { return options_.writer != nullptr; }
+
+  void on_joined(rank worker, const caf::actor& device);
+  /// A worker has ended or died. Its last report is its part, unless it is lost.
+  void on_gone(const worker_report& report, bool lost);
+  void on_part(const checkpoint_part& x);
+  void on_written(const checkpoint_written& x);
+
+  /// A checkpoint is due or asked for. It begins as soon as it can.
+  void request();
+  /// Begins what was asked for, unless the policy switches.
+  void begin_if_due(bool switching);
+  /// What it waits for, in words; nothing if no checkpoint is under way.
+  std::optional<wait_named> name_wait() const;
+  /// Begins the last checkpoint, when no worker is left. `done` is called when it is written, or at once if the
+  /// run takes none.
+  void take_last(std::function<void()> done);
+  /// A shard or the feeder is lost, so no checkpoint can be whole any more.
+  void give_up();
+
+  /// Whether parts are still to come: no switch of policy may begin before.
+  bool is_collecting() const noexcept { return collecting_; }
+  bool is_writing() const noexcept { return writing_; }
+
+  const checkpoint_account& account() const noexcept { return account_; }
+
+private:
+  struct worker {
+    caf::actor device;
+    bool gone = false;
+    bool lost = false;
+    bool absent = false; ///< from the present checkpoint, since it was lost before its mark
+    worker_report last{};
+  };
+
+  bool all_here() const;
+  void collect();
+  void ask_shards_and_feeder();
+  void take_part_of(std::uint32_t worker);
+  void take_own_part();
+  void write_if_whole();
+
+  caf::event_based_actor* self_;
+  checkpointer_options options_;
+  std::vector<worker> workers_; ///< by rank
+  std::vector<caf::actor> shards_;
+  caf::actor feeder_;
+  std::shared_ptr<const time_source> time_;
+  schedule_now schedule_;
+  instant begun_{0};
+
+  std::uint64_t number_ = 0; ///< of the last checkpoint that was begun
+  bool due_ = false;
+  bool collecting_ = false;
+  bool writing_ = false;
+  bool given_up_ = false;
+  bool last_begun_ = false; ///< the checkpoint of the end
+  instant asked_{0};        ///< when the parts were asked for
+  std::uint64_t steps_ = 0; ///< trained by the workers whose parts are here, and before the run was resumed
+  checkpoint_parts parts_;
+  std::function<void()> when_done_;
+  checkpoint_account account_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,124 @@
+#include <mailgrad/actors/shard/shard_cut.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+void keep_state(archive& a, const shard_state& of, bool same_workers) {
+  a.version(1);
+  a.field("shard", of.weights);
+  a.group("cure", [&] { of.updates.keep_cure(a); });
+  if (!same_workers) return;
+  a.field("policy", *of.rule);
+  a.group("workers", [&] {
+    of.workers.keep(
+        a, [&](const archived_array& x) { return of.weights.restored(x); }, of.order.replays());
+  });
+  a.group("batch", [&] { of.updates.keep_batch(a, of.run); });
+  a.group("order", [&] { of.order.keep(a); });
+}
+
+std::string name_of(std::size_t gradient) { return fmt::format("gradient {}", gradient); }
+
+} // namespace
+
+shard_cut::shard_cut(const shard_state& of) : of_(of), marks_(of.workers.count()) {}
+
+void shard_cut::begin(std::uint64_t number, const caf::actor& collector) {
+  if (number <= last_ && !kept_) return; // finished before
+  number_ = number;
+  if (collector) collector_ = collector;
+}
+
+void shard_cut::mark(const checkpoint_mark& x) {
+  if (x.worker.value >= marks_.size()) return;
+  begin(x.number, x.collector);
+  if (x.number == number_) marks_[x.worker.value] = x.step;
+}
+
+bool shard_cut::belongs(const gradient_id& id) const {
+  const std::optional<step_number>& mark = marks_[id.worker.value];
+  return !mark || id.step <= *mark;
+}
+
+void shard_cut::before(const gradient_id& id) {
+  if (number_ == 0 || kept_ || id.worker.value >= marks_.size() || belongs(id)) return;
+  if (!of_.order.is_led()) keep_now();
+}
+
+void shard_cut::add(const push_gradient& x) {
+  if (kept_ && belongs(x.header.id)) beside_.push_back({x, of_.updates.read_by(x.header.id.worker)});
+}
+
+void shard_cut::follow(std::uint64_t number) {
+  begin(number, {});
+  if (number == number_ && !kept_) keep_now();
+}
+
+/// Gradients that have arrived and wait for their turn are kept beside the state if they belong. The state is
+/// that of before their arrival.
+void shard_cut::keep_now() {
+  const auto wait = [this](const push_gradient& x, bool arrived) {
+    worker_slot& worker = of_.workers[x.header.id.worker];
+    worker.account.last_step.value = x.header.id.step.value - (arrived ? 0 : 1);
+    worker.owed = arrived;
+  };
+  of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, false); });
+  kept_ = std::make_shared<saved_fields>();
+  keep_state(*kept_, of_, true);
+  of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, true); });
+  last_ = number_;
+  of_.order.for_each_waiting([this](const push_gradient& x) { add(x); });
+  of_.order.announce_kept(number_);
+}
+
+bool shard_cut::all_marked() const {
+  const std::span<const worker_slot> workers = of_.workers.all();
+  for (std::size_t r = 0; r < marks_.size(); ++r)
+    if (!marks_[r] && !workers[r].left) return false;
+  return true;
+}
+
+std::optional<checkpoint_part> shard_cut::finished() {
+  if (number_ == 0 || !all_marked()) return std::nullopt;
+  if (!kept_ && of_.order.is_led()) return std::nullopt; // its turn is still to come
+  if (!kept_) keep_now();
+  std::erase_if(beside_, [this](const waiting_gradient& g) { return !belongs(g.what.header.id); });
+  std::size_t count = beside_.size();
+  kept_->field("gradients beside", count);
+  for (std::size_t i = 0; i < count; ++i)
+    kept_->group(name_of(i), [&] { keep_gradient(*kept_, beside_[i], of_.weights); });
+  beside_.clear();
+  std::ranges::fill(marks_, std::nullopt);
+  return checkpoint_part{std::exchange(number_, 0), fmt::format("shard {}", of_.weights.index().value),
+                         std::exchange(kept_, nullptr)};
+}
+
+std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool same_workers) {
+  keep_state(a, to, same_workers);
+  std::vector<push_gradient> beside;
+  if (!same_workers) return beside;
+  std::size_t count = 0;
+  a.field("gradients beside", count);
+  for (std::size_t i = 0; i < count; ++i) {
+    waiting_gradient g;
+    a.group(name_of(i), [&] { keep_gradient(a, g, to.weights); });
+    const rank worker = g.what.header.id.worker;
+    if (worker.value >= to.workers.count())
+      throw archive_error(fmt::format("{}: there is no worker {}", name_of(i), worker.value));
+    g.what.header.id.run = to.run;
+    if (g.read) to.updates.has(worker, g.read);
+    worker_slot& slot = to.workers[worker];
+    slot.owed = true;
+    slot.account.last_step = slot.waiting_step = g.what.header.id.step;
+    beside.push_back(std::move(g.what));
+  }
+  return beside;
+}
+
+} // namespace mailgrad

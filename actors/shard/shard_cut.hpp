@@ -1,0 +1,78 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/shard/gradient_order.hpp>
+#include <mailgrad/actors/shard/update_maker.hpp>
+#include <mailgrad/actors/shard/worker_slots.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/files/archive.hpp>
+#include <mailgrad/optim/policies/policy.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+/// What a checkpoint keeps of a shard, by reference. The parameter actor owns it all.
+struct shard_state {
+  run_id run;
+  shard& weights;
+  std::unique_ptr<policy>& rule; ///< the present one
+  worker_slots& workers;
+  update_maker& updates;
+  gradient_order& order;
+};
+
+/// A shard's part in a checkpoint. Each worker sends a mark: the gradients that it pushed before belong to the
+/// checkpoint, later ones do not. The state is kept once, before a gradient is taken that does not belong.
+/// Gradients that belong and arrive afterwards are kept beside it.
+///
+///     idle --first mark--> marking --all marks-----------------------------------------> finished = idle
+///                             \--a gradient that does not belong--> kept --all marks--/
+///
+/// A shard that follows the first one keeps its state at the turn at which that one did.
+/// Threads  those of the parameter actor that owns it.
+class shard_cut {
+public:
+  explicit shard_cut(const shard_state& of);
+
+  /// The number of the last checkpoint for which the state was kept; 0: none.
+  std::uint64_t last() const noexcept { return last_; }
+
+  /// A worker, or the coordinator when no worker is left, has said where the checkpoint is.
+  void mark(const checkpoint_mark& x);
+  void begin(std::uint64_t number, const caf::actor& collector);
+  /// This gradient is about to be admitted: the state is kept first if it does not belong.
+  void before(const gradient_id& id);
+  /// This gradient has been admitted: it is kept beside the state if it belongs.
+  void add(const push_gradient& x);
+  /// The first shard has kept its state at this turn.
+  void follow(std::uint64_t number);
+  /// The part, as soon as all workers that have not left have marked. Returned once.
+  std::optional<checkpoint_part> finished();
+  const caf::actor& collector() const noexcept { return collector_; }
+
+private:
+  bool belongs(const gradient_id& id) const;
+  bool all_marked() const;
+  void keep_now();
+
+  shard_state of_;
+  std::uint64_t last_ = 0;
+  std::uint64_t number_ = 0; ///< of the checkpoint under way; 0: none is
+  caf::actor collector_;
+  std::vector<std::optional<step_number>> marks_; ///< by rank
+  std::shared_ptr<saved_fields> kept_;            ///< null: not yet
+  std::vector<waiting_gradient> beside_;
+};
+
+/// Reads what a checkpoint kept of a shard. Returns the gradients that were kept beside its state, which are to
+/// be taken before any other. With another number of workers, `same_workers` is false: only the weights and the
+/// states of optimiser and cure are read.
+///
+/// Errors  archive_error.
+std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool same_workers);
+
+} // namespace mailgrad

@@ -1,0 +1,110 @@
+#include <mailgrad/cli/commands/checkpoint_words.hpp>
+
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <iostream>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+using seconds = std::chrono::seconds;
+
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> units{
+    {{"", 0}, {"s", 1}, {"min", 60}, {"h", 3600}}};
+
+constexpr std::uint64_t longest = 1'000'000; ///< of any unit, so that nanoseconds do not overflow
+
+/// "--save=x" and "--save" name the same option.
+std::string_view option_of(std::string_view word) { return word.substr(0, word.find('=')); }
+
+} // namespace
+
+void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::string& group) {
+  auto* folder =
+      parser
+          .add_option("--checkpoint", w.folder,
+                      "Keep the state of the run in this folder while it goes on, so that --resume "
+                      "can go on from there after an interruption")
+          ->check(file_name())
+          ->type_name("DIR")
+          ->group(group);
+  parser
+      .add_option(
+          "--checkpoint-every", w.every,
+          "How often: after so many mini-batches, such as 500, or so much time, such as 30s, 10min or 2h")
+      ->capture_default_str()
+      ->needs(folder)
+      ->group(group);
+  parser.add_option("--keep", w.keep, "How many checkpoints stay; older ones are removed")
+      ->check(whole_number(1))
+      ->capture_default_str()
+      ->needs(folder)
+      ->group(group);
+  parser
+      .add_option(
+          "--resume", w.resume,
+          "Go on from the newest whole checkpoint in this folder, or from that file, with the options "
+          "of that run; those given now take their place")
+      ->check(file_name())
+      ->type_name("DIR")
+      ->group(group);
+}
+
+checkpoint_options understood(const checkpoint_words& w) {
+  checkpoint_options o;
+  o.folder = w.folder;
+  o.keep = w.keep;
+  std::uint64_t count = 0;
+  const auto [end, wrong] = std::from_chars(w.every.data(), w.every.data() + w.every.size(), count);
+  const std::string_view unit(end, static_cast<std::size_t>(w.every.data() + w.every.size() - end));
+  const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, std::int64_t>::first);
+  const bool timed = found != units.end() && found->second > 0;
+  if (wrong != std::errc() || count == 0 || found == units.end() || (timed && count > longest))
+    throw std::invalid_argument(fmt::format("--checkpoint-every: '{}' is no interval; a number of "
+                                            "mini-batches, as 500, or a time, as 30s, 10min or 2h",
+                                            w.every));
+  if (timed)
+    o.every = seconds(static_cast<std::int64_t>(count) * found->second);
+  else
+    o.every_steps = count;
+  return o;
+}
+
+std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w) {
+  if (w.resume.empty()) return nullptr;
+  found_checkpoint found = newest_checkpoint(w.resume);
+  for (const std::string& line : found.refused) std::cerr << "checkpoint refused: " << line << '\n';
+  std::cerr << "resuming from " << found.what.path().string() << '\n';
+  return std::make_shared<const checkpoint>(std::move(found.what));
+}
+
+std::vector<std::string> words_to_resume(const checkpoint& from, const std::vector<std::string>& given) {
+  checkpoint_card card;
+  from.part("run")->field("card", card);
+  std::vector<std::string> words = std::move(card.words);
+  for (const std::string& word : given) {
+    const auto same = [&](std::string_view option) {
+      return [option](const std::string& other) { return option_of(other) == option; };
+    };
+    std::erase_if(words, same(option_of(word)));
+    if (option_of(word) == "--steps") std::erase_if(words, same("--epochs"));
+    if (option_of(word) == "--epochs") std::erase_if(words, same("--steps"));
+  }
+  words.insert(words.end(), given.begin(), given.end());
+  return words;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// The values of the options about checkpoints, before they are interpreted.
+struct checkpoint_words {
+  std::string folder;
+  std::string every = "10min";
+  std::size_t keep = 3;
+  std::string resume;
+};
+
+void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::string& group);
+
+/// Errors  std::invalid_argument in one line: no interval.
+checkpoint_options understood(const checkpoint_words& w);
+
+/// The checkpoint that --resume names; null if it is not given. Says on standard error which ones were refused.
+///
+/// Errors  file_error: there is none.
+std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w);
+
+/// The options of a run that is resumed: those of the checkpoint, but for the ones that were given now.
+///
+/// Errors  archive_error: the checkpoint lacks them.
+std::vector<std::string> words_to_resume(const checkpoint& from, const std::vector<std::string>& given);
+
+} // namespace mailgrad

@@ -1,0 +1,93 @@
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+
+#include <mailgrad/files/file_error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::string_view prefix = "checkpoint-";
+constexpr std::string_view suffix = ".safetensors";
+
+/// The steps in the name of a checkpoint; nothing for another file.
+std::optional<std::uint64_t> steps_in(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
+    return std::nullopt;
+  const char* const first = name.data() + prefix.size();
+  const char* const last = name.data() + name.size() - suffix.size();
+  std::uint64_t steps = 0;
+  const auto [end, wrong] = std::from_chars(first, last, steps);
+  return wrong == std::errc() && end == last ? std::optional(steps) : std::nullopt;
+}
+
+} // namespace
+
+std::string checkpoint_name(std::uint64_t steps) { return fmt::format("{}{:010}{}", prefix, steps, suffix); }
+
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
+  std::error_code wrong;
+  std::vector<std::pair<std::uint64_t, std::filesystem::path>> found;
+  for (std::filesystem::directory_iterator file(folder, wrong), end; !wrong && file != end;
+       file.increment(wrong))
+    if (const auto steps = steps_in(file->path())) found.emplace_back(*steps, file->path());
+  if (wrong) throw_unreadable(folder, wrong.value());
+  std::ranges::sort(found, std::greater{}, &std::pair<std::uint64_t, std::filesystem::path>::first);
+  std::vector<std::filesystem::path> paths;
+  for (auto& [steps, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
+  if (!std::filesystem::is_directory(where)) return {checkpoint::read(where), {}};
+  std::vector<std::string> refused;
+  for (const std::filesystem::path& file : checkpoints_in(where)) {
+    try {
+      return {checkpoint::read(file), std::move(refused)};
+    } catch (const file_error& e) {
+      refused.emplace_back(e.what());
+    }
+  }
+  throw_malformed(where, refused.empty() ? "expected a checkpoint, found none"
+                                         : "found no checkpoint that can be read; the newest: " + refused[0]);
+}
+
+void prepare_checkpoint_folder(const std::filesystem::path& folder, bool resumed) {
+  std::error_code wrong;
+  std::filesystem::create_directories(folder, wrong);
+  if (wrong) throw_unwritable(folder, wrong.value());
+  if (!std::filesystem::is_directory(folder)) throw_unwritable(folder, ENOTDIR);
+  if (!resumed && !checkpoints_in(folder).empty())
+    throw std::invalid_argument(
+        fmt::format("'{}' holds checkpoints of an earlier run; resume that run, or name another folder",
+                    folder.string()));
+  const std::filesystem::path probe = folder / "checkpoint.probe";
+  errno = 0;
+  const bool written = static_cast<bool>(std::ofstream(probe).put('.').flush());
+  const int why = errno;
+  std::filesystem::remove(probe, wrong);
+  if (!written) throw_unwritable(folder, why != 0 ? why : EIO);
+}
+
+void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep) {
+  std::size_t kept = 0;
+  for (const std::filesystem::path& file : checkpoints_in(folder)) {
+    if (steps_in(file) > steps || ++kept <= keep) continue;
+    std::error_code stays;
+    std::filesystem::remove(file, stays);
+  }
+}
+
+} // namespace mailgrad

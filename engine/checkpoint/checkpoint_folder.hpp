@@ -1,0 +1,42 @@
+#pragma once
+
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// "checkpoint-0000000500.safetensors", of a run whose workers have trained 500 mini-batches.
+std::string checkpoint_name(std::uint64_t steps);
+
+/// The checkpoints in a folder by their names, that of the most steps first. Other files are left alone.
+///
+/// Errors  file_error if the folder cannot be read.
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
+
+/// A checkpoint, and a line for each newer one that could not be read.
+struct found_checkpoint {
+  checkpoint what;
+  std::vector<std::string> refused;
+};
+
+/// Reads the newest checkpoint of a folder that is whole, or that file if `where` is one.
+///
+/// Errors  file_error: there is none, with the reason why the newest was refused.
+found_checkpoint newest_checkpoint(const std::filesystem::path& where);
+
+/// Makes the folder of a run's checkpoints, if it is not there, and tries to write there. Of a run that is not
+/// resumed, the folder must hold no checkpoints, since they would be mixed with those of another run.
+///
+/// Errors  file_error if nothing can be written there; std::invalid_argument if it holds checkpoints.
+void prepare_checkpoint_folder(const std::filesystem::path& folder, bool resumed);
+
+/// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`. Files that cannot be
+/// removed stay.
+void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep);
+
+} // namespace mailgrad

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <mailgrad/data/dealer.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/files/archive.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+// What a checkpoint keeps of a run as a whole. The parts of its workers and shards are written by their owners.
+
+/// Which run a checkpoint is of, and how far that has come.
+struct checkpoint_card {
+  std::uint32_t workers = 0;
+  std::uint32_t shards = 0;
+  std::vector<std::pair<std::string, std::string>> facts{}; ///< facts_of() the run
+  std::vector<std::string> words{};                         ///< its command line
+  std::string replayed{};      ///< SHA-256 of the weights with which the repeated run ended; empty: no replay
+  std::uint64_t steps = 0;     ///< mini-batches that all workers had trained
+  std::int64_t elapsed = 0;    ///< ns since the first process began to train, without pauses between two
+  std::vector<bool> present{}; ///< by rank: the checkpoint has a part of this worker, which was not lost
+
+  void keep(archive& a);
+};
+
+/// The policy of a run, and the switches that are over, planned and asked for.
+struct kept_schedule {
+  std::string policy;
+  std::vector<std::pair<std::uint64_t, std::string>> planned{}; ///< with the step at which each begins
+  std::vector<std::pair<std::string, std::string>> asked{};     ///< each with its reason
+  std::vector<policy_switch> done{};
+
+  void keep(archive& a);
+};
+
+/// Where the feeder of a run is.
+struct feeder_position {
+  dealer_position batches{};
+  /// The batches that each worker has trained, by rank. A worker that has left trained all it was dealt.
+  std::vector<std::uint64_t> trained{};
+  std::uint64_t switches = 0; ///< of a replay: the recorded ones that are complete
+
+  void keep(archive& a);
+};
+
+} // namespace mailgrad

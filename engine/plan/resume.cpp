@@ -1,0 +1,126 @@
+#include <mailgrad/engine/plan/resume.hpp>
+
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <stdexcept>
+#include <string_view>
+
+namespace mailgrad {
+
+namespace {
+
+/// Facts that may differ: how long the run is, where it began, and which build computes it.
+constexpr std::array<std::string_view, 5> free_facts{"epochs", "steps", "first weights",
+                                                     "version of mailgrad", "arithmetic"};
+
+[[noreturn]] void refuse(const run_plan& plan, const std::string& why) {
+  throw std::invalid_argument(fmt::format("checkpoint '{}' {}", plan.options.resume->path().string(), why));
+}
+
+std::string replayed_by(const run_plan& plan) {
+  const recording* const replay = plan.options.replay.get();
+  if (!replay) return {};
+  return replay->killed ? "killed" : replay->end.parameters_sha256;
+}
+
+void require_same_facts(const run_plan& plan, const checkpoint_card& card) {
+  const std::map<std::string, std::string> kept(card.facts.begin(), card.facts.end());
+  std::string differences;
+  for (const auto& [what, found] : facts_of(plan.model, plan.request, *plan.data, plan.options)) {
+    if (std::ranges::find(free_facts, what) != free_facts.end()) continue;
+    const auto before = kept.find(what);
+    const std::string was = before == kept.end() ? "not told" : before->second;
+    if (was == found) continue;
+    differences +=
+        fmt::format("{}the {} was {}, and is {} here", differences.empty() ? "" : "; ", what, was, found);
+  }
+  if (card.shards != plan.options.shards)
+    differences += fmt::format("{}there were {} shards, and are {} here", differences.empty() ? "" : "; ",
+                               card.shards, plan.options.shards);
+  if (!differences.empty()) refuse(plan, "is of another run: " + differences);
+}
+
+/// With another number of workers, each begins anew from the weights.
+void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
+  const std::string numbers =
+      fmt::format("is of a run with {} workers, not {}", card.workers, plan.workers());
+  if (plan.options.local_steps > 0)
+    refuse(plan, numbers + "; local steps go on only with the same workers, which have weights of their own");
+  if (plan.options.replay) refuse(plan, numbers);
+}
+
+} // namespace
+
+void require_keepable(const run_plan& plan) {
+  const training_options& o = plan.options;
+  if (o.checkpoints.folder.empty() && !o.resume) return;
+  if (plan.shares_block())
+    throw std::invalid_argument(
+        "checkpoints: under hogwild no actor owns the weights, so no state of theirs can "
+        "be kept; choose another policy");
+  if (o.parameter_actor)
+    throw std::invalid_argument(
+        fmt::format("checkpoints: parameter actor '{}' keeps no state", o.parameter_actor->name));
+  if (!o.record.empty())
+    throw std::invalid_argument(
+        "checkpoints: a run that is recorded cannot be resumed; the recording would lack "
+        "what came before. Leave one of both out");
+  saved_fields scratch;
+  for (const scheduled_policy& s : plan.policies)
+    if (const auto policy = s.policy.make()) policy->keep(scratch);
+  if (const auto cure = plan.cure.make({plan.workers(), 1, 1e-3})) cure->keep(scratch);
+}
+
+checkpoint_card card_of(const run_plan& plan) {
+  checkpoint_card card;
+  card.workers = plan.workers();
+  card.shards = plan.options.shards;
+  card.facts = facts_of(plan.model, plan.request, *plan.data, plan.options);
+  card.words = plan.options.words;
+  card.replayed = replayed_by(plan);
+  if (!plan.resumed) return card;
+  card.elapsed = plan.resumed->card.elapsed;
+  if (!plan.resumed->same_workers) card.steps = plan.resumed->card.steps;
+  return card;
+}
+
+void plan_resume(run_plan& plan) {
+  const checkpoint& from = *plan.options.resume;
+  resumed_run resumed{plan.options.resume, {}, {}, {}};
+  const auto run = from.part("run");
+  run->field("card", resumed.card);
+  run->field("schedule", resumed.schedule);
+  from.part("feeder")->field("feeder", resumed.position);
+  require_same_facts(plan, resumed.card);
+  if (resumed.card.replayed != replayed_by(plan))
+    refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
+                                               : "is of the replay of another recording");
+  resumed.same_workers = resumed.card.workers == plan.workers();
+  if (!resumed.same_workers) {
+    require_workers_may_differ(plan, resumed.card);
+    resumed.position.trained.clear();
+  }
+  plan.policies = {{0, policy_spec(resumed.schedule.policy, plan.workers())}};
+  for (const auto& [step, policy] : resumed.schedule.planned)
+    plan.policies.push_back({step, policy_spec(policy, plan.workers())});
+  if (!plan.options.replay) plan.holds = switch_steps(plan.policies);
+  plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
+  plan.resumed = std::move(resumed);
+}
+
+std::shared_ptr<saved_fields> resumed_run::worker(std::uint32_t rank) const {
+  const bool present = rank < card.present.size() && card.present[rank];
+  return same_workers && present ? from->part(fmt::format("worker {}", rank)) : nullptr;
+}
+
+std::shared_ptr<saved_fields> resumed_run::shard(std::uint32_t index) const {
+  return from->part(fmt::format("shard {}", index));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <mailgrad/engine/plan/run_plan.hpp>
+
+namespace mailgrad {
+
+/// Requires a run whose state can be kept, if its options ask for checkpoints.
+///
+/// Errors  std::invalid_argument: hogwild, a parameter actor of the user's, or a policy or cure of the user's
+///         that cannot be kept.
+void require_keepable(const run_plan& plan);
+
+/// What the checkpoints of this run tell of it.
+checkpoint_card card_of(const run_plan& plan);
+
+/// Changes a plan into that of a run that goes on from `options.resume`.
+///
+/// Errors  std::invalid_argument in one line: the checkpoint is of another run, with all that differs, or of
+///         another number of workers where the run cannot go on with these; archive_error: it lacks a part.
+void plan_resume(run_plan& plan);
+
+} // namespace mailgrad

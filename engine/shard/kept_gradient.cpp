@@ -1,0 +1,108 @@
+#include <mailgrad/engine/shard/kept_gradient.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+std::size_t floats_in(const block& values) { return values.bytes() / sizeof(float); }
+
+/// Writes the floats of `whole` that lie in `part`; fewer if it ends before.
+void write_part(archive& a, std::string_view name, const std::shared_ptr<const gradient>& owner,
+                const block& whole, const shard_range& part) {
+  const std::size_t size = floats_in(whole);
+  const std::size_t begin = std::min(part.begin, size);
+  a.hold(name, owner, whole.as<float>().subspan(begin, std::min(part.end, size) - begin));
+}
+
+/// A block that is as long as it must be for readers of `part`, which alone has values.
+block read_part(archive& a, std::string_view name, const shard_range& part) {
+  const archived_array& found = a.array(name);
+  if (found.values.empty()) return {};
+  if (found.values.size() != part.size())
+    throw archive_error(
+        fmt::format("{}: expected {} floats, found {}", found.path, part.size(), found.values.size()));
+  block whole(part.end * sizeof(float));
+  std::ranges::copy(found.values, whole.as<float>().begin() + static_cast<std::ptrdiff_t>(part.begin));
+  return whole;
+}
+
+void keep_rows(archive& a, std::string_view name, gradient_rows& part,
+               const std::shared_ptr<const gradient>& owner, gradient& read) {
+  const std::string prefix(name);
+  a.field(prefix + " variable", part.variable);
+  a.field(prefix + " width", part.width);
+  std::vector<std::int32_t> rows(part.rows.begin(), part.rows.end());
+  a.field(prefix + " rows", rows);
+  if (!a.reads()) return a.hold(prefix + " values", owner, part.values);
+  const archived_array& values = a.array(prefix + " values");
+  if (part.width == 0 || values.values.size() / part.width < rows.size())
+    throw archive_error(fmt::format("{}: {} floats for {} rows of {}", values.path, values.values.size(),
+                                    rows.size(), part.width));
+  const auto kept = std::make_shared<const std::pair<std::vector<std::int32_t>, std::vector<float>>>(
+      std::move(rows), std::vector<float>(values.values.begin(), values.values.end()));
+  part.rows = kept->first;
+  part.values = kept->second;
+  read.held.push_back(kept);
+}
+
+void keep_addends(archive& a, const std::shared_ptr<const gradient>& written, gradient& read,
+                  const shard_range& part) {
+  std::size_t count = written ? written->addends.size() : 0;
+  a.field("addends", count);
+  if (a.reads()) read.addends.resize(std::min<std::size_t>(count, 4096));
+  for (std::size_t i = 0; i < (a.reads() ? read.addends.size() : count); ++i) {
+    const std::string name = fmt::format("addend {}", i);
+    std::shared_ptr<const coverage> covered = written ? written->addends[i].covered : nullptr;
+    keep_ranges(a, name + " covered", covered);
+    if (!a.reads()) {
+      write_part(a, name, written, written->addends[i].values, part);
+    } else {
+      read.addends[i].values = read_part(a, name, part);
+      read.addends[i].covered = std::move(covered);
+    }
+  }
+}
+
+} // namespace
+
+void keep_header(archive& a, gradient_header& x) {
+  a.field("worker", x.id.worker);
+  a.field("step", x.id.step);
+  a.field("version_read", x.version_read);
+  a.field("scale_bits", x.scale_bits);
+}
+
+void keep_gradient(archive& a, waiting_gradient& g, shard& at) {
+  keep_header(a, g.what.header);
+  const std::shared_ptr<const gradient> written = g.what.payload.values;
+  const auto read = std::make_shared<gradient>();
+  std::shared_ptr<const coverage> covered = written ? written->covered : nullptr;
+  keep_ranges(a, "covered", covered);
+  if (!a.reads())
+    write_part(a, "dense", written, written->dense, at.dense_range());
+  else
+    read->dense = read_part(a, "dense", at.dense_range());
+  read->covered = std::move(covered);
+  keep_addends(a, written, *read, at.dense_range());
+  std::size_t tables = written ? written->sparse.size() : 0;
+  a.field("tables", tables);
+  for (std::size_t t = 0; t < tables; ++t) {
+    gradient_rows part = written ? written->sparse[t] : gradient_rows{};
+    if (!a.reads()) part = listed_rows(part);
+    keep_rows(a, fmt::format("table {}", t), part, written, *read);
+    if (a.reads()) read->sparse.push_back(part);
+  }
+  bool knows_read = static_cast<bool>(g.read);
+  a.field("knows weights read", knows_read);
+  if (knows_read && !a.reads()) a.hold("weights read", g.read.owner(), g.read.on_host());
+  if (!a.reads()) return;
+  if (knows_read) g.read = at.restored(a.array("weights read"));
+  g.what.payload.values = read;
+}
+
+} // namespace mailgrad

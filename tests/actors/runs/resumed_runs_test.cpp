@@ -1,0 +1,215 @@
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
+#include <mailgrad/tests/actors/runs/treated_runs.hpp>
+
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+// Whole runs whose state is kept while they go on, in drawn orders of all messages. Each checkpoint is a run that
+// was killed at that place: another one goes on from there.
+
+namespace mailgrad {
+using messaging::on, messaging::spawn;
+
+namespace {
+
+using testing::assembled_run;
+using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
+using testing::RecordedRun;
+using testing::treated_run;
+
+/// Keeps checkpoints in memory.
+class keeping_writer {
+public:
+  static constexpr const char* name = "mailgrad.keeping-writer";
+
+  using kept_checkpoints = std::vector<std::shared_ptr<const checkpoint>>;
+
+  keeping_writer(caf::event_based_actor* self, std::shared_ptr<kept_checkpoints> kept)
+      : self_(self), kept_(std::move(kept)) {}
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_,
+           [this](const write_checkpoint& x) {
+             const std::string where = "checkpoint of step " + std::to_string(x.steps);
+             kept_->push_back(std::make_shared<const checkpoint>(checkpoint::of(x.parts, where)));
+             return checkpoint_written{x.number, x.steps, where, {}, 0, 0};
+           }),
+        on(self_, [this](const give_up&) { self_->quit(); }),
+    };
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<kept_checkpoints> kept_;
+};
+
+/// What a run came to.
+struct result {
+  std::vector<float> weights;
+  run_outcome outcome;
+  training_report report;
+  keeping_writer::kept_checkpoints checkpoints;
+};
+
+class ResumedRuns : public RecordedRun {
+protected:
+  static constexpr std::uint64_t orders = 40;
+
+  std::optional<result> run(assembly a, drawn_order& order) {
+    const auto kept = std::make_shared<keeping_writer::kept_checkpoints>();
+    a.checkpoint_writer = spawn<keeping_writer>(system_.actors(), kept);
+    std::optional<result> ended;
+    {
+      const assembled_run run = assemble(a);
+      deliver(order);
+      if (run.times_ended() == 0) {
+        messaging::send_anonymously(run.coordinator_actor, name_waits{});
+        deliver(order);
+      }
+      EXPECT_EQ(run.times_ended(), 1U) << run.waits();
+      if (run.times_ended() == 1) {
+        EXPECT_EQ(run.outcome().why, "");
+        expect_balanced(run);
+        ended = result{run.weights(), run.outcome(), report_of(run.outcome()), *kept};
+      }
+    }
+    messaging::kill(a.checkpoint_writer);
+    deliver(order);
+    return ended;
+  }
+
+  static void expect_same_weights(const result& was, const result& is) {
+    ASSERT_EQ(was.weights.size(), is.weights.size());
+    EXPECT_EQ(0, std::memcmp(was.weights.data(), is.weights.data(), was.weights.size() * sizeof(float)));
+  }
+
+  static std::uint64_t steps_of(const result& r) {
+    std::uint64_t steps = 0;
+    for (const worker_report& w : r.outcome.workers) steps += w.steps;
+    return steps;
+  }
+
+  /// Keeps checkpoints every few batches, and goes on from each of them.
+  template <class Check>
+  void resume_from_each(assembly a, std::uint64_t seed, const Check& check) {
+    drawn_order first(seed);
+    a.checkpoint_every = 2 + seed % 3;
+    const auto was = run(a, first);
+    ASSERT_TRUE(was);
+    EXPECT_GE(was->checkpoints.size(), 2U);
+    EXPECT_EQ(steps_of(*was), a.batches);
+    for (std::size_t i = 0; i < was->checkpoints.size(); ++i) {
+      SCOPED_TRACE("resumed from " + was->checkpoints[i]->path().string());
+      a.resume = was->checkpoints[i];
+      drawn_order next(seed * 100 + i);
+      const auto is = run(a, next);
+      ASSERT_TRUE(is);
+      check(*was, *is);
+    }
+  }
+};
+
+/// Runs whose bits do not depend on the order of messages.
+class ExactlyResumed : public ResumedRuns, public ::testing::WithParamInterface<treated_run> {};
+
+TEST_P(ExactlyResumed, ComesToTheSameWeights) {
+  for (const std::uint32_t shards : {1U, 3U})
+    for (drawn_order& order : drawn_orders(orders)) {
+      assembly a = testing::treated(GetParam());
+      const bool alone = std::string(GetParam().policy) != "sync";
+      a.workers = alone ? 1 : 3;
+      a.shards = shards;
+      resume_from_each(a, order.seed(), [](const result& was, const result& is) {
+        expect_same_weights(was, is);
+        EXPECT_EQ(was.report.ledger, is.report.ledger);
+        EXPECT_EQ(was.report.samples, is.report.samples);
+        EXPECT_EQ(was.report.staleness.buckets(), is.report.staleness.buckets());
+      });
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ExactlyResumed,
+    ::testing::Values(treated_run{"none", "sgd", 0, "sync"}, treated_run{"none", "momentum", 0, "sync"},
+                      treated_run{"none", "adam", 0, "async"}, treated_run{"none", "momentum", 0, "ssp:1"},
+                      treated_run{"none", "sgd", 0, "k-batch-async:2"},
+                      treated_run{"none", "adam", 2, "sync"}, treated_run{"none", "sgd", 3, "async"},
+                      treated_run{"easgd", "nesterov", 3, "async"}, treated_run{"easgd", "sgd", 2, "sync"},
+                      treated_run{"dc-asgd-a", "adam", 0, "async"},
+                      treated_run{"gap-aware", "momentum", 0, "async"},
+                      treated_run{"dana-zero", "sgd", 0, "async"},
+                      treated_run{"dana-slim", "sgd", 0, "async"},
+                      treated_run{"none", "momentum", 0, "async, ssp:1@5, async@9"}),
+    testing::name_of_treated);
+
+/// Runs whose bits depend on the order of messages: nothing is lost, and nothing counts twice.
+class Resumed : public ResumedRuns, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(Resumed, TrainsEachBatchOnce) {
+  for (const std::uint32_t shards : {1U, 3U})
+    for (drawn_order& order : drawn_orders(orders)) {
+      assembly a;
+      a.policy = GetParam();
+      a.shards = shards;
+      resume_from_each(a, order.seed(), [&](const result& was, const result& is) {
+        EXPECT_EQ(steps_of(is), a.batches);
+        EXPECT_EQ(is.report.samples, was.report.samples);
+        EXPECT_EQ(is.report.ledger.produced, a.batches);
+        EXPECT_EQ(is.outcome.how, run_outcome::ending::completed);
+      });
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Resumed,
+                         ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
+                                           "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2",
+                                           "async, sync@5, async@9", "sync, ssp:1@6"),
+                         [](const auto& of) { return testing::test_name(of.param); });
+
+/// A replay goes on with the same bits under every policy, because it repeats every weight that was read.
+TEST_P(Resumed, ReplaysGoOnBitForBit) {
+  for (const std::uint32_t shards : {1U, 3U})
+    for (drawn_order& order : drawn_orders(orders / 2)) {
+      assembly a;
+      a.policy = GetParam();
+      a.shards = shards;
+      const auto recorded = finish(a, order.seed());
+      ASSERT_TRUE(recorded);
+      a.replayed = std::make_shared<const recording>(recorded->order);
+      resume_from_each(a, order.seed(), [&](const result& was, const result& is) {
+        expect_same_weights(was, is);
+        EXPECT_EQ(is.report.ledger, recorded->report.ledger);
+        EXPECT_EQ(is.report.staleness.buckets(), recorded->report.staleness.buckets());
+      });
+    }
+}
+
+TEST_F(ResumedRuns, ReplayOfEveryCureAndLocalStepsGoesOn) {
+  for (const treated_run& t : testing::treated_runs)
+    for (drawn_order& order : drawn_orders(orders / 8)) {
+      SCOPED_TRACE(std::string(t.cure) + ' ' + t.policy);
+      assembly a = testing::treated(t);
+      const auto recorded = finish(a, order.seed());
+      ASSERT_TRUE(recorded);
+      a.replayed = std::make_shared<const recording>(recorded->order);
+      resume_from_each(a, order.seed(), [&](const result& was, const result& is) {
+        expect_same_weights(was, is);
+        EXPECT_EQ(is.report.ledger, recorded->report.ledger);
+      });
+    }
+}
+
+} // namespace
+
+} // namespace mailgrad

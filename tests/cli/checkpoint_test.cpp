@@ -1,0 +1,197 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+// Runs of the tool that are killed, stopped and resumed.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::tool;
+using words = std::vector<std::string>;
+
+class Checkpoints : public ::testing::Test {
+protected:
+  static words train(const words& more, const std::string& steps = "20000") {
+    words all{"train",   "--model", "mlp:hidden=5", "--data", MAILGRAD_SMALL_CSV, "--batch", "4",
+              "--steps", steps,     "--optimizer",  "adam",   "--quiet"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  words checkpointed(const words& more) const {
+    words all = train({"--checkpoint", folder(), "--checkpoint-every", "100"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::string folder() const { return (scratch_.path() / "kept").string(); }
+  /// The newest checkpoint; empty if there is none.
+  std::filesystem::path newest() const {
+    if (!std::filesystem::is_directory(folder())) return {};
+    const auto kept = checkpoints_in(folder());
+    return kept.empty() ? std::filesystem::path() : kept.front();
+  }
+  /// Looks until the run has written another checkpoint than this one, or has ended.
+  void await_newer(const tool& t, const std::filesystem::path& than = {}) const {
+    while (newest() == than && t.runs()) {
+    }
+  }
+  nlohmann::json report(const words& run) const {
+    words all = run;
+    const std::string file = (scratch_.path() / "run.json").string();
+    all.insert(all.end(), {"--report", file});
+    tool t(all);
+    EXPECT_EQ(t.code(), 0) << t.err();
+    return nlohmann::json::parse(std::ifstream(file));
+  }
+  nlohmann::json resumed(words more = {}) const {
+    words all{"train", "--resume", folder(), "--quiet"};
+    all.insert(all.end(), more.begin(), more.end());
+    return report(all);
+  }
+
+  const scratch_folder scratch_;
+};
+
+/// Kills a run with SIGKILL a dozen times, each time wherever it happens to be.
+TEST_F(Checkpoints, GoOnAfterKillsToTheSameWeights) {
+  const words one{"--shards", "2"};
+  const std::string steps = "100000";
+  const std::string whole = report(train(one, steps))["parameters_sha256"];
+  std::mt19937 random(1);
+  words run = train({"--shards", "2", "--checkpoint", folder(), "--checkpoint-every", "100"}, steps);
+  int killed = 0;
+  for (int round = 0; round < 12; ++round) {
+    const std::filesystem::path before = newest();
+    tool t(run);
+    await_newer(t, before);
+    for (auto looks = random() % 100; looks > 0; --looks) newest();
+    t.signal(SIGKILL);
+    killed += t.code() == -SIGKILL ? 1 : 0;
+    run = {"train", "--resume", folder(), "--quiet"};
+  }
+  EXPECT_GE(killed, 6) << "the run is too short for this test";
+  const nlohmann::json last = resumed();
+  EXPECT_EQ(last["parameters_sha256"], whole);
+  EXPECT_EQ(last["steps"], 100'000);
+  EXPECT_EQ(last["ledger"]["produced"], 100'000);
+}
+
+TEST_F(Checkpoints, GoOnAfterCtrlCToTheSameWeights) {
+  const words two{"--devices", "cpu:0,cpu:0", "--policy", "sync"};
+  const std::string whole = report(train(two))["parameters_sha256"];
+  tool t(checkpointed(two));
+  await_newer(t);
+  t.signal(SIGINT);
+  EXPECT_THAT((std::vector<int>{0, 130}), ::testing::Contains(t.code()));
+  EXPECT_EQ(resumed()["parameters_sha256"], whole);
+}
+
+TEST_F(Checkpoints, MakeARunLonger) {
+  const words one{"--shards", "2"};
+  const std::string whole = report(train(one, "600"))["parameters_sha256"];
+  words shorter = train({"--shards", "2", "--checkpoint", folder()}, "200");
+  EXPECT_EQ(report(shorter)["checkpoints"]["written"], 1) << "of the end";
+  const nlohmann::json longer = resumed({"--steps", "600"});
+  EXPECT_EQ(longer["parameters_sha256"], whole);
+  EXPECT_EQ(longer["resumed"]["steps"], 200);
+}
+
+TEST_F(Checkpoints, StayAsManyAsAreKept) {
+  report(checkpointed({"--keep", "2"}));
+  EXPECT_EQ(checkpoints_in(folder()).size(), 2U);
+}
+
+TEST_F(Checkpoints, FallBackToTheOneBefore) {
+  report(checkpointed({}));
+  const auto kept = checkpoints_in(folder());
+  ASSERT_GE(kept.size(), 2U);
+  std::filesystem::resize_file(kept[0], 100);
+  tool t({"train", "--resume", folder(), "--quiet"});
+  EXPECT_EQ(t.code(), 0);
+  EXPECT_THAT(t.err(), HasSubstr("checkpoint refused: " + kept[0].string()));
+  EXPECT_THAT(t.err(), HasSubstr("resuming from " + kept[1].string()));
+}
+
+TEST_F(Checkpoints, GoOnWithOtherDevices) {
+  tool t(checkpointed({"--devices", "cpu:0,cpu:0", "--policy", "async"}));
+  await_newer(t);
+  t.signal(SIGKILL);
+  t.code();
+  const nlohmann::json last = resumed({"--devices", "cpu:0,cpu:0,cpu:0"});
+  EXPECT_EQ(last["workers"], 3);
+  EXPECT_EQ(last["ledger"]["produced"], last["steps"]);
+}
+
+/// A folder that is gone stands for a full disk.
+TEST_F(Checkpoints, ThatFailEndNoRun) {
+  tool t(train({"--checkpoint", folder(), "--checkpoint-every", "100"}, "200000"));
+  await_newer(t);
+  std::filesystem::remove_all(folder());
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("checkpoint failed, training goes on: "));
+  EXPECT_THAT(t.out(), HasSubstr("failed, the last: "));
+}
+
+TEST_F(Checkpoints, OfAReplayGoOn) {
+  const std::string recording = (scratch_.path() / "run.rec").string();
+  report(train({"--devices", "cpu:0,cpu:0", "--record", recording}, "4000"));
+  tool t({"replay", recording, "--checkpoint", folder(), "--checkpoint-every", "100", "--quiet"});
+  await_newer(t);
+  t.signal(SIGKILL);
+  t.code();
+  tool again({"replay", recording, "--resume", folder(), "--quiet"});
+  EXPECT_EQ(again.code(), 0) << again.err();
+  EXPECT_THAT(again.out(), HasSubstr("the same parameters as recorded"));
+}
+
+TEST_F(Checkpoints, OfAnotherRunAreRefused) {
+  report(checkpointed({}));
+  const auto refused = [this](const words& more, const std::string& why) {
+    words all{"train", "--resume", folder(), "--quiet"};
+    all.insert(all.end(), more.begin(), more.end());
+    tool t(all);
+    EXPECT_EQ(t.code(), 2);
+    EXPECT_THAT(t.err(), HasSubstr(why));
+  };
+  refused({"--seed", "5"}, "is of another run: the seed was 1, and is 5 here");
+  refused({"--seed", "5", "--model", "mlp:hidden=6"}, "; the seed was 1, and is 5 here");
+  refused({"--shards", "3"}, "there were 1 shards, and are 3 here");
+  refused({"--policy", "hogwild"}, "the policy was async, and is hogwild here");
+  refused({"--load", "weights.safetensors"}, "leave --load out");
+  tool again(checkpointed({}));
+  EXPECT_EQ(again.code(), 2);
+  EXPECT_THAT(again.err(), HasSubstr("holds checkpoints of an earlier run"));
+}
+
+TEST_F(Checkpoints, RefuseWhatCannotBeKept) {
+  const auto refused = [](const words& run, const std::string& why) {
+    tool t(run);
+    EXPECT_EQ(t.code(), 2) << why;
+    EXPECT_THAT(t.err(), HasSubstr(why));
+  };
+  refused(checkpointed({"--policy", "hogwild"}), "under hogwild no actor owns the weights");
+  refused(checkpointed({"--record", (scratch_.path() / "r").string()}),
+          "a run that is recorded cannot be resumed");
+  refused({"train", "--resume", folder()}, "cannot be read: No such file");
+  refused(train({"--checkpoint-every", "5"}), "--checkpoint");
+  for (const char* every : {"0", "5 min", "-1", "min", "1e3", "99999999min", "18446744073709551616"})
+    refused(train({"--checkpoint", folder(), "--checkpoint-every", every}), "is no interval");
+  EXPECT_FALSE(std::filesystem::exists(folder())) << "a refused run makes no folder";
+}
+
+} // namespace
+} // namespace mailgrad

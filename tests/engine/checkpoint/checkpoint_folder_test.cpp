@@ -1,0 +1,99 @@
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CheckpointFolder : public ::testing::Test {
+protected:
+  void write(std::uint64_t steps) const {
+    const auto run = std::make_shared<saved_fields>();
+    run->field("steps", steps);
+    write_checkpoint_file(folder_.path() / checkpoint_name(steps), {{"run", run}});
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& path : checkpoints_in(folder_.path())) all.push_back(path.filename());
+    return all;
+  }
+
+  scratch_folder folder_;
+};
+
+TEST_F(CheckpointFolder, NamesFilesBySteps) {
+  EXPECT_EQ(checkpoint_name(500), "checkpoint-0000000500.safetensors");
+  EXPECT_EQ(checkpoint_name(123'456'789'012), "checkpoint-123456789012.safetensors");
+}
+
+TEST_F(CheckpointFolder, ListsTheNewestFirstAndNoOtherFiles) {
+  for (const std::uint64_t steps : {90ULL, 123'456'789'012ULL, 1000ULL}) write(steps);
+  for (const char* other :
+       {"checkpoint-.safetensors", "checkpoint-12x.safetensors", "checkpoint-5.safetensors.partial",
+        "weights.safetensors", "checkpoint--1.safetensors"})
+    folder_.write(other, "");
+  EXPECT_THAT(names(),
+              ElementsAre(checkpoint_name(123'456'789'012), checkpoint_name(1000), checkpoint_name(90)));
+}
+
+TEST_F(CheckpointFolder, TakesTheNewestThatIsWhole) {
+  for (const std::uint64_t steps : {1, 2}) write(steps);
+  folder_.write(checkpoint_name(3), "cut");
+  const found_checkpoint found = newest_checkpoint(folder_.path());
+  EXPECT_EQ(found.what.path().filename(), checkpoint_name(2));
+  ASSERT_EQ(found.refused.size(), 1U);
+  EXPECT_THAT(found.refused[0], HasSubstr(checkpoint_name(3)));
+}
+
+TEST_F(CheckpointFolder, TakesTheFileThatIsNamed) {
+  for (const std::uint64_t steps : {1, 2}) write(steps);
+  EXPECT_EQ(newest_checkpoint(folder_.path() / checkpoint_name(1)).what.path().filename(),
+            checkpoint_name(1));
+}
+
+TEST_F(CheckpointFolder, SaysWhyThereIsNone) {
+  testing::expect_refused(testing::misuse{"empty", [&] { newest_checkpoint(folder_.path()); },
+                                          "expected a checkpoint, found none"});
+  folder_.write(checkpoint_name(3), "cut");
+  testing::expect_refused(
+      {{"damaged", [&] { newest_checkpoint(folder_.path()); },
+        "no checkpoint that can be read; the newest: "},
+       {"no folder", [&] { newest_checkpoint(folder_.path() / "nowhere"); }, "No such file"}});
+}
+
+TEST_F(CheckpointFolder, KeepsTheNewestThatAreNotAhead) {
+  for (const std::uint64_t steps : {10, 20, 30, 40, 99}) write(steps);
+  remove_older_checkpoints(folder_.path(), 40, 2);
+  EXPECT_THAT(names(), ElementsAre(checkpoint_name(99), checkpoint_name(40), checkpoint_name(30)))
+      << "99 is of a run that went on from an older one; it is not this run's to remove";
+}
+
+TEST_F(CheckpointFolder, IsMadeAndTried) {
+  const auto inner = folder_.path() / "a" / "b";
+  prepare_checkpoint_folder(inner, false);
+  EXPECT_TRUE(std::filesystem::is_empty(inner));
+}
+
+TEST_F(CheckpointFolder, MixesNoTwoRuns) {
+  write(5);
+  EXPECT_NO_THROW(prepare_checkpoint_folder(folder_.path(), true));
+  folder_.write("file", "");
+  testing::expect_refused(
+      {{"another run", [&] { prepare_checkpoint_folder(folder_.path(), false); },
+        "holds checkpoints of an earlier run"},
+       {"a file", [&] { prepare_checkpoint_folder(folder_.path() / "file", true); }, "cannot be written"}});
+}
+
+} // namespace
+} // namespace mailgrad
