@@ -46,6 +46,12 @@ void require_same_facts(const run_plan& plan, const checkpoint_card& card) {
   if (!differences.empty()) refuse(plan, "is of another run: " + differences);
 }
 
+template <class T>
+void try_to_keep(T& x) {
+  saved_fields scratch;
+  x.keep(scratch);
+}
+
 /// With another number of workers, each begins anew from the weights.
 void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
   const std::string numbers =
@@ -71,10 +77,9 @@ void require_keepable(const run_plan& plan) {
     throw std::invalid_argument(
         "checkpoints: a run that is recorded cannot be resumed; the recording would lack "
         "what came before. Leave one of both out");
-  saved_fields scratch;
   for (const scheduled_policy& s : plan.policies)
-    if (const auto policy = s.policy.make()) policy->keep(scratch);
-  if (const auto cure = plan.cure.make({plan.workers(), 1, 1e-3})) cure->keep(scratch);
+    if (const auto policy = s.policy.make()) try_to_keep(*policy);
+  if (const auto cure = plan.cure.make({plan.workers(), 1, 1e-3})) try_to_keep(*cure);
 }
 
 checkpoint_card card_of(const run_plan& plan) {

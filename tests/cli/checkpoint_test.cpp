@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -110,6 +111,21 @@ TEST_F(Checkpoints, MakeARunLonger) {
   EXPECT_EQ(longer["resumed"]["steps"], 200);
 }
 
+TEST_F(Checkpoints, KeepACureAndSeveralPolicies) {
+  const words one{"--cure", "dana-zero", "--lr", "0.01", "--policy", "async, ssp:1@150", "--optimizer", "sgd"};
+  words options = train(one);
+  std::erase(options, "adam");
+  options.erase(std::ranges::find(options, "--optimizer"));
+  const std::string whole = report(options)["parameters_sha256"];
+  words kept = options;
+  kept.insert(kept.end(), {"--checkpoint", folder(), "--checkpoint-every", "100"});
+  EXPECT_EQ(report(kept)["parameters_sha256"], whole);
+  std::filesystem::remove(newest());
+  const nlohmann::json last = resumed();
+  EXPECT_EQ(last["parameters_sha256"], whole);
+  EXPECT_EQ(last["switches"].size(), 1U);
+}
+
 TEST_F(Checkpoints, StayAsManyAsAreKept) {
   report(checkpointed({"--keep", "2"}));
   EXPECT_EQ(checkpoints_in(folder()).size(), 2U);
@@ -140,7 +156,7 @@ TEST_F(Checkpoints, GoOnWithOtherDevices) {
 TEST_F(Checkpoints, ThatFailEndNoRun) {
   tool t(train({"--checkpoint", folder(), "--checkpoint-every", "100"}, "200000"));
   await_newer(t);
-  std::filesystem::remove_all(folder());
+  std::filesystem::rename(folder(), folder() + "-gone");
   EXPECT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.err(), HasSubstr("checkpoint failed, training goes on: "));
   EXPECT_THAT(t.out(), HasSubstr("failed, the last: "));
