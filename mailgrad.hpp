@@ -24,6 +24,7 @@
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/onnx_file.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
@@ -38,6 +39,7 @@
 #include <mailgrad/graph/models/model_file.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/name_scope.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>

@@ -1,6 +1,6 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
 # Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, OpenSSL::Crypto, CAF::core,
-# nlohmann_json::nlohmann_json, fmt::fmt, CLI11::CLI11, GTest::gtest.
+# nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto, CLI11::CLI11, GTest::gtest.
 #
 # What an installed static library still needs must also stand in mailgradConfig.cmake.in.
 include_guard()
@@ -13,6 +13,7 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
+find_package(ONNX REQUIRED)
 find_package(CAF REQUIRED COMPONENTS core)
 
 if(MAILGRAD_ONEDNN)

@@ -17,22 +17,6 @@ namespace {
 /// The most samples of one program. More are answered in several runs.
 constexpr std::size_t most_at_once = 256;
 
-const model_card& card_of(const saved_weights& trained) {
-  if (!trained.card)
-    throw std::invalid_argument(
-        fmt::format("weights of '{}' tell nothing of their model; another program wrote them", trained.file));
-  return *trained.card;
-}
-
-model_function model_of(const saved_weights& trained) {
-  const std::string& text = card_of(trained).model;
-  if (text.empty())
-    throw std::invalid_argument(fmt::format(
-        "weights of '{}' are those of a program's own model function; the program has to bring it",
-        trained.file));
-  return find_model(text);
-}
-
 } // namespace
 
 /// A program for some samples, bound to memory that is filled anew for each run.

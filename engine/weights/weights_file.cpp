@@ -76,6 +76,22 @@ saved_weights load_weights(const std::filesystem::path& path) {
   return all;
 }
 
+const model_card& card_of(const saved_weights& trained) {
+  if (!trained.card)
+    throw std::invalid_argument(
+        fmt::format("weights of '{}' tell nothing of their model; another program wrote them", trained.file));
+  return *trained.card;
+}
+
+model_function model_of(const saved_weights& trained) {
+  const std::string& text = card_of(trained).model;
+  if (text.empty())
+    throw std::invalid_argument(fmt::format(
+        "weights of '{}' are those of a program's own model function; the program has to bring it",
+        trained.file));
+  return find_model(text);
+}
+
 weights_fit fit(const saved_weights& from, const parameter_layout& layout, std::vector<float> first) {
   require_length(first, layout);
   weights_fit result{std::move(first), {}, {}};

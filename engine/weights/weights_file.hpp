@@ -55,6 +55,16 @@ void save_weights(const std::filesystem::path& path, std::span<const named_weigh
 /// Errors  file_error in one line: the file is damaged, its card is, or it holds numbers that are no weights.
 saved_weights load_weights(const std::filesystem::path& path);
 
+/// The card that came with the weights.
+///
+/// Errors  std::invalid_argument: they have none.
+const model_card& card_of(const saved_weights& trained);
+
+/// The model that the card names.
+///
+/// Errors  std::invalid_argument: they have no card, or it is that of a program's own model function.
+model_function model_of(const saved_weights& trained);
+
 /// How weights of a file fit the variables of a model.
 struct weights_fit {
   std::vector<float> parameters; ///< float32[layout.size()]: what fits; the rest as it was given

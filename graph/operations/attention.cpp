@@ -1,10 +1,15 @@
 #include <mailgrad/graph/operations/attention.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace mailgrad {
 
@@ -55,7 +60,7 @@ private:
 };
 
 /// Outputs: the result, and the probabilities, which only the gradient reads.
-class attention_operation : public operation {
+class attention_operation : public operation, public onnx_form {
 public:
   explicit attention_operation(std::size_t heads) : heads_(heads) {}
 
@@ -86,6 +91,8 @@ public:
   }
 
   std::string describe() const override { return fmt::format("{} heads", heads_); }
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override;
   /// Two products of each window with itself; the mask hides half of each.
   double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const override {
     const shape& y = outputs[0].dims;
@@ -95,6 +102,39 @@ public:
 private:
   std::size_t heads_;
 };
+
+/// 0 where row i may look at column j <= i, and otherwise so low that its softmax is 0.
+std::string mask_in(onnx_nodes& to, std::size_t window) {
+  std::vector<float> mask(window * window, 0);
+  for (std::size_t i = 0; i < window; ++i)
+    std::fill(mask.begin() + static_cast<std::ptrdiff_t>(i * window + i + 1),
+              mask.begin() + static_cast<std::ptrdiff_t>((i + 1) * window),
+              std::numeric_limits<float>::lowest());
+  const auto extent = static_cast<std::int64_t>(window);
+  return to.numbers({extent, extent}, std::move(mask));
+}
+
+std::vector<std::string> attention_operation::to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                                      std::span<const onnx_value>) const {
+  using list = std::vector<std::int64_t>;
+  if (inputs[0].varies[1] || inputs[0].varies[2]) return {};
+  const attention_shape a = shape_of(inputs[0].type.dims, heads_);
+  const auto window = static_cast<std::int64_t>(a.window), width = static_cast<std::int64_t>(a.width());
+  const list five{-1, window, 3, static_cast<std::int64_t>(a.heads), static_cast<std::int64_t>(a.head_width)};
+  const std::string parts = to.add("Reshape", {inputs[0].name, to.whole_numbers(five)});
+  const std::string in_front = to.add("Transpose", {parts}, {{"perm", list{2, 0, 3, 1, 4}}});
+  const auto part = [&](std::int64_t which) { // batch, heads, window, head width
+    return to.add("Gather", {in_front, to.whole_number(which)}, {{"axis", 0}});
+  };
+  const std::string queries = part(0), values = part(2);
+  const std::string keys = to.add("Transpose", {part(1)}, {{"perm", list{0, 1, 3, 2}}});
+  const std::string scale = to.number(1 / std::sqrt(static_cast<float>(a.head_width)));
+  const std::string scores = to.add("Mul", {to.add("MatMul", {queries, keys}), scale});
+  const std::string masked = to.add("Add", {scores, mask_in(to, a.window)});
+  const std::string means = to.add("MatMul", {to.add("Softmax", {masked}, {{"axis", -1}}), values});
+  const std::string joined = to.add("Transpose", {means}, {{"perm", list{0, 2, 1, 3}}});
+  return {to.add("Reshape", {joined, to.whole_numbers({-1, window, width})})};
+}
 
 } // namespace
 

@@ -1,6 +1,8 @@
 #include <mailgrad/graph/operations/bias_gelu.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/kernels/bias_gelu.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -53,7 +55,7 @@ public:
 };
 
 /// Outputs: the result, and the slope, which only the gradient reads.
-class bias_gelu_operation : public operation {
+class bias_gelu_operation : public operation, public onnx_form {
 public:
   std::string_view name() const noexcept override { return "bias_gelu"; }
 
@@ -76,6 +78,11 @@ public:
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
     return std::make_unique<bias_gelu_executable>(inputs[0].dims);
+  }
+
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    return {gelu_in(to, to.add("Add", {inputs[0].name, inputs[1].name}))};
   }
 
   std::optional<std::size_t> overwrites() const noexcept override { return 0; }

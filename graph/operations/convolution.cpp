@@ -1,6 +1,7 @@
 #include <mailgrad/graph/operations/convolution.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -64,7 +65,7 @@ private:
   convolution_shape shape_;
 };
 
-class convolution_operation : public operation {
+class convolution_operation : public operation, public onnx_form {
 public:
   explicit convolution_operation(const convolution_options& options) : options_(options) {}
 
@@ -98,6 +99,16 @@ public:
 
   std::string describe() const override {
     return fmt::format("stride {}x{}, {}", options_.stride[0], options_.stride[1], to_string(options_.pad));
+  }
+
+  /// ONNX has channels before rows and columns.
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    const window_grid g = shape_of(inputs[0].type, inputs[1].type).windows;
+    const std::string x = to.add("Transpose", {inputs[0].name}, {{"perm", onnx_order{0, 3, 1, 2}}});
+    const std::string w = to.add("Transpose", {inputs[1].name}, {{"perm", onnx_order{3, 2, 0, 1}}});
+    const std::string y = to.add("Conv", {x, w}, onnx_windows(g));
+    return {to.add("Transpose", {y}, {{"perm", onnx_order{0, 2, 3, 1}}})};
   }
 
 private:

@@ -6,6 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <utility>
 
 namespace mailgrad {
 
@@ -94,6 +98,38 @@ std::unique_ptr<executable> elementwise_operation::prepare(std::span<const value
   if (simple) return make_executable(chain_of(function_, inputs), result.size());
   return std::make_unique<broadcast_executable>(function_,
                                                 plan_broadcast(inputs[0].dims, inputs[1].dims, result));
+}
+
+std::vector<std::string> elementwise_operation::to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                                        std::span<const onnx_value>) const {
+  using enum elementwise_function;
+  std::vector<std::string> names;
+  std::ranges::transform(inputs, std::back_inserter(names), &onnx_value::name);
+  if (function_ == gelu) return {gelu_in(to, names[0])};
+  if (function_ == square) return {to.add("Mul", {names[0], names[0]})};
+  if (function_ == relu_of_sum) return {to.add("Relu", {to.add("Add", names)})};
+  constexpr std::array<std::pair<elementwise_function, const char*>, 12> types{
+      {{copy, "Identity"},
+       {negate, "Neg"},
+       {relu, "Relu"},
+       {elementwise_function::tanh, "Tanh"},
+       {sigmoid, "Sigmoid"},
+       {elementwise_function::exp, "Exp"},
+       {elementwise_function::log, "Log"},
+       {elementwise_function::sqrt, "Sqrt"},
+       {add, "Add"},
+       {subtract, "Sub"},
+       {multiply, "Mul"},
+       {divide, "Div"}}};
+  const auto found = std::ranges::find(types, function_, [](const auto& t) { return t.first; });
+  if (found == types.end()) return {};
+  return {to.add(found->second, std::move(names))};
+}
+
+std::string gelu_in(onnx_nodes& to, const std::string& x) {
+  const std::string scaled = to.add("Mul", {x, to.number(std::sqrt(0.5F))});
+  const std::string twice = to.add("Add", {to.add("Erf", {scaled}), to.number(1)});
+  return to.add("Mul", {to.add("Mul", {x, to.number(0.5F)}), twice});
 }
 
 /// The result may overwrite the first operand. A function that computes a gradient overwrites dy, the second.

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +19,7 @@ namespace mailgrad {
 shape broadcast_shapes(const shape& a, const shape& b);
 
 /// An operation that applies one function of one or two operands to each element.
-class elementwise_operation : public operation {
+class elementwise_operation : public operation, public onnx_form {
 public:
   /// Adds the nodes of the gradient with respect to each input, given the gradient of the result.
   using gradient_rule = std::vector<adjoint> (*)(std::span<const value> inputs, const located& y,
@@ -34,12 +36,17 @@ public:
                                       std::span<const value_type> outputs) const override;
   std::optional<std::size_t> overwrites() const noexcept override;
   std::optional<elementwise_function> function() const noexcept override { return function_; }
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override;
 
 private:
   std::string_view name_;
   elementwise_function function_;
   gradient_rule rule_;
 };
+
+/// Adds nodes of ONNX for gelu(x), by the error function; returns the name of the result.
+std::string gelu_in(onnx_nodes& to, const std::string& x);
 
 /// Makes an executable that runs a chain over n elements.
 std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n);

@@ -1,6 +1,7 @@
 #include <mailgrad/graph/operations/embedding.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -25,7 +26,7 @@ private:
   std::size_t count_;
 };
 
-class gather_operation : public operation {
+class gather_operation : public operation, public onnx_form {
 public:
   std::string_view name() const noexcept override { return "gather"; }
 
@@ -50,6 +51,11 @@ public:
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
     return std::make_unique<gather_executable>(inputs[0].dims, inputs[1].dims.size());
+  }
+
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    return {to.add("Gather", {inputs[0].name, inputs[1].name}, {{"axis", 0}})};
   }
 };
 

@@ -1,6 +1,7 @@
 #include <mailgrad/graph/operations/layer_norm.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/exact_text.hpp>
@@ -54,7 +55,7 @@ private:
 };
 
 /// Outputs: y, the mean of each row, the inverse deviation of each row.
-class layer_norm_operation : public operation {
+class layer_norm_operation : public operation, public onnx_form {
 public:
   explicit layer_norm_operation(float epsilon) : epsilon_(epsilon) {}
 
@@ -88,6 +89,11 @@ public:
   }
 
   std::string describe() const override { return fmt::format("epsilon {}", exact_text(epsilon_)); }
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    return {to.add("LayerNormalization", {inputs[0].name, inputs[1].name, inputs[2].name},
+                   {{"axis", -1}, {"epsilon", epsilon_}})};
+  }
 
 private:
   float epsilon_;

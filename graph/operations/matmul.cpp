@@ -1,11 +1,14 @@
 #include <mailgrad/graph/operations/matmul.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace mailgrad {
 
@@ -34,7 +37,7 @@ private:
   gemm_shape g_;
 };
 
-class matmul_operation : public operation {
+class matmul_operation : public operation, public onnx_form {
 public:
   matmul_operation(const matmul_options& orders, leading axes) : orders_(orders), leading_(axes) {}
 
@@ -47,6 +50,8 @@ public:
     return std::make_unique<matmul_executable>(product_of(inputs[0].dims, inputs[1].dims));
   }
   std::string describe() const override;
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override;
   double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const override {
     const gemm_shape g = product_of(inputs[0].dims, inputs[1].dims);
     return operation::work(inputs, outputs) + static_cast<double>(g.batch) * static_cast<double>(g.m) *
@@ -132,6 +137,23 @@ std::vector<adjoint> matmul_operation::gradient(std::span<const value> inputs, s
                                    : product(dc, transposed, a, as_is, leading::more_inner)};
   return {da, orders_.b == as_is ? product(a, other(orders_.a), dc, as_is, leading_)
                                  : product(dc, transposed, a, orders_.a, leading_)};
+}
+
+/// `x` with its last two axes exchanged.
+std::string transposed_in(onnx_nodes& to, const onnx_value& x) {
+  std::vector<std::int64_t> order(x.type.dims.rank());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::swap(order[order.size() - 2], order[order.size() - 1]);
+  return to.add("Transpose", {x.name}, {{"perm", order}});
+}
+
+std::vector<std::string> matmul_operation::to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                                   std::span<const onnx_value>) const {
+  if (leading_ == leading::more_inner) return {};
+  const auto operand = [&](std::size_t i, operand_order o) {
+    return o == transposed ? transposed_in(to, inputs[i]) : inputs[i].name;
+  };
+  return {to.add("MatMul", {operand(0, orders_.a), operand(1, orders_.b)})};
 }
 
 std::string matmul_operation::describe() const {

@@ -1,6 +1,7 @@
 #include <mailgrad/graph/operations/movement.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -28,7 +29,17 @@ public:
   }
 };
 
-class reshape_operation : public view_operation {
+/// A reshape to the extents of `y`. One of them may depend on the batch: it follows from the others.
+std::vector<std::string> reshaped_in(onnx_nodes& to, const onnx_value& x, const onnx_value& y) {
+  const shape& dims = y.type.dims;
+  if (std::ranges::count(y.varies, true) > 1 || dims.size() == 0) return {};
+  std::vector<std::int64_t> extents(dims.begin(), dims.end());
+  for (std::size_t axis = 0; axis < extents.size(); ++axis)
+    if (y.varies[axis]) extents[axis] = -1;
+  return {to.add("Reshape", {x.name, to.whole_numbers(extents)})};
+}
+
+class reshape_operation : public view_operation, public onnx_form {
 public:
   explicit reshape_operation(const shape& dims) : dims_(dims) {}
   std::string_view name() const noexcept override { return "reshape"; }
@@ -37,12 +48,16 @@ public:
       throw shape_error(fmt::format("{} elements do not make {}", inputs[0].dims.size(), to_string(dims_)));
     return {{dims_, inputs[0].type}};
   }
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value> outputs) const override {
+    return reshaped_in(to, inputs[0], outputs[0]);
+  }
 
 private:
   shape dims_;
 };
 
-class squeeze_operation : public view_operation {
+class squeeze_operation : public view_operation, public onnx_form {
 public:
   explicit squeeze_operation(std::size_t axis) : axis_(axis) {}
   std::string_view name() const noexcept override { return "squeeze"; }
@@ -54,6 +69,10 @@ public:
     std::vector<std::size_t> rest(dims.begin(), dims.end());
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis_));
     return {{shape(rest), inputs[0].type}};
+  }
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value> outputs) const override {
+    return reshaped_in(to, inputs[0], outputs[0]);
   }
 
 private:
@@ -69,7 +88,7 @@ private:
   strided_copy box_;
 };
 
-class transpose_operation : public operation {
+class transpose_operation : public operation, public onnx_form {
 public:
   explicit transpose_operation(std::vector<std::size_t> order) : order_(std::move(order)) {}
 
@@ -92,6 +111,12 @@ public:
     std::vector<std::size_t> back(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) back[order_[i]] = i;
     return {transpose(*dy[0], back, inputs[0].owner().of(outputs[0]).where)};
+  }
+
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    return {to.add("Transpose", {inputs[0].name},
+                   {{"perm", std::vector<std::int64_t>(order_.begin(), order_.end())}})};
   }
 
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,

@@ -79,4 +79,13 @@ window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& 
           .out_width = across.count};
 }
 
+std::vector<onnx_attribute> onnx_windows(const window_grid& g) {
+  const auto list = [](std::initializer_list<std::size_t> extents) {
+    return std::vector<std::int64_t>(extents.begin(), extents.end());
+  };
+  return {{"kernel_shape", list({g.rows, g.columns})},
+          {"strides", list({g.stride_rows, g.stride_columns})},
+          {"pads", list({g.pad_top, g.pad_left, g.pad_bottom, g.pad_right})}};
+}
+
 } // namespace mailgrad

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/kernels/window.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
@@ -7,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -39,5 +41,11 @@ std::string to_string(const padding& p);
 ///         larger than the padded image, or padding is as large as the window.
 window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& window,
                           const std::array<std::size_t, 2>& stride, const padding& pad);
+
+/// The order of axes that a node of ONNX gives them.
+using onnx_order = std::vector<std::int64_t>;
+
+/// The windows as attributes of a node of ONNX.
+std::vector<onnx_attribute> onnx_windows(const window_grid& g);
 
 } // namespace mailgrad

@@ -1,6 +1,7 @@
 #include <mailgrad/graph/operations/pooling.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -64,7 +65,7 @@ private:
 };
 
 /// Outputs: y, and for max pooling the position chosen in each window.
-class pooling_operation : public operation {
+class pooling_operation : public operation, public onnx_form {
 public:
   pooling_operation(pooling kind, const pooling_options& options) : kind_(kind), options_(options) {}
 
@@ -96,6 +97,15 @@ public:
   std::string describe() const override {
     return fmt::format("window {}x{}, stride {}x{}, {}", options_.window[0], options_.window[1],
                        options_.stride[0], options_.stride[1], to_string(options_.pad));
+  }
+
+  /// ONNX has channels before rows and columns. Both leave out the padding of an average.
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    const std::string x = to.add("Transpose", {inputs[0].name}, {{"perm", onnx_order{0, 3, 1, 2}}});
+    const std::string y =
+        to.add(kind_ == pooling::max ? "MaxPool" : "AveragePool", {x}, onnx_windows(grid_of(inputs[0].type)));
+    return {to.add("Transpose", {y}, {{"perm", onnx_order{0, 2, 3, 1}}})};
   }
 
 private:

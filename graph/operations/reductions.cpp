@@ -1,6 +1,7 @@
 #include <mailgrad/graph/operations/reductions.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
@@ -101,7 +102,7 @@ protected:
 enum class averaging : std::uint8_t { sum, mean };
 
 /// The public operations: a sum or a mean over a list of axes, or over all axes.
-class reduce_operation : public summing_operation {
+class reduce_operation : public summing_operation, public onnx_form {
 public:
   reduce_operation(averaging what, std::optional<std::vector<std::size_t>> axes, summed_axes keep)
       : what_(what), axes_(std::move(axes)), keep_(keep) {}
@@ -111,6 +112,8 @@ public:
   }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override;
   std::string describe() const override;
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override;
 
 protected:
   axis_mask summed(const shape& x) const override;
@@ -167,6 +170,19 @@ std::vector<value_type> reduce_operation::infer(std::span<const value_type> inpu
 float reduce_operation::scale(const shape& x) const {
   if (what_ == averaging::sum) return 1;
   return static_cast<float>(without(x, summed(x)).size()) / static_cast<float>(x.size());
+}
+
+std::vector<std::string> reduce_operation::to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                                   std::span<const onnx_value>) const {
+  const shape& x = inputs[0].type.dims;
+  const axis_mask mask = summed(x);
+  std::vector<std::int64_t> axes;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis)
+    if (mask[axis]) axes.push_back(static_cast<std::int64_t>(axis));
+  if (axes.empty()) return {to.add("Identity", {inputs[0].name})};
+  const onnx_attribute keep{"keepdims", keep_ == summed_axes::kept_as_one ? 1 : 0};
+  if (what_ == averaging::sum) return {to.add("ReduceSum", {inputs[0].name, to.whole_numbers(axes)}, {keep})};
+  return {to.add("ReduceMean", {inputs[0].name}, {{"axes", axes}, keep})};
 }
 
 std::string reduce_operation::describe() const {

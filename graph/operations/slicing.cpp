@@ -1,6 +1,7 @@
 #include <mailgrad/graph/operations/slicing.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string>
 
@@ -84,7 +86,7 @@ private:
   part part_;
 };
 
-class slice_operation : public operation {
+class slice_operation : public operation, public onnx_form {
 public:
   slice_operation(std::size_t axis, std::size_t begin, std::size_t end)
       : axis_(axis), begin_(begin), end_(end) {}
@@ -112,6 +114,12 @@ public:
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
     return std::make_unique<slice_executable>(part_of(inputs[0].dims));
+  }
+
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    const auto one = [&](std::size_t n) { return to.whole_numbers({static_cast<std::int64_t>(n)}); };
+    return {to.add("Slice", {inputs[0].name, one(begin_), one(end_), one(axis_)})};
   }
 
 private:
@@ -157,7 +165,7 @@ private:
   std::vector<strided_copy> boxes_;
 };
 
-class split_operation : public operation {
+class split_operation : public operation, public onnx_form {
 public:
   split_operation(std::size_t axis, std::vector<std::size_t> lengths)
       : axis_(axis), lengths_(std::move(lengths)) {}
@@ -195,17 +203,30 @@ public:
     return std::make_unique<split_executable>(in_a_row(axis_, outputs, inputs[0].dims));
   }
 
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    const std::vector<std::int64_t> lengths(lengths_.begin(), lengths_.end());
+    return to.add_several("Split", {inputs[0].name, to.whole_numbers(lengths)}, lengths.size(),
+                          {{"axis", static_cast<std::int64_t>(axis_)}});
+  }
+
 private:
   std::size_t axis_;
   std::vector<std::size_t> lengths_;
 };
 
-class concat_operation : public operation {
+class concat_operation : public operation, public onnx_form {
 public:
   explicit concat_operation(std::size_t axis) : axis_(axis) {}
 
   std::string_view name() const noexcept override { return "concat"; }
   std::string describe() const override { return fmt::format("axis {}", axis_); }
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    std::vector<std::string> names;
+    std::ranges::transform(inputs, std::back_inserter(names), &onnx_value::name);
+    return {to.add("Concat", std::move(names), {{"axis", static_cast<std::int64_t>(axis_)}})};
+  }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     shape whole = inputs[0].dims;

@@ -1,6 +1,7 @@
 #include <mailgrad/graph/operations/softmax.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -48,7 +49,7 @@ public:
   std::optional<std::size_t> overwrites() const noexcept override { return 1; }
 };
 
-class softmax_operation : public operation {
+class softmax_operation : public operation, public onnx_form {
 public:
   std::string_view name() const noexcept override { return "softmax"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
@@ -65,6 +66,10 @@ public:
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
     return std::make_unique<softmax_executable>(inputs[0].dims);
+  }
+  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
+                                   std::span<const onnx_value>) const override {
+    return {to.add("Softmax", {inputs[0].name}, {{"axis", -1}})};
   }
   std::optional<std::size_t> overwrites() const noexcept override { return 0; }
 };

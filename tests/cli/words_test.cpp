@@ -108,7 +108,7 @@ TEST(Tool, WantsACommand) {
 
 TEST(Tool, HelpsWithEachCommand) {
   const std::vector<std::vector<std::string>> commands{
-      {"--help", "train", "devices", "graph"},
+      {"--help", "train", "export", "devices", "graph"},
       {"train",     "--model",        "--data",
        "--devices", "--policy",       "--optimizer",
        "--lr",      "--batch",        "--epochs",
@@ -116,6 +116,7 @@ TEST(Tool, HelpsWithEachCommand) {
        "--report",  "async",          "hogwild",
        "Example",   "{\"layers\": [", "graph/models/model_file.hpp",
        "sgd 0.001", "adagrad 0.01",   "delayed-nesterov 0.7"},
+      {"export", "--model-file", "--onnx", "version 17"},
       {"devices", "mailgrad devices"},
       {"graph", "--model", "Graphviz"}};
   for (const auto& command : commands) {
