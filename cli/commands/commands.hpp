@@ -28,6 +28,7 @@ command make_test_command(CLI::App& app);
 command make_predict_command(CLI::App& app);
 command make_generate_command(CLI::App& app);
 command make_export_command(CLI::App& app);
+command make_report_command(CLI::App& app);
 command make_devices_command(CLI::App& app);
 command make_graph_command(CLI::App& app);
 

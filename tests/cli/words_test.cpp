@@ -108,7 +108,7 @@ TEST(Tool, WantsACommand) {
 
 TEST(Tool, HelpsWithEachCommand) {
   const std::vector<std::vector<std::string>> commands{
-      {"--help", "train", "export", "devices", "graph"},
+      {"--help", "train", "export", "report", "devices", "graph"},
       {"train",     "--model",        "--data",
        "--devices", "--policy",       "--optimizer",
        "--lr",      "--batch",        "--epochs",
@@ -117,6 +117,7 @@ TEST(Tool, HelpsWithEachCommand) {
        "Example",   "{\"layers\": [", "graph/models/model_file.hpp",
        "sgd 0.001", "adagrad 0.01",   "delayed-nesterov 0.7"},
       {"export", "--model-file", "--onnx", "version 17"},
+      {"report", "--out", "--svg", "--png", "gnuplot"},
       {"devices", "mailgrad devices"},
       {"graph", "--model", "Graphviz"}};
   for (const auto& command : commands) {

@@ -1,0 +1,62 @@
+#include <mailgrad/cli/report/expected_staleness.hpp>
+
+#include <mailgrad/options/named_choice.hpp>
+#include <mailgrad/options/number.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace mailgrad {
+
+namespace {
+
+expected_staleness unknown(std::string why) { return {{}, false, {}, std::move(why)}; }
+
+/// The K of "k-async:K"; nothing if it is not a number above 0.
+std::optional<double> argument_of(std::string_view policy) {
+  const std::size_t colon = policy.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto found = parse_whole(policy.substr(colon + 1));
+  return found && *found > 0 ? std::optional(static_cast<double>(*found)) : std::nullopt;
+}
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+expected_staleness of_async(const run_figures& run, std::size_t worker) {
+  const double gradients = static_cast<double>(run.workers[worker].gradients);
+  if (gradients == 0 || static_cast<double>(run.updates) < gradients)
+    return unknown("The worker made no update, or the run has other updates than its gradients.");
+  const double share = gradients / static_cast<double>(run.updates);
+  return {1 / share - 1, false, share,
+          "The mean of a worker that makes a share p of all updates is 1/p - 1. The line is the law for "
+          "exponential times of steps, p (1 - p)^k. With steps of equal length all gaps lie at the mean."};
+}
+
+} // namespace
+
+expected_staleness expected_of(const run_figures& run, std::size_t worker) {
+  const std::string& policy = run.policy;
+  if (!run.switches.empty() || policy.find('@') != std::string::npos)
+    return unknown("The policy changed in mid-run, so no single law holds.");
+  const std::string_view name = name_of_choice(policy);
+  const double workers = static_cast<double>(run.workers.size());
+  const std::optional<double> k = argument_of(policy);
+  if (name == "async") return of_async(run, worker);
+  if (is_one_of(name, {"sync", "backup", "k-batch-sync", "rennala"}))
+    return {0, false, {}, "Under this policy no gradient is stale."};
+  if (is_one_of(name, {"ssp", "dssp", "hogwild"}))
+    return {workers - 1, true, {}, "The mean over all workers is at most M - 1, where M is their number."};
+  if (name == "k-async" && k)
+    return {std::max(0.0, (workers - *k) / *k), false, {}, "The mean over all workers is (M - K) / K."};
+  if (name == "k-batch-async" && k)
+    return {(workers - 1) / *k, false, {}, "The mean over all workers is (M - 1) / K."};
+  if (name == "ringmaster" && k) return {*k - 1, true, {}, "Each gap is at most R - 1."};
+  return unknown("For this policy no law is known.");
+}
+
+} // namespace mailgrad

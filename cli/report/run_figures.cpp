@@ -1,0 +1,271 @@
+#include <mailgrad/cli/report/run_figures.hpp>
+
+#include <mailgrad/cli/report/report_fields.hpp>
+#include <mailgrad/files/file_error.hpp>
+#include <mailgrad/graph/models/json_depth.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+namespace mailgrad {
+
+namespace {
+
+using json = report_fields::json;
+
+constexpr std::size_t most_bytes = std::size_t{1} << 26;
+constexpr std::uint64_t most_workers = 1 << 16;
+/// The end of a run is told after it, so the time of its point may be before that of the last point made on
+/// the way.
+constexpr double told_late = 1; // seconds
+constexpr std::size_t most_points = 100'000;
+
+std::string content_of(const std::string& file) {
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw_unreadable(file, errno != 0 ? errno : EIO);
+  std::string text(most_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (in.gcount() == 0 && !in.eof())) throw_unreadable(file, errno != 0 ? errno : EIO);
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > most_bytes)
+    throw_malformed(file,
+                    fmt::format("expected a report, which has at most {} MiB, found more", most_bytes >> 20));
+  return text;
+}
+
+std::string in_digits(std::optional<double> figure) {
+  if (!figure) return "unknown";
+  const bool whole = std::abs(*figure) >= 1e6 && std::abs(*figure) < 1e15; // without an exponent
+  return whole ? fmt::format("{:.0f}", *figure) : fmt::format("{:.6g}", *figure);
+}
+
+/// Pairs of gap and count; their mean must be the one that is told.
+gap_counts gaps_in(const report_fields& f, const char* name) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 53;
+  gap_counts gaps;
+  for (const json& pair : f.list(name)) {
+    const bool two = pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() &&
+                     pair[1].is_number_unsigned() && pair[0] < most && pair[1] < most && pair[1] > 0;
+    if (!two || (!gaps.empty() && pair[0] <= gaps.back().first))
+      f.fail(name, "pairs of a gap and a count above 0, the gaps rising");
+    gaps.emplace_back(pair[0].get<std::uint64_t>(), pair[1].get<std::uint64_t>());
+  }
+  return gaps;
+}
+
+double count_of(const gap_counts& gaps) {
+  double sum = 0;
+  for (const auto& [gap, count] : gaps) sum += static_cast<double>(count);
+  return sum;
+}
+
+void require_mean(const report_fields& f, const gap_counts& gaps) {
+  const std::optional<double> mean = f.known("mean");
+  if (mean.has_value() == gaps.empty())
+    f.contradict("staleness: a mean and an empty histogram, or a histogram without a mean");
+  if (!mean) return;
+  double sum = 0;
+  for (const auto& [gap, count] : gaps) sum += static_cast<double>(gap) * static_cast<double>(count);
+  const double found = sum / count_of(gaps);
+  if (std::abs(found - *mean) > 1e-6 * std::max(1.0, found))
+    f.contradict(
+        fmt::format("staleness: the mean is said to be {}, and that of the histogram is {}", *mean, found));
+}
+
+void add_gaps(gap_counts& to, const gap_counts& more) {
+  for (const auto& [gap, count] : more) {
+    const auto place = std::ranges::lower_bound(to, gap, {}, [](const auto& p) { return p.first; });
+    if (place != to.end() && place->first == gap)
+      place->second += count;
+    else
+      to.insert(place, {gap, count});
+  }
+}
+
+worker_figures& worker_of(run_figures& run, const report_fields& f) {
+  const std::uint64_t rank = f.count("worker");
+  if (rank >= run.workers.size())
+    f.fail("worker", fmt::format("a rank below {}, the number of workers", run.workers.size()));
+  return run.workers[rank];
+}
+
+void read_staleness(run_figures& run, const report_fields& f) {
+  run.gaps = gaps_in(f, "histogram");
+  require_mean(f, run.gaps);
+  for (const json& each : f.list("per_shard")) {
+    const report_fields x(f.file(), each, "staleness.per_shard.");
+    worker_figures& worker = worker_of(run, x);
+    const gap_counts gaps = gaps_in(x, "histogram");
+    require_mean(x, gaps);
+    add_gaps(worker.gaps, gaps);
+    const double gradients = count_of(gaps);
+    if (gradients > 0x1p53) x.fail("histogram", "fewer than 2^53 gradients");
+    worker.gradients = std::max(worker.gradients, static_cast<std::uint64_t>(gradients));
+  }
+}
+
+void read_times(run_figures& run, const report_fields& f) {
+  for (const char* name : {"read", "compute", "wire", "mailbox", "apply"}) {
+    if (f.is_null(name)) continue;
+    const report_fields part = f.object(name);
+    run.times.push_back({name, part.number("seconds"), part.number("mean"), part.number("max")});
+  }
+  for (const json& each : f.list("per_shard")) {
+    const report_fields x(f.file(), each, "time_split.per_shard.");
+    worker_figures& worker = worker_of(run, x);
+    if (x.is_null("compute")) continue; // every shard is told the same time
+    worker.compute_seconds = std::max(worker.compute_seconds, x.object("compute").number("seconds"));
+  }
+}
+
+void read_waits(run_figures& run, const report_fields& f) {
+  for (const json& each : f.list("per_worker")) {
+    const report_fields x(f.file(), each, "wait_seconds.per_worker.");
+    worker_figures& worker = worker_of(run, x);
+    worker.barrier_seconds = x.number("barrier");
+    worker.bound_seconds = x.number("bound");
+    worker.feeder_seconds = x.number("feeder");
+  }
+}
+
+std::vector<curve_point> curve_in(const report_fields& f) {
+  const json& list = f.list("curve");
+  if (list.size() > most_points)
+    f.contradict(fmt::format("field 'curve': {} points are too many", list.size()));
+  std::vector<curve_point> curve;
+  for (const json& each : list) {
+    const report_fields x(f.file(), each, "curve.");
+    curve_point p{x.number("time_s"),
+                  x.number("steps"),
+                  x.number("updates"),
+                  x.number("samples"),
+                  x.known("train_loss"),
+                  {},
+                  {},
+                  {}};
+    if (x.has("test_loss")) p.test_loss = x.known("test_loss");
+    if (x.has("test_accuracy")) p.test_accuracy = x.known("test_accuracy");
+    if (x.has("test_rmse")) p.test_rmse = x.known("test_rmse");
+    if (!curve.empty()) {
+      if (p.time_s + told_late < curve.back().time_s || p.steps < curve.back().steps)
+        f.contradict("field 'curve': time or steps go back");
+      p.time_s = std::max(p.time_s, curve.back().time_s);
+    }
+    curve.push_back(p);
+  }
+  return curve;
+}
+
+std::string ledger_in_words(const report_fields& f, const std::string& ended) {
+  const report_fields reasons = f.object("discarded");
+  std::uint64_t discarded = 0;
+  for (const auto& [reason, count] : f.at("discarded").items()) discarded += reasons.count(reason.c_str());
+  const std::uint64_t produced = f.count("produced"), applied = f.count("applied"),
+                      merged = f.count("merged"), lost = f.count("lost");
+  const std::string text = fmt::format("{} produced = {} applied + {} merged + {} discarded + {} lost",
+                                       produced, applied, merged, discarded, lost);
+  if (produced == applied + merged + discarded + lost) return text;
+  if (ended != "failed")
+    f.contradict("ledger: " + text + " does not balance, and the run is said to have " + ended);
+  return text + " (which does not balance)";
+}
+
+using facts = std::vector<std::pair<std::string, std::string>>;
+
+std::string count_in(const report_fields& f, const char* name) { return fmt::format("{}", f.count(name)); }
+
+std::string text_in(const report_fields& f, const char* name) {
+  return f.is_null(name) ? "unknown" : f.text(name);
+}
+
+/// What was asked for.
+void add_request(facts& to, const run_figures& run, const report_fields& f) {
+  to.emplace_back("report", run.file);
+  to.emplace_back("model", f.text("model"));
+  to.emplace_back("data", f.text("data"));
+  to.emplace_back("policy", run.policy);
+  to.emplace_back("cure", f.object("cure").text("name"));
+  to.emplace_back("workers", fmt::format("{}", run.workers.size()));
+  to.emplace_back("shards", count_in(f, "shards"));
+  to.emplace_back("optimiser",
+                  fmt::format("{}, rate {}", f.text("optimizer"), in_digits(f.number("learning_rate"))));
+  to.emplace_back("batch [samples]", count_in(f, "batch"));
+  to.emplace_back("seed", count_in(f, "seed"));
+}
+
+/// How it ended.
+void add_results(facts& to, const run_figures& run, const report_fields& f) {
+  const std::string ended = f.text("ended"), why = f.text("why");
+  to.emplace_back("ended", why.empty() ? ended : ended + ": " + why);
+  for (const char* name : {"steps", "updates", "samples"}) to.emplace_back(name, count_in(f, name));
+  to.emplace_back("epochs", in_digits(f.number("epochs")));
+  to.emplace_back("time [s]", in_digits(run.wall_seconds));
+  to.emplace_back("samples/s", in_digits(f.number("samples_per_second")));
+  to.emplace_back("last training loss", in_digits(f.known("final_loss")));
+  if (!f.is_null("test_rmse"))
+    to.emplace_back("test RMSE", in_digits(f.known("test_rmse")));
+  else
+    to.emplace_back("test accuracy", in_digits(f.known("test_accuracy")));
+  to.emplace_back("gradients", ledger_in_words(f.object("ledger"), ended));
+}
+
+void add_costs(facts& to, const report_fields& f) {
+  const report_fields s = f.object("staleness"), w = f.object("wait_seconds");
+  to.emplace_back("mean staleness", in_digits(s.known("mean")));
+  to.emplace_back("staleness p50, p99, max",
+                  fmt::format("{}, {}, {}", in_digits(s.known("p50")), in_digits(s.known("p99")),
+                              in_digits(s.known("max"))));
+  to.emplace_back("waited at barriers, bounds, for batches [s]",
+                  fmt::format("{}, {}, {}", in_digits(w.number("barrier")), in_digits(w.number("bound")),
+                              in_digits(w.number("feeder"))));
+}
+
+void add_origin(facts& to, const report_fields& f) {
+  to.emplace_back("weights, SHA-256", f.text("parameters_sha256"));
+  to.emplace_back("host, processor", text_in(f, "host") + ", " + text_in(f, "processor"));
+  to.emplace_back("version, commit, date",
+                  f.text("version") + ", " + text_in(f, "commit") + ", " + text_in(f, "date"));
+}
+
+} // namespace
+
+run_figures read_report(const std::string& file) {
+  const std::string content = content_of(file);
+  if (is_too_deep(content))
+    throw_malformed(file, "expected a report, found lists that stand within each other too deep");
+  const json parsed = json::parse(content, nullptr, false);
+  if (parsed.is_discarded())
+    throw_malformed(file, "expected a report as JSON, found what is none, or is cut off");
+  const report_fields f(file, parsed);
+  run_figures run;
+  run.file = file;
+  run.policy = f.text("policy");
+  run.steps = f.count("steps");
+  run.updates = f.count("updates");
+  run.wall_seconds = f.number("wall_seconds");
+  run.local_steps = !f.is_null("local_steps");
+  if (f.count("workers") == 0 || f.count("workers") > most_workers)
+    f.fail("workers", fmt::format("a number of workers from 1 to {}", most_workers));
+  run.workers.resize(f.count("workers"));
+  read_staleness(run, f.object("staleness"));
+  read_times(run, f.object("time_split"));
+  read_waits(run, f.object("wait_seconds"));
+  for (const json& each : f.list("switches")) {
+    const report_fields x(file, each, "switches.");
+    run.switches.push_back({x.count("step"), x.text("from"), x.text("to"), x.text("why")});
+  }
+  if (f.has("curve")) run.curve = curve_in(f);
+  add_request(run.facts, run, f);
+  add_results(run.facts, run, f);
+  add_costs(run.facts, f);
+  add_origin(run.facts, f);
+  return run;
+}
+
+} // namespace mailgrad
