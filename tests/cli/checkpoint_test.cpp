@@ -112,7 +112,8 @@ TEST_F(Checkpoints, MakeARunLonger) {
 }
 
 TEST_F(Checkpoints, KeepACureAndSeveralPolicies) {
-  const words one{"--cure", "dana-zero", "--lr", "0.01", "--policy", "async, ssp:1@150", "--optimizer", "sgd"};
+  const words one{"--cure",   "dana-zero",        "--lr",        "0.01",
+                  "--policy", "async, ssp:1@150", "--optimizer", "sgd"};
   words options = train(one);
   std::erase(options, "adam");
   options.erase(std::ranges::find(options, "--optimizer"));

@@ -60,7 +60,8 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
                           "samples", "epochs", "updates", "wall_seconds", "steps_per_second",
                           "samples_per_second", "final_loss", "test_accuracy", "test_rmse", "sample",
                           "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
-                          "wait_seconds", "switches", "local_steps", "cure", "parameters_sha256", "seed"));
+                          "wait_seconds", "switches", "resumed", "checkpoints", "local_steps", "cure",
+                          "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
               ElementsAre("mean", "p50", "p99", "max", "histogram", "discarded", "per_shard"));
@@ -175,6 +176,24 @@ TEST(TrainingReport, IsJsonWhateverTheFigures) {
   r.final_loss = std::numeric_limits<double>::quiet_NaN();
   const json o = json::parse(to_json(r));
   EXPECT_TRUE(o["final_loss"].is_null());
+}
+
+TEST(TrainingReport, TellsOfCheckpoints) {
+  training_report r = finished_run();
+  EXPECT_TRUE(json::parse(to_json(r))["resumed"].is_null());
+  EXPECT_TRUE(json::parse(to_json(r))["checkpoints"].is_null());
+  r.resumed = resumed_figures{"kept/checkpoint-0000000500.safetensors", 500};
+  r.checkpoints =
+      checkpoint_account{12, 1, 4096, 0.25, "kept/checkpoint-0000000900.safetensors", 900, "full"};
+  const json o = json::parse(to_json(r));
+  EXPECT_EQ(o["resumed"], (json{{"from", "kept/checkpoint-0000000500.safetensors"}, {"steps", 500}}));
+  EXPECT_EQ(o["checkpoints"], (json{{"written", 12},
+                                    {"failed", 1},
+                                    {"bytes", 4096},
+                                    {"seconds", 0.25},
+                                    {"last", "kept/checkpoint-0000000900.safetensors"},
+                                    {"last_steps", 900},
+                                    {"failure", "full"}}));
 }
 
 } // namespace
