@@ -17,8 +17,8 @@
 
 namespace mailgrad {
 
-/// An archive lacks a field, or has another one than the reader expects. `what()` is one line with the path of
-/// the field: "policy/clocks: expected 2 entries, found 3".
+/// An archive lacks a field, or has another one than the reader expects. `what()` is one line with the path
+/// of the field: "policy/clocks: expected 2 entries, found 3".
 class archive_error : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
@@ -45,16 +45,16 @@ struct archived_array {
   std::span<const float> values; ///< in memory of `owner`
 };
 
-/// Takes or gives the state of some objects as named fields. One function of each class names them, for writing
-/// and for reading:
+/// Takes or gives the state of some objects as named fields. One function of each class names them, for
+/// writing and for reading:
 ///
 ///     void keep(archive& a) override {
 ///       a.version(1);
 ///       a.field("clocks", clocks_);
 ///     }
 ///
-/// A class in a plug-in may do so as well, since this class has no code outside of its header. saved_fields is
-/// the archive that collects fields and gives them back.
+/// A class in a plug-in may do so as well, since this class has no code outside of its header. saved_fields
+/// is the archive that collects fields and gives them back.
 /// Errors   archive_error when reading: a field is missing, is of another kind or length, or its object has a
 ///          version that this build does not know.
 /// Threads  one caller at a time.
@@ -191,8 +191,8 @@ private:
   }
 };
 
-/// An archive of fields in memory: those that objects have written, or those that they shall read. Small fields
-/// are a text in JSON, arrays of floats stand apart.
+/// An archive of fields in memory: those that objects have written, or those that they shall read. Small
+/// fields are a text in JSON, arrays of floats stand apart.
 class saved_fields final : public archive {
 public:
   /// To write.

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-// How the state of a run is kept while it goes on. No actor waits: each worker marks the place in its own work,
-// and the marks travel behind its messages.
+// How the state of a run is kept while it goes on. No actor waits: each worker marks the place in its own
+// work, and the marks travel behind its messages.
 //
 //     feeder --checkpoint_due--> coordinator
 //     coordinator --take_checkpoint--> every device
@@ -19,10 +19,11 @@
 //     feeder, when it has the marks of all workers --checkpoint_part--> coordinator
 //     coordinator --write_checkpoint--> checkpoint writer --checkpoint_written--> coordinator
 //
-// A gradient that was pushed before the mark of its worker belongs to the checkpoint, one that was pushed after
-// it does not. A shard keeps its state before it takes the first gradient that does not, and keeps the gradients
-// that belong and come later beside it. Source  Chandy & Lamport, "Distributed Snapshots: Determining Global
-// States of Distributed Systems", ACM TOCS 1985.
+// A gradient that was pushed before the mark of its worker belongs to the checkpoint, one that was pushed
+// after it does not. A shard keeps its state before it takes the first gradient that does not, and keeps the
+// gradients that belong and come later beside it.
+// Source  Chandy & Lamport, "Distributed Snapshots: Determining Global States of Distributed Systems", ACM
+//         TOCS 1985.
 
 namespace mailgrad {
 
@@ -39,8 +40,9 @@ struct checkpoint_due {};
 /// The owner of a run to coordinator: take a checkpoint as soon as possible. No answer.
 struct request_checkpoint {};
 
-/// Coordinator to every device; to every shard and the feeder when a worker has ended without a mark. A device answers with a
-/// mark to each shard and the feeder, and with its `checkpoint_part`; the others with theirs.
+/// Coordinator to every device; to every shard and the feeder when a worker has ended without a mark. A
+/// device answers with a mark to each shard and the feeder, and with its `checkpoint_part`; the others with
+/// theirs.
 struct take_checkpoint {
   std::uint64_t number = 0; ///< from 1
 };

@@ -12,8 +12,8 @@ struct checkpoint_writer_options {
   std::size_t keep = 3; ///< checkpoints that stay when another is written
 };
 
-/// Writes checkpoints into a folder, each as a file that appears when all of it is on the disk, and then removes
-/// older ones. It blocks on the disk, so it needs a thread of its own.
+/// Writes checkpoints into a folder, each as a file that appears when all of it is on the disk, and then
+/// removes older ones. It blocks on the disk, so it needs a thread of its own.
 ///
 /// Guarantees  every write_checkpoint is answered. A failure leaves the older checkpoints as they were.
 class checkpoint_writer {

@@ -23,8 +23,8 @@ struct checkpointer_options {
   std::int64_t every = 0;          ///< ns; 0: not by time
 };
 
-/// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors, and
-/// gives them to the writer. checkpoint_messages.hpp draws the protocol.
+/// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors,
+/// and gives them to the writer. checkpoint_messages.hpp draws the protocol.
 ///
 /// Guarantees  one checkpoint at a time. What is asked for meanwhile is taken once, afterwards. None begins
 ///             before all workers have joined, or while the policy switches.
@@ -56,8 +56,8 @@ public:
   void begin_if_due(bool switching);
   /// What it waits for, in words; nothing if no checkpoint is under way.
   std::optional<wait_named> name_wait() const;
-  /// Begins the last checkpoint, when no worker is left. `done` is called when it is written, or at once if the
-  /// run takes none.
+  /// Begins the last checkpoint, when no worker is left. `done` is called when it is written, or at once if
+  /// the run takes none.
   void take_last(std::function<void()> done);
   /// A shard or the feeder is lost, so no checkpoint can be whole any more.
   void give_up();

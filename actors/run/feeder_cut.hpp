@@ -11,8 +11,8 @@
 
 namespace mailgrad {
 
-/// The feeder's part in a checkpoint. A worker asks one batch ahead, so some of those that it was dealt before
-/// its mark were not trained. These, and all that it was dealt after its mark, are to be dealt again.
+/// The feeder's part in a checkpoint. A worker asks one batch ahead, so some of those that it was dealt
+/// before its mark were not trained. These, and all that it was dealt after its mark, are to be dealt again.
 ///
 /// Threads  those of the feeder that owns it.
 class feeder_cut {

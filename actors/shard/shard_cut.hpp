@@ -25,9 +25,9 @@ struct shard_state {
   gradient_order& order;
 };
 
-/// A shard's part in a checkpoint. Each worker sends a mark: the gradients that it pushed before belong to the
-/// checkpoint, later ones do not. The state is kept once, before a gradient is taken that does not belong.
-/// Gradients that belong and arrive afterwards are kept beside it.
+/// A shard's part in a checkpoint. Each worker sends a mark: the gradients that it pushed before belong to
+/// the checkpoint, later ones do not. The state is kept once, before a gradient is taken that does not
+/// belong. Gradients that belong and arrive afterwards are kept beside it.
 ///
 ///     idle --first mark--> marking --all marks-----------------------------------------> finished = idle
 ///                             \--a gradient that does not belong--> kept --all marks--/
@@ -68,9 +68,9 @@ private:
   std::vector<waiting_gradient> beside_;
 };
 
-/// Reads what a checkpoint kept of a shard. Returns the gradients that were kept beside its state, which are to
-/// be taken before any other. With another number of workers, `same_workers` is false: only the weights and the
-/// states of optimiser and cure are read.
+/// Reads what a checkpoint kept of a shard. Returns the gradients that were kept beside its state, which are
+/// to be taken before any other. With another number of workers, `same_workers` is false: only the weights
+/// and the states of optimiser and cure are read.
 ///
 /// Errors  archive_error.
 std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool same_workers);

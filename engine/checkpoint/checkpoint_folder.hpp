@@ -29,8 +29,8 @@ struct found_checkpoint {
 /// Errors  file_error: there is none, with the reason why the newest was refused.
 found_checkpoint newest_checkpoint(const std::filesystem::path& where);
 
-/// Makes the folder of a run's checkpoints, if it is not there, and tries to write there. Of a run that is not
-/// resumed, the folder must hold no checkpoints, since they would be mixed with those of another run.
+/// Makes the folder of a run's checkpoints, if it is not there, and tries to write there. Of a run that is
+/// not resumed, the folder must hold no checkpoints, since they would be mixed with those of another run.
 ///
 /// Errors  file_error if nothing can be written there; std::invalid_argument if it holds checkpoints.
 void prepare_checkpoint_folder(const std::filesystem::path& folder, bool resumed);

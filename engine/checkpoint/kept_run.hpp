@@ -11,7 +11,8 @@
 
 namespace mailgrad {
 
-// What a checkpoint keeps of a run as a whole. The parts of its workers and shards are written by their owners.
+// What a checkpoint keeps of a run as a whole. The parts of its workers and shards are written by their
+// owners.
 
 /// Which run a checkpoint is of, and how far that has come.
 struct checkpoint_card {

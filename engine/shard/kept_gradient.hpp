@@ -12,8 +12,8 @@ struct waiting_gradient {
   snapshot read; ///< the weights it was computed from; empty unless the cure needs them
 };
 
-/// Writes or reads the header of a gradient. The run and the epoch are not kept: they are those of the run that
-/// goes on. Neither are its times, which a shard has counted when the gradient arrived.
+/// Writes or reads the header of a gradient. The run and the epoch are not kept: they are those of the run
+/// that goes on. Neither are its times, which a shard has counted when the gradient arrived.
 void keep_header(archive& a, gradient_header& x);
 
 /// Writes or reads a gradient as `at` needs it: of the dense part, the range of this shard. The gradient is

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-// Whole runs whose state is kept while they go on, in drawn orders of all messages. Each checkpoint is a run that
-// was killed at that place: another one goes on from there.
+// Whole runs whose state is kept while they go on, in drawn orders of all messages. Each checkpoint is a run
+// that was killed at that place: another one goes on from there.
 
 namespace mailgrad {
 using messaging::on, messaging::spawn;
