@@ -40,8 +40,9 @@ std::optional<std::string_view> line_reader::next_raw() {
     }
     if (have.empty()) return std::nullopt;
     begin_ += std::min(line.size() + 1, have.size());
+    const std::size_t mark = number_ == 0 && line.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
     ++number_;
-    return line.substr(0, line.ends_with('\r') ? line.size() - 1 : line.size());
+    return line.substr(mark, line.size() - mark - (line.ends_with('\r') ? 1 : 0));
   }
 }
 

@@ -8,7 +8,10 @@
 
 namespace mailgrad {
 
-/// The lines of a text file, without their ends ("\n" or "\r\n").
+/// What some programs write before the first character of a text in UTF-8.
+inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
+/// The lines of a text file, without their ends ("\n" or "\r\n") and without a byte-order mark.
 ///
 /// Errors  file_error for an empty line before another, for a line over `longest` bytes, and as byte_source.
 /// Threads one caller at a time.

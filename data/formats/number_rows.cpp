@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/finite.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
@@ -11,12 +12,6 @@
 #include <utility>
 
 namespace mailgrad {
-
-namespace {
-
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-
-} // namespace
 
 number_rows::number_rows(std::istream& in, std::string name, std::size_t columns)
     : in_(in), name_(std::move(name)), columns_(columns) {}

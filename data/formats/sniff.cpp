@@ -1,6 +1,7 @@
 #include <mailgrad/data/formats/sniff.hpp>
 
 #include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>
@@ -72,7 +73,8 @@ file_format format_of_name(std::string_view name) {
 file_format format_of_content(const std::filesystem::path& file) {
   byte_source source{file};
   const std::vector<std::uint8_t> bytes = read_up_to(source, head_bytes);
-  const std::string_view head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string_view head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (head.starts_with(byte_order_mark)) head.remove_prefix(byte_order_mark.size());
   if (head.starts_with(std::string_view("\0\0\x08", 3))) return file_format::idx;
   if (head.empty() || !is_text(head)) return file_format::automatic;
   std::string_view rest = head;

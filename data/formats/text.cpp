@@ -29,6 +29,21 @@ void number_by_order(const std::map<std::int32_t, std::string>& symbols, text_co
   for (std::int32_t& token : corpus.tokens) token = numbers.find(token)->second;
 }
 
+/// Drops a byte-order mark, and makes one character of each Windows line end, so that a model learns neither.
+void drop_marks(std::map<std::int32_t, std::string>& symbols, std::vector<std::int32_t>& tokens) {
+  constexpr std::int32_t byte_order = 0xfeff;
+  if (tokens.front() == byte_order) tokens.erase(tokens.begin());
+  if (symbols.contains('\r') && symbols.contains('\n')) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      if (tokens[i] != '\r' || i + 1 == tokens.size() || tokens[i + 1] != '\n') tokens[kept++] = tokens[i];
+    tokens.resize(kept);
+  }
+  for (const std::int32_t dropped : {byte_order, std::int32_t{'\r'}})
+    if (symbols.contains(dropped) && std::ranges::find(tokens, dropped) == tokens.end())
+      symbols.erase(dropped);
+}
+
 } // namespace
 
 text_corpus read_text(const std::filesystem::path& file, const parsed_limit& limit) {
@@ -57,6 +72,7 @@ text_corpus read_text(const std::filesystem::path& file, const parsed_limit& lim
     held = rest.size();
     std::ranges::copy(rest, buffer.begin());
   }
+  if (!corpus.tokens.empty()) drop_marks(symbols, corpus.tokens);
   if (corpus.tokens.empty()) throw_malformed(file, "expected text, found an empty file");
   number_by_order(symbols, corpus);
   return corpus;

@@ -25,6 +25,16 @@ TEST(LineReader, TakesOffTheEndsOfLines) {
   EXPECT_EQ(lines_of(""), strings{});
 }
 
+TEST(LineReader, TakesOffAByteOrderMarkAtTheBeginningAlone) {
+  EXPECT_EQ(lines_of("\xef\xbb\xbf"
+                     "a\r\n\xef\xbb\xbf"
+                     "b\n"),
+            (strings{"a", "\xef\xbb\xbf"
+                          "b"}));
+  EXPECT_EQ(lines_of("\xef\xbb\xbf\r\n"), strings{});
+  EXPECT_EQ(lines_of("\xef\xbb\xbf"), strings{});
+}
+
 TEST(LineReader, LeavesOutEmptyLinesAtTheEnd) {
   EXPECT_EQ(lines_of("a\n\n\r\n\n"), (strings{"a"}));
   EXPECT_EQ(complaint([] { lines_of("a\n\n\nb\n"); }), "lines: line 2: expected a row, found an empty line");

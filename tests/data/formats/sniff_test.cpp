@@ -27,6 +27,8 @@ TEST(Sniff, KnowsContents) {
   EXPECT_EQ(sniff("T,2,8\n"), file_format::csv);
   EXPECT_EQ(sniff("a;b;c\n1;2;3\n"), file_format::csv);
   EXPECT_EQ(sniff("First Citizen:\nBefore we proceed any further, hear me speak.\n"), file_format::text);
+  EXPECT_EQ(sniff("\ufeff-1 3:1 11:1 \r\n"), file_format::libsvm);
+  EXPECT_EQ(sniff("\ufeff1,T\r\n"), file_format::csv);
   EXPECT_EQ(sniff(std::string("\1\2\3\0\5", 5)), file_format::automatic);
   EXPECT_EQ(sniff(""), file_format::automatic);
 }

@@ -38,6 +38,18 @@ TEST(Text, RefusesWhatIsNoUtf8) {
   }
 }
 
+TEST(Text, DropsAByteOrderMarkAndMakesOneCharacterOfAWindowsLineEnd) {
+  const text_corpus corpus = read("\ufeffab\r\na\r\n");
+  EXPECT_THAT(corpus.symbols, ElementsAre("\n", "a", "b"));
+  EXPECT_THAT(corpus.tokens, ElementsAre(1, 2, 0, 1, 0));
+  EXPECT_THAT(read("a\rb\r\n\r").symbols, ElementsAre("\n", "\r", "a", "b")) << "a lone one is kept";
+  EXPECT_THAT(read("a\ufeff").symbols, ElementsAre("a", "\ufeff")) << "within a text it is a character";
+}
+
+TEST(Text, RefusesAFileOfAByteOrderMarkAlone) {
+  EXPECT_EQ(complaint([] { read("\ufeff"); }), "x.txt: expected text, found an empty file");
+}
+
 TEST(Text, RefusesAnEmptyFile) {
   EXPECT_EQ(complaint([] { read(""); }), "x.txt: expected text, found an empty file");
 }
