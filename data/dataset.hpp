@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/named_arrays.hpp>
 #include <mailgrad/data/sample_array.hpp>
+#include <mailgrad/data/table_layout.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
 #include <cstddef>
@@ -138,6 +139,11 @@ struct data_split {
   std::vector<std::string> class_names;
   /// What the numbers of the files were divided by: one for all, one for each number of a sample, or nothing.
   std::vector<float> divisors{};
+  /// How the rows of a CSV file became samples; without columns for other files.
+  table_layout table{};
+  /// What somebody should know before training, a line each: rows that were left out, classes that a part
+  /// lacks.
+  std::vector<std::string> remarks{};
 };
 
 } // namespace mailgrad

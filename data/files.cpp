@@ -149,7 +149,7 @@ candidates layouts_of(const fs::path& folder) {
   return {};
 }
 
-data_files in_folder(const fs::path& folder) {
+data_files in_folder(const fs::path& folder, const file_options& options) {
   candidates found = layouts_of(folder);
   if (found.empty())
     throw_malformed(
@@ -162,6 +162,12 @@ data_files in_folder(const fs::path& folder) {
                     fmt::format("expected one data set, found {} and {}; name the file instead of the folder",
                                 in_quotes(found[0].train[0].filename().string()),
                                 in_quotes(found[1].train[0].filename().string())));
+  if (options.train_fraction && !found.front().test.empty())
+    throw_malformed(folder,
+                    fmt::format("expected one file to cut, as a part for testing is asked for, found {} "
+                                "with its test file {}; name the file instead of the folder",
+                                in_quotes(found[0].train[0].filename().string()),
+                                in_quotes(found[0].test.filename().string())));
   return found.front();
 }
 
@@ -213,7 +219,7 @@ std::vector<fs::path> data_files::all() const {
 
 data_files find_files(std::string_view name_or_path, const file_options& options) {
   const fs::path path = find_path(name_or_path, options);
-  data_files files = is_folder(path) ? in_folder(path) : of_file(path, options);
+  data_files files = is_folder(path) ? in_folder(path, options) : of_file(path, options);
   // A folder may be given as "mnist/" or "."
   const fs::path absolute = fs::absolute(path).lexically_normal();
   files.name = (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();

@@ -4,6 +4,8 @@
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/libsvm.hpp>
 #include <mailgrad/data/formats/text.hpp>
+#include <mailgrad/data/open_table.hpp>
+#include <mailgrad/data/row_split.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
@@ -21,7 +23,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double usual_fraction = 0.8;
 constexpr double usual_text_fraction = 0.9;
 constexpr float most_of_a_byte = 255; ///< by which byte_features divide
 
@@ -30,17 +31,6 @@ std::size_t training_part(std::size_t count, const open_options& options, double
   const double fraction = options.files.train_fraction.value_or(usual);
   const auto part = static_cast<std::size_t>(std::llround(static_cast<double>(count) * fraction));
   return std::clamp<std::size_t>(part, 1, count - 1);
-}
-
-void require_two_rows(const fs::path& file, std::size_t rows) {
-  if (rows < 2) throw_malformed(file, "expected two rows or more to cut off a test set, found 1");
-}
-
-data_split cut(const fs::path& file, dataset all, const open_options& options) {
-  if (options.known) return {{}, std::move(all), {}, {}};
-  require_two_rows(file, all.size());
-  const std::size_t part = training_part(all.size(), options, usual_fraction);
-  return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
 }
 
 /// Checks that training pictures and test pictures have the same size.
@@ -106,75 +96,6 @@ data_split open_cifar(const data_files& files, const open_options& options) {
   return split;
 }
 
-/// Returns the divisor of each column, computed from the training rows alone.
-std::vector<float> divisors(const float_features& f, std::size_t rows, feature_scale scale) {
-  const std::size_t columns = f.dims.size();
-  std::vector<float> largest(columns);
-  for (std::size_t i = 0; i < rows * columns; ++i)
-    largest[i % columns] = std::max(largest[i % columns], std::abs(f.values[i]));
-  if (scale == feature_scale::maximum) std::ranges::fill(largest, std::ranges::max(largest));
-  std::ranges::replace(largest, 0.0F, 1.0F);
-  return largest;
-}
-
-void divide(float_features& f, const std::vector<float>& by) {
-  for (std::size_t i = 0; i < f.values.size(); ++i) f.values[i] /= by[i % by.size()];
-}
-
-/// The labels of the training file, or those that a trained model knows.
-label_map labels_for(const open_options& options) {
-  if (options.known && !options.known->class_names.empty()) return label_map(options.known->class_names);
-  return label_map(options.classes);
-}
-
-/// What the features are divided by; empty: nothing.
-std::vector<float> divisors_for(const float_features& f, std::size_t rows, const open_options& options) {
-  if (options.known) return options.known->divisors;
-  return options.scale == feature_scale::none ? std::vector<float>() : divisors(f, rows, options.scale);
-}
-
-std::size_t count(const csv_rows& rows) { return std::max(rows.labels.size(), rows.targets.size()); }
-
-dataset join(csv_rows rows, const label_map& labels) {
-  if (rows.layout.holds == label_kind::numbers) return {std::move(rows.features), std::move(rows.targets)};
-  return {std::move(rows.features), std::move(rows.labels), labels.classes()};
-}
-
-void require_divisors(const fs::path& file, const std::vector<float>& by, std::size_t columns) {
-  if (by.size() > 1 && by.size() != columns)
-    throw_malformed(file, fmt::format("expected {} numbers a row, as the model was trained on, found {}",
-                                      by.size(), columns));
-}
-
-data_split open_csv(const data_files& files, const open_options& options) {
-  const fs::path& file = files.train.front();
-  label_map labels = labels_for(options);
-  csv_options layout = options.csv;
-  layout.holds = options.task.value_or(layout.holds);
-  layout.limit = options.limit;
-  csv_rows train = read_csv(file, layout, labels);
-  const bool whole = files.test.empty();
-  csv_rows test = whole ? csv_rows{} : read_csv(files.test, train.layout, labels);
-  if (whole && !options.known) require_two_rows(file, count(train));
-  const bool cuts = whole && !options.known;
-  const std::size_t rows = cuts ? training_part(count(train), options, usual_fraction) : count(train);
-  std::vector<float> by = divisors_for(train.features, rows, options);
-  if (!by.empty()) {
-    require_divisors(file, by, train.features.dims.size());
-    divide(train.features, by);
-    divide(test.features, by);
-  }
-  dataset first = join(std::move(train), labels);
-  data_split split;
-  if (whole)
-    split = cut(file, std::move(first), options);
-  else
-    split = {std::move(first), join(std::move(test), labels), {}, {}};
-  split.class_names = labels.names();
-  split.divisors = std::move(by);
-  return split;
-}
-
 data_split open_libsvm(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   label_map labels = labels_for(options);
@@ -229,7 +150,11 @@ data_split open_ratings(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   rating_options ratings = options.ratings;
   ratings.limit = options.limit;
-  return cut(file, read_ratings(file, files.items, ratings), options);
+  const dataset all = read_ratings(file, files.items, ratings); // in the order in which they are cut
+  if (options.known) return {{}, all, {}, {}};
+  if (all.size() < 2) throw_malformed(file, "expected two rows or more to cut off a test set, found 1");
+  const std::size_t part = training_part(all.size(), options, usual_training_fraction);
+  return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
 }
 
 void require_task(const data_files& files, const open_options& options) {
@@ -283,7 +208,7 @@ std::uint64_t bytes_on_disk(const data_files& files) {
 }
 
 void require_sensible(const open_options& options) {
-  const double fraction = options.files.train_fraction.value_or(usual_fraction);
+  const double fraction = options.files.train_fraction.value_or(usual_training_fraction);
   if (!(fraction > 0 && fraction < 1))
     throw std::invalid_argument("open_data: train_fraction lies between 0 and 1");
   if (options.window == 0) throw std::invalid_argument("open_data: a window needs a token");
@@ -297,6 +222,8 @@ data_split open_data(std::string_view name_or_path, const open_options& options)
   try {
     data_split split = open_files(files, options);
     split.name = files.name;
+    if (!options.known)
+      for (std::string& remark : remarks_on(split)) split.remarks.push_back(std::move(remark));
     return split;
   } catch (const std::bad_alloc&) {
     throw_too_large(files);

@@ -27,6 +27,7 @@ struct known_data {
   std::vector<std::string>
       class_names{};             ///< the labels in the order of their numbers; for a text its symbols
   std::vector<float> divisors{}; ///< what numbers are divided by, in place of what `scale` says
+  table_layout table{};          ///< of a CSV file; without columns nothing is known of it
 };
 
 struct open_options {
@@ -40,6 +41,7 @@ struct open_options {
   std::size_t window = 64;  ///< tokens of a text that a sample reads
   std::size_t stride = 0;   ///< tokens from one window to the next; 0: `window`, so each token is read once
   rating_options ratings{}; ///< how ratings are ordered before they are cut
+  std::uint64_t seed = 1;   ///< of the draw of a test part
   parsed_limit limit{};     ///< for the samples of each file, of any format
   /// If set, the data are for a trained model: a file without a test file is not cut, and all of it is the
   /// test set.
@@ -49,8 +51,8 @@ struct open_options {
 /// Opens a data set by its name ("fashion-mnist"), its folder or its file; find_files() lists the layouts.
 /// Labels and widths come from the training file, and the test file has to fit.
 ///
-/// A file without a test file is cut: its first train_fraction (by default 0.8, for a text 0.9) is for
-/// training.
+/// A file without a test file is cut: train_fraction of it (by default 0.8, for a text 0.9) is for training.
+/// The rest is drawn by the seed, from each class in proportion; of a text and of ratings it is the end.
 /// Errors  file_error, one line: nothing of that name; a folder of unknown layout; a damaged file; files of a
 ///         format that does not hold what `task` asks for; samples that take more memory than the limit or
 ///         the machine has. std::invalid_argument for a fraction outside of (0, 1) or a window of 0.

@@ -29,10 +29,11 @@ struct predict_words {
 /// Rows are answered in groups of this size, so that a long file takes no more memory than a short one.
 constexpr std::size_t group = 256;
 
-void predict_rows(std::istream& in, const std::string& name, predictor& model, prediction_output& out) {
+void predict_rows(std::istream& in, const std::string& name, const table_words& form, predictor& model,
+                  prediction_output& out) {
   if (model.inputs() == 0)
     throw std::invalid_argument("--rows: the model does not read plain numbers; name a data set by --data");
-  number_rows rows(in, name, model.inputs());
+  number_rows rows(in, name, model.inputs(), rows_as(form, model.card().table));
   std::vector<float> samples;
   std::vector<float> answers;
   for (bool more = true; more;) {
@@ -54,14 +55,14 @@ int predict_to(std::ostream& to, const predict_words& w) {
   const auto format = w.format == "csv" ? prediction_output::form::csv : prediction_output::form::json_lines;
   prediction_output out(to, model.card(), format);
   if (w.rows == "-") {
-    predict_rows(std::cin, "standard input", model, out);
+    predict_rows(std::cin, "standard input", w.trained.table, model, out);
   } else if (!w.rows.empty()) {
     errno = 0;
     std::ifstream file(w.rows, std::ios::binary);
     if (!file) throw_unreadable(w.rows, errno != 0 ? errno : EIO);
-    predict_rows(file, w.rows, model, out);
+    predict_rows(file, w.rows, w.trained.table, model, out);
   } else {
-    out.write(model.answers(open_samples(w.trained, model.card()).test));
+    out.write(model.answers(open_samples(w.trained, model.card(), lacking_row::refused).test));
   }
   return exit_code::done;
 }
@@ -89,8 +90,8 @@ command make_predict_command(CLI::App& app) {
   parser
       ->add_option(
           "--rows", words->rows,
-          "Rows of numbers without labels, between commas, semicolons or tabs; -: standard input. The "
-          "numbers are those of the files that the model was trained on: it divides them itself")
+          "Rows without labels, between commas, semicolons or tabs; -: standard input. Numbers and words are "
+          "those of the files that the model was trained on: it divides and encodes them itself")
       ->check(file_name())
       ->type_name("FILE");
   parser

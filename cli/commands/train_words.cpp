@@ -78,6 +78,7 @@ void add_what(CLI::App& parser, train_words& w) {
       ->check(one_of({"random", "time"}))
       ->capture_default_str()
       ->group("What to train");
+  add_table(parser, w.table, "What to train");
   parser
       .add_option("--data-limit", w.data_limit,
                   "The most memory, in GiB, that the samples of a file may take; a packed or sparse file "
@@ -125,8 +126,9 @@ void add_how(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("How to run it");
   parser
-      .add_option("--seed", w.seed,
-                  "Seed of the initial weights, the order of samples, dropout and sampled text")
+      .add_option(
+          "--seed", w.seed,
+          "Seed of the initial weights, the order of samples, the test part, dropout and sampled text")
       ->check(whole_number(0))
       ->capture_default_str()
       ->group("How to run it");
@@ -320,6 +322,8 @@ open_options opened_as(const train_words& w) {
   if (w.split == "time") o.ratings.order = rating_order::by_time;
   o.window = w.window;
   o.limit.bytes = w.data_limit << 30;
+  o.seed = w.seed;
+  apply(w.table, o);
   return o;
 }
 

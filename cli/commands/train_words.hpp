@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
+#include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/cli/output/report_output.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/data/open.hpp>
@@ -21,6 +22,7 @@ struct train_words {
   std::string data = "fashion-mnist";
   std::string task = "automatic";
   std::string split = "random";
+  table_words table;
   std::string devices = "cpu:0";
   spanning_words span;
   std::uint32_t workers = 0;

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <iostream>
+
 namespace mailgrad {
 
 void add_model_file(CLI::App& parser, trained_words& w) {
@@ -23,21 +25,27 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
                   "The most memory, in GiB, that the samples of a file may take")
       ->check(whole_number(1, std::uint64_t{1} << 20))
       ->capture_default_str();
+  add_table_form(parser, w.table, "OPTIONS");
 }
 
 predictor open_model(const trained_words& w) { return predictor(load_weights(w.model_file)); }
 
-data_split open_samples(const trained_words& w, const model_card& card) {
+data_split open_samples(const trained_words& w, const model_card& card, lacking_row lacking) {
   const model_request& r = card.request;
   open_options o;
-  o.known = known_data{card.class_names, card.divisors};
+  apply(w.table, o);
+  o.known = known_data{card.class_names, card.divisors, card.table};
+  missing_values& missing = o.known->table.missing;
+  if (missing == missing_values::drop && lacking == lacking_row::refused) missing = missing_values::refuse;
   o.classes = r.wanted == answer::a_class ? r.classes : 0;
   if (r.wanted == answer::a_number) o.task = label_kind::numbers;
   if (r.features == feature_kind::tokens) o.window = r.sample_dims.size();
   if (r.nonzeros > 0) o.features = r.sample_dims.size();
   if (r.sample_dims.rank() == 3) o.record_dims = r.sample_dims;
   o.limit.bytes = w.data_limit << 30;
-  return open_data(w.data, o);
+  data_split samples = open_data(w.data, o);
+  for (const std::string& remark : samples.remarks) std::cerr << "mailgrad: " << remark << '\n';
+  return samples;
 }
 
 } // namespace mailgrad

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/formats/parsed_limit.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
@@ -18,10 +19,11 @@ struct trained_words {
   std::string model_file;
   std::string data;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
+  table_words table;
 };
 
 void add_model_file(CLI::App& parser, trained_words& w);
-/// Adds --data and --data-limit. `what` is the help of --data.
+/// Adds --data, --data-limit and how tables are written. `what` is the help of --data.
 void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
 
 /// Opens the weights with their model.
@@ -29,10 +31,14 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
 /// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file.
 predictor open_model(const trained_words& w);
 
+/// What becomes of a row without some value, if the model was trained without such rows.
+enum class lacking_row { left_out, refused };
+
 /// Opens samples as those that the model was trained on: the test part of a data set that has one, and
-/// otherwise all of it. The training part is empty, or not to be used.
+/// otherwise all of it. The training part is empty, or not to be used. Says on standard error how many rows
+/// are left out.
 ///
 /// Errors  file_error, std::invalid_argument: samples of another kind.
-data_split open_samples(const trained_words& w, const model_card& card);
+data_split open_samples(const trained_words& w, const model_card& card, lacking_row lacking);
 
 } // namespace mailgrad

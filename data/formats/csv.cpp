@@ -1,5 +1,6 @@
 #include <mailgrad/data/formats/csv.hpp>
 
+#include <mailgrad/data/formats/csv_columns.hpp>
 #include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/line_reader.hpp>
@@ -7,27 +8,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace mailgrad {
 
 namespace {
-
-using fields = std::vector<std::string_view>;
-
-bool is_number(std::string_view field) { return parse_number(field).has_value(); }
-
-bool names_a_label(std::string_view field) {
-  constexpr std::array<std::string_view, 4> names{"label", "class", "target", "y"};
-  std::string lower(field);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
-  return std::ranges::find(names, lower) != names.end();
-}
 
 /// Turns lines into rows. The first line shows the layout.
 class csv_reader {
@@ -42,24 +31,30 @@ public:
     if (!line) throw_malformed(lines_.file(), "expected rows of numbers, found an empty file");
     line = learn_layout(*line);
     for (; line; line = lines_.next()) add(*line);
-    if (rows_.features.values.empty())
-      throw_malformed(lines_.file(), lines_.number(), "expected rows after the header, found the end");
-    return std::move(rows_);
+    if (answers() == 0) fail_without_rows();
+    return finished();
   }
 
 private:
   std::optional<std::string_view> learn_layout(std::string_view line);
-  void find_label(bool first_by_name, const fields& row);
   void split(std::string_view line);
+  void require_columns() const;
   void add(std::string_view line);
-  float finite(std::string_view field, std::size_t column) const;
+  bool add_features();
   void add_label(std::string_view field, std::size_t column);
+  [[noreturn]] void fail(const std::string& expected, std::size_t column, std::string_view hint = {}) const;
+  [[noreturn]] void fail_without_rows() const;
+  csv_rows finished();
+
+  std::size_t answers() const { return rows_.labels.size() + rows_.targets.size(); }
 
   line_reader& lines_;
   label_map& labels_;
   csv_rows rows_;
-  std::optional<csv_fields> splitter_; ///< once the delimiter is known
-  fields fields_;
+  std::optional<csv_fields> splitter_;   ///< once the delimiter is known
+  std::optional<field_numbers> numbers_; ///< once the columns are known
+  std::vector<std::string_view> fields_;
+  std::vector<float> values_; ///< a number for each field that is a feature
 };
 
 /// Returns the first row, which is the line itself where there is no header.
@@ -68,29 +63,28 @@ std::optional<std::string_view> csv_reader::learn_layout(std::string_view line) 
   if (layout.delimiter == 0) layout.delimiter = most_frequent_delimiter(line);
   splitter_.emplace(layout.delimiter);
   split(line);
+  if (!layout.table.columns.empty()) layout.columns = layout.table.columns.size() + 1;
   if (layout.columns == 0) layout.columns = fields_.size();
   if (layout.columns < 2)
     throw_malformed(lines_.file(), lines_.number(),
                     fmt::format("expected a label and numbers between commas, found {}", in_quotes(line)));
-  rows_.features.dims = {layout.columns - 1};
-  if (layout.header == csv_header::automatic)
-    layout.header = std::ranges::none_of(fields_, is_number) ? csv_header::present : csv_header::absent;
-  if (layout.header == csv_header::absent) {
-    find_label(false, fields_);
-    return line;
+  require_columns();
+  const bool has_header = is_csv_header(layout, fields_);
+  layout.header = has_header ? csv_header::present : csv_header::absent;
+  std::optional<std::string_view> row = line;
+  std::vector<std::string> names;
+  const file_line first = lines_.number();
+  if (has_header) {
+    names.assign(fields_.begin(), fields_.end());
+    row = lines_.next();
+    if (!row) fail_without_rows();
+    split(*row);
+    require_columns();
   }
-  const bool label_is_first = names_a_label(fields_.front());
-  const auto first_row = lines_.next();
-  if (first_row) split(*first_row);
-  find_label(label_is_first, fields_);
-  return first_row;
-}
-
-void csv_reader::find_label(bool first_by_name, const fields& row) {
-  csv_label& label = rows_.layout.label;
-  if (label != csv_label::automatic) return;
-  const bool first_by_word = !is_number(row.front()) && is_number(row.back());
-  label = first_by_name || first_by_word ? csv_label::first : csv_label::last;
+  const std::vector<std::string_view> header(names.begin(), names.end());
+  learn_csv_columns(layout, header, fields_, lines_.file(), first);
+  numbers_.emplace(layout.table);
+  return row;
 }
 
 void csv_reader::split(std::string_view line) {
@@ -100,40 +94,86 @@ void csv_reader::split(std::string_view line) {
         "expected double quotes around the whole of a field, found one that is open or within it");
 }
 
-void csv_reader::add(std::string_view line) {
-  split(line);
-  const std::size_t columns = rows_.layout.columns;
-  if (fields_.size() != columns)
+void csv_reader::require_columns() const {
+  if (fields_.size() != rows_.layout.columns)
     throw_malformed(lines_.file(), lines_.number(),
-                    fmt::format("expected {} columns, found {}", columns, fields_.size()));
-  const std::size_t label_column = rows_.layout.label == csv_label::first ? 0 : columns - 1;
-  add_label(fields_[label_column], label_column);
-  for (std::size_t column = 0; column < columns; ++column)
-    if (column != label_column) rows_.features.values.push_back(finite(fields_[column], column));
-  rows_.layout.limit.require(lines_.file(), sizeof(float) * (rows_.features.values.size() +
-                                                             rows_.labels.size() + rows_.targets.size()));
+                    fmt::format("expected {} columns, found {}", rows_.layout.columns, fields_.size()));
 }
 
-float csv_reader::finite(std::string_view field, std::size_t column) const {
-  const auto number = parse_number(field);
-  if (!number || !fits_float(*number))
-    throw_malformed(
-        lines_.file(), lines_.number(),
-        fmt::format("expected a finite number in column {}, found {}", column + 1, in_quotes(field)));
-  return static_cast<float>(*number);
+void csv_reader::add(std::string_view line) {
+  split(line);
+  require_columns();
+  const csv_options& layout = rows_.layout;
+  const std::size_t before = values_.size();
+  const std::size_t label = layout.table.label;
+  const bool drops = layout.table.missing == missing_values::drop;
+  if ((!add_features() || is_missing(fields_[label])) && drops) {
+    values_.resize(before);
+    ++rows_.dropped;
+    return;
+  }
+  add_label(fields_[label], label);
+  layout.limit.require(lines_.file(), sizeof(float) * (values_.size() + answers()));
+}
+
+/// Returns whether no value is missing.
+bool csv_reader::add_features() {
+  const table_layout& table = rows_.layout.table;
+  bool whole = true;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    if (table.columns[i].kind == column_kind::left_out) continue;
+    const std::size_t column = i + (i >= table.label ? 1 : 0);
+    const std::optional<float> number = numbers_->read(i, fields_[column]);
+    if (!number) fail(numbers_->expected(i), column);
+    whole = whole && !std::isnan(*number);
+    if (!whole && table.missing == missing_values::refuse)
+      fail(numbers_->expected(i), column,
+           "; --missing drop or mean (csv_options::missing) takes rows without a value");
+    values_.push_back(*number);
+  }
+  return whole;
 }
 
 void csv_reader::add_label(std::string_view field, std::size_t column) {
   if (rows_.layout.holds == label_kind::numbers) {
-    rows_.targets.push_back(finite(field, column));
+    const auto number = parse_number(field);
+    if (!number || !fits_float(*number)) fail("a finite number", column);
+    rows_.targets.push_back(static_cast<float>(*number));
     return;
   }
   const auto label = labels_.find(field);
   if (!label)
     throw_malformed(lines_.file(), lines_.number(),
                     fmt::format("expected {}, found {}{}", labels_.expected(), in_quotes(field),
-                                is_number(field) ? "; a number to predict is a task of regression" : ""));
+                                parse_number(field) ? "; a number to predict is a task of regression" : ""));
   rows_.labels.push_back(*label);
+}
+
+void csv_reader::fail(const std::string& expected, std::size_t column, std::string_view hint) const {
+  throw_malformed(lines_.file(), lines_.number(),
+                  fmt::format("expected {} in column {}, found {}{}", expected, column + 1,
+                              in_quotes(fields_[column]), hint));
+}
+
+void csv_reader::fail_without_rows() const {
+  if (rows_.dropped > 0)
+    throw_malformed(lines_.file(),
+                    fmt::format("expected a row without missing values, found none among {}", rows_.dropped));
+  throw_malformed(lines_.file(), lines_.number(), "expected rows after the header, found the end");
+}
+
+csv_rows csv_reader::finished() {
+  table_layout& table = rows_.layout.table;
+  numbers_->settle(values_);
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
+    if (table.columns[i].kind == column_kind::unknown || table.columns[i].kind == column_kind::category)
+      if (table.columns[i].categories.empty())
+        throw_malformed(lines_.file(), fmt::format("expected a value in column {}, found none in any row",
+                                                   i + (i >= table.label ? 2 : 1)));
+  if (!table.is_plain())
+    rows_.layout.limit.require(lines_.file(), sizeof(float) * (answers() * table.width() + answers()));
+  rows_.features = {{table.width()}, expand(table, std::move(values_))};
+  return std::move(rows_);
 }
 
 } // namespace

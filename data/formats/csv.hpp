@@ -3,23 +3,26 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/formats/label_map.hpp>
 #include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/table_layout.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
 
 /// Which column holds the label. `automatic` takes the first column if it holds words and the last one does
 /// not. It also takes the first if the header calls it label, class, target or y. Otherwise it takes the last
-/// column.
-enum class csv_label : std::uint8_t { automatic, first, last };
+/// column. `named` takes the column that csv_options::label_column says.
+enum class csv_label : std::uint8_t { automatic, first, last, named };
 
 /// Whether the first line names the columns. `automatic` takes it for a header if none of its fields is a
-/// number.
+/// number and no two are the same, or if it has the name of a column that is asked for.
 enum class csv_header : std::uint8_t { automatic, present, absent };
 
+/// Columns are told by their names in the header, or by their numbers from 1.
 struct csv_options {
   csv_label label = csv_label::automatic;
   csv_header header = csv_header::automatic;
@@ -27,24 +30,33 @@ struct csv_options {
   std::size_t columns = 0; ///< including the label; 0: as many as the first line has
   label_kind holds = label_kind::classes; ///< what the column of labels holds
   parsed_limit limit{};                   ///< for all rows together
+  std::string label_column{};             ///< for csv_label::named
+  missing_values missing = missing_values::refuse;
+  std::vector<std::string> categories{}; ///< columns of categories that are written as numbers
+  std::vector<std::string> left_out{};   ///< columns that are no features
+  /// What is known of the columns. Without any column it is learnt from the file.
+  table_layout table{};
 };
 
-/// The rows of a file. Each line holds one row: a label and numbers.
+/// The rows of a file. Each line holds one row: a label and features.
 struct csv_rows {
-  float_features features;
+  float_features features; ///< missing values are NaN where their means are not known yet
   std::vector<std::int32_t> labels;
   std::vector<float> targets; ///< in place of labels, where that column holds numbers
   csv_options layout;         ///< the layout found, which a test file must have, too
+  std::size_t dropped = 0;    ///< rows that were left out because of missing values
 };
 
 /// Reads delimited text, plain or gzip. Fields may have double quotes and blanks around them; csv_fields
-/// gives the rules.
+/// gives the rules. A column whose first value is a word holds categories; table_column says what becomes of
+/// them.
 ///
 /// A training file needs `labels` open and settles them; a test file needs them settled. Targets use none.
-/// Shapes  {columns - 1}.
-/// Errors  file_error: no rows; more rows than the limit has room for; another number of columns; double
-///         quotes that do not stand around a whole field; a field or a target that is no finite number; a
-///         label that `labels` refuses.
+/// Shapes  {layout.table.width()}.
+/// Errors  file_error: no rows; more rows than the limit has room for; another number of columns; a header
+///         with other names than `table` has; a column that is asked for and not there; double quotes that do
+///         not stand around a whole field; a field that is not what its column holds; a value that is
+///         missing, unless `missing` says what becomes of it; a label that `labels` refuses.
 csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels);
 
 } // namespace mailgrad

@@ -62,9 +62,10 @@ void label_map::settle(std::vector<std::int32_t>& labels) {
   for (std::int32_t& label : labels) label = settled[static_cast<std::size_t>(label)];
 }
 
-std::string label_map::expected() const {
-  if (names_.empty() || (open_ && names_.size() < most())) return "a label that is a whole number or a word";
-  std::string text = fmt::format("one of the {} labels", names_.size());
+std::string label_map::expected(std::string_view what) const {
+  if (names_.empty() || (open_ && names_.size() < most()))
+    return fmt::format("a {} that is a whole number or a word", what);
+  std::string text = fmt::format("one of the {} {}s", names_.size(), what);
   const std::size_t shown = std::min<std::size_t>(names_.size(), 4);
   for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? " " : ", ") + in_quotes(names_[i]);
   return text + (shown < names_.size() ? ", ..." : "");

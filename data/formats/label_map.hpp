@@ -38,8 +38,8 @@ public:
   std::size_t classes() const noexcept { return known_ > 0 ? known_ : names_.size(); }
   /// The labels in the order of their numbers, once the map is settled.
   const std::vector<std::string>& names() const noexcept { return names_; }
-  /// Says in a message what find() accepts: "one of the 3 labels -1, 0, 1".
-  std::string expected() const;
+  /// Says in a message what find() accepts: "one of the 3 labels -1, 0, 1"; `what` is what they are called.
+  std::string expected(std::string_view what = "label") const;
 
 private:
   std::size_t most() const noexcept { return known_ > 0 ? known_ : most_classes; }

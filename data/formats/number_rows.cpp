@@ -1,20 +1,35 @@
 #include <mailgrad/data/formats/number_rows.hpp>
 
-#include <mailgrad/data/finite.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/line_reader.hpp>
-#include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <istream>
 #include <utility>
 
 namespace mailgrad {
 
-number_rows::number_rows(std::istream& in, std::string name, std::size_t columns)
-    : in_(in), name_(std::move(name)), columns_(columns) {}
+namespace {
+
+/// Where nothing is known of the columns, each is a number.
+row_options completed(row_options options, const std::string& name, std::size_t numbers) {
+  if (options.table.columns.empty()) options.table.columns.assign(numbers, {.kind = column_kind::number});
+  if (options.table.width() != numbers)
+    throw_malformed(name,
+                    fmt::format("expected columns that make {} numbers, as the model reads them, found {}",
+                                numbers, options.table.width()));
+  return options;
+}
+
+} // namespace
+
+number_rows::number_rows(std::istream& in, std::string name, std::size_t numbers, row_options options)
+    : in_(in), name_(std::move(name)), options_(completed(std::move(options), name_, numbers)),
+      fields_as_numbers_(options_.table) {}
+
+void number_rows::fail(std::string_view why) const { throw_malformed(name_, file_line{number_}, why); }
 
 bool number_rows::read_line() {
   do {
@@ -23,34 +38,41 @@ bool number_rows::read_line() {
     if (number_ == 1 && line_.starts_with(byte_order_mark)) line_.erase(0, byte_order_mark.size());
     if (line_.ends_with('\r')) line_.pop_back();
   } while (line_.empty());
-  if (!splitter_) splitter_.emplace(most_frequent_delimiter(line_));
-  if (!splitter_->split(line_, fields_))
-    throw_malformed(name_, file_line{number_}, "expected double quotes around the whole of a field");
+  if (!splitter_)
+    splitter_.emplace(options_.delimiter != 0 ? options_.delimiter : most_frequent_delimiter(line_));
+  if (!splitter_->split(line_, fields_)) fail("expected double quotes around the whole of a field");
+  const std::size_t columns = options_.table.columns.size();
+  if (fields_.size() != columns)
+    fail(fmt::format("expected {} fields, as the model reads them, found {}", columns, fields_.size()));
   return true;
 }
 
-bool number_rows::is_header() {
-  return number_ == 1 &&
-         std::ranges::none_of(fields_, [](std::string_view f) { return parse_number(f).has_value(); });
+bool number_rows::is_header() const {
+  if (options_.header != csv_header::automatic) return options_.header == csv_header::present;
+  return are_names(options_.table, fields_);
+}
+
+/// Skips the header. Returns false at the end.
+bool number_rows::find_first_row() {
+  if (!is_header()) return true;
+  if (const std::string why = wrong_name(options_.table, fields_); !why.empty()) fail(why);
+  return read_line();
 }
 
 bool number_rows::next(std::vector<float>& to) {
-  if (!read_line() || (is_header() && !read_line())) return false;
-  if (fields_.size() != columns_)
-    throw_malformed(name_, file_line{number_},
-                    fmt::format("expected {} numbers, as the model reads them, found {} fields", columns_,
-                                fields_.size()));
-  const std::size_t before = to.size();
-  for (std::size_t column = 0; column < columns_; ++column) {
-    const auto number = parse_number(fields_[column]);
-    if (!number || !fits_float(*number)) {
-      to.resize(before);
-      throw_malformed(name_, file_line{number_},
-                      fmt::format("expected a finite number in column {}, found {}", column + 1,
-                                  in_quotes(fields_[column])));
-    }
-    to.push_back(static_cast<float>(*number));
+  const bool first = number_ == 0;
+  if (!read_line() || (first && !find_first_row())) return false;
+  row_.clear();
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    if (options_.table.columns[i].kind == column_kind::left_out) continue;
+    const std::optional<float> number = fields_as_numbers_.read(i, fields_[i]);
+    if (!number || (std::isnan(*number) && options_.table.means.empty()))
+      fail(fmt::format("expected {} in column {}, found {}", fields_as_numbers_.expected(i), i + 1,
+                       in_quotes(fields_[i])));
+    row_.push_back(*number);
   }
+  const std::vector<float> numbers = expand(options_.table, row_);
+  to.insert(to.end(), numbers.begin(), numbers.end());
   return true;
 }
 

@@ -15,8 +15,8 @@ struct text_corpus {
   std::vector<std::int32_t> tokens;
 };
 
-/// Reads UTF-8 text, plain or gzip, character by character. A byte-order mark at the beginning is dropped, and
-/// a Windows line end counts as one character, "\n".
+/// Reads UTF-8 text, plain or gzip, character by character. A byte-order mark at the beginning is dropped,
+/// and a Windows line end counts as one character, "\n".
 ///
 /// Errors  file_error: the file is empty or no UTF-8, or its tokens, of 4 bytes each, take more than `limit`.
 text_corpus read_text(const std::filesystem::path& file, const parsed_limit& limit = {});

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -87,17 +89,65 @@ std::vector<std::string> texts_in(const json& object, const char* name) {
   return texts;
 }
 
-std::vector<float> divisors_in(const json& object, const char* name) {
+std::vector<float> numbers_in(const json& object, const char* name) {
   const json& list = field(object, name);
   if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
   std::vector<float> numbers;
   for (const json& each : list) {
-    const float number = each.is_number() ? each.get<float>() : 0;
-    if (!std::isfinite(number) || number == 0)
-      fail(fmt::format("'{}' must be finite numbers other than 0, not {}", name, shown(each)));
-    numbers.push_back(number);
+    if (!each.is_number() || !std::isfinite(each.get<float>()))
+      fail(fmt::format("'{}' must be finite numbers, not {}", name, shown(each)));
+    numbers.push_back(each.get<float>());
   }
   return numbers;
+}
+
+std::vector<float> divisors_in(const json& object, const char* name) {
+  std::vector<float> numbers = numbers_in(object, name);
+  if (std::ranges::find(numbers, 0.0F) != numbers.end())
+    fail(fmt::format("'{}' must be finite numbers other than 0", name));
+  return numbers;
+}
+
+constexpr std::array<std::string_view, 4> column_kinds{"unknown", "number", "category", "left out"};
+constexpr std::array<std::string_view, 3> missing_kinds{"refuse", "drop", "mean"};
+
+/// The number of the word among `words`.
+template <std::size_t N>
+std::size_t one_of_words(const json& object, const char* name, const std::array<std::string_view, N>& words) {
+  const std::string found = text_in(object, name);
+  const auto at = std::ranges::find(words, found);
+  if (at == words.end()) fail(fmt::format("'{}' is '{}', which is none of its words", name, found));
+  return static_cast<std::size_t>(at - words.begin());
+}
+
+table_column column_in(const json& object) {
+  if (!object.is_object()) fail("'columns' must be objects, not " + shown(object));
+  table_column c{text_in(object, "name"),
+                 static_cast<column_kind>(one_of_words(object, "kind", column_kinds)),
+                 texts_in(object, "categories")};
+  if ((c.kind == column_kind::category) == c.categories.empty())
+    fail(fmt::format("column '{}' has {} categories", c.name, c.categories.size()));
+  return c;
+}
+
+/// The table, which only models of CSV files have.
+table_layout table_in(const json& card, std::size_t sample) {
+  const auto found = card.find("table");
+  if (found == card.end()) return {};
+  if (!found->is_object()) fail("'table' must be an object, not " + shown(*found));
+  table_layout t;
+  const json& columns = field(*found, "columns");
+  if (!columns.is_array() || columns.empty()) fail("'columns' must be a list, not " + shown(columns));
+  for (const json& each : columns) t.columns.push_back(column_in(each));
+  t.label = count_in(field(*found, "label"), "label");
+  t.missing = static_cast<missing_values>(one_of_words(*found, "missing", missing_kinds));
+  t.means = numbers_in(*found, "means");
+  if (t.label > t.columns.size())
+    fail(fmt::format("the label is column {} of {}", t.label, t.columns.size() + 1));
+  if (t.width() != sample || t.means.size() != (t.missing == missing_values::mean ? sample : 0))
+    fail(fmt::format("its table makes {} numbers with {} means, where a sample has {}", t.width(),
+                     t.means.size(), sample));
+  return t;
 }
 
 std::vector<input_request> inputs_in(const json& object) {
@@ -123,15 +173,27 @@ json list_of(const std::vector<input_request>& inputs) {
   return list;
 }
 
+json object_of(const table_layout& t) {
+  json columns = json::array();
+  for (const table_column& c : t.columns)
+    columns.push_back({{"name", c.name},
+                       {"kind", column_kinds[static_cast<std::size_t>(c.kind)]},
+                       {"categories", c.categories}});
+  return {{"columns", std::move(columns)},
+          {"label", t.label},
+          {"missing", missing_kinds[static_cast<std::size_t>(t.missing)]},
+          {"means", t.means}};
+}
+
 } // namespace
 
 model_card card_for(std::string model, const data_split& data) {
-  return {std::move(model), request_for(data, 1), data.class_names, data.divisors};
+  return {std::move(model), request_for(data, 1), data.class_names, data.divisors, data.table};
 }
 
 std::string to_json(const model_card& card) {
   const model_request& r = card.request;
-  const json object = {
+  json object = {
       {"edition", edition},
       {"model", card.model},
       {"answer", r.wanted == answer::a_class ? of_classes : of_numbers},
@@ -145,6 +207,7 @@ std::string to_json(const model_card& card) {
       {"class_names", card.class_names},
       {"divisors", card.divisors},
   };
+  if (!card.table.columns.empty()) object["table"] = object_of(card.table);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -172,6 +235,7 @@ model_card parse_model_card(std::string_view text) {
   if (!card.class_names.empty() && card.class_names.size() != r.classes)
     fail(fmt::format("{} class names for {} classes", card.class_names.size(), r.classes));
   card.divisors = divisors_in(object, "divisors");
+  card.table = table_in(object, r.sample_dims.size());
   return card;
 }
 

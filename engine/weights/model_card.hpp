@@ -22,6 +22,8 @@ struct model_card {
   /// What each number of a sample was divided by before the model saw it: one for all, or one each; empty:
   /// nothing.
   std::vector<float> divisors{};
+  /// How the rows of the CSV file became samples; without columns for other data.
+  table_layout table{};
 };
 
 /// The card of a model that is trained on `data`; `model` as model_card::model.

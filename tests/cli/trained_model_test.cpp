@@ -82,7 +82,7 @@ TEST_F(TrainedModel, ReadsOtherFilesAsItsOwn) {
   const std::string wide = folder_.write("wide.csv", "1,2,3,large\n").string();
   tool wider({"test", "--model-file", model, "--data", wide});
   EXPECT_EQ(wider.code(), 2);
-  EXPECT_THAT(wider.err(), HasSubstr("expected 2 numbers a row, as the model was trained on, found 3"));
+  EXPECT_THAT(wider.err(), HasSubstr("line 1: expected 3 columns, found 4"));
 }
 
 TEST_F(TrainedModel, PredictsRowsWithoutLabels) {
@@ -194,7 +194,7 @@ TEST_F(TrainedModel, IsRefusedInOneLine) {
   refused({"predict", "--model-file", model}, "either a data set by --data or rows of numbers by --rows");
   refused({"predict", "--model-file", model, "--rows", path("none")}, "none: cannot be read");
   refused({"predict", "--model-file", model, "--rows", path("rows.csv")},
-          "expected 2 numbers, as the model reads them, found 3");
+          "expected 2 fields, as the model reads them, found 3");
   refused({"generate", "--model-file", model}, "a model of windows of tokens is needed");
   refused({"test", "--model-file", model, "--data", path("rows.csv"), "--report", model}, "both name");
 }

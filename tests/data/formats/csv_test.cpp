@@ -29,7 +29,7 @@ TEST(Csv, ReadsRowsWithTheLabelLast) {
 
 TEST(Csv, FindsALabelOfWordsInFront) {
   const csv_rows rows = read("T,2,8\nI,5,12\nT,1,1\n");
-  EXPECT_EQ(rows.layout.label, csv_label::first);
+  EXPECT_EQ(rows.layout.table.label, 0U);
   EXPECT_THAT(rows.features.values, ElementsAre(2, 8, 5, 12, 1, 1));
   EXPECT_THAT(rows.labels, ElementsAre(1, 0, 1));
 }
@@ -117,6 +117,124 @@ TEST(Csv, RefusesLabelsThatAreNone) {
                                         "task of regression");
   EXPECT_THAT(csv_complaint("1,2,0\n1,2,nan\n"), HasSubstr("line 2: expected a label that is"));
   EXPECT_THAT(csv_complaint("1,2,0\n1,2,\n"), HasSubstr("found ''"));
+}
+
+TEST(Csv, TakesTheLabelByItsNameOrItsNumber) {
+  for (const char* column : {"kind", "2"}) {
+    const csv_rows rows =
+        read("a,kind,b\n1,x,2\n3,y,4\n", {.label = csv_label::named, .label_column = column});
+    EXPECT_THAT(rows.features.values, ElementsAre(1, 2, 3, 4)) << column;
+    EXPECT_THAT(rows.labels, ElementsAre(0, 1));
+    EXPECT_EQ(rows.layout.table.columns[1].name, "b");
+  }
+}
+
+TEST(Csv, TakesTheLineWithANameThatIsAskedForAsItsHeader) {
+  EXPECT_THAT(read("2019,kind\n1,0\n2,1\n", {.label = csv_label::named, .label_column = "kind"}).labels,
+              ElementsAre(0, 1));
+}
+
+TEST(Csv, RefusesAColumnThatIsNotThere) {
+  const auto asking = [](std::string_view text, const std::string& label) {
+    return complaint([&] { read(text, {.label = csv_label::named, .label_column = label}); });
+  };
+  EXPECT_EQ(asking("a,b\n1,2\n", "c"), "x.csv: line 1: expected a column called 'c' for --label "
+                                       "(csv_options::label_column), found 'a', 'b'");
+  EXPECT_THAT(asking("a,b\n1,2\n", "3"), HasSubstr("expected a column 3 for --label"));
+  EXPECT_THAT(asking("a,b\n1,2\n", "0"), HasSubstr("expected a column 0 for --label"));
+  EXPECT_THAT(asking("1,2\n", "b"), HasSubstr("expected a header with a column 'b' for --label"));
+  EXPECT_THAT(complaint([] { read("a,b,c\n1,2,3\n", {.left_out = {"c"}}); }),
+              HasSubstr("column 3 holds the label, and is asked for as --leave-out"));
+  EXPECT_THAT(complaint([] { read("a,b\n1,2\n", {.left_out = {"a"}}); }),
+              HasSubstr("expected a column to learn from, found none that is not left out"));
+}
+
+TEST(Csv, MakesANumberOfEachCategory) {
+  const csv_rows rows = read("colour,size,kind\nred,1,x\nblue,2,y\nred,3,x\n");
+  EXPECT_EQ(rows.features.dims, (shape{3}));
+  EXPECT_THAT(rows.features.values, ElementsAre(0, 1, 1, 1, 0, 2, 0, 1, 3));
+  EXPECT_THAT(rows.layout.table.columns[0].categories, ElementsAre("blue", "red"));
+}
+
+TEST(Csv, MakesCategoriesOfNumbersThatAreStatedAsSuch) {
+  const csv_rows rows = read("10,7,0\n9,7,1\n10,8,1\n", {.categories = {"1"}});
+  EXPECT_THAT(rows.features.values, ElementsAre(0, 1, 7, 1, 0, 7, 0, 1, 8));
+  EXPECT_THAT(rows.layout.table.columns[0].categories, ElementsAre("9", "10"));
+}
+
+/// Otherwise one slip of a pen would make categories of a column of numbers.
+TEST(Csv, RefusesAColumnThatMixesWordsAndNumbers) {
+  EXPECT_EQ(csv_complaint("red,1,x\n5,1,x\n"),
+            "x.csv: line 2: expected a word, as in the rows before, in column 1, found '5'");
+}
+
+TEST(Csv, LeavesColumnsOut) {
+  const csv_rows rows = read("key,a,kind\nk1,1,x\nk2,2,y\n", {.left_out = {"key"}});
+  EXPECT_THAT(rows.features.values, ElementsAre(1, 2));
+}
+
+TEST(Csv, DropsRowsWithoutAValueIfTold) {
+  for (const char* missing : {"", "?", "NA", "n/a", "NaN", "null"}) {
+    const csv_rows rows =
+        read("1,2,a\n3," + std::string(missing) + ",b\n5,6,b\n7,8,?\n", {.missing = missing_values::drop});
+    EXPECT_THAT(rows.features.values, ElementsAre(1, 2, 5, 6)) << missing;
+    EXPECT_THAT(rows.labels, ElementsAre(0, 1));
+    EXPECT_EQ(rows.dropped, 2U);
+  }
+  EXPECT_EQ(complaint([] { read("?,2,a\n3,,b\n", {.missing = missing_values::drop}); }),
+            "x.csv: expected a row without missing values, found none among 2");
+}
+
+TEST(Csv, MarksMissingValuesWhoseMeansAreNotKnownYet) {
+  const csv_rows rows = read("1,red,a\n,blue,b\n5,?,b\n", {.missing = missing_values::mean});
+  EXPECT_THAT(rows.features.values,
+              ElementsAre(1, 0, 1, testing::IsNan(), 1, 0, 5, testing::IsNan(), testing::IsNan()));
+}
+
+TEST(Csv, SaysHowRowsWithoutAValueMayBeTaken) {
+  EXPECT_EQ(csv_complaint("1,2,0\n1,?,0\n"),
+            "x.csv: line 2: expected a finite number in column 2, found '?'; --missing drop or mean "
+            "(csv_options::missing) takes rows without a value");
+  EXPECT_EQ(complaint([] { read("1,,0\n2,NA,1\n", {.missing = missing_values::mean}); }),
+            "x.csv: expected a value in column 2, found none in any row");
+}
+
+TEST(Csv, ReadsATestFileWithTheCategoriesOfItsTrainingFile) {
+  const scratch_folder folder;
+  label_map labels;
+  const csv_rows train = read_csv(folder.write("train", "c,n,kind\nred,1,x\nblue,2,y\n"), {}, labels);
+  const csv_rows test = read_csv(folder.write("test", "c,n,kind\nred,3,y\n"), train.layout, labels);
+  EXPECT_THAT(test.features.values, ElementsAre(0, 1, 3));
+  EXPECT_EQ(complaint([&] { read_csv(folder.write("x", "c,n,kind\npink,3,y\n"), train.layout, labels); }),
+            "x: line 2: expected one of the 2 words 'blue', 'red' in column 1, found 'pink'");
+  EXPECT_EQ(complaint([&] { read_csv(folder.write("x", "n,c,kind\n3,red,y\n"), train.layout, labels); }),
+            "x: line 1: expected a column called 'c', as in training, found 'n'");
+}
+
+TEST(Csv, RefusesMoreCategoriesThanAnyoneMeans) {
+  std::string text;
+  for (std::size_t i = 0; i <= field_numbers::most_categories; ++i)
+    text += "key" + std::to_string(i) + ",1,0\n";
+  EXPECT_EQ(complaint([&] { read(text, {.label = csv_label::last}); }),
+            "x.csv: line 4097: expected at most 4096 different words in column 1, found 'key4096'");
+}
+
+/// Categories take more memory than the file does.
+TEST(Csv, LimitsTheMemoryOfCategories) {
+  const scratch_folder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "w" + std::to_string(i) + ",1,0\n";
+  const auto file = folder.write("x.csv", text);
+  label_map labels;
+  constexpr std::uint64_t bytes = 100 * (100 + 1 + 1) * 4;
+  EXPECT_NO_THROW(read_csv(file, {.label = csv_label::last, .limit = {bytes}}, labels));
+  label_map others;
+  EXPECT_THAT(complaint([&] { read_csv(file, {.label = csv_label::last, .limit = {bytes - 1}}, others); }),
+              HasSubstr("of memory, found more"));
+}
+
+TEST(Csv, RefusesAFirstRowOfAnotherWidthThanTheHeader) {
+  EXPECT_EQ(csv_complaint("a,b\n1,2,3\n"), "x.csv: line 2: expected 2 columns, found 3");
 }
 
 TEST(Csv, RefusesFilesWithoutRows) {

@@ -45,13 +45,61 @@ TEST(NumberRows, RefuseWhatTheModelCannotRead) {
   const auto reading = [](const std::string& text) { return [text] { all_of(text, 2); }; };
   expect_refused({
       {"too many", reading("1,2\n1,2,3\n"),
-       "rows.csv: line 2: expected 2 numbers, as the model reads them, found 3"},
-      {"too few", reading("1\n"), "found 1 fields"},
+       "rows.csv: line 2: expected 2 fields, as the model reads them, found 3"},
+      {"too few", reading("1\n"), "expected 2 fields, as the model reads them, found 1"},
       {"a word", reading("1,2\n3,x\n"), "line 2: expected a finite number in column 2, found 'x'"},
       {"a second header", reading("a,b\nc,d\n"), "line 2: expected a finite number in column 1, found 'c'"},
       {"infinity", reading("1,inf\n"), "in column 2, found 'inf'"},
       {"more than float32", reading("1e39,1\n"), "in column 1"},
       {"an open quote", reading("\"1,2\n"), "line 1: expected double quotes"},
+  });
+}
+
+std::vector<float> encoded(const std::string& text, const row_options& options) {
+  std::istringstream in(text);
+  number_rows rows(in, "rows.csv", options.table.width(), options);
+  std::vector<float> numbers;
+  while (rows.next(numbers)) {
+  }
+  return numbers;
+}
+
+table_layout flowers() {
+  return {.columns = {{"key", column_kind::left_out, {}},
+                      {"colour", column_kind::category, {"blue", "red"}},
+                      {"size", column_kind::number, {}}},
+          .label = 3};
+}
+
+TEST(NumberRows, AreEncodedAsInTraining) {
+  EXPECT_THAT(encoded("17,red,2\n18,blue,3\n", {flowers()}), ElementsAre(0, 1, 2, 1, 0, 3));
+  EXPECT_THAT(encoded("key,colour,size\n17,red,2\n", {flowers()}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(encoded("17|red|2\n", {.table = flowers(), .delimiter = '|'}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(encoded("17,red,2\n", {.table = flowers(), .header = csv_header::absent}),
+              ElementsAre(0, 1, 2));
+}
+
+TEST(NumberRows, FillMissingValuesWithTheMeansOfTraining) {
+  table_layout layout = flowers();
+  layout.missing = missing_values::mean;
+  layout.means = {0.25F, 0.75F, 8};
+  EXPECT_THAT(encoded("1,?,2\n,red,\n", {layout}), ElementsAre(0.25F, 0.75F, 2, 0, 1, 8));
+}
+
+TEST(NumberRows, RefuseWhatTrainingDidNotSee) {
+  const auto reading = [](const std::string& text) { return [text] { encoded(text, {flowers()}); }; };
+  expect_refused({
+      {"an unknown word", reading("1,red,2\n2,green,2\n"),
+       "rows.csv: line 2: expected one of the 2 words 'blue', 'red' in column 2, found 'green'"},
+      {"a missing value", reading("1,red,NA\n"), "line 1: expected a finite number in column 3, found 'NA'"},
+      {"columns in another order", reading("key,size,colour\n1,2,red\n"),
+       "line 1: expected a column called 'colour', as in training, found 'size'"},
+      {"another width",
+       [] {
+         std::istringstream in;
+         number_rows(in, "rows.csv", 5, {flowers()});
+       },
+       "rows.csv: expected columns that make 5 numbers, as the model reads them, found 3"},
   });
 }
 

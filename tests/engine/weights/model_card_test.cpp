@@ -57,6 +57,59 @@ TEST(ModelCard, IsReadAsItWasWritten) {
   EXPECT_GT(again.request.nonzeros, 0U) << "samples are sparse";
 }
 
+/// The card of a model of a table: a column that is left out, a number, and words.
+model_card card_of_a_table() {
+  model_card card;
+  card.model = "softmax";
+  card.request.sample_dims = {3};
+  card.request.classes = 2;
+  card.table = {.columns = {{"key", column_kind::left_out, {}},
+                            {"", column_kind::number, {}},
+                            {"colour", column_kind::category, {"blue", "r\"ed"}}},
+                .label = 3,
+                .missing = missing_values::mean,
+                .means = {0.1F, 0.25F, 0.75F}};
+  return card;
+}
+
+TEST(ModelCard, TellsHowRowsOfATableBecomeSamples) {
+  const table_layout wrote = card_of_a_table().table;
+  const table_layout read = parse_model_card(to_json(card_of_a_table())).table;
+  ASSERT_EQ(read.columns.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(read.columns[i].name, wrote.columns[i].name);
+    EXPECT_EQ(read.columns[i].kind, wrote.columns[i].kind);
+    EXPECT_EQ(read.columns[i].categories, wrote.columns[i].categories);
+  }
+  EXPECT_EQ(read.label, 3U);
+  EXPECT_EQ(read.missing, missing_values::mean);
+  EXPECT_EQ(read.means, wrote.means);
+  EXPECT_THAT(parse_model_card(to_json(full_card())).table.columns, IsEmpty()) << "other cards have none";
+}
+
+TEST(ModelCard, RefusesATableThatDoesNotFit) {
+  const auto with = [](const char* pointer, const json& value) {
+    json card = json::parse(to_json(card_of_a_table()));
+    card[json::json_pointer(pointer)] = value;
+    return [text = card.dump()] { parse_model_card(text); };
+  };
+  expect_refused({
+      {"no table", with("/table", 7), "'table' must be an object"},
+      {"no columns", with("/table/columns", json::array()), "'columns' must be a list"},
+      {"a column that is none", with("/table/columns/0", 1), "'columns' must be objects"},
+      {"an unknown kind", with("/table/columns/1/kind", "colour"), "'kind' is 'colour'"},
+      {"a number with categories", with("/table/columns/1/categories", {"a"}), "has 1 categories"},
+      {"words without categories", with("/table/columns/2/categories", json::array()), "has 0 categories"},
+      {"more categories than numbers", with("/table/columns/2/categories", {"a", "b", "c"}),
+       "makes 4 numbers"},
+      {"a label beyond", with("/table/label", 4), "the label is column 4 of 4"},
+      {"a policy nobody knows", with("/table/missing", "guess"), "'missing' is 'guess'"},
+      {"means too few", with("/table/means", {1, 2}), "with 2 means, where a sample has 3"},
+      {"means that nobody asked for", with("/table/missing", "drop"), "with 3 means"},
+      {"a mean that is a word", with("/table/means", {1, "x", 2}), "'means' must be finite numbers"},
+  });
+}
+
 TEST(ModelCard, DescribesTheDataThatAModelIsTrainedOn) {
   data_split data = *testing::small_data();
   data.class_names = {"a", "b", "c"};

@@ -1,0 +1,119 @@
+#include <mailgrad/cli/commands/table_words.hpp>
+
+#include <mailgrad/cli/option_checks.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// 0: not given.
+char delimiter_in(const table_words& w) {
+  if (w.delimiter.empty()) return 0;
+  if (w.delimiter == "tab" || w.delimiter == "\\t") return '\t';
+  const char c = w.delimiter.front();
+  const bool taken = c == '"' || c == '\n' || c == '\r' || static_cast<unsigned char>(c) >= 0x80;
+  if (w.delimiter.size() != 1 || taken)
+    throw std::invalid_argument(fmt::format(
+        "--delimiter '{}': expected one character, such as ';' or '|', or the word tab", w.delimiter));
+  return c;
+}
+
+csv_header header_in(const table_words& w) {
+  if (w.header == "auto") return csv_header::automatic;
+  return w.header == "yes" ? csv_header::present : csv_header::absent;
+}
+
+} // namespace
+
+void add_table_form(CLI::App& parser, table_words& w, const std::string& group) {
+  parser
+      .add_option(
+          "--header", w.header,
+          "For CSV: whether the first line names the columns; auto takes it for a header if no field of "
+          "it is a number and no two are the same")
+      ->check(one_of({"auto", "yes", "no"}))
+      ->capture_default_str()
+      ->group(group);
+  parser
+      .add_option("--delimiter", w.delimiter,
+                  "For CSV: the character between two fields, or tab; by default the comma, semicolon or tab "
+                  "that is most frequent in the first line")
+      ->check(file_name())
+      ->type_name("CHARACTER")
+      ->group(group);
+}
+
+void add_table(CLI::App& parser, table_words& w, const std::string& group) {
+  parser
+      .add_option(
+          "--label", w.label,
+          "For CSV: the column to learn: its name in the header, its number from 1, first or last; by "
+          "default the first if it holds words and the last does not, or if its name is label, class, "
+          "target or y; otherwise the last")
+      ->check(file_name())
+      ->type_name("COLUMN")
+      ->group(group);
+  add_table_form(parser, w, group);
+  parser
+      .add_option(
+          "--missing", w.missing,
+          "For CSV: what becomes of a row without some value (an empty field, ?, NA, N/A, NaN or null): "
+          "refuse the file, drop the row, or take the mean of the column over the training part")
+      ->check(one_of({"refuse", "drop", "mean"}))
+      ->capture_default_str()
+      ->group(group);
+  parser
+      .add_option(
+          "--categories", w.categories,
+          "For CSV: columns of categories that are written as numbers, between commas. Columns of words "
+          "are taken for categories anyway: each category becomes an input that is 1 or 0")
+      ->delimiter(',')
+      ->type_name("COLUMN,...")
+      ->group(group);
+  parser
+      .add_option("--leave-out", w.left_out,
+                  "For CSV: columns that are not learnt from, such as names and keys, between commas")
+      ->delimiter(',')
+      ->type_name("COLUMN,...")
+      ->group(group);
+  parser
+      .add_option(
+          "--test-fraction", w.test_fraction,
+          "The part of a file to test on, between 0 and 1, even if a test file lies beside it; drawn by "
+          "--seed, from each class in proportion. By default 0.2 where there is no test file, and 0.1 "
+          "of a text, from its end")
+      ->check(number(0, 1))
+      ->type_name("NUMBER")
+      ->group(group);
+}
+
+void apply(const table_words& w, open_options& o) {
+  csv_options& c = o.csv;
+  c.header = header_in(w);
+  c.delimiter = delimiter_in(w);
+  c.categories = w.categories;
+  c.left_out = w.left_out;
+  if (w.label == "first" || w.label == "last") {
+    c.label = w.label == "first" ? csv_label::first : csv_label::last;
+  } else if (!w.label.empty()) {
+    c.label = csv_label::named;
+    c.label_column = w.label;
+  }
+  if (w.missing != "refuse") c.missing = w.missing == "drop" ? missing_values::drop : missing_values::mean;
+  if (!w.test_fraction) return;
+  if (!(*w.test_fraction > 0 && *w.test_fraction < 1))
+    throw std::invalid_argument("--test-fraction: expected a number between 0 and 1, neither of them");
+  o.files.train_fraction = 1 - *w.test_fraction;
+}
+
+row_options rows_as(const table_words& w, table_layout table) {
+  return {std::move(table), header_in(w), delimiter_in(w)};
+}
+
+} // namespace mailgrad

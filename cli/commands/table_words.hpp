@@ -1,0 +1,40 @@
+#pragma once
+
+#include <mailgrad/data/formats/number_rows.hpp>
+#include <mailgrad/data/open.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace mailgrad {
+
+/// The values of the options on tables, as CSV files are, and on the part that is cut off for testing.
+struct table_words {
+  std::string label;
+  std::string header = "auto";
+  std::string delimiter;
+  std::string missing = "refuse";
+  std::vector<std::string> categories;
+  std::vector<std::string> left_out;
+  std::optional<double> test_fraction;
+};
+
+/// Adds --header and --delimiter, which say how a file is written.
+void add_table_form(CLI::App& parser, table_words& w, const std::string& group);
+/// Adds all options on tables.
+void add_table(CLI::App& parser, table_words& w, const std::string& group);
+
+/// Puts the words into the options for opening data.
+///
+/// Errors  std::invalid_argument, in one line, for a delimiter that is none.
+void apply(const table_words& w, open_options& o);
+
+/// How rows without labels are written, for a model that knows the table.
+row_options rows_as(const table_words& w, table_layout table);
+
+} // namespace mailgrad

@@ -1,0 +1,172 @@
+#include <mailgrad/data/open_table.hpp>
+
+#include <mailgrad/data/row_split.hpp>
+#include <mailgrad/files/file_error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace mailgrad {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using row_numbers = std::span<const std::size_t>;
+
+std::size_t count(const csv_rows& rows) { return std::max(rows.labels.size(), rows.targets.size()); }
+
+/// The mean of each number of a sample over these rows, without those that have none.
+std::vector<float> means_of(const fs::path& file, const csv_rows& all, row_numbers rows) {
+  const std::size_t width = all.features.dims.size();
+  std::vector<double> sums(width);
+  std::vector<std::size_t> found(width);
+  for (const std::size_t row : rows)
+    for (std::size_t i = 0; i < width; ++i)
+      if (const float value = all.features.values[row * width + i]; !std::isnan(value)) {
+        sums[i] += value;
+        ++found[i];
+      }
+  std::vector<float> means;
+  for (std::size_t i = 0; i < width; ++i) {
+    if (found[i] == 0)
+      throw_malformed(file,
+                      "expected values to take the mean of, found a column without one in the training part");
+    means.push_back(static_cast<float>(sums[i] / static_cast<double>(found[i])));
+  }
+  return means;
+}
+
+void fill(float_features& f, const std::vector<float>& means) {
+  for (std::size_t i = 0; i < f.values.size(); ++i)
+    if (std::isnan(f.values[i])) f.values[i] = means[i % means.size()];
+}
+
+/// Returns the divisor of each number of a sample, computed from the training rows alone. Numbers that say whether
+/// a row is of a category stay as they are.
+std::vector<float> divisors(const csv_rows& all, row_numbers rows, feature_scale scale) {
+  const std::size_t width = all.features.dims.size();
+  std::vector<bool> divided;
+  for (const table_column& c : all.layout.table.columns)
+    divided.insert(divided.end(), c.width(), c.kind == column_kind::number);
+  std::vector<float> largest(width);
+  for (const std::size_t row : rows)
+    for (std::size_t i = 0; i < width; ++i)
+      if (divided[i]) largest[i] = std::max(largest[i], std::abs(all.features.values[row * width + i]));
+  if (scale == feature_scale::maximum) std::ranges::fill(largest, std::ranges::max(largest));
+  for (std::size_t i = 0; i < width; ++i)
+    if (!divided[i]) largest[i] = 1;
+  std::ranges::replace(largest, 0.0F, 1.0F);
+  return largest;
+}
+
+/// What the features are divided by; empty: nothing.
+std::vector<float> divisors_for(const csv_rows& all, row_numbers rows, const open_options& options) {
+  if (options.known) return options.known->divisors;
+  return options.scale == feature_scale::none ? std::vector<float>() : divisors(all, rows, options.scale);
+}
+
+void divide(float_features& f, const std::vector<float>& by) {
+  for (std::size_t i = 0; i < f.values.size(); ++i) f.values[i] /= by[i % by.size()];
+}
+
+dataset join(csv_rows rows, const label_map& labels) {
+  if (rows.layout.holds == label_kind::numbers) return {std::move(rows.features), std::move(rows.targets)};
+  return {std::move(rows.features), std::move(rows.labels), labels.classes()};
+}
+
+void require_divisors(const fs::path& file, const std::vector<float>& by, std::size_t columns) {
+  if (by.size() > 1 && by.size() != columns)
+    throw_malformed(file, fmt::format("expected {} numbers a row, as the model was trained on, found {}",
+                                      by.size(), columns));
+}
+
+void require_two_rows(const fs::path& file, std::size_t rows) {
+  if (rows < 2) throw_malformed(file, "expected two rows or more to cut off a test set, found 1");
+}
+
+row_split split_of(const fs::path& file, std::size_t rows, std::span<const std::int32_t> labels,
+                   const open_options& options) {
+  require_two_rows(file, rows);
+  const double train = options.files.train_fraction.value_or(usual_training_fraction);
+  return draw_split(rows, labels, 1 - train, options.seed);
+}
+
+/// The rows for training of a file that is cut, or all rows of one that is not.
+row_split split_of(const fs::path& file, const csv_rows& all, bool cuts, const open_options& options) {
+  if (cuts) return split_of(file, count(all), all.labels, options);
+  row_split whole{std::vector<std::size_t>(count(all)), {}};
+  std::iota(whole.train.begin(), whole.train.end(), std::size_t{0});
+  return whole;
+}
+
+csv_options layout_for(const open_options& options) {
+  csv_options layout = options.csv;
+  layout.holds = options.task.value_or(layout.holds);
+  layout.limit = options.limit;
+  if (options.known) layout.table = options.known->table;
+  return layout;
+}
+
+void remark_dropped(const fs::path& file, const csv_rows& rows, data_split& split) {
+  if (rows.dropped > 0)
+    split.remarks.push_back(fmt::format("{}: {} of {} rows have missing values and were left out",
+                                        file.filename().string(), rows.dropped, rows.dropped + count(rows)));
+}
+
+} // namespace
+
+data_split cut(const fs::path& file, dataset all, const open_options& options) {
+  if (options.known) return {{}, std::move(all), {}, {}};
+  const row_split rows = split_of(file, all.size(), all.labels(), options);
+  return {take_rows(all, rows.train), take_rows(all, rows.test), {}, {}};
+}
+
+label_map labels_for(const open_options& options) {
+  if (options.known && !options.known->class_names.empty()) return label_map(options.known->class_names);
+  return label_map(options.classes);
+}
+
+data_split open_csv(const data_files& files, const open_options& options) {
+  const fs::path& file = files.train.front();
+  label_map labels = labels_for(options);
+  csv_rows train = read_csv(file, layout_for(options), labels);
+  const bool whole = files.test.empty();
+  const row_split rows = split_of(file, train, whole && !options.known, options);
+  table_layout& table = train.layout.table;
+  if (table.missing == missing_values::mean && table.means.empty()) {
+    table.means = means_of(file, train, rows.train);
+    fill(train.features, table.means);
+  }
+  std::vector<float> by = divisors_for(train, rows.train, options);
+  require_divisors(file, by, train.features.dims.size());
+  csv_rows test = whole ? csv_rows{} : read_csv(files.test, train.layout, labels);
+  if (!by.empty()) {
+    divide(train.features, by);
+    divide(test.features, by);
+  }
+  data_split split;
+  remark_dropped(file, train, split);
+  if (!whole) remark_dropped(files.test, test, split);
+  split.table = train.layout.table;
+  dataset first = join(std::move(train), labels);
+  if (!whole) {
+    split.test = join(std::move(test), labels);
+    split.train = std::move(first);
+  } else if (options.known) {
+    split.test = std::move(first);
+  } else {
+    split.train = take_rows(first, rows.train);
+    split.test = take_rows(first, rows.test);
+  }
+  split.class_names = labels.names();
+  split.divisors = std::move(by);
+  return split;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,167 @@
+#include <mailgrad/data/row_split.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace mailgrad {
+
+namespace {
+
+/// Shuffles by the algorithm of Fisher and Yates. std::shuffle gives other orders with other libraries.
+void shuffle_rows(std::span<std::size_t> rows, std::mt19937_64& random) {
+  for (std::size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random() % i]);
+}
+
+/// How many of each class are for testing, `total` together: in proportion, and what rounding leaves to those it
+/// took most from. In whole numbers, so that every processor draws the same.
+std::vector<std::size_t> test_counts(const std::vector<std::size_t>& sizes, std::size_t total) {
+  const std::size_t all = std::reduce(sizes.begin(), sizes.end());
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> rounded_off;
+  for (const std::size_t size : sizes) {
+    counts.push_back(size * total / all);
+    rounded_off.push_back(size * total % all);
+  }
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t c) { return rounded_off[c]; });
+  std::size_t left = total - std::reduce(counts.begin(), counts.end());
+  for (bool gave = true; left > 0 && std::exchange(gave, false);)
+    for (const std::size_t c : order)
+      if (left > 0 && counts[c] + 1 < sizes[c]) {
+        ++counts[c];
+        --left;
+        gave = true;
+      }
+  return counts;
+}
+
+template <class T>
+std::vector<T> picked(std::span<const T> all, std::size_t each, std::span<const std::size_t> rows) {
+  std::vector<T> some;
+  some.reserve(rows.size() * each);
+  for (const std::size_t row : rows) {
+    const auto part = all.subspan(row * each, each);
+    some.insert(some.end(), part.begin(), part.end());
+  }
+  return some;
+}
+
+byte_features picked(const byte_features& f, std::span<const std::size_t> rows) {
+  return {f.dims, picked(std::span(f.values), f.dims.size(), rows), f.scale};
+}
+
+float_features picked(const float_features& f, std::span<const std::size_t> rows) {
+  return {f.dims, picked(std::span(f.values), f.dims.size(), rows)};
+}
+
+sparse_features picked(const sparse_features& f, std::span<const std::size_t> rows) {
+  sparse_features some{f.width, {0}, {}, {}};
+  for (const std::size_t row : rows) {
+    const auto begin = static_cast<std::ptrdiff_t>(f.offsets[row]);
+    const auto end = static_cast<std::ptrdiff_t>(f.offsets[row + 1]);
+    some.columns.insert(some.columns.end(), f.columns.begin() + begin, f.columns.begin() + end);
+    some.values.insert(some.values.end(), f.values.begin() + begin, f.values.begin() + end);
+    some.offsets.push_back(some.columns.size());
+  }
+  return some;
+}
+
+template <class Features>
+feature_store picked(const Features&, std::span<const std::size_t>) {
+  throw std::invalid_argument("take_rows: samples of this kind are cut by slice()");
+}
+
+std::string name_of(const data_split& data, std::size_t label) {
+  return label < data.class_names.size() ? fmt::format("'{}'", data.class_names[label])
+                                         : fmt::format("{}", label);
+}
+
+/// The classes that occur, by their numbers.
+std::vector<bool> classes_in(const dataset& samples, std::size_t classes) {
+  std::vector<bool> found(classes);
+  for (const std::int32_t label : samples.labels()) found[static_cast<std::size_t>(label)] = true;
+  return found;
+}
+
+/// "'a', 'b' and 3 more"
+std::string listed(const data_split& data, const std::vector<std::size_t>& classes) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, classes.size()); ++i)
+    text += (i == 0 ? "" : ", ") + name_of(data, classes[i]);
+  return text + (classes.size() > most ? fmt::format(" and {} more", classes.size() - most) : "");
+}
+
+} // namespace
+
+row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, double test_share,
+                     std::uint64_t seed) {
+  if (!(test_share > 0 && test_share < 1))
+    throw std::invalid_argument("draw_split: the share for testing lies between 0 and 1");
+  if (count < 2) throw std::invalid_argument("draw_split: one sample cannot be split");
+  const auto wanted = static_cast<std::size_t>(std::llround(static_cast<double>(count) * test_share));
+  const std::size_t total = std::clamp<std::size_t>(wanted, 1, count - 1);
+  const std::size_t classes = labels.empty() ? 1 : static_cast<std::size_t>(std::ranges::max(labels)) + 1;
+  std::vector<std::vector<std::size_t>> members(classes);
+  for (std::size_t row = 0; row < count; ++row)
+    members[labels.empty() ? 0 : static_cast<std::size_t>(labels[row])].push_back(row);
+  std::vector<std::size_t> sizes;
+  for (const auto& rows : members) sizes.push_back(rows.size());
+  const std::vector<std::size_t> tests = test_counts(sizes, total);
+  if (!labels.empty() && std::reduce(tests.begin(), tests.end()) == 0) // each class has one sample
+    return draw_split(count, {}, test_share, seed);
+  std::mt19937_64 random(seed);
+  row_split split;
+  for (std::size_t c = 0; c < classes; ++c) {
+    shuffle_rows(members[c], random);
+    const auto cut = members[c].begin() + static_cast<std::ptrdiff_t>(tests[c]);
+    split.test.insert(split.test.end(), members[c].begin(), cut);
+    split.train.insert(split.train.end(), cut, members[c].end());
+  }
+  std::ranges::sort(split.train);
+  std::ranges::sort(split.test);
+  return split;
+}
+
+dataset take_rows(const dataset& all, std::span<const std::size_t> rows) {
+  feature_store features =
+      std::visit([&](const auto& f) -> feature_store { return picked(f, rows); }, all.features());
+  if (all.has_targets()) {
+    if (all.target_dims().rank() > 0)
+      throw std::invalid_argument("take_rows: a sample has several targets; cut it by slice()");
+    return {std::move(features), picked(all.targets(), 1, rows)};
+  }
+  return {std::move(features), picked(all.labels(), 1, rows), all.classes()};
+}
+
+std::vector<std::string> remarks_on(const data_split& data) {
+  const std::size_t classes = data.train.classes();
+  if (classes == 0 || data.train.is_tokens() || data.train.has_targets()) return {};
+  std::vector<std::string> remarks;
+  const std::vector<bool> trained = classes_in(data.train, classes);
+  if (const auto only = std::ranges::find(trained, true);
+      only != trained.end() && std::ranges::count(trained, true) == 1)
+    remarks.push_back(fmt::format("all {} samples to train on are of one class, {}", data.train.size(),
+                                  name_of(data, static_cast<std::size_t>(only - trained.begin()))));
+  if (data.test.size() == 0) return remarks;
+  const std::vector<bool> tested = classes_in(data.test, classes);
+  std::vector<std::size_t> lacking;
+  for (std::size_t c = 0; c < classes; ++c)
+    if (trained[c] && !tested[c]) lacking.push_back(c);
+  if (!lacking.empty())
+    remarks.push_back(fmt::format("the {} samples to test on have none of {} of the {} classes: {}",
+                                  data.test.size(), lacking.size(), classes, listed(data, lacking)));
+  return remarks;
+}
+
+} // namespace mailgrad

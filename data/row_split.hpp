@@ -1,0 +1,37 @@
+#pragma once
+
+#include <mailgrad/data/dataset.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// Which samples are for training and which for testing. Each list is in ascending order.
+struct row_split {
+  std::vector<std::size_t> train;
+  std::vector<std::size_t> test;
+};
+
+/// Draws `test_share` of `count` samples for testing, at least one and not all. With labels each class is drawn
+/// from in proportion, and a class keeps a sample for training if it has any.
+///
+/// Shapes  labels: int32[count], or empty.
+/// Errors  std::invalid_argument for a share outside of (0, 1), or fewer than two samples.
+row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, double test_share,
+                     std::uint64_t seed);
+
+/// The samples of these rows, copied.
+///
+/// Errors  std::invalid_argument for samples of texts, ratings or named arrays, which are cut by slice().
+dataset take_rows(const dataset& all, std::span<const std::size_t> rows);
+
+/// What somebody should know before training on this data, a line each: all samples to train on are of one class, or
+/// the test part lacks classes. Empty where samples have no classes.
+std::vector<std::string> remarks_on(const data_split& data);
+
+} // namespace mailgrad

@@ -1,0 +1,127 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+// What the tool does with tables: CSV files with names, words and missing values.
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::tool;
+
+class Table : public ::testing::Test {
+protected:
+  std::string path(const char* name) const { return (folder_.path() / name).string(); }
+
+  /// Flowers with a key, in the order of their kinds. Red ones are roses, whatever their size; some sizes are
+  /// missing.
+  std::string flowers() const {
+    std::string text = "\ufeffkey;kind;colour;size\r\n";
+    for (int i = 0; i < 80; ++i)
+      text += "k" + std::to_string(i) + (i < 40 ? ";rose;red;" : ";tulip;\"yellow; pale\";") +
+              (i % 10 == 3 ? "NA" : std::to_string(i % 7)) + "\r\n";
+    return folder_.write("flowers.csv", text).string();
+  }
+
+  static std::vector<std::string> train(const std::string& data, const std::vector<std::string>& words) {
+    std::vector<std::string> all{"train", "--model",  "softmax", "--data", data,  "--batch",
+                                 "8",     "--epochs", "30",      "--lr",   "0.5", "--quiet"};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(Table, IsLearntAndUsedAsItsOptionsSay) {
+  const std::string data = flowers();
+  const std::vector<std::string> words{"--label",         "kind",
+                                       "--leave-out",     "key",
+                                       "--missing",       "mean",
+                                       "--delimiter",     ";",
+                                       "--save",          path("m.safetensors"),
+                                       "--test-fraction", "0.25",
+                                       "--report",        path("run.json")};
+  tool t(train(data, words));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), Not(HasSubstr("class"))) << "both kinds are in both parts";
+  const json report = json::parse(std::ifstream(path("run.json")));
+  EXPECT_EQ(report["test_accuracy"], 1.0);
+  tool tested({"test", "--model-file", path("m.safetensors"), "--data", data});
+  ASSERT_EQ(tested.code(), 0) << tested.err();
+  EXPECT_THAT(tested.out(), AllOf(HasSubstr("80 samples"), HasSubstr("accuracy      1.0000")));
+  const std::string rows = folder_.write("new.csv", "x;red;?\ny;\"yellow; pale\";3\n").string();
+  tool predicted({"predict", "--model-file", path("m.safetensors"), "--rows", rows});
+  ASSERT_EQ(predicted.code(), 0) << predicted.err();
+  EXPECT_THAT(predicted.out(), AllOf(HasSubstr("rose,0."), HasSubstr("tulip,0.")));
+  const std::string blue = folder_.write("blue.csv", "x;blue;1\n").string();
+  tool refused({"predict", "--model-file", path("m.safetensors"), "--rows", blue, "--header", "no"});
+  EXPECT_EQ(refused.code(), 2);
+  EXPECT_THAT(refused.err(),
+              HasSubstr("expected one of the 2 words 'red', 'yellow; pale' in column 2, found 'blue'"));
+}
+
+TEST_F(Table, SaysWhatIsLeftOutAndWhichClassesAreMissing) {
+  const std::string data = flowers();
+  tool dropped(train(
+      data, {"--label", "2", "--missing", "drop", "--leave-out", "key", "--save", path("m.safetensors")}));
+  ASSERT_EQ(dropped.code(), 0) << dropped.err();
+  EXPECT_THAT(dropped.err(),
+              HasSubstr("mailgrad: flowers.csv: 8 of 80 rows have missing values and were left out"));
+  tool tested({"test", "--model-file", path("m.safetensors"), "--data", data});
+  ASSERT_EQ(tested.code(), 0) << tested.err();
+  EXPECT_THAT(tested.err(), HasSubstr("8 of 80 rows have missing values"));
+  EXPECT_THAT(tested.out(), HasSubstr("72 samples"));
+  tool predicted({"predict", "--model-file", path("m.safetensors"), "--data", data});
+  EXPECT_EQ(predicted.code(), 2) << "an answer for each row, or none";
+  EXPECT_THAT(predicted.err(), HasSubstr("line 5: expected a finite number in column 4, found 'NA'"));
+  const std::string alike = folder_.write("alike.csv", "1,a\n2,a\n3,a\n4,a\n").string();
+  tool one(train(alike, {}));
+  EXPECT_THAT(one.err(), HasSubstr("mailgrad: all 3 samples to train on are of one class, 'a'"));
+}
+
+TEST_F(Table, RefusesMissingValuesUnlessItIsTold) {
+  tool t(train(flowers(), {"--label", "kind", "--leave-out", "key"}));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(),
+              HasSubstr("line 5: expected a finite number in column 4, found 'NA'; --missing drop or mean"));
+}
+
+TEST_F(Table, RefusesWordsThatMeanNothing) {
+  const std::string data = flowers();
+  for (const auto& [option, value, says] : {std::tuple{"--delimiter", "ab", "expected one character"},
+                                            {"--delimiter", "\"", "expected one character"},
+                                            {"--test-fraction", "0", "between 0 and 1"},
+                                            {"--test-fraction", "1", "between 0 and 1"},
+                                            {"--test-fraction", "2", "--test-fraction"},
+                                            {"--missing", "guess", "--missing"},
+                                            {"--header", "maybe", "--header"},
+                                            {"--label", "sort", "expected a column called 'sort'"}}) {
+    tool t(train(data, {option, value}));
+    EXPECT_EQ(t.code(), 2) << option << ' ' << value;
+    EXPECT_THAT(t.err(), HasSubstr(says)) << option << ' ' << value;
+  }
+}
+
+TEST_F(Table, IsReplayedWithItsOptions) {
+  const std::string data = flowers();
+  tool t(train(data, {"--label", "kind", "--leave-out", "key,size", "--test-fraction", "0.5", "--seed", "9",
+                      "--record", path("run.rec")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  tool again({"replay", path("run.rec"), "--quiet"});
+  EXPECT_EQ(again.code(), 0) << again.err();
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,110 @@
+#include <mailgrad/data/open_table.hpp>
+
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace mailgrad {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class OpenTable : public testing::Test {
+protected:
+  data_split open(std::string_view text, const open_options& options = {}) const {
+    return open_data(folder.write("x.csv", text).string(), options);
+  }
+  static const std::vector<float>& floats_of(const dataset& d) {
+    return std::get<float_features>(d.features()).values;
+  }
+
+  scratch_folder folder;
+};
+
+/// A file that is sorted by its classes was cut into one class for training and another for testing.
+TEST_F(OpenTable, DrawsTheTestPartFromEachClass) {
+  std::string sorted;
+  for (int i = 0; i < 100; ++i) sorted += std::to_string(i) + (i < 50 ? ",first\n" : ",second\n");
+  const data_split split = open(sorted);
+  EXPECT_EQ(std::ranges::count(split.train.labels(), 0), 40);
+  EXPECT_EQ(std::ranges::count(split.test.labels(), 0), 10);
+  EXPECT_EQ(split.test.size(), 20U);
+  EXPECT_THAT(split.remarks, IsEmpty());
+  EXPECT_EQ(floats_of(open(sorted).test), floats_of(split.test)) << "the same seed, the same draw";
+  EXPECT_NE(floats_of(open(sorted, {.seed = 2}).test), floats_of(split.test));
+  open_options half;
+  half.files.train_fraction = 0.5;
+  EXPECT_EQ(open(sorted, half).test.size(), 50U);
+}
+
+TEST_F(OpenTable, SaysThatAFileHasOneClassAlone) {
+  EXPECT_THAT(open("1,a\n2,a\n3,a\n").remarks, ElementsAre(HasSubstr("are of one class, 'a'")));
+}
+
+TEST_F(OpenTable, SaysHowManyRowsWereLeftOut) {
+  const data_split split = open("1,a\n?,b\n3,a\n4,b\n5,b\n", {.csv = {.missing = missing_values::drop}});
+  EXPECT_EQ(split.train.size() + split.test.size(), 4U);
+  EXPECT_THAT(split.remarks.front(), "x.csv: 1 of 5 rows have missing values and were left out");
+}
+
+/// Means are those of the training part alone.
+TEST_F(OpenTable, FillsMissingValuesWithMeansOfTheTrainingFile) {
+  folder.write("train.csv", "colour,size,kind\nred,2,a\nred,,b\nblue,4,a\n?,6,b\n");
+  folder.write("test.csv", "colour,size,kind\n,,a\nblue,100,b\n");
+  const data_split split = open_data(
+      folder.path().string(), {.csv = {.missing = missing_values::mean}, .scale = feature_scale::none});
+  EXPECT_THAT(split.table.means, ElementsAre(1.0F / 3, 2.0F / 3, 4));
+  EXPECT_THAT(floats_of(split.train), ElementsAre(0, 1, 2, 0, 1, 4, 1, 0, 4, 1.0F / 3, 2.0F / 3, 6));
+  EXPECT_THAT(floats_of(split.test), ElementsAre(1.0F / 3, 2.0F / 3, 4, 1, 0, 100));
+}
+
+TEST_F(OpenTable, FillsMissingValuesWithMeansOfTheTrainingPart) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += std::to_string(1 << (i % 10)) + "," + (i % 8 == 0 ? "" : "3") + ",a\n";
+  const data_split split =
+      open(text, {.csv = {.missing = missing_values::mean}, .scale = feature_scale::none});
+  double sum = 0;
+  for (std::size_t i = 0; i < split.train.size(); ++i) sum += floats_of(split.train)[2 * i];
+  EXPECT_FLOAT_EQ(split.table.means[0], static_cast<float>(sum / static_cast<double>(split.train.size())));
+  EXPECT_EQ(split.table.means[1], 3);
+}
+
+TEST_F(OpenTable, DividesNumbersAndNotCategories) {
+  folder.write("train.csv", "colour,size,kind\nred,2,a\nblue,4,b\n");
+  folder.write("test.csv", "colour,size,kind\nred,8,a\n");
+  const data_split split = open_data(folder.path().string());
+  EXPECT_THAT(split.divisors, ElementsAre(1, 1, 4));
+  EXPECT_THAT(floats_of(split.test), ElementsAre(0, 1, 2));
+}
+
+TEST_F(OpenTable, ReadsOtherRowsAsATrainedModelKnowsThem) {
+  const data_split trained = open("red,2,?,a\nblue,4,1,b\nred,6,3,a\nblue,8,5,b\n",
+                                  {.csv = {.label = csv_label::last, .missing = missing_values::mean}});
+  open_options known;
+  known.known = known_data{trained.class_names, trained.divisors, trained.table};
+  const data_split other = open("blue,?,2,b\n", known);
+  ASSERT_EQ(other.test.size(), 1U);
+  EXPECT_EQ(floats_of(other.test)[0], 1);
+  EXPECT_FLOAT_EQ(floats_of(other.test)[2], trained.table.means[2] / trained.divisors[2]);
+  EXPECT_THAT(other.test.labels(), ElementsAre(1));
+  EXPECT_THAT(complaint([&] { open("pink,1,2,b\n", known); }), HasSubstr("one of the 2 words 'blue', 'red'"));
+}
+
+TEST_F(OpenTable, RefusesToCutAFolderThatBringsItsTestFile) {
+  folder.write("train.csv", "1,a\n2,b\n");
+  folder.write("test.csv", "1,a\n");
+  open_options half;
+  half.files.train_fraction = 0.5;
+  EXPECT_THAT(
+      complaint([&] { open_data(folder.path().string(), half); }),
+      HasSubstr("expected one file to cut, as a part for testing is asked for, found 'train.csv' with its "
+                "test file 'test.csv'"));
+}
+
+} // namespace
+} // namespace mailgrad
