@@ -1,5 +1,5 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
-# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, OpenSSL::Crypto, CAF::core,
+# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, zip::zip, OpenSSL::Crypto, CAF::core,
 # nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto, CLI11::CLI11, GTest::gtest.
 #
 # What an installed static library still needs must also stand in mailgradConfig.cmake.in.
@@ -9,6 +9,7 @@ find_package(Threads REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(ZLIB REQUIRED)
 find_package(CSV REQUIRED)
+find_package(ZIP REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt 9 REQUIRED)

@@ -47,8 +47,8 @@ void fill(float_features& f, const std::vector<float>& means) {
     if (std::isnan(f.values[i])) f.values[i] = means[i % means.size()];
 }
 
-/// Returns the divisor of each number of a sample, computed from the training rows alone. Numbers that say whether
-/// a row is of a category stay as they are.
+/// Returns the divisor of each number of a sample, computed from the training rows alone. Numbers that say
+///         whether a row is of a category stay as they are.
 std::vector<float> divisors(const csv_rows& all, row_numbers rows, feature_scale scale) {
   const std::size_t width = all.features.dims.size();
   std::vector<bool> divided;

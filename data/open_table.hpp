@@ -10,8 +10,8 @@ namespace mailgrad {
 /// The part of a file without a test file that is for training, unless the user says another.
 inline constexpr double usual_training_fraction = 0.8;
 
-/// Cuts samples, or takes all for testing where they are for a trained model. The samples of the test part are
-/// drawn by options.seed, in proportion to their classes.
+/// Cuts samples, or takes all for testing where they are for a trained model. The samples of the test part
+/// are drawn by options.seed, in proportion to their classes.
 ///
 /// Errors  file_error, naming `file`, if there is only one sample.
 data_split cut(const std::filesystem::path& file, dataset all, const open_options& options);

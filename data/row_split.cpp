@@ -21,8 +21,8 @@ void shuffle_rows(std::span<std::size_t> rows, std::mt19937_64& random) {
   for (std::size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random() % i]);
 }
 
-/// How many of each class are for testing, `total` together: in proportion, and what rounding leaves to those it
-/// took most from. In whole numbers, so that every processor draws the same.
+/// How many of each class are for testing, `total` together: in proportion, and what rounding leaves to those
+/// it took most from. In whole numbers, so that every processor draws the same.
 std::vector<std::size_t> test_counts(const std::vector<std::size_t>& sizes, std::size_t total) {
   const std::size_t all = std::reduce(sizes.begin(), sizes.end());
   std::vector<std::size_t> counts;

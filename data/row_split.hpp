@@ -17,8 +17,8 @@ struct row_split {
   std::vector<std::size_t> test;
 };
 
-/// Draws `test_share` of `count` samples for testing, at least one and not all. With labels each class is drawn
-/// from in proportion, and a class keeps a sample for training if it has any.
+/// Draws `test_share` of `count` samples for testing, at least one and not all. With labels each class is
+/// drawn from in proportion, and a class keeps a sample for training if it has any.
 ///
 /// Shapes  labels: int32[count], or empty.
 /// Errors  std::invalid_argument for a share outside of (0, 1), or fewer than two samples.
@@ -30,8 +30,8 @@ row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, do
 /// Errors  std::invalid_argument for samples of texts, ratings or named arrays, which are cut by slice().
 dataset take_rows(const dataset& all, std::span<const std::size_t> rows);
 
-/// What somebody should know before training on this data, a line each: all samples to train on are of one class, or
-/// the test part lacks classes. Empty where samples have no classes.
+/// What somebody should know before training on this data, a line each: all samples to train on are of one
+/// class, or the test part lacks classes. Empty where samples have no classes.
 std::vector<std::string> remarks_on(const data_split& data);
 
 } // namespace mailgrad

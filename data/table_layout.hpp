@@ -35,8 +35,8 @@ struct table_column {
   std::size_t width() const noexcept;
 };
 
-/// How the rows of a table become samples. It is learnt from the training file, and kept with a trained model, so
-/// that other rows are read in the same way.
+/// How the rows of a table become samples. It is learnt from the training file, and kept with a trained
+/// model, so that other rows are read in the same way.
 struct table_layout {
   std::vector<table_column> columns{}; ///< of the features, in the order of the file, without the label's
   std::size_t label = 0;               ///< the number of the label's column in the file, from 0
@@ -53,19 +53,19 @@ struct table_layout {
 /// Whether a field is a value rather than the name of a column: a number, or a word for a missing value.
 bool is_no_name(std::string_view field) noexcept;
 
-/// Whether these fields, without the label's, are the names of the columns and not a row: one of them is the name of
-/// its column, or none is a number though there are columns of numbers.
+/// Whether these fields, without the label's, are the names of the columns and not a row: one of them is the
+/// name of its column, or none is a number though there are columns of numbers.
 bool are_names(const table_layout& layout, std::span<const std::string_view> fields);
 
-/// What is wrong with these names of columns, without the label's: "expected a column called 'b', as in training,
-/// found 'c'". Empty: nothing.
+/// What is wrong with these names of columns, without the label's: "expected a column called 'b', as in
+/// training, found 'c'". Empty: nothing.
 std::string wrong_name(const table_layout& layout, std::span<const std::string_view> names);
 
 /// Whether a field has no value: it is empty, "?", "NA", "N/A", "NaN" or "null", in capitals or not.
 bool is_missing(std::string_view field) noexcept;
 
-/// Reads fields as one number each, which expand() turns into the numbers of samples: a number as itself, a word
-/// as the number of its category, a missing value as NaN.
+/// Reads fields as one number each, which expand() turns into the numbers of samples: a number as itself, a
+/// word as the number of its category, a missing value as NaN.
 ///
 /// Categories are open while a training file is read, and their numbers are preliminary until settle().
 /// Threads one caller at a time.
@@ -76,8 +76,8 @@ public:
   /// `layout` must outlive this. Its columns without categories are open.
   explicit field_numbers(table_layout& layout);
 
-  /// The number of a field of column `column`. Nothing if the field is not what the column holds, as expected()
-  /// says. The first value of a column of unknown kind says which kind it is.
+  /// The number of a field of column `column`. Nothing if the field is not what the column holds, as
+  /// expected() says. The first value of a column of unknown kind says which kind it is.
   std::optional<float> read(std::size_t column, std::string_view field);
   /// What read() takes: "a finite number", "one of the 3 words 'a', 'b', 'c'".
   std::string expected(std::size_t column) const;
@@ -92,7 +92,8 @@ private:
   std::vector<bool> holds_words_;     ///< by column: its first value was a word, so it holds no numbers
 };
 
-/// Turns rows of one number a column into samples. A missing value becomes its means, or NaN if there are none.
+/// Turns rows of one number a column into samples. A missing value becomes its means, or NaN if there are
+/// none.
 ///
 /// Shapes  rows: float32[n, columns that are not left out]; result: float32[n, layout.width()].
 std::vector<float> expand(const table_layout& layout, std::vector<float> rows);

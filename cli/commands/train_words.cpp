@@ -43,8 +43,8 @@ void add_what(CLI::App& parser, train_words& w) {
   auto* load =
       parser
           .add_option("--load", w.load,
-                      "Begin with the weights of this safetensors file, in place of those that the seed "
-                      "draws")
+                      "Begin with the weights of this safetensors or .npz file, in place of those that the "
+                      "seed draws")
           ->check(file_name())
           ->type_name("FILE")
           ->group("What to train");
@@ -223,7 +223,9 @@ void add_outputs(CLI::App& parser, train_words& w) {
       ->group("Output");
   parser
       .add_option("--save", paths.save,
-                  "Write the trained weights to this safetensors file, with what is needed to use the model")
+                  "Write the trained weights to this safetensors file, or to one of numpy if it ends in "
+                  ".npz, with what "
+                  "is needed to use the model")
       ->check(file_name())
       ->type_name("FILE")
       ->group("Output");

@@ -111,7 +111,8 @@ std::vector<std::string_view> features_of(const csv_options& o, fields line) {
   return some;
 }
 
-/// A test file, or rows for a trained model, may have their columns in another order without anybody noticing.
+/// A test file, or rows for a trained model, may have their columns in another order without anybody
+/// noticing.
 void require_known_names(const csv_options& o, const columns_found& c) {
   if (const std::string why = wrong_name(o.table, features_of(o, c.header)); !why.empty())
     throw_malformed(c.file, c.line, why);

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/npz.hpp>
 #include <mailgrad/files/safetensors.hpp>
 
 #include <fmt/format.h>
@@ -16,6 +17,9 @@ namespace {
 
 constexpr const char* card_key = "mailgrad";
 constexpr const char* report_key = "report";
+// An archive of numpy has one table of names, so these must not be those of a variable.
+constexpr const char* card_entry = "__mailgrad__";
+constexpr const char* report_entry = "__report__";
 
 void require_length(std::span<const float> parameters, const parameter_layout& layout) {
   if (parameters.size() != layout.size())
@@ -29,6 +33,44 @@ std::string difference(const placed_variable& v, const saved_weights::variable* 
   if (found->values.dims() == v.dims) return {};
   return fmt::format("variable '{}' is {} in the file, and {} in the model", v.name,
                      to_string(found->values.dims()), to_string(v.dims));
+}
+
+model_card card_in(const std::filesystem::path& path, const std::string& text) {
+  try {
+    return parse_model_card(text);
+  } catch (const std::invalid_argument& e) {
+    throw_malformed(path, e.what());
+  }
+}
+
+/// A text that is kept as an array of bytes; empty if there is none.
+std::string text_of(const std::filesystem::path& path, npz_file& file, std::string_view name) {
+  const npz_array* const found = file.find(name);
+  if (found == nullptr) return {};
+  if (found->header.numbers != npy_number::u8 || found->header.dims.rank() != 1)
+    throw_malformed(path, fmt::format("array '{}' is not a text of bytes", name));
+  std::vector<std::uint8_t> bytes(found->header.dims.size());
+  file.read(*found, bytes);
+  return {bytes.begin(), bytes.end()};
+}
+
+bool is_weight(npy_number n) { return n == npy_number::f64 || n == npy_number::f32 || n == npy_number::f16; }
+
+saved_weights load_npz(const std::filesystem::path& path) {
+  npz_file file(path);
+  saved_weights all{path.string(), {}};
+  if (file.find(card_entry) != nullptr) all.card = card_in(path, text_of(path, file, card_entry));
+  all.report = text_of(path, file, report_entry);
+  for (const npz_array& a : file.arrays()) {
+    if (a.name == card_entry || a.name == report_entry) continue;
+    if (!is_weight(a.header.numbers))
+      throw_malformed(path,
+                      fmt::format("array {} holds whole numbers; weights are floats", in_quotes(a.name)));
+    tensor values(a.header.dims);
+    file.read(a, values.values());
+    all.variables.push_back({a.name, std::move(values)});
+  }
+  return all;
 }
 
 } // namespace
@@ -51,21 +93,22 @@ void save_weights(const std::filesystem::path& path, std::span<const named_weigh
                   const model_card& card, const std::string& report) {
   std::vector<array_to_store> arrays;
   for (const named_weights& w : weights) arrays.push_back({w.name, w.dims, w.values});
+  if (path.extension() == ".npz") {
+    std::map<std::string, std::string> entries{{card_entry, to_json(card)}};
+    if (!report.empty()) entries.emplace(report_entry, report);
+    return write_npz(path, arrays, entries);
+  }
   std::map<std::string, std::string> texts{{card_key, to_json(card)}};
   if (!report.empty()) texts.emplace(report_key, report);
   write_safetensors(path, arrays, texts);
 }
 
 saved_weights load_weights(const std::filesystem::path& path) {
+  if (npz_file::is_npz(path)) return load_npz(path);
   safetensors_file file(path);
   saved_weights all{path.string(), {}};
-  if (const auto card = file.metadata().find(card_key); card != file.metadata().end()) {
-    try {
-      all.card = parse_model_card(card->second);
-    } catch (const std::invalid_argument& e) {
-      throw_malformed(path, e.what());
-    }
-  }
+  if (const auto card = file.metadata().find(card_key); card != file.metadata().end())
+    all.card = card_in(path, card->second);
   if (const auto report = file.metadata().find(report_key); report != file.metadata().end())
     all.report = report->second;
   for (const stored_array& a : file.arrays()) {

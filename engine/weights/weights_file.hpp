@@ -43,14 +43,16 @@ struct saved_weights {
 };
 
 /// Writes weights as a safetensors file, which Python's `safetensors` and PyTorch open. The card and the
-/// report stand in its metadata, under "mailgrad" and "report". An older file is replaced only by a whole new
-/// one.
+/// report stand in its metadata, under "mailgrad" and "report". A path that ends in ".npz" makes an archive
+/// of numpy instead, in which both are arrays of bytes, "__mailgrad__" and "__report__". An older file is
+/// replaced only by a whole new one.
 ///
 /// Errors  file_error if the file cannot be written; std::invalid_argument for variables of one name.
 void save_weights(const std::filesystem::path& path, std::span<const named_weights> weights,
                   const model_card& card, const std::string& report = {});
 
-/// Reads a safetensors file, of this program or of another.
+/// Reads a safetensors file or an archive of numpy, of this program or of another. The first bytes tell
+/// which.
 ///
 /// Errors  file_error in one line: the file is damaged, its card is, or it holds numbers that are no weights.
 saved_weights load_weights(const std::filesystem::path& path);

@@ -1,29 +1,48 @@
-"""What Python's safetensors makes of a file of weights, for weights_in_python_test.cpp.
+"""What Python makes of a file of weights, for weights_in_python_test.cpp.
 
-    open_weights.py read FILE     prints a JSON object: the shape and the sum of each array, and the metadata
-    open_weights.py write FILE    writes arrays of float16, float32 and float64
+    open_weights.py read FILE              prints a JSON object: the shape and the sum of each array, and the metadata
+    open_weights.py write FILE             writes arrays of float16, float32 and float64
+    open_weights.py read-npz FILE          the same of a file of numpy
+    open_weights.py write-npz FILE
+    open_weights.py write-packed-npz FILE
+    open_weights.py write-objects FILE     writes an array of Python objects
 
 Exit status 77: this machine lacks the package.
 """
 import json
 import sys
 
+what, path = sys.argv[1:]
 try:
     import numpy
-    import safetensors
-    import safetensors.numpy
+
+    if what in ("read", "write"):
+        import safetensors
+        import safetensors.numpy
 except ImportError:
     sys.exit(77)
 
-what, path = sys.argv[1:]
+
+def sums(arrays):
+    return {name: [list(a.shape), float(a.astype("float64").sum())] for name, a in arrays.items()}
+
+
+ramp = numpy.arange(6).reshape(2, 3)
 if what == "read":
     arrays = safetensors.numpy.load_file(path)
     with safetensors.safe_open(path, "numpy") as file:
         metadata = file.metadata()
-    sums = {name: [list(a.shape), float(a.astype("float64").sum())] for name, a in arrays.items()}
-    print(json.dumps({"arrays": sums, "metadata": metadata}))
-else:
-    ramp = numpy.arange(6).reshape(2, 3)
+    print(json.dumps({"arrays": sums(arrays), "metadata": metadata}))
+elif what == "write":
     safetensors.numpy.save_file(
         {"half": ramp.astype("float16"), "single": ramp.astype("float32"), "double": ramp / 8}, path, {"by": "python"}
     )
+elif what == "read-npz":
+    file = numpy.load(path)
+    texts = {name: json.loads(bytes(file[f"__{entry}__"])) for name, entry in (("card", "mailgrad"), ("report", "report"))}
+    print(json.dumps({"arrays": sums({n: file[n] for n in file.files if not n.startswith("__")}), **texts}))
+elif what == "write-objects":
+    numpy.savez(path, objects=numpy.array([{}, 1], dtype=object))
+else:
+    save = numpy.savez if what == "write-npz" else numpy.savez_compressed
+    save(path, **{"half": ramp.astype("float16"), "a/single": ramp.astype("float32"), "double": ramp / 8, "scalar": numpy.float32(3)})

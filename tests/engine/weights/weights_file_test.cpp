@@ -57,6 +57,23 @@ TEST_F(WeightsFile, GivesBackTheVariablesByTheirNames) {
     EXPECT_THAT(w.values, ::testing::ElementsAreArray(read.find(w.name)->values.values())) << w.name;
 }
 
+TEST_F(WeightsFile, IsOneOfNumpyIfItIsCalledSo) {
+  const parameter_layout layout = layout_of({{"dense1/weights", {3, 2}}, {"b", {5}}}, 2);
+  const std::vector<float> values = counted(layout);
+  model_card card;
+  card.model = "mlp";
+  const std::filesystem::path path = folder_.path() / "model.npz";
+  save_weights(path, weights_by_name(layout, values), card, R"({"ended":"completed"})");
+  const saved_weights read = load_weights(path);
+  EXPECT_EQ(read.card.value().model, "mlp");
+  EXPECT_EQ(read.report, R"({"ended":"completed"})");
+  EXPECT_THAT(read.variables, SizeIs(2));
+  EXPECT_NO_THROW(require_whole(read, fit(read, layout, std::vector<float>(layout.size()))));
+  EXPECT_EQ(read.find("dense1/weights")->values.dims(), (shape{3, 2}));
+  std::filesystem::rename(path, path_); // what it is called says nothing when it is read
+  EXPECT_EQ(load_weights(path_).card.value().model, "mlp");
+}
+
 /// The numbers between two variables, which belong to none, stay 0.
 TEST_F(WeightsFile, OfAnotherProgramHasNoCard) {
   const std::vector<float> two{1, 2};
