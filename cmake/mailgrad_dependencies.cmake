@@ -1,6 +1,7 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
-# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, zip::zip, OpenSSL::Crypto, CAF::core,
-# nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto, CLI11::CLI11, GTest::gtest.
+# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, zip::zip, PNG::PNG,
+# turbojpeg::turbojpeg, OpenSSL::Crypto, CAF::core, nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto, CLI11::CLI11,
+# GTest::gtest.
 #
 # What an installed static library still needs must also stand in mailgradConfig.cmake.in.
 include_guard()
@@ -10,6 +11,8 @@ find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(ZLIB REQUIRED)
 find_package(CSV REQUIRED)
 find_package(ZIP REQUIRED)
+find_package(PNG REQUIRED)
+find_package(TURBOJPEG REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt 9 REQUIRED)

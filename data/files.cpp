@@ -1,5 +1,6 @@
 #include <mailgrad/data/files.hpp>
 
+#include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/files/file_error.hpp>
 
@@ -137,6 +138,17 @@ candidates singles_in(const std::vector<fs::path>& listing, file_format format) 
   return found;
 }
 
+candidates pictures_in(const fs::path& folder) {
+  data_files files;
+  files.format = file_format::pictures;
+  const fs::path train = folder / "train";
+  files.train = {is_folder(train) && is_picture_folder(train) ? train : folder};
+  if (files.train[0] == train)
+    for (const char* name : {"test", "val", "valid"})
+      if (files.test.empty() && is_folder(folder / name)) files.test = folder / name;
+  return is_picture_folder(files.train[0]) ? candidates{files} : candidates{};
+}
+
 /// Tries the layouts in order and returns the data sets of the first one that the folder has.
 candidates layouts_of(const fs::path& folder) {
   if (auto found = idx_quartets(folder); !found.empty()) return found;
@@ -144,9 +156,9 @@ candidates layouts_of(const fs::path& folder) {
   if (auto found = ratings_in(folder); !found.empty()) return found;
   const std::vector<fs::path> listing = files_in(folder);
   if (auto found = pairs_in(listing); !found.empty()) return found;
-  for (file_format format : {file_format::csv, file_format::libsvm, file_format::text})
+  for (file_format format : {file_format::csv, file_format::libsvm, file_format::text, file_format::npz})
     if (auto found = singles_in(listing, format); !found.empty()) return found;
-  return {};
+  return pictures_in(folder);
 }
 
 data_files in_folder(const fs::path& folder, const file_options& options) {
@@ -155,8 +167,8 @@ data_files in_folder(const fs::path& folder, const file_options& options) {
     throw_malformed(
         folder, "expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
                 "and test.bin, ratings.dat, X and X.t, X.train and X.test, X.tra and X.tes, train.csv and "
-                "test.csv, or one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz; "
-                "found none of them");
+                "test.csv, one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz, one *.npz, or a "
+                "folder of *.png or *.jpg for each class; found none of them");
   if (found.size() > 1)
     throw_malformed(folder,
                     fmt::format("expected one data set, found {} and {}; name the file instead of the folder",

@@ -9,7 +9,7 @@
 
 namespace mailgrad {
 
-enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text, ratings };
+enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text, ratings, npz, pictures };
 
 struct file_options {
   file_format format = file_format::automatic; ///< of a single file; automatic: by its name and first lines
@@ -23,12 +23,12 @@ struct file_options {
 struct data_files {
   file_format format = file_format::automatic;
   std::string name;
-  std::vector<std::filesystem::path> train;
-  std::filesystem::path train_labels; ///< IDX
-  std::filesystem::path test;         ///< if empty, the training file has to be cut
-  std::filesystem::path test_labels;  ///< IDX
-  std::filesystem::path class_names;  ///< a file with one name a line; empty if there is none
-  std::filesystem::path items;        ///< a file that describes what is rated; empty if there is none
+  std::vector<std::filesystem::path> train; ///< files, or the folder of pictures
+  std::filesystem::path train_labels;       ///< IDX
+  std::filesystem::path test;               ///< if empty, the training file has to be cut
+  std::filesystem::path test_labels;        ///< IDX
+  std::filesystem::path class_names;        ///< a file with one name a line; empty if there is none
+  std::filesystem::path items;              ///< a file that describes what is rated; empty if there is none
 
   /// Returns the paths of all files of the data set.
   std::vector<std::filesystem::path> all() const;
@@ -36,14 +36,13 @@ struct data_files {
 
 /// Finds the files of a data set. A folder must hold exactly one of these, each plain or with .gz:
 ///
-///   train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...   IDX
-///   train.bin, test.bin, or data_batch_1.bin ..., test_batch.bin  CIFAR; class names in labels.txt
-///   ratings.dat, with movies.dat if there is one                  ratings, to be cut
-///   X, X.t                                                        libsvm
-///   X.train, X.test                                               libsvm or CSV
-///   X.tra, X.tes                                                  CSV
-///   train.csv, test.csv                                           CSV
-///   one *.data or *.csv; one *-vect or *.libsvm; one *.txt        CSV; libsvm; text; to be cut
+/// train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...   IDX train.bin, test.bin, or data_batch_1.bin
+/// ..., test_batch.bin  CIFAR; class names in labels.txt ratings.dat, with movies.dat if there is one
+/// ratings, to be cut X, X.t                                                        libsvm X.train, X.test
+/// libsvm or CSV X.tra, X.tes                                                  CSV train.csv, test.csv
+/// CSV one *.data or *.csv; one *-vect or *.libsvm; one *.txt        CSV; libsvm; text; to be cut one *.npz
+/// arrays of numpy train/CLASS/*.png, test/CLASS/*.png, or CLASS/*.png           PNG or JPEG pictures, a
+/// folder for each class
 ///
 /// A single file is taken with its test file if that lies beside it; otherwise it is to be cut.
 /// Errors  file_error, one line that says what was looked for.

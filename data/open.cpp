@@ -4,6 +4,7 @@
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/libsvm.hpp>
 #include <mailgrad/data/formats/text.hpp>
+#include <mailgrad/data/open_arrays.hpp>
 #include <mailgrad/data/open_table.hpp>
 #include <mailgrad/data/row_split.hpp>
 #include <mailgrad/files/file_error.hpp>
@@ -157,11 +158,31 @@ data_split open_ratings(const data_files& files, const open_options& options) {
   return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
 }
 
+data_split open_pictures(const data_files& files, const open_options& options) {
+  label_map labels = labels_for(options);
+  picture_options wanted{options.channels, {}, options.limit};
+  labelled_pictures train = read_pictures(files.train.front(), wanted, labels);
+  wanted.dims = train.images.dims;
+  dataset first{std::move(train.images), std::move(train.labels), labels.classes()};
+  data_split split;
+  if (files.test.empty()) {
+    split = cut(files.train.front(), std::move(first), options);
+  } else {
+    labelled_pictures test = read_pictures(files.test, wanted, labels);
+    split.test = {std::move(test.images), std::move(test.labels), labels.classes()};
+    split.train = std::move(first);
+  }
+  split.class_names = labels.names();
+  split.divisors = {most_of_a_byte};
+  return split;
+}
+
 void require_task(const data_files& files, const open_options& options) {
   const bool ratings = files.format == file_format::ratings;
   if (options.task == label_kind::classes && ratings)
     throw_malformed(files.train.front(), "expected classes, found ratings, which are numbers to predict");
-  if (options.task == label_kind::numbers && !ratings && files.format != file_format::csv)
+  const bool either = files.format == file_format::csv || files.format == file_format::npz;
+  if (options.task == label_kind::numbers && !ratings && !either)
     throw_malformed(files.train.front(),
                     "expected numbers to predict, as a CSV file may have them, found classes");
 }
@@ -181,6 +202,10 @@ data_split open_files(const data_files& files, const open_options& options) {
     return open_text(files, options);
   case file_format::ratings:
     return open_ratings(files, options);
+  case file_format::npz:
+    return open_npz(files, options);
+  case file_format::pictures:
+    return open_pictures(files, options);
   case file_format::automatic:
     break;
   }

@@ -4,6 +4,7 @@
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/data/formats/ratings.hpp>
 
 #include <cstddef>
@@ -35,6 +36,7 @@ struct open_options {
   std::size_t classes = 0;      ///< 0: as many as the labels of the training set show
   std::size_t features = 0;     ///< of a libsvm file; 0: as many as the training file shows
   shape record_dims{32, 32, 3}; ///< of the pictures of a CIFAR file: height, width, channels
+  picture_channels channels = picture_channels::automatic; ///< of PNG and JPEG pictures
   csv_options csv{};
   std::optional<label_kind> task{}; ///< what is predicted; if unset, what files of the format usually hold
   feature_scale scale = feature_scale::maximum;

@@ -87,7 +87,8 @@ void require_divisors(const fs::path& file, const std::vector<float>& by, std::s
 }
 
 void require_two_rows(const fs::path& file, std::size_t rows) {
-  if (rows < 2) throw_malformed(file, "expected two rows or more to cut off a test set, found 1");
+  if (rows < 2)
+    throw_malformed(file, fmt::format("expected two rows or more to cut off a test set, found {}", rows));
 }
 
 row_split split_of(const fs::path& file, std::size_t rows, std::span<const std::int32_t> labels,

@@ -41,11 +41,13 @@ npy_text_place parse_npy_preamble(const std::filesystem::path& file, std::string
 
 /// Reads the text, a literal of Python as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
 ///
-/// Errors  file_error: not such a text; numbers that are no plain numbers, such as Python objects; the other order
-///         of bytes; Fortran order of two axes or more; too many axes; more numbers than memory can hold.
+/// Errors  file_error: not such a text; numbers that are no plain numbers, such as Python objects; the other
+///         order of bytes; Fortran order of two axes or more; too many axes; more numbers than memory can
+///         hold.
 npy_header parse_npy_text(const std::filesystem::path& file, std::string_view who, std::string_view text);
 
-/// The bytes that stand before the numbers of an array of float32 or of bytes. Their number is a multiple of 64.
+/// The bytes that stand before the numbers of an array of float32 or of bytes. Their number is a multiple of
+/// 64.
 std::string npy_header_for(npy_number n, const shape& dims);
 
 } // namespace mailgrad

@@ -22,11 +22,12 @@ struct npz_array {
   std::uint64_t begin = 0; ///< bytes of the entry before the first number
 };
 
-/// A file of numpy.savez or numpy.savez_compressed, open for reading: named arrays of numbers in a zip archive.
+/// A file of numpy.savez or numpy.savez_compressed, open for reading: named arrays of numbers in a zip
+/// archive.
 ///
-/// Every header is checked before memory is taken for a number: names come once, and the size that the archive
-/// states is that of the header's shape and type, and no more than its packed bytes can hold. The checksum of an
-/// array is checked when it is read.
+/// Every header is checked before memory is taken for a number: names come once, and the size that the
+/// archive states is that of the header's shape and type, and no more than its packed bytes can hold. The
+/// checksum of an array is checked when it is read.
 ///
 /// Source  numpy.lib.format; APPNOTE.TXT of PKWARE, as libzip reads it.
 /// Errors  file_error in one line with the array, what was expected and what was found.
@@ -46,8 +47,8 @@ public:
 
   /// Reads the numbers of an array, and converts them.
   ///
-  /// Errors  file_error also for a number that `to` cannot hold: one beyond float32, or a fraction among int32;
-  ///         std::invalid_argument for another length of `to`.
+  /// Errors  file_error also for a number that `to` cannot hold: one beyond float32, or a fraction among
+  ///         int32; std::invalid_argument for another length of `to`.
   void read(const npz_array& what, std::span<float> to);
   void read(const npz_array& what, std::span<std::int32_t> to);
   void read(const npz_array& what, std::span<std::uint8_t> to);
@@ -64,11 +65,11 @@ private:
   std::vector<npz_array> arrays_;
 };
 
-/// Writes arrays of float32, and texts as arrays of bytes, so that numpy.load opens them. The file takes the place
-/// of an older one when all of it is on the disk; a failure leaves the older one as it was.
+/// Writes arrays of float32, and texts as arrays of bytes, so that numpy.load opens them. The file takes the
+/// place of an older one when all of it is on the disk; a failure leaves the older one as it was.
 ///
-/// Errors  std::invalid_argument for a name that comes twice, or values that do not fit their shape; file_error if
-///         the file cannot be written.
+/// Errors  std::invalid_argument for a name that comes twice, or values that do not fit their shape;
+///         file_error if the file cannot be written.
 void write_npz(const std::filesystem::path& path, std::span<const array_to_store> arrays,
                const std::map<std::string, std::string>& texts);
 

@@ -74,13 +74,22 @@ void add_table(CLI::App& parser, table_words& w, const std::string& group) {
           "For CSV: columns of categories that are written as numbers, between commas. Columns of words "
           "are taken for categories anyway: each category becomes an input that is 1 or 0")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("COLUMN,...")
       ->group(group);
   parser
       .add_option("--leave-out", w.left_out,
                   "For CSV: columns that are not learnt from, such as names and keys, between commas")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("COLUMN,...")
+      ->group(group);
+  parser
+      .add_option(
+          "--pictures", w.pictures,
+          "For PNG and JPEG pictures: grey, rgb, or auto, which takes colours if the first picture has some")
+      ->check(one_of({"auto", "grey", "rgb"}))
+      ->capture_default_str()
       ->group(group);
   parser
       .add_option(
@@ -106,6 +115,8 @@ void apply(const table_words& w, open_options& o) {
     c.label_column = w.label;
   }
   if (w.missing != "refuse") c.missing = w.missing == "drop" ? missing_values::drop : missing_values::mean;
+  if (w.pictures != "auto")
+    o.channels = w.pictures == "grey" ? picture_channels::grey : picture_channels::rgb;
   if (!w.test_fraction) return;
   if (!(*w.test_fraction > 0 && *w.test_fraction < 1))
     throw std::invalid_argument("--test-fraction: expected a number between 0 and 1, neither of them");

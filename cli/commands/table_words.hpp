@@ -13,7 +13,8 @@ class App;
 
 namespace mailgrad {
 
-/// The values of the options on tables, as CSV files are, and on the part that is cut off for testing.
+/// The values of the options on tables, as CSV files are, on pictures, and on the part that is cut off for
+/// testing.
 struct table_words {
   std::string label;
   std::string header = "auto";
@@ -21,6 +22,7 @@ struct table_words {
   std::string missing = "refuse";
   std::vector<std::string> categories;
   std::vector<std::string> left_out;
+  std::string pictures = "auto";
   std::optional<double> test_fraction;
 };
 

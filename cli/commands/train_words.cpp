@@ -37,7 +37,7 @@ void add_what(CLI::App& parser, train_words& w) {
   parser
       .add_option("--data", w.data,
                   "The data set: fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data, of "
-                  "ratings or of text")
+                  "ratings, of text or of numpy's arrays, or a folder of PNG or JPEG pictures for each class")
       ->capture_default_str()
       ->group("What to train");
   auto* load =

@@ -38,10 +38,13 @@ data_split open_samples(const trained_words& w, const model_card& card, lacking_
   missing_values& missing = o.known->table.missing;
   if (missing == missing_values::drop && lacking == lacking_row::refused) missing = missing_values::refuse;
   o.classes = r.wanted == answer::a_class ? r.classes : 0;
-  if (r.wanted == answer::a_number) o.task = label_kind::numbers;
+  o.task = r.wanted == answer::a_number ? label_kind::numbers : label_kind::classes;
   if (r.features == feature_kind::tokens) o.window = r.sample_dims.size();
   if (r.nonzeros > 0) o.features = r.sample_dims.size();
-  if (r.sample_dims.rank() == 3) o.record_dims = r.sample_dims;
+  if (r.sample_dims.rank() == 3) {
+    o.record_dims = r.sample_dims;
+    o.channels = r.sample_dims[2] == 1 ? picture_channels::grey : picture_channels::rgb;
+  }
   o.limit.bytes = w.data_limit << 30;
   data_split samples = open_data(w.data, o);
   for (const std::string& remark : samples.remarks) std::cerr << "mailgrad: " << remark << '\n';

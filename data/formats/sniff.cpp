@@ -61,11 +61,12 @@ file_format format_of_name(std::string_view name) {
     std::string_view suffix;
     file_format format;
   };
-  constexpr std::array rules{rule{".bin", file_format::cifar},  rule{".csv", file_format::csv},
-                             rule{".data", file_format::csv},   rule{".tra", file_format::csv},
-                             rule{".tes", file_format::csv},    rule{".libsvm", file_format::libsvm},
-                             rule{".svm", file_format::libsvm}, rule{"-vect", file_format::libsvm},
-                             rule{".txt", file_format::text},   rule{"ratings.dat", file_format::ratings}};
+  constexpr std::array rules{rule{".bin", file_format::cifar},         rule{".csv", file_format::csv},
+                             rule{".data", file_format::csv},          rule{".tra", file_format::csv},
+                             rule{".tes", file_format::csv},           rule{".libsvm", file_format::libsvm},
+                             rule{".svm", file_format::libsvm},        rule{"-vect", file_format::libsvm},
+                             rule{".txt", file_format::text},          rule{".npz", file_format::npz},
+                             rule{"ratings.dat", file_format::ratings}};
   const auto found = std::ranges::find_if(rules, [=](const rule& r) { return name.ends_with(r.suffix); });
   return found == rules.end() ? file_format::automatic : found->format;
 }
@@ -76,6 +77,7 @@ file_format format_of_content(const std::filesystem::path& file) {
   std::string_view head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (head.starts_with(byte_order_mark)) head.remove_prefix(byte_order_mark.size());
   if (head.starts_with(std::string_view("\0\0\x08", 3))) return file_format::idx;
+  if (head.starts_with("PK\3\4")) return file_format::npz;
   if (head.empty() || !is_text(head)) return file_format::automatic;
   std::string_view rest = head;
   for (std::size_t i = 0; i < head_lines && !rest.empty(); ++i) {

@@ -143,8 +143,8 @@ TEST_F(Npz, RefusesArraysThatLie) {
   EXPECT_THAT(zip_complaint({{"a.npy", npy("|O", "(1,)", "pickled")}}), HasSubstr("found Python objects"));
 }
 
-/// 100 MB of zeros in 100 kB, said to be so: the size is right, and is what the reader takes memory for. A size
-/// beyond what the packed bytes can hold is refused before.
+/// 100 MB of zeros in 100 kB, said to be so: the size is right, and is what the reader takes memory for. A
+/// size beyond what the packed bytes can hold is refused before.
 TEST_F(Npz, RefusesASizeThatItsPackedBytesCannotHold) {
   const auto path = zipped({{"a.npy", npy("|u1", "(3,)", "abc")}}, ZIP_CM_DEFLATE);
   std::string bytes = content(path);
