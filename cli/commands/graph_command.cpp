@@ -1,4 +1,5 @@
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
@@ -27,6 +28,7 @@ struct graph_words {
   std::size_t classes = 10;
   std::size_t batch = 64;
   std::string data;
+  table_words table;
   std::string devices;
   spanning_words span;
   bool with_gradients = false;
@@ -34,7 +36,11 @@ struct graph_words {
 };
 
 model_request request_of(const graph_words& w) {
-  if (!w.data.empty()) return request_for(open_data(w.data), w.batch);
+  if (!w.data.empty()) {
+    open_options o;
+    apply(w.table, o);
+    return request_for(open_data(w.data, o), w.batch);
+  }
   model_request request;
   request.sample_dims = shape(std::span(w.input));
   request.classes = w.classes;
@@ -107,6 +113,7 @@ command make_graph_command(CLI::App& app) {
   auto* data = parser->add_option("--data", words->data,
                                   "Data set that the model reads, in place of --input and --classes");
   data->excludes("--input")->excludes("--classes");
+  add_table(*parser, words->table, "How the data set is read");
   auto* devices = parser->add_option(
       "--devices", words->devices,
       "Draw what a training step computes on these devices, such as cpu:0,cpu:1: a box for each "

@@ -97,10 +97,10 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
   options.start_whole = w.load_strict;
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
-  for (const std::string& remark : data->remarks) std::cerr << "mailgrad: " << remark << '\n';
 
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   training run(model, data, options);
+  for (const std::string& remark : data->remarks) std::cerr << "mailgrad: " << remark << '\n';
   outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';

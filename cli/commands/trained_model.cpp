@@ -25,7 +25,7 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
                   "The most memory, in GiB, that the samples of a file may take")
       ->check(whole_number(1, std::uint64_t{1} << 20))
       ->capture_default_str();
-  add_table_form(parser, w.table, "OPTIONS");
+  add_table_form(parser, w.table, "How the data set is read");
 }
 
 predictor open_model(const trained_words& w) { return predictor(load_weights(w.model_file)); }

@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-/// How the pixels of pictures become numbers. `automatic` takes colours if the first picture has some, and refuses
-/// a picture with colours after one without.
+/// How the pixels of pictures become numbers. `automatic` takes colours if the first picture has some, and
+/// refuses a picture with colours after one without.
 enum class picture_channels : std::uint8_t { automatic, grey, rgb };
 
 struct picture_options {
@@ -30,12 +30,13 @@ struct labelled_pictures {
 /// Whether a folder has folders with pictures in them.
 bool is_picture_folder(const std::filesystem::path& folder);
 
-/// Reads a folder that has a folder for each class, with pictures (picture_file) in it. A class is called as its
-/// folder is. Other files are passed over.
+/// Reads a folder that has a folder for each class, with pictures (picture_file) in it. A class is called as
+/// its folder is. Other files are passed over.
 ///
 /// A training folder needs `labels` open and settles them; a test folder needs them settled.
-/// Errors  file_error: a class without pictures, or one that `labels` refuses; a picture of another size than the
-///         first; more pictures than the limit has room for, before the first is decoded; what picture_file says.
+/// Errors  file_error: a class without pictures, or one that `labels` refuses; a picture of another size than
+///         the first; more pictures than the limit has room for, before the first is decoded; what
+///         picture_file says.
 labelled_pictures read_pictures(const std::filesystem::path& folder, const picture_options& options,
                                 label_map& labels);
 
