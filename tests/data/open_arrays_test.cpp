@@ -69,6 +69,16 @@ TEST_F(OpenArrays, TakesOtherNumbersAsTheyAre) {
   EXPECT_TRUE(split.divisors.empty());
 }
 
+/// Both parts are divided by the same, so the samples for training decide.
+TEST_F(OpenArrays, DividesBytesOfTheTestAsTheTrainingSamples) {
+  const data_split split = open({{"x_train", two_rows},
+                                 {"y_train", two_classes},
+                                 {"x_test", npy<std::uint8_t>("|u1", "(1, 2)", {5, 6})},
+                                 {"y_test", npy<std::int32_t>("<i4", "(1,)", {7})}});
+  EXPECT_EQ(std::get<byte_features>(split.test.features()).scale, 1);
+  EXPECT_TRUE(split.divisors.empty());
+}
+
 TEST_F(OpenArrays, CutsASingleArray) {
   const data_split split = open({{"X", two_rows}, {"y", two_classes}});
   EXPECT_EQ(split.train.size(), 1U);

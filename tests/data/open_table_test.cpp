@@ -82,6 +82,19 @@ TEST_F(OpenTable, DividesNumbersAndNotCategories) {
   EXPECT_THAT(floats_of(split.test), ElementsAre(0, 1, 2));
 }
 
+TEST_F(OpenTable, DividesByTheLargestNumberOfTheTrainingPart) {
+  std::string text;
+  for (int i = 1; i <= 20; ++i) text += std::to_string(i) + ",a\n";
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const data_split split = open(text, {.seed = seed});
+    EXPECT_EQ(std::ranges::max(floats_of(split.train)), 1);
+    if (split.divisors.front() == 20) continue;
+    EXPECT_GT(std::ranges::max(floats_of(split.test)), 1);
+    return;
+  }
+  FAIL() << "no draw has the largest number in the test part";
+}
+
 TEST_F(OpenTable, ReadsOtherRowsAsATrainedModelKnowsThem) {
   const data_split trained = open("red,2,?,a\nblue,4,1,b\nred,6,3,a\nblue,8,5,b\n",
                                   {.csv = {.label = csv_label::last, .missing = missing_values::mean}});

@@ -43,6 +43,12 @@ TEST(RowSplit, DrawsFromEachClassInProportion) {
   EXPECT_THAT(classes_of(draw_split(21, odd, 0.2, 1).test, odd), ElementsAre(2, 1, 1));
 }
 
+/// 0.75, 1.5 and 2.75 of the classes: the two that rounding takes most from get one more.
+TEST(RowSplit, GivesWhatIsLeftToThoseThatRoundingTakesMostFrom) {
+  const auto labels = sorted_labels({3, 6, 11});
+  EXPECT_THAT(classes_of(draw_split(20, labels, 0.25, 1).test, labels), ElementsAre(1, 1, 3));
+}
+
 TEST(RowSplit, KeepsASampleOfEachClassForTraining) {
   const auto labels = sorted_labels({1, 9});
   EXPECT_THAT(classes_of(draw_split(10, labels, 0.9, 1).test, labels), ElementsAre(0, 8));

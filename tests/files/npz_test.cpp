@@ -143,15 +143,24 @@ TEST_F(Npz, RefusesArraysThatLie) {
   EXPECT_THAT(zip_complaint({{"a.npy", npy("|O", "(1,)", "pickled")}}), HasSubstr("found Python objects"));
 }
 
-/// 100 MB of zeros in 100 kB, said to be so: the size is right, and is what the reader takes memory for. A
-/// size beyond what the packed bytes can hold is refused before.
+/// The directory and the header of the array agree on 2 GB, but three packed bytes cannot hold them.
 TEST_F(Npz, RefusesASizeThatItsPackedBytesCannotHold) {
-  const auto path = zipped({{"a.npy", npy("|u1", "(3,)", "abc")}}, ZIP_CM_DEFLATE);
+  const std::string array = npy("|u1", "(2000000000,)", "abc");
+  const auto path = zipped({{"a.npy", array}}, ZIP_CM_DEFLATE);
   std::string bytes = content(path);
   const std::size_t directory = bytes.find("PK\1\2");
   ASSERT_NE(directory, std::string::npos);
-  bytes.replace(directory + 24, 4, std::string("\xff\xff\xff\x7f", 4)); // the size in the central directory
-  EXPECT_THAT(complaint([&] { npz_file(folder_.write("x.npz", bytes)); }), HasSubstr("x.npz: "));
+  const auto size = static_cast<std::uint32_t>(array.size() - 3 + 2'000'000'000);
+  bytes.replace(directory + 24, 4, reinterpret_cast<const char*>(&size), 4);
+  EXPECT_THAT(complaint([&] { npz_file(folder_.write("x.npz", bytes)); }),
+              HasSubstr("x.npz: array 'a' is said to have 2000000"));
+}
+
+TEST_F(Npz, NoticesANumberThatChangedOnTheDisk) {
+  std::string bytes = content(zipped({{"a.npy", npy("<f4", "(2,)", "abcdefgh")}}));
+  bytes.replace(bytes.find("abcdefgh") + 7, 1, "x");
+  npz_file file(folder_.write("x.npz", bytes));
+  EXPECT_THAT(complaint([&] { floats(file, "a"); }), HasSubstr("x.npz: array 'a': CRC error"));
 }
 
 TEST_F(Npz, RefusesFilesThatAreNone) {

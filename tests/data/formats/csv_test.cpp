@@ -162,6 +162,16 @@ TEST(Csv, MakesCategoriesOfNumbersThatAreStatedAsSuch) {
   EXPECT_THAT(rows.layout.table.columns[0].categories, ElementsAre("9", "10"));
 }
 
+TEST(Csv, CountsColumnsWithThatOfTheLabel) {
+  const csv_rows rows =
+      read("1,x,7\n2,y,8\n", {.label = csv_label::named, .label_column = "2", .categories = {"3"}});
+  EXPECT_THAT(rows.features.values, ElementsAre(1, 1, 0, 2, 0, 1));
+}
+
+TEST(Csv, TakesNoRowOfWordsForAHeaderIfTwoAreTheSame) {
+  EXPECT_EQ(read("red,red,x\nblue,red,y\n").labels.size(), 2U);
+}
+
 /// Otherwise one slip of a pen would make categories of a column of numbers.
 TEST(Csv, RefusesAColumnThatMixesWordsAndNumbers) {
   EXPECT_EQ(csv_complaint("red,1,x\n5,1,x\n"),

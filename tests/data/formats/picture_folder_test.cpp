@@ -65,6 +65,8 @@ TEST_F(PictureFolder, RefusesAPictureOfAnotherSize) {
   draw("a/1.png", png_of(2, 1, 1, "ab"));
   draw("b/7.png", png_of(1, 2, 1, "ab"));
   EXPECT_EQ(folder_complaint(), "b/7.png: expected 2x1 pixels, as the other pictures have, found 1x2");
+  draw("b/7.png", png_of(3, 1, 1, "abc"));
+  EXPECT_EQ(folder_complaint(), "b/7.png: expected 2x1 pixels, as the other pictures have, found 3x1");
   EXPECT_EQ(folder_complaint({.dims = {3, 3, 1}}),
             "a/1.png: expected 3x3 pixels, as the other pictures have, found 2x1");
 }
