@@ -20,8 +20,8 @@ feeder_cut::feeder_cut(std::uint32_t workers, std::vector<std::uint64_t> trained
 void feeder_cut::deal(rank worker, std::uint64_t number) {
   of_worker& w = workers_[worker.value];
   ++w.dealt;
+  if (w.last.size() == most_under_way) w.last.erase(w.last.begin());
   w.last.push_back(number);
-  if (w.last.size() > most_under_way) w.last.pop_front();
   if (w.mark) w.again.push_back(number);
 }
 

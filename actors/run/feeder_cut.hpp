@@ -5,7 +5,6 @@
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
@@ -33,7 +32,7 @@ public:
 private:
   struct of_worker {
     std::uint64_t dealt = 0;
-    std::deque<std::uint64_t> last{};  ///< numbers of the batches dealt last
+    std::vector<std::uint64_t> last{}; ///< numbers of the two batches dealt last
     std::optional<std::uint64_t> mark; ///< trained at the mark, if that has come
     std::vector<std::uint64_t> again{};
     bool gone = false;

@@ -116,11 +116,10 @@ void parameter_actor::come_back(const join_shard& x) {
 
 /// Sends a worker the weights that are kept for it.
 void parameter_actor::answer(worker_slot& worker, const std::optional<stay_at_shard>& stay) {
-  kept_answer& x = worker.answer;
+  kept_answer x = options_.keep_answers ? worker.answer : std::exchange(worker.answer, {});
   send(self_, worker.device,
        shard_weights{{options_.weights->index(), x.version, epoch_, stay, x.met.step, cut_.last()},
-                     {x.values, x.met.values}});
-  if (!options_.keep_answers) x = {};
+                     {std::move(x.values), std::move(x.met.values)}});
 }
 
 void parameter_actor::report_cut() {

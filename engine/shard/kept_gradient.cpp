@@ -9,6 +9,8 @@ namespace mailgrad {
 
 namespace {
 
+constexpr std::size_t most_addends = 4096; ///< a worker has no more devices
+
 std::size_t floats_in(const block& values) { return values.bytes() / sizeof(float); }
 
 /// Writes the floats of `whole` that lie in `part`; fewer if it ends before.
@@ -54,8 +56,9 @@ void keep_addends(archive& a, const std::shared_ptr<const gradient>& written, gr
                   const shard_range& part) {
   std::size_t count = written ? written->addends.size() : 0;
   a.field("addends", count);
-  if (a.reads()) read.addends.resize(std::min<std::size_t>(count, 4096));
-  for (std::size_t i = 0; i < (a.reads() ? read.addends.size() : count); ++i) {
+  if (count > most_addends) throw archive_error(fmt::format("a gradient has no {} addends", count));
+  if (a.reads()) read.addends.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
     const std::string name = fmt::format("addend {}", i);
     std::shared_ptr<const coverage> covered = written ? written->addends[i].covered : nullptr;
     keep_ranges(a, name + " covered", covered);

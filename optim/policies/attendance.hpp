@@ -40,7 +40,12 @@ public:
     return count([](const entry& e) { return e.arrived || e.present; });
   }
 
-  void keep(archive& a) { a.field("entries", entries_); }
+  /// Reading leaves an entry for each worker that has joined before.
+  void keep(archive& a) {
+    const std::size_t joined = entries_.size();
+    a.field("entries", entries_);
+    entries_.resize(std::max(joined, entries_.size()));
+  }
 
 private:
   struct entry {

@@ -42,7 +42,12 @@ public:
 
   std::size_t size() const noexcept { return clocks_.size(); }
 
-  void keep(archive& a) { a.field("clocks", clocks_); }
+  /// Reading leaves a clock for each worker that has joined before.
+  void keep(archive& a) {
+    const std::size_t joined = clocks_.size();
+    a.field("clocks", clocks_);
+    clocks_.resize(std::max(joined, clocks_.size()));
+  }
 
 private:
   std::vector<std::optional<std::uint64_t>> clocks_; ///< by rank; nothing for a worker that has left

@@ -42,6 +42,7 @@ void dssp_policy::keep(archive& a) {
   a.version(1);
   a.field("workers", clocks_);
   a.field("rhythms", rhythms_);
+  rhythms_.resize(std::max(rhythms_.size(), clocks_.size()));
 }
 
 rank dssp_policy::slowest() const {
