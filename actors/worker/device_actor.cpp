@@ -223,6 +223,7 @@ void device_actor::deliver(float loss) {
     return end_with(loss_diverged{report_, report_.steps});
   }
   report_.loss_bits = std::bit_cast<std::uint32_t>(loss);
+  report_.last_losses.add(loss, batch_size_);
   notices_.count(batch_size_, loss);
   const float scale = clip();
   const instant computed = note_computed();

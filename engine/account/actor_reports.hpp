@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/account/gradient_ledger.hpp>
+#include <mailgrad/engine/account/loss_tail.hpp>
 #include <mailgrad/engine/account/running_stat.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_split.hpp>
@@ -31,6 +32,7 @@ struct worker_report {
   std::uint64_t not_finite = 0; ///< dropped by the worker, because their loss was no number
   std::uint64_t samples = 0;
   std::uint32_t loss_bits = 0;                ///< float: last finite loss; NaN if there was none
+  loss_tail last_losses;                      ///< the finite ones of its last steps
   std::int64_t barrier_wait = 0;              ///< ns, over all steps
   std::int64_t bound_wait = 0;                ///< ns, over all steps
   std::int64_t feeder_wait = 0;               ///< ns, over all steps
@@ -50,6 +52,7 @@ struct worker_report {
     a.field("not_finite", not_finite);
     a.field("samples", samples);
     a.field("loss_bits", loss_bits);
+    a.field("last_losses", last_losses);
     a.field("barrier_wait", barrier_wait);
     a.field("bound_wait", bound_wait);
     a.field("feeder_wait", feeder_wait);

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 namespace mailgrad {
 
@@ -26,17 +24,16 @@ std::string ending_in_words(run_outcome::ending how) {
   return "unknown";
 }
 
+/// Each sample counts once, so that the early loss of a worker that got little to do counts little.
 std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
   double sum = 0;
-  int known = 0;
+  std::uint64_t samples = 0;
   for (const worker_report& w : workers) {
-    const float loss = std::bit_cast<float>(w.loss_bits);
-    if (w.steps == 0 || std::isnan(loss)) continue;
-    sum += static_cast<double>(loss);
-    ++known;
+    sum += w.last_losses.sum();
+    samples += w.last_losses.samples();
   }
-  if (known == 0) return std::nullopt;
-  return sum / known;
+  if (samples == 0) return std::nullopt;
+  return sum / static_cast<double>(samples);
 }
 
 /// Exchanges without a shard are those of hogwild's workers, which write into the shared block.

@@ -78,7 +78,7 @@ struct training_report {
   std::size_t batch = 0;               ///< samples in a mini-batch of one worker
   std::uint32_t shards = 0;            ///< parameter actors
   double wall_seconds = 0;             ///< of training alone; of all processes, if the run was resumed
-  std::optional<double> final_loss;    ///< mean of the workers' last finite losses
+  std::optional<double> final_loss;    ///< mean over the samples of each worker's last steps (loss_tail)
   std::optional<double> test_accuracy; ///< where classes are predicted
   std::optional<double> test_rmse;     ///< where numbers are predicted: the root of the mean squared error
   std::optional<std::string> sample;   ///< a text that the trained model wrote

@@ -50,6 +50,7 @@ TEST_F(SpanningTool, TrainsAPipelineToTheLossOfOneDevice) {
   EXPECT_EQ(two["span"], "pipeline");
   EXPECT_EQ(two["micro_batches"], 6) << "8 by default, and no more than samples";
   EXPECT_EQ(two["weights"], one["weights"]);
+  EXPECT_EQ(one["weights"], 131) << "without the gaps between variables";
   EXPECT_EQ(one["span"], "");
   EXPECT_NEAR(two["final_loss"].get<double>(), one["final_loss"].get<double>(), 1e-4);
   ASSERT_EQ(two["stages"].size(), 2U);

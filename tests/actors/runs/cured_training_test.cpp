@@ -137,7 +137,7 @@ TEST(LocalTraining, OfOneWorkerIsSequentialWhateverTheNumberOfSteps) {
 TEST(LocalTraining, AveragesTheModelsOfAllWorkers) {
   training_options o = options_for("sync", 2, "sgd");
   o.local_steps = 4;
-  o.epochs = 8;
+  o.epochs = 24;
   const training_report r = trained(o);
   EXPECT_EQ(r.local_steps, 4U);
   EXPECT_EQ(r.outer_optimizer, "sgd");

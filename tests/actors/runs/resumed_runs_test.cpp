@@ -134,6 +134,7 @@ TEST_P(ExactlyResumed, ComesToTheSameWeights) {
         expect_same_weights(was, is);
         EXPECT_EQ(was.report.ledger, is.report.ledger);
         EXPECT_EQ(was.report.samples, is.report.samples);
+        EXPECT_EQ(was.report.final_loss, is.report.final_loss);
         EXPECT_EQ(was.report.staleness.buckets(), is.report.staleness.buckets());
       });
     }

@@ -6,9 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <chrono>
-#include <limits>
 
 namespace mailgrad {
 namespace {
@@ -22,7 +20,7 @@ worker_report worker(std::uint32_t r, std::uint64_t produced, float loss) {
   w.worker = {r};
   w.steps = w.produced = produced;
   w.samples = produced * 10;
-  w.loss_bits = std::bit_cast<std::uint32_t>(loss);
+  for (std::uint64_t step = 0; step < produced; ++step) w.last_losses.add(loss, 10);
   return w;
 }
 
@@ -82,13 +80,19 @@ TEST(ReportOfRun, KeepApartWhatEachShardSawOfEachWorker) {
   EXPECT_THAT(r.exchanges[3].gaps.buckets(), ElementsAre(Pair(3, 4)));
 }
 
-TEST(ReportOfRun, AverageTheLastLossesOfThoseThatHaveOne) {
+TEST(ReportOfRun, AverageTheLastLossesByTheirSamples) {
   run_outcome o = quiet_run();
-  EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.375);
-  o.workers[0].loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.4) << "60 samples at 0.5, and 40 at 0.25";
+  o.workers[0].last_losses = {};
   EXPECT_DOUBLE_EQ(report_of(o).final_loss.value(), 0.25);
-  o.workers[1].steps = 0;
+  o.workers[1].last_losses = {};
   EXPECT_FALSE(report_of(o).final_loss) << "unknown is not 0";
+}
+
+TEST(ReportOfRun, LetTheEarlyLossOfAStarvedWorkerCountLittle) {
+  run_outcome o = quiet_run();
+  o.workers = {worker(0, 1000, 0.3F), worker(1, 1, 2.3F)};
+  EXPECT_NEAR(report_of(o).final_loss.value(), 0.36, 0.001) << "each worker counted alike, it was 1.3";
 }
 
 TEST(ReportOfRun, CountWhatWorkersDroppedByReason) {
@@ -228,7 +232,7 @@ TEST(ReportOfRun, SayWhereARunStoodAtItsEnd) {
   const training_progress p = final_progress(quiet_run(), 3s);
   EXPECT_EQ(p.steps, 10U);
   EXPECT_EQ(p.samples, 100U);
-  EXPECT_DOUBLE_EQ(p.loss, 0.375);
+  EXPECT_DOUBLE_EQ(p.loss, 0.4);
   EXPECT_DOUBLE_EQ(p.staleness_mean, 1.6);
   EXPECT_EQ(p.elapsed, 3s);
 }
