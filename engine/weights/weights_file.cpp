@@ -44,7 +44,7 @@ model_card card_in(const std::filesystem::path& path, const std::string& text) {
 }
 
 /// A text that is kept as an array of bytes; empty if there is none.
-std::string text_of(const std::filesystem::path& path, npz_file& file, std::string_view name) {
+std::string entry_text(const std::filesystem::path& path, npz_file& file, std::string_view name) {
   const npz_array* const found = file.find(name);
   if (found == nullptr) return {};
   if (found->header.numbers != npy_number::u8 || found->header.dims.rank() != 1)
@@ -59,8 +59,8 @@ bool is_weight(npy_number n) { return n == npy_number::f64 || n == npy_number::f
 saved_weights load_npz(const std::filesystem::path& path) {
   npz_file file(path);
   saved_weights all{path.string(), {}};
-  if (file.find(card_entry) != nullptr) all.card = card_in(path, text_of(path, file, card_entry));
-  all.report = text_of(path, file, report_entry);
+  if (file.find(card_entry) != nullptr) all.card = card_in(path, entry_text(path, file, card_entry));
+  all.report = entry_text(path, file, report_entry);
   for (const npz_array& a : file.arrays()) {
     if (a.name == card_entry || a.name == report_entry) continue;
     if (!is_weight(a.header.numbers))
