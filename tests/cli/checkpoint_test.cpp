@@ -184,7 +184,7 @@ TEST_F(Checkpoints, OfAnotherRunAreRefused) {
     EXPECT_EQ(t.code(), 2);
     EXPECT_THAT(t.err(), HasSubstr(why));
   };
-  refused({"--seed", "5"}, "is of another run: the seed was 1, and is 5 here");
+  refused({"--seed", "5"}, "; the seed was 1, and is 5 here");
   refused({"--seed", "5", "--model", "mlp:hidden=6"}, "; the seed was 1, and is 5 here");
   refused({"--shards", "3"}, "there were 1 shards, and are 3 here");
   refused({"--policy", "hogwild"}, "the policy was async, and is hogwild here");
