@@ -8,7 +8,9 @@
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/gradient_ledger.hpp>
+#include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
+#include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>
 #include <mailgrad/engine/account/running_stat.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
@@ -75,6 +77,7 @@
 #include <mailgrad/optim/policies/policy.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/optim/schedule.hpp>
+#include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/dtype.hpp>

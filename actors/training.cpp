@@ -5,6 +5,7 @@
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
+#include <mailgrad/actors/run/run_watch.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
@@ -18,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -74,6 +76,8 @@ public:
   std::vector<float> predict(const named_arrays& samples);
   const parameter_layout& layout() const noexcept { return *plan_.layout; }
   std::uint64_t total_steps() const noexcept { return plan_.steps; }
+  void observe(std::function<void(const run_event&)> observer) { watch_->observe(std::move(observer)); }
+  std::string metrics_failure() const { return watch_->failure(); }
   std::string recording_failure() const { return recorder_ ? recorder_->failure() : ""; }
 
 private:
@@ -81,6 +85,7 @@ private:
   void require_finite_weights(training_report& r);
   void try_out(training_report& r, const std::function<bool()>& stop_test);
   void test(training_report& r, const std::function<bool()>& stop_test);
+  void test_if_sound(training_report& r, const std::function<bool()>& stop_test);
   void record();
   run_crew_options crew_options();
   void keep_checkpoints();
@@ -98,9 +103,11 @@ private:
   instant ended_{0};
   std::vector<std::string> waits_;
   checkpoint_account checkpoints_;
+  std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
   run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
+  std::optional<run_watch> watch_;
   caf::actor checkpoint_writer_; ///< until the crew has it
   std::optional<run_crew> crew_;
 };
@@ -112,12 +119,14 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       home_(plan_.options.devices) {
   if (!plan_.options.record.empty()) record();
   if (!plan_.options.checkpoints.folder.empty()) keep_checkpoints();
+  watch_.emplace(home_.system(), plan_.options.metrics);
   crew_.emplace(home_.system(), plan_, crew_options());
   checkpoint_writer_ = nullptr;
 }
 
 /// The actors use the members declared above them, so they must end first.
 training::implementation::~implementation() {
+  tests_end_ = true;
   crew_->give_up();
   home_.wait();
 }
@@ -155,6 +164,8 @@ run_crew_options training::implementation::crew_options() {
     std::lock_guard guard(mutex_);
     checkpoints_ = account;
   };
+  options.observer = watch_->actor();
+  options.stop_tests = [this] { return tests_end_.load(); };
   options.on_progress = [this](const training_progress& p) {
     std::lock_guard guard(mutex_);
     progress_ = p;
@@ -166,6 +177,7 @@ run_crew_options training::implementation::crew_options() {
     changed_.notify_all();
   };
   options.on_wait = [this](const wait_named& w) {
+    watch_->tell(w);
     std::lock_guard guard(mutex_);
     waits_.push_back(in_words(w));
     changed_.notify_all();
@@ -229,6 +241,7 @@ std::span<const float> training::implementation::parameters() {
 
 training_report training::implementation::report(const std::function<bool()>& stop_test) {
   wait();
+  tests_end_ = true;
   const hogwild_store* store = crew_->store();
   training_report r = report_of(*outcome_, store ? std::optional(store->version()) : std::nullopt);
   describe(r, plan_);
@@ -241,10 +254,15 @@ training_report training::implementation::report(const std::function<bool()>& st
   if (!options().checkpoints.folder.empty()) r.checkpoints = outcome_->checkpoints;
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   if (recorder_) recorder_->finish(crew_->feeder(), *outcome_, r);
-  if (parameters().empty()) return r;
+  test_if_sound(r, stop_test);
+  watch_->finish(crew_->tracker(), r);
+  return r;
+}
+
+void training::implementation::test_if_sound(training_report& r, const std::function<bool()>& stop_test) {
+  if (parameters().empty()) return;
   require_finite_weights(r);
   if (r.ended != "diverged") try_out(r, stop_test);
-  return r;
 }
 
 /// Also finds infinite weights of the last updates, after which no loss was computed.
@@ -274,6 +292,7 @@ void training::implementation::test(training_report& r, const std::function<bool
   const evaluation tested =
       evaluate(plan_.model, plan_.request, layout(), parameters(), plan_.data->test, stop_test);
   if (tested.whole) {
+    r.test_loss = tested.loss;
     r.test_accuracy = tested.accuracy;
     r.test_rmse = tested.rmse;
   } else if (r.ended == "completed") {
@@ -296,6 +315,10 @@ void training::stop(const std::string& why) { self_->stop(why); }
 void training::switch_policy(const std::string& policy, const std::string& why) {
   self_->switch_policy(policy, why);
 }
+void training::observe(std::function<void(const run_event&)> observer) {
+  self_->observe(std::move(observer));
+}
+std::string training::metrics_failure() const { return self_->metrics_failure(); }
 std::string training::recording_failure() const { return self_->recording_failure(); }
 void training::take_checkpoint() { self_->take_checkpoint(); }
 checkpoint_account training::checkpoints() const { return self_->checkpoints(); }

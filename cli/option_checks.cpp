@@ -1,11 +1,13 @@
 #include <mailgrad/cli/option_checks.hpp>
 
+#include <mailgrad/options/interval.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -49,6 +51,18 @@ CLI::Validator number(double least, double most) {
             const auto x = parse_number(word);
             const bool right = x && std::isfinite(*x) && *x >= least && *x <= most;
             return right ? std::string() : refusal(in_words(least, most), word);
+          },
+          ""};
+}
+
+CLI::Validator interval_text() {
+  return {[](const std::string& word) {
+            try {
+              parse_interval(word);
+              return std::string();
+            } catch (const std::invalid_argument& e) {
+              return std::string(e.what());
+            }
           },
           ""};
 }

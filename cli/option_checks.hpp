@@ -20,6 +20,9 @@ CLI::Validator whole_number(std::uint64_t least,
 CLI::Validator number(double least = std::numeric_limits<double>::lowest(),
                       double most = std::numeric_limits<double>::max());
 
+/// Accepts what parse_interval() reads.
+CLI::Validator interval_text();
+
 /// Accepts one of these words.
 CLI::Validator one_of(std::vector<std::string> words);
 

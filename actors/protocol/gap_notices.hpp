@@ -4,6 +4,8 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <utility>
 
 namespace mailgrad {
@@ -21,6 +23,9 @@ public:
   gap_notices(caf::event_based_actor* self, caf::actor tracker, const time_source& time)
       : self_(self), tracker_(std::move(tracker)), time_(time), sent_(time.now()) {}
 
+  /// Each message has also what `counts` gives then.
+  void add_counts(std::function<shard_counts()> counts) { counts_ = std::move(counts); }
+
   /// Counts a gradient that was `gap` versions late at the time `now`.
   void count(std::uint64_t gap, instant now) {
     gaps_.count(gap);
@@ -29,7 +34,8 @@ public:
 
   void flush() {
     if (gaps_.empty()) return;
-    messaging::send(self_, tracker_, staleness_observed{gaps_});
+    messaging::send(self_, tracker_,
+                    staleness_observed{gaps_, counts_ ? std::optional(counts_()) : std::nullopt});
     gaps_.clear();
     sent_ = time_.now();
   }
@@ -39,7 +45,8 @@ private:
   caf::actor tracker_;
   const time_source& time_;
   staleness_histogram gaps_; ///< not yet sent
-  instant sent_;             ///< when the last message was sent
+  std::function<shard_counts()> counts_;
+  instant sent_; ///< when the last message was sent
 };
 
 } // namespace mailgrad

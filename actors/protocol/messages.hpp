@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/checkpoint_messages.hpp>
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
+#include <mailgrad/actors/protocol/metrics_messages.hpp>
 #include <mailgrad/actors/protocol/recording_messages.hpp>
 #include <mailgrad/actors/protocol/run_messages.hpp>
 #include <mailgrad/actors/protocol/shard_messages.hpp>
@@ -91,6 +92,14 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_marked))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::checkpoint_part))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::write_checkpoint))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::checkpoint_written))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::event_noted))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::close_metrics))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::end_events))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::watch_tests))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::test_weights))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::weights_tested))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::read_shard))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_read))
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
 
@@ -111,3 +120,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::feeder_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::help_update)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::checkpoint_part)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::write_checkpoint)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::event_noted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::close_metrics)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::weights_tested)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_read)

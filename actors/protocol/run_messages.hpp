@@ -2,11 +2,13 @@
 
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
+#include <mailgrad/engine/account/run_meter.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 // What the coordinator and the staleness tracker of a run are told and what they ask: workers join, finish
@@ -88,9 +90,10 @@ struct worker_progress {
   rank worker;
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
-  std::uint64_t loss_sum_bits = 0; ///< of a double: the sum over the steps
+  std::uint64_t loss_sum_bits = 0; ///< of a double: the sum over the samples
   std::int64_t span = 0;           ///< ns since the last notice
   std::int64_t barrier_wait = 0;   ///< ns of the span that the worker waited at barriers
+  std::int64_t other_wait = 0;     ///< ns of the span that it waited at a bound or for batches
 };
 
 /// Coordinator to tracker, once: the tracker shall answer with `signals_observed` each time that this many
@@ -108,6 +111,7 @@ struct signals_observed {
 /// the last notice. No answer.
 struct staleness_observed {
   staleness_histogram gaps;
+  std::optional<shard_counts> counts{}; ///< of the shard so far; none from a device
 };
 
 // -- to oneself ---------------------------------------------------------------------------------------------
@@ -161,7 +165,8 @@ template <class Inspector>
 auto inspect(Inspector& f, worker_progress& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("steps", x.steps),
                       wire::field("samples", x.samples), wire::field("loss_sum_bits", x.loss_sum_bits),
-                      wire::field("span", x.span), wire::field("barrier_wait", x.barrier_wait));
+                      wire::field("span", x.span), wire::field("barrier_wait", x.barrier_wait),
+                      wire::field("other_wait", x.other_wait));
 }
 template <class Inspector>
 auto inspect(Inspector& f, watch_signals& x) {

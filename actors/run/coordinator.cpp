@@ -128,11 +128,7 @@ caf::behavior coordinator::running() {
       on(self_, [this](const request_switch& x) { switcher_.request(x); }),
       on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
       on(self_, [this](const worker_paused& x) { switcher_.on_paused(x); }),
-      on(self_,
-         [this](const policy_switched& x) {
-           switcher_.on_switched(x);
-           go_on_with_checkpoints();
-         }),
+      on(self_, [this](const policy_switched& x) { on_switched(x); }),
       on(self_, [this](const signals_observed& x) { on_signals(x); }),
       on(self_, [this](const stop_training& x) { stop_when_kept(x.why); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
@@ -159,6 +155,14 @@ void coordinator::on_signals(const signals_observed& x) {
   if (mixed) return;
   if (auto advice = rule_.judge(x.what, switcher_.policy()))
     switcher_.request({std::move(advice->policy), std::move(advice->why)});
+}
+
+void coordinator::on_switched(const policy_switched& x) {
+  const std::size_t before = switcher_.done().size();
+  switcher_.on_switched(x);
+  if (options_.observer && switcher_.done().size() > before)
+    send(self_, options_.observer, event_noted{switcher_.done().back()});
+  go_on_with_checkpoints();
 }
 
 void coordinator::on_joined(const worker_joined& x) {

@@ -22,6 +22,7 @@ struct coordinator_options {
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
   std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
   std::function<void(const wait_named&)> on_wait; ///< called for each wait that an actor names
+  caf::actor observer{};                          ///< gets each switch that is done; may be null
   std::shared_ptr<const recording> replayed{};    ///< the run to repeat, with its switches
   caf::actor recorder{};                          ///< gets the switches; null in a run that is not recorded
   checkpointer_options checkpoints{};             ///< how checkpoints are taken, if at all
@@ -56,6 +57,7 @@ private:
   void abandon(const std::string& why);
   void send_home();
   bool diverges_as_recorded(run_outcome::ending how) const;
+  void on_switched(const policy_switched& x);
   void on_report(const shard_report& x);
   void on_part(const checkpoint_part& x);
   void on_signals(const signals_observed& x);

@@ -1,6 +1,7 @@
 #include <mailgrad/actors/run/run_crew.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
@@ -64,17 +65,19 @@ void run_crew::spawn_all() {
   if (plan_.shares_block()) share_block();
   if (options_.roles.shards && plan_.has_shards()) spawn_shards();
   if (options_.roles.feeder) spawn_feeder();
+  if (options_.observer && plan_.tests_during_run()) spawn_evaluator();
   if (options_.roles.coordinator) spawn_coordinator();
   started_ = options_.time->now();
   for (std::uint32_t r = 0; options_.roles.workers && r < plan_.workers(); ++r) spawn_device(r);
 }
 
 void run_crew::give_up() {
-  for (const auto& actors : {devices_, stages_, shards_, helpers_, {coordinator_, feeder_, tracker_}})
+  for (const auto& actors :
+       {devices_, stages_, shards_, helpers_, {evaluator_, coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors)
       if (a) send_anonymously(a, mailgrad::give_up{});
-  for (const caf::actor& files : {options_.recorder, options_.checkpoint_writer})
-    if (files) send_anonymously(files, mailgrad::give_up{});
+  for (const caf::actor& a : {options_.recorder, options_.observer, options_.checkpoint_writer})
+    if (a) send_anonymously(a, mailgrad::give_up{});
 }
 
 std::shared_ptr<trace_track> run_crew::new_track(std::string name) const {
@@ -84,8 +87,24 @@ std::shared_ptr<trace_track> run_crew::new_track(std::string name) const {
 }
 
 void run_crew::spawn_tracker() {
-  tracker_ =
-      spawn<staleness_tracker>(system_, staleness_tracker_options{options_.time, options_.on_progress});
+  const training_options& o = plan_.options;
+  staleness_tracker_options options{options_.time, options_.on_progress};
+  options.scale = {plan_.steps_per_epoch(), base_learning_rate(o.optimizer), o.optimizer.schedule};
+  options.lines = o.metrics_every;
+  options.tests = o.evaluate_every;
+  options.observer = options_.observer;
+  tracker_ = spawn<staleness_tracker>(system_, std::move(options));
+}
+
+void run_crew::spawn_evaluator() {
+  evaluator_options options{plan_.model, plan_.request, plan_.layout};
+  options.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->test);
+  options.shards = shards_;
+  options.store = store_;
+  options.time = options_.time;
+  options.stop = options_.stop_tests;
+  evaluator_ = spawn<evaluator, caf::detached>(system_, std::move(options));
+  send_anonymously(tracker_, watch_tests{evaluator_});
 }
 
 void run_crew::share_block() {
@@ -146,6 +165,7 @@ void run_crew::spawn_coordinator() {
   options.feeder_traced = plan_.options.trace_events > 0;
   options.replayed = plan_.options.replay;
   options.recorder = options_.recorder;
+  options.observer = options_.observer;
   options.on_end = options_.on_end;
   options.on_wait = options_.on_wait;
   options.on_checkpoint = options_.on_checkpoint;

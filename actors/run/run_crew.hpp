@@ -28,9 +28,11 @@ struct crew_roles {
 /// The callbacks of a run, and what else is not a decision of the plan.
 struct run_crew_options {
   std::shared_ptr<const time_source> time;
-  instant created{0};             ///< where timelines begin
-  caf::actor recorder{};          ///< gets the order of the run; null if it is not recorded
-  caf::actor checkpoint_writer{}; ///< null if the run takes no checkpoints
+  instant created{0};                 ///< where timelines begin
+  caf::actor recorder{};              ///< gets the order of the run; null if it is not recorded
+  caf::actor observer{};              ///< gets lines, tests and switches; null if nobody observes
+  std::function<bool()> stop_tests{}; ///< asked during a test of the weights; true: give it up
+  caf::actor checkpoint_writer{};     ///< null if the run takes no checkpoints
   /// Whether the coordinator answers callers even while every thread computes a step.
   bool coordinator_has_thread = true;
   crew_roles roles{};
@@ -80,6 +82,7 @@ private:
   std::shared_ptr<trace_track> new_track(std::string name) const;
   void spawn_all();
   void spawn_tracker();
+  void spawn_evaluator();
   void share_block();
   void spawn_shards();
   caf::actor spawn_shard(std::uint32_t s);
@@ -99,6 +102,7 @@ private:
   std::vector<caf::actor> stages_;
   caf::actor feeder_;
   caf::actor tracker_;
+  caf::actor evaluator_;
   caf::actor coordinator_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
+#include <algorithm>
 #include <bit>
 
 namespace mailgrad {
@@ -14,7 +15,8 @@ double loss_sum(const worker_progress& x) { return std::bit_cast<double>(x.loss_
 } // namespace
 
 staleness_tracker::staleness_tracker(caf::event_based_actor* self, staleness_tracker_options options)
-    : self_(self), options_(std::move(options)), started_(options_.time->now()) {}
+    : self_(self), options_(std::move(options)), started_(options_.time->now()),
+      meter_(options_.scale, options_.lines), tests_(options_.tests, options_.scale.steps_per_epoch) {}
 
 caf::behavior staleness_tracker::tracking() {
   return {
@@ -23,6 +25,7 @@ caf::behavior staleness_tracker::tracking() {
       on(self_,
          [this](const staleness_observed& x) {
            gaps_.merge(x.gaps);
+           meter_.add(x.gaps, x.counts);
            if (watcher_) window_.gaps.merge(x.gaps);
          }),
       on(self_,
@@ -30,6 +33,9 @@ caf::behavior staleness_tracker::tracking() {
            watcher_ = sender_of(self_);
            window_steps_ = x.steps;
          }),
+      on(self_, [this](const watch_tests& x) { evaluator_ = x.by; }),
+      on(self_, [this](const weights_tested& x) { on_tested(x); }),
+      on(self_, [this](const close_metrics& x) { close(x.known); }),
   };
 }
 
@@ -37,15 +43,41 @@ void staleness_tracker::on_progress(const worker_progress& x) {
   if (x.steps == 0) return;
   progress_.steps += x.steps;
   progress_.samples += x.samples;
-  progress_.loss = loss_sum(x) / static_cast<double>(x.steps);
+  progress_.loss = x.samples > 0 ? loss_sum(x) / static_cast<double>(x.samples) : 0;
   progress_.staleness_mean = gaps_.mean();
   progress_.elapsed = options_.time->now() - started_;
   if (options_.on_progress) options_.on_progress(progress_);
   if (watcher_) add_to_window(x);
+  if (options_.observer) measure(x);
+}
+
+void staleness_tracker::measure(const worker_progress& x) {
+  meter_.add({x.steps, x.samples, loss_sum(x), x.barrier_wait + x.other_wait});
+  if (closed_) return;
+  if (meter_.due(progress_.elapsed))
+    send(self_, options_.observer, event_noted{meter_.take(progress_.elapsed)});
+  if (!evaluator_ || testing_ || !tests_.ended(meter_.steps(), progress_.elapsed)) return;
+  testing_ = true;
+  send(self_, evaluator_, test_weights{meter_.steps()});
+}
+
+/// The line comes when the test has ended, with the counts of that moment.
+void staleness_tracker::on_tested(const weights_tested& x) {
+  testing_ = false;
+  if (closed_ || !x.whole) return;
+  send(self_, options_.observer, event_noted{x.what});
+  send(self_, options_.observer, event_noted{meter_.take(options_.time->now() - started_, x.what)});
+}
+
+void staleness_tracker::close(const metrics_line& known) {
+  closed_ = true;
+  send(self_, options_.observer, event_noted{meter_.close(known)});
+  send(self_, options_.observer, end_events{});
 }
 
 void staleness_tracker::add_to_window(const worker_progress& x) {
   window_.steps += x.steps;
+  window_.samples += x.samples;
   window_.loss_sum += loss_sum(x);
   window_.span += x.span;
   window_.barrier_wait += x.barrier_wait;
@@ -54,8 +86,9 @@ void staleness_tracker::add_to_window(const worker_progress& x) {
   const double share =
       window_.span > 0 ? static_cast<double>(window_.barrier_wait) / static_cast<double>(window_.span) : 0;
   send(self_, watcher_,
-       signals_observed{
-           {window_.steps, window_.loss_sum / static_cast<double>(window_.steps), staleness_, share}});
+       signals_observed{{window_.steps,
+                         window_.loss_sum / static_cast<double>(std::max<std::uint64_t>(1, window_.samples)),
+                         staleness_, share}});
   window_ = {};
 }
 

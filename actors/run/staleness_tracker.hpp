@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/run_meter.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 
 #include <functional>
@@ -11,10 +12,15 @@ namespace mailgrad {
 struct staleness_tracker_options {
   std::shared_ptr<const time_source> time;
   std::function<void(const training_progress&)> on_progress; ///< called by the tracker; must not block
+  run_scale scale{};
+  interval lines{};      ///< how often a line is made of what was told
+  interval tests{};      ///< how often an evaluator tests the weights, once watch_tests has named one
+  caf::actor observer{}; ///< gets the lines and the results of tests; null: there are none of both
 };
 
-/// Gathers what devices and shards tell during a run, for the progress display and auto_rule. The exact
-/// figures of a finished run do not come from here but from the shards (shard_report).
+/// Gathers what devices and shards tell during a run, for the progress display, auto_rule and the lines of
+/// metrics. The exact figures of a finished run do not come from here but from the shards (shard_report). It
+/// has no timer: lines and tests become due when a worker tells of its steps.
 ///
 ///     tracking --worker_progress, staleness_observed--> tracking --signals_observed--> coordinator
 class staleness_tracker {
@@ -27,6 +33,9 @@ public:
 private:
   caf::behavior tracking();
   void on_progress(const worker_progress& x);
+  void measure(const worker_progress& x);
+  void on_tested(const weights_tested& x);
+  void close(const metrics_line& known);
   void add_to_window(const worker_progress& x);
 
   caf::event_based_actor* self_;
@@ -34,11 +43,17 @@ private:
   training_progress progress_;
   staleness_histogram gaps_;
   instant started_;
+  run_meter meter_;
+  interval_clock tests_;
+  caf::actor evaluator_;
+  bool testing_ = false; ///< the evaluator has not answered yet
+  bool closed_ = false;  ///< the observer has been told the end
 
   /// What was told since the last signals_observed.
   struct window {
     std::uint64_t steps = 0;
-    double loss_sum = 0;
+    std::uint64_t samples = 0;
+    double loss_sum = 0;           ///< over the samples
     std::int64_t span = 0;         ///< ns, of all workers
     std::int64_t barrier_wait = 0; ///< ns, of all workers
     staleness_histogram gaps;

@@ -31,6 +31,7 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       lease_(options_.weights, options_.store),
       cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_}) {
   options_.trace.reset();
+  watch_.add_counts([this] { return counts(); });
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
   if (!options_.policy.traits().needs_shards) lease_.begin();
   order_.begin_policy(policy_->shards_agree());
@@ -89,6 +90,7 @@ caf::behavior parameter_actor::serving() {
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const report_shard&) { return report(); }),
+      on(self_, [this](const read_shard&) { return read(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };
 }
@@ -360,8 +362,24 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
     send(self_, asker, w);
 }
 
+shard_counts parameter_actor::counts() {
+  shard_counts all{options_.weights->index(), options_.weights->version()};
+  for (const worker_slot& worker : workers_.all()) {
+    all.produced += worker.account.ledger.produced;
+    all.discarded += worker.account.ledger.discarded_in_all();
+  }
+  return all;
+}
+
+shard_read parameter_actor::read() {
+  const shard& weights = *options_.weights;
+  if (lease_.active()) return {weights.index(), weights.version(), true, {}};
+  return {weights.index(), weights.version(), false, weights.snapshot()};
+}
+
 shard_report parameter_actor::report() {
   order_.flush();
+  watch_.flush_gaps();
   lease_.fetch();
   shard_report r{options_.weights->index(),
                  options_.weights->version(),

@@ -106,6 +106,8 @@ private:
   void note_update();
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
+  shard_counts counts();
+  shard_read read();
   shard_report report();
 
   caf::event_based_actor* self_;

@@ -4,8 +4,10 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 namespace mailgrad {
 
@@ -17,6 +19,9 @@ class shard_telemetry {
 public:
   shard_telemetry(caf::event_based_actor* self, caf::actor tracker, std::shared_ptr<const time_source> time,
                   std::shared_ptr<trace_track> trace);
+
+  /// The tracker is told `counts` of the shard with the gaps.
+  void add_counts(std::function<shard_counts()> counts) { gaps_.add_counts(std::move(counts)); }
 
   /// Counts the gap of a gradient. `arrived` decides only when the tracker is told.
   void gap(std::uint64_t versions, instant arrived) { gaps_.count(versions, arrived); }

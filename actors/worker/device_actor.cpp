@@ -228,7 +228,7 @@ void device_actor::deliver(float loss) {
   const float scale = clip();
   const instant computed = note_computed();
   exchange_->deliver({std::move(computing_), scale, computed, computed - computing_since_});
-  notices_.notify_if_due(computed, report_.barrier_wait);
+  notices_.notify_if_due(computed, report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
 }
 
 /// Returns the time.
@@ -268,6 +268,7 @@ void device_actor::end_with(Notice notice) {
   under_way_ = options_.runner->give_up() == step_state::under_way && under_way_;
   notice.report.trace = std::move(options_.trace);
   notice.report.stages = options_.runner->stage_reports();
+  notices_.notify(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
   lines_.leave();
   send(self_, options_.feeder, worker_left{options_.worker, options_.life});
   send(self_, options_.coordinator, std::move(notice));

@@ -11,7 +11,7 @@ using messaging::send;
 
 namespace {
 
-constexpr instant interval = std::chrono::milliseconds{100};
+constexpr instant apart = std::chrono::milliseconds{100};
 
 } // namespace
 
@@ -23,15 +23,21 @@ progress_notices::progress_notices(caf::event_based_actor* self, caf::actor trac
 void progress_notices::count(std::size_t samples, float loss) {
   ++unreported_.steps;
   unreported_.samples += samples;
-  loss_sum_ += static_cast<double>(loss);
+  loss_sum_ += static_cast<double>(loss) * static_cast<double>(samples);
 }
 
-void progress_notices::notify_if_due(instant now, std::int64_t barrier_wait) {
-  if (now - last_ < interval) return;
+void progress_notices::notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {
+  if (now - last_ >= apart) notify(now, barrier_wait, other_wait);
+}
+
+void progress_notices::notify(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {
+  if (unreported_.steps == 0) return;
   unreported_.span = (now - last_).count();
   unreported_.barrier_wait = barrier_wait - barrier_wait_reported_;
+  unreported_.other_wait = other_wait - other_wait_reported_;
   last_ = now;
   barrier_wait_reported_ = barrier_wait;
+  other_wait_reported_ = other_wait;
   unreported_.loss_sum_bits = std::bit_cast<std::uint64_t>(std::exchange(loss_sum_, 0.0));
   send(self_, tracker_, unreported_);
   const rank worker = unreported_.worker;

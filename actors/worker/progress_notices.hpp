@@ -18,16 +18,20 @@ public:
   }
   /// Counts one step of the worker.
   void count(std::size_t samples, float loss);
-  /// A step ended at `now`. `barrier_wait` is how long the worker has waited at barriers in all, in ns.
-  void notify_if_due(instant now, std::int64_t barrier_wait);
+  /// A step ended at `now`. The waits are how long the worker has waited in all, in ns: at barriers, and at a
+  /// bound or for batches.
+  void notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait);
+  /// The same without regard to when the last notice was, if there is anything new.
+  void notify(instant now, std::int64_t barrier_wait, std::int64_t other_wait);
 
 private:
   caf::event_based_actor* self_;
   caf::actor tracker_;
   worker_progress unreported_;
-  double loss_sum_ = 0; ///< over the unreported steps
+  double loss_sum_ = 0; ///< over the unreported samples
   instant last_{0};
   std::int64_t barrier_wait_reported_ = 0; ///< ns, in all notices so far
+  std::int64_t other_wait_reported_ = 0;   ///< likewise
 };
 
 } // namespace mailgrad

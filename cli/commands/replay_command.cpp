@@ -48,7 +48,8 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
   std::erase_if(words,
                 [](const std::string& word) { // a recording says what to compute, not which files to write
                   return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record",
-                                                        "--checkpoint", "--keep", "--resume"},
+                                                        "--checkpoint", "--keep", "--resume", "--metrics",
+                                                        "--evaluate-every"},
                                              [&](const char* option) { return word.starts_with(option); });
                 });
   if (!w.data.empty()) words = with_word(words, "--data", w.data);

@@ -118,6 +118,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   outputs.write(report, trace);
   outputs.weights().write(run.weights(), card_for(model_text(w.model), *data), report);
   if (const std::string why = run.recording_failure(); !why.empty()) throw std::runtime_error(why);
+  if (const std::string why = run.metrics_failure(); !why.empty()) throw std::runtime_error(why);
   const int code = exit_code_of(report, signal);
   return {std::move(report), code};
 }
@@ -159,7 +160,8 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
 std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) {
   if (!w.checkpoints.folder.empty() || !w.checkpoints.resume.empty())
     return given_words(parser, {"resume", "quiet"});
-  return given_words(parser, {"report", "save", "staleness-csv", "trace", "record", "quiet"});
+  return given_words(parser, {"report", "save", "staleness-csv", "trace", "record", "metrics",
+                              "metrics-every", "evaluate-every", "quiet"});
 }
 
 } // namespace

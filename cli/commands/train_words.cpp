@@ -275,6 +275,34 @@ void add_outputs(CLI::App& parser, train_words& w) {
       ->group("Output");
 }
 
+void add_metrics(CLI::App& parser, train_words& w) {
+  parser
+      .add_option(
+          "--metrics", w.outputs.metrics,
+          "Write what is measured during the run to this file, a line at a time: JSON lines, or CSV if its "
+          "name ends in .csv; an older file is kept as FILE.old")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->group("Output");
+  parser
+      .add_option(
+          "--metrics-every", w.metrics_every,
+          "How often such a line is made, also for the curve in the report: a time as 500ms, 1s or 10min, "
+          "a number of steps of all workers together, or epoch")
+      ->check(interval_text())
+      ->capture_default_str()
+      ->type_name("N|TIME|epoch")
+      ->group("Output");
+  parser
+      .add_option(
+          "--evaluate-every", w.evaluate_every,
+          "How often the weights are tested on the test data while the run goes on, on a thread of its own; "
+          "no worker waits for it. By default they are tested at the end alone")
+      ->check(interval_text())
+      ->type_name("N|TIME|epoch")
+      ->group("Output");
+}
+
 /// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
 constexpr std::size_t micro_batches_of_a_pipeline = 8;
 
@@ -316,6 +344,7 @@ void add_options(CLI::App& parser, train_words& w) {
   add_local_steps(parser, w);
   add_checkpoint_options(parser, w.checkpoints, "Checkpoints");
   add_outputs(parser, w);
+  add_metrics(parser, w);
 }
 
 open_options opened_as(const train_words& w) {
@@ -350,6 +379,9 @@ training_options understood(const train_words& w) {
   o.steps = w.steps;
   o.shards = w.shards;
   o.seed = w.seed;
+  o.metrics = w.outputs.metrics;
+  o.metrics_every = parse_interval(w.metrics_every);
+  if (!w.evaluate_every.empty()) o.evaluate_every = parse_interval(w.evaluate_every);
   o.sample_gap = w.sample_gap;
   o.text = {w.sample_length, w.temperature, w.seed};
   o.checkpoints = understood(w.checkpoints);

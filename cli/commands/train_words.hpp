@@ -47,6 +47,8 @@ struct train_words {
   std::uint64_t seed = 1;
   output_paths outputs;
   checkpoint_words checkpoints;
+  std::string metrics_every = "1s";
+  std::string evaluate_every;
   std::uint64_t sample_gap = 0;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::size_t window = 64;

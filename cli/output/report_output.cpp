@@ -10,6 +10,7 @@
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace mailgrad {
 
@@ -58,6 +59,19 @@ std::string staleness_in_words(const staleness_histogram& h) {
                      h.max());
 }
 
+void require_metrics_apart(const output_paths& paths) {
+  if (paths.metrics == output_file::standard_output)
+    throw std::invalid_argument("--metrics: the lines go to a file; name one, './-' for one of that name");
+  const output_file metrics("metrics", paths.metrics);
+  for (const auto& [option, path] :
+       {std::pair{"--report", &paths.report}, std::pair{"--staleness-csv", &paths.staleness_csv},
+        std::pair{"--trace", &paths.trace}, std::pair{"--record", &paths.record},
+        std::pair{"--save", &paths.save}})
+    if (metrics.same_file(output_file("output", *path)))
+      throw std::invalid_argument(
+          fmt::format("--metrics and {} both name '{}'; give each a file of its own", option, *path));
+}
+
 } // namespace
 
 run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
@@ -87,11 +101,13 @@ run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file
   require_two(staleness_csv_, save, "--staleness-csv and --save", paths.save);
   require_two(trace_, save, "--trace and --save", paths.save);
   require_two(record, save, "--record and --save", paths.save);
+  require_metrics_apart(paths);
   require_no_input("--report", paths.report, inputs);
   require_no_input("--staleness-csv", paths.staleness_csv, inputs);
   require_no_input("--trace", paths.trace, inputs);
   require_no_input("--record", paths.record, inputs);
   require_no_input("--save", paths.save, inputs);
+  require_no_input("--metrics", paths.metrics, inputs);
 }
 
 bool run_outputs::take_standard_output() const {
@@ -202,6 +218,9 @@ std::string in_words(const training_report& r) {
   if (r.resumed)
     text += fmt::format("resumed       after step {}, from {}\n", r.resumed->steps, r.resumed->from);
   if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';
+  if (r.evaluations.count > 0)
+    text += fmt::format("evaluations   {} during the run, {:.2f} s on a thread of their own\n",
+                        r.evaluations.count, r.evaluations.seconds);
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
   text += "gradients     " + to_string(r.ledger) + '\n';

@@ -113,6 +113,12 @@ json to_array(const std::vector<stage_figures>& stages, double wall_seconds) {
   return list;
 }
 
+json to_array(const std::vector<metrics_line>& curve) {
+  json list = json::array();
+  for (const metrics_line& x : curve) list.push_back(json::parse(to_json(x)));
+  return list;
+}
+
 /// Null without local steps.
 json to_object_of_local_steps(const training_report& r) {
   if (r.local_steps == 0) return nullptr;
@@ -169,6 +175,7 @@ std::string to_json(const training_report& r) {
       {"steps_per_second", r.steps_per_second()},
       {"samples_per_second", r.samples_per_second()},
       {"final_loss", known(r.final_loss)},
+      {"test_loss", known(r.test_loss)},
       {"test_accuracy", known(r.test_accuracy)},
       {"test_rmse", known(r.test_rmse)},
       {"sample", r.sample ? json(*r.sample) : json()},
@@ -181,6 +188,8 @@ std::string to_json(const training_report& r) {
       {"switches", to_array(r.switches)},
       {"resumed", to_object(r.resumed)},
       {"checkpoints", to_object(r.checkpoints)},
+      {"curve", to_array(r.curve)},
+      {"evaluations", {{"count", r.evaluations.count}, {"seconds", r.evaluations.seconds}}},
       {"local_steps", to_object_of_local_steps(r)},
       {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},
       {"parameters_sha256", r.parameters_sha256},

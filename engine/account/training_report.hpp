@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/gradient_ledger.hpp>
+#include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/running_stat.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
@@ -53,6 +54,12 @@ struct resumed_figures {
   std::uint64_t steps = 0; ///< that had been trained then
 };
 
+/// What tests of the weights during a run cost, on a thread of their own.
+struct evaluation_cost {
+  std::uint64_t count = 0;
+  double seconds = 0;
+};
+
 /// The report of a run. Unknown figures are absent, never 0.
 struct training_report {
   provenance origin;
@@ -79,6 +86,7 @@ struct training_report {
   std::uint32_t shards = 0;            ///< parameter actors
   double wall_seconds = 0;             ///< of training alone; of all processes, if the run was resumed
   std::optional<double> final_loss;    ///< mean over the samples of each worker's last steps (loss_tail)
+  std::optional<double> test_loss;     ///< mean over the test samples
   std::optional<double> test_accuracy; ///< where classes are predicted
   std::optional<double> test_rmse;     ///< where numbers are predicted: the root of the mean squared error
   std::optional<std::string> sample;   ///< a text that the trained model wrote
@@ -97,6 +105,8 @@ struct training_report {
   std::vector<policy_switch> switches;
   std::optional<resumed_figures> resumed;
   std::optional<checkpoint_account> checkpoints; ///< of this process, if it took any
+  std::vector<metrics_line> curve;               ///< at most 200 of its lines, evenly thinned
+  evaluation_cost evaluations;                   ///< during the run
   std::uint64_t local_steps = 0;                 ///< of a worker between two exchanges; 0: none
   std::string outer_optimizer;                   ///< of the shards, with local steps
   double outer_learning_rate = 0;

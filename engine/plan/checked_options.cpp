@@ -74,6 +74,16 @@ void require_parameter_actor(const training_options& o, const std::vector<schedu
         fmt::format("record: {} does not tell the order in which it takes gradients", named));
 }
 
+void require_tests(const training_options& o, const data_split& data) {
+  if (o.evaluate_every.never()) return;
+  if (data.test.size() == 0)
+    throw std::invalid_argument(fmt::format("evaluate: data '{}' holds no sample to test on", data.name));
+  if (o.parameter_actor)
+    throw std::invalid_argument(
+        fmt::format("evaluate: parameter actor '{}' is not asked for its weights before the end",
+                    o.parameter_actor->name));
+}
+
 void require_time_for(const training_options& o, const data_split& data,
                       const std::vector<scheduled_policy>& policies) {
   if (policies.size() == 1 || o.replay) return;
@@ -111,6 +121,7 @@ void require_data_for(const training_options& o, const std::vector<scheduled_pol
                       const data_split& data) {
   require_amounts(o, data);
   require_text(o, data);
+  require_tests(o, data);
   require_time_for(o, data, policies);
 }
 

@@ -29,8 +29,7 @@ void describe(training_report& r, const run_plan& plan) {
   r.workers = plan.workers();
   r.micro_batches = o.micro_batches;
   r.origin = this_program();
-  const std::size_t batches_per_epoch = (plan.data->train.size() + o.batch - 1) / o.batch;
-  r.epochs = static_cast<double>(r.steps) / static_cast<double>(batches_per_epoch);
+  r.epochs = static_cast<double>(r.steps) / static_cast<double>(plan.steps_per_epoch());
   r.weights = plan.layout->weight_count();
   r.seed = o.seed;
   if (o.replay && o.replay->killed && r.ended == "completed")

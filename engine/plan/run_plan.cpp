@@ -65,6 +65,12 @@ void lay_out_weights(run_plan& plan) {
 } // namespace
 
 std::uint32_t run_plan::workers() const { return workers_of(options); }
+std::uint64_t run_plan::steps_per_epoch() const {
+  return data ? (data->train.size() + options.batch - 1) / options.batch : 1;
+}
+bool run_plan::tests_during_run() const {
+  return !options.evaluate_every.never() && data && data->test.size() > 0;
+}
 bool run_plan::shares_block() const { return has_hogwild(policies); }
 bool run_plan::has_shards() const { return !shares_block() || policies.size() > 1; }
 

@@ -63,6 +63,10 @@ struct run_plan {
   bool sums_apart = false; ///< the shards add up the gradients that several devices of a worker compute
 
   std::uint32_t workers() const;
+  /// The mini-batches of one pass over the training set. 1 if the plan has no data.
+  std::uint64_t steps_per_epoch() const;
+  /// Whether the weights are tested while the run goes on.
+  bool tests_during_run() const;
   const policy_spec& first_policy() const { return policies.front().policy; }
   /// Whether any policy of the run lets workers write into one shared block.
   bool shares_block() const;

@@ -3,6 +3,7 @@
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/parameter_actor_kind.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/device.hpp>
 
 #include <chrono>
@@ -55,6 +56,11 @@ struct training_options {
   std::uint64_t sample_gap = 0; ///< a worker compares one of so many gradients with a fresh one; 0: none
   text_sample_options text{};   ///< what a model that was trained on a text writes at the end
   std::size_t trace_events = 0; ///< the most events in the timeline of each actor; 0: no timeline
+  /// The file for lines of what is measured during the run, as metrics_file writes it. Empty: no file.
+  std::string metrics{};
+  interval metrics_every{.span = std::chrono::seconds{1}}; ///< how often a line is made
+  /// How often the weights are tested during the run, on a thread of their own.
+  interval evaluate_every{};
   /// The file for the recording, the order in which shards take gradients. Empty: no file, as in a replay.
   std::string record{};
   std::vector<std::string> words{};          ///< the command line, for readers of the recording

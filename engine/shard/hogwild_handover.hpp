@@ -33,6 +33,9 @@ public:
     if (updates > 0) weights_->load(*store_, updates);
   }
 
+  /// Whether the weights are in the block.
+  bool active() const noexcept { return active_; }
+
   /// Copies the weights back, and ends the use of the block.
   void end() {
     fetch();

@@ -152,6 +152,44 @@ TEST_F(Outputs, NameTheTraceThatCannotBeWritten) {
   EXPECT_THAT(t.err(), HasSubstr("trace '/dev/full' cannot be written: No space left"));
 }
 
+TEST_F(Outputs, GrowByALineWhileTheRunGoesOn) {
+  tool t(train({"--steps", "40", "--metrics", path("m.csv"), "--metrics-every", "1", "--evaluate-every", "10",
+                "--report", path("r.json")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  std::ifstream lines(path("m.csv"));
+  std::string line;
+  std::string last;
+  std::getline(lines, line);
+  EXPECT_THAT(line, ::testing::StartsWith("time_s,steps,updates,samples,epoch,train_loss,"));
+  while (std::getline(lines, line)) last = line;
+  EXPECT_THAT(last, HasSubstr(",40,40,"));
+  const auto report = nlohmann::json::parse(std::ifstream(path("r.json")));
+  EXPECT_EQ(report["curve"].back()["steps"], 40);
+  EXPECT_EQ(report["curve"].back()["test_accuracy"], report["test_accuracy"]);
+  EXPECT_TRUE(report["evaluations"]["count"].is_number());
+}
+
+TEST_F(Outputs, NameTheMetricsThatEndEarly) {
+  tool t(train({"--steps", "8", "--metrics", "/dev/full", "--report", path("r.json")}));
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), HasSubstr("metrics '/dev/full' end early: No space left"));
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(path("r.json")))["ended"], "completed");
+}
+
+TEST_F(Outputs, RefuseMetricsThatCannotBe) {
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& why) {
+    tool t(train(words));
+    EXPECT_EQ(t.code(), 2) << why;
+    EXPECT_THAT(t.err(), HasSubstr(why));
+    EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+  };
+  refused({"--metrics", "-"}, "--metrics: the lines go to a file");
+  refused({"--metrics", path("a"), "--trace", path("a")}, "--metrics and --trace both name");
+  refused({"--metrics", "/no/such/folder/m.csv"}, "metrics '/no/such/folder/m.csv' cannot be written");
+  refused({"--metrics-every", "often"}, "'often' is no interval; steps as 500");
+  refused({"--evaluate-every", "0"}, "'0' is no interval");
+}
+
 TEST_F(Outputs, AreNoFileThatTheRunReads) {
   const std::string csv = "x,y,label\n1,2,0\n3,4,1\n5,6,1\n7,8,0\n9,1,1\n2,3,0\n";
   const std::string layers = R"({"layers": [{"dense": {}}]})";
@@ -159,8 +197,11 @@ TEST_F(Outputs, AreNoFileThatTheRunReads) {
   const std::string model = folder_.write("model.json", layers).string();
   const std::string link = path("link");
   std::filesystem::create_symlink(data, link);
-  const std::vector<std::pair<std::string, std::string>> wrong{
-      {"--report", data}, {"--staleness-csv", link}, {"--trace", model}, {"--record", model}};
+  const std::vector<std::pair<std::string, std::string>> wrong{{"--report", data},
+                                                               {"--staleness-csv", link},
+                                                               {"--trace", model},
+                                                               {"--record", model},
+                                                               {"--metrics", data}};
   for (const auto& [option, file] : wrong) {
     tool t({"train", "--data", data, "--model", model, "--batch", "1", option, file});
     EXPECT_EQ(t.code(), 2) << option;

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/played_actor.hpp>
 
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 
@@ -7,6 +8,8 @@
 
 #include <bit>
 #include <chrono>
+#include <variant>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -15,7 +18,8 @@ using namespace std::chrono_literals;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-worker_progress progress(std::uint32_t worker, std::uint64_t steps, std::uint64_t samples, double loss_sum) {
+worker_progress progress(std::uint32_t worker, std::uint64_t steps, std::uint64_t samples, double loss) {
+  const double loss_sum = loss * static_cast<double>(samples);
   return {{worker}, steps, samples, std::bit_cast<std::uint64_t>(loss_sum)};
 }
 
@@ -28,8 +32,8 @@ protected:
 
 TEST_F(StalenessTracker, SumsWhatWorkersDid) {
   time_->advance(3s);
-  tell(tracker_, progress(0, 10, 640, 5.0));
-  tell(tracker_, progress(1, 4, 256, 1.0));
+  tell(tracker_, progress(0, 10, 640, 0.5));
+  tell(tracker_, progress(1, 4, 256, 0.25));
   ASSERT_THAT(shown_, SizeIs(2));
   EXPECT_EQ(shown_[1].steps, 14U);
   EXPECT_EQ(shown_[1].samples, 896U);
@@ -63,6 +67,77 @@ TEST_F(StalenessTracker, ShowsNothingWithoutSteps) {
 TEST_F(StalenessTracker, NeedsNobodyToWatchIt) {
   const caf::actor unseen = start<staleness_tracker>(staleness_tracker_options{time_, {}});
   tell(unseen, progress(0, 1, 1, 1.0));
+}
+
+/// A tracker that makes a line each second and has the weights tested each 10 steps.
+class MeasuringTracker : public testing::DeterministicTest {
+protected:
+  static staleness_tracker_options options(const std::shared_ptr<const time_source>& time,
+                                           const caf::actor& observer) {
+    staleness_tracker_options o{time, {}};
+    o.scale = {10, 0.5};
+    o.lines = {.span = 1s};
+    o.tests = {.steps = 10};
+    o.observer = observer;
+    return o;
+  }
+  template <class Event>
+  std::vector<Event> seen() {
+    std::vector<Event> found;
+    for (const event_noted& x : observer_.heard<event_noted>())
+      if (const auto* e = std::get_if<Event>(&x.what)) found.push_back(*e);
+    return found;
+  }
+
+  testing::listener<event_noted, end_events> observer_ = listen<event_noted, end_events>();
+  testing::listener<test_weights> evaluator_ = listen<test_weights>();
+  caf::actor tracker_ = start<staleness_tracker>(options(time_, observer_.actor()));
+};
+
+TEST_F(MeasuringTracker, MakesALineWhenOneIsDue) {
+  run();
+  time_->advance(900ms);
+  tell(tracker_, progress(0, 1, 10, 2));
+  EXPECT_THAT(seen<metrics_line>(), IsEmpty());
+  time_->advance(200ms);
+  tell(tracker_, progress(0, 1, 10, 1));
+  ASSERT_THAT(seen<metrics_line>(), SizeIs(1));
+  EXPECT_DOUBLE_EQ(seen<metrics_line>()[0].train_loss.value(), 1.5);
+  EXPECT_DOUBLE_EQ(seen<metrics_line>()[0].time_s, 1.1);
+}
+
+TEST_F(MeasuringTracker, HasTheWeightsTestedOnceAtATime) {
+  tell(tracker_, progress(0, 10, 10, 1));
+  EXPECT_THAT(evaluator_.heard<test_weights>(), IsEmpty()) << "nobody tests yet";
+  tell(tracker_, watch_tests{evaluator_.actor()});
+  tell(tracker_, progress(0, 1, 10, 1));
+  ASSERT_THAT(evaluator_.heard<test_weights>(), SizeIs(1));
+  EXPECT_EQ(evaluator_.heard<test_weights>()[0].steps, 11U);
+  tell(tracker_, progress(0, 30, 10, 1));
+  EXPECT_THAT(evaluator_.heard<test_weights>(), SizeIs(1)) << "a test is under way";
+  tell(tracker_, weights_tested{{.steps = 11, .loss = 0.5, .accuracy = 0.75}});
+  ASSERT_THAT(seen<evaluation_made>(), SizeIs(1));
+  EXPECT_EQ(seen<evaluation_made>()[0].steps, 11U);
+  ASSERT_THAT(seen<metrics_line>(), SizeIs(1));
+  EXPECT_EQ(seen<metrics_line>()[0].test_accuracy, 0.75);
+  tell(tracker_, progress(0, 1, 10, 1));
+  EXPECT_THAT(evaluator_.heard<test_weights>(), SizeIs(2));
+  tell(tracker_, weights_tested{{.steps = 42, .loss = 0.5}, false});
+  EXPECT_THAT(seen<metrics_line>(), SizeIs(1)) << "a test that was given up says nothing";
+}
+
+TEST_F(MeasuringTracker, EndsWithTheLastLine) {
+  tell(tracker_, progress(0, 2, 10, 3));
+  metrics_line known;
+  known.time_s = 0.5;
+  known.steps = 3;
+  tell(tracker_, close_metrics{known, tracker_});
+  ASSERT_THAT(seen<metrics_line>(), SizeIs(1));
+  EXPECT_EQ(seen<metrics_line>()[0].steps, 3U);
+  EXPECT_EQ(seen<metrics_line>()[0].train_loss, 3);
+  EXPECT_THAT(observer_.heard<end_events>(), SizeIs(1));
+  tell(tracker_, weights_tested{{.steps = 3}});
+  EXPECT_THAT(seen<evaluation_made>(), IsEmpty()) << "nobody listens any more";
 }
 
 } // namespace

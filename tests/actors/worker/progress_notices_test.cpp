@@ -24,34 +24,46 @@ protected:
 TEST_F(ProgressNotices, ComeATenthOfASecondApart) {
   notices_.begin(5s);
   notices_.count(8, 1.5F);
-  act([&] { notices_.notify_if_due(5s + 99ms, 0); });
+  act([&] { notices_.notify_if_due(5s + 99ms, 0, 0); });
   EXPECT_THAT(told(), IsEmpty());
   notices_.count(4, 2.5F);
-  act([&] { notices_.notify_if_due(5s + 100ms, 30); });
+  act([&] { notices_.notify_if_due(5s + 100ms, 30, 7); });
   ASSERT_THAT(told(), SizeIs(1));
   const worker_progress& x = told()[0];
   EXPECT_EQ(x.worker, rank{1});
   EXPECT_EQ(x.steps, 2U);
   EXPECT_EQ(x.samples, 12U);
-  EXPECT_EQ(std::bit_cast<double>(x.loss_sum_bits), 4);
+  EXPECT_EQ(std::bit_cast<double>(x.loss_sum_bits), 22) << "each sample counts";
   EXPECT_EQ(instant{x.span}, 100ms);
   EXPECT_EQ(x.barrier_wait, 30);
+  EXPECT_EQ(x.other_wait, 7);
 }
 
 TEST_F(ProgressNotices, TellOnlyWhatIsNew) {
   notices_.begin(0s);
   notices_.count(8, 1);
-  act([&] { notices_.notify_if_due(1s, 30); });
+  act([&] { notices_.notify_if_due(1s, 30, 7); });
   notices_.count(3, 5);
-  act([&] { notices_.notify_if_due(1s + 250ms, 100); });
+  act([&] { notices_.notify_if_due(1s + 250ms, 100, 17); });
   ASSERT_THAT(told(), SizeIs(2));
   const worker_progress& x = told()[1];
   EXPECT_EQ(x.worker, rank{1});
   EXPECT_EQ(x.steps, 1U);
   EXPECT_EQ(x.samples, 3U);
-  EXPECT_EQ(std::bit_cast<double>(x.loss_sum_bits), 5);
+  EXPECT_EQ(std::bit_cast<double>(x.loss_sum_bits), 15);
   EXPECT_EQ(instant{x.span}, 250ms);
   EXPECT_EQ(x.barrier_wait, 70);
+  EXPECT_EQ(x.other_wait, 10);
+}
+
+TEST_F(ProgressNotices, TellTheRestAtTheEnd) {
+  notices_.begin(0s);
+  notices_.count(8, 1);
+  act([&] { notices_.notify(10ms, 0, 0); });
+  ASSERT_THAT(told(), SizeIs(1));
+  EXPECT_EQ(told()[0].steps, 1U);
+  act([&] { notices_.notify(1s, 0, 0); });
+  EXPECT_THAT(told(), SizeIs(1)) << "there is nothing new";
 }
 
 /// A run that is resumed has waited before, and a tracker that begins anew must not hear it as one long wait.

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
+
+#include <cstdint>
+
+// How a run is measured while it goes on. No actor of the run waits for any of this.
+//
+//     tracker --event_noted: a line--> observer
+//     tracker --test_weights--> evaluator --read_shard--> every shard --shard_read--> evaluator
+//     evaluator --weights_tested--> tracker --event_noted: the evaluation, a line--> observer
+
+namespace mailgrad {
+
+/// Tracker, coordinator or owner of a run to observer: this has happened. No answer.
+struct event_noted {
+  run_event what;
+};
+
+/// The owner of a run to observer, when the run has ended, and observer to tracker: make the last line with
+/// these counts. The tracker answers with `event_noted` and `end_events`.
+struct close_metrics {
+  metrics_line known;
+  caf::actor tracker;
+};
+
+/// Tracker to observer, as the last, and from the watch on the tracker: there is nothing more to tell. It
+/// ends.
+struct end_events {};
+
+/// The spawner of a run to tracker, once: have the weights tested by the evaluator `by`. No answer.
+struct watch_tests {
+  caf::actor by;
+};
+
+/// Tracker to evaluator, one at a time: test the weights of this moment. The evaluator answers with
+/// `weights_tested`.
+struct test_weights {
+  std::uint64_t steps = 0;
+};
+
+/// Evaluator to tracker, in answer to `test_weights`; `whole` is false if the test was given up.
+struct weights_tested {
+  evaluation_made what;
+  bool whole = true;
+};
+
+/// Evaluator to shard: the weights of this moment are wanted. The shard answers with `shard_read`.
+struct read_shard {};
+
+/// Shard to evaluator, in answer to `read_shard`. Nobody writes to these weights.
+struct shard_read {
+  shard_index shard;
+  version_number version;
+  bool in_block = false; ///< hogwild: the weights are in the shared block, and `values` is empty
+  snapshot values;
+};
+
+template <class Inspector>
+auto inspect(Inspector& f, end_events& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, watch_tests& x) {
+  return wire::fields(f, x, wire::field("by", x.by));
+}
+template <class Inspector>
+auto inspect(Inspector& f, test_weights& x) {
+  return wire::fields(f, x, wire::field("steps", x.steps));
+}
+template <class Inspector>
+auto inspect(Inspector& f, read_shard& x) {
+  return wire::fields(f, x);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,99 @@
+#include <mailgrad/actors/run/run_watch.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/run_observer.hpp>
+
+#include <utility>
+
+namespace mailgrad {
+using messaging::send_anonymously, messaging::spawn;
+
+namespace {
+
+/// What the report of an ended run knows of its last line of metrics.
+metrics_line known_of(const training_report& r) {
+  metrics_line x;
+  x.time_s = r.wall_seconds;
+  x.steps = r.steps;
+  x.updates = r.updates;
+  x.samples = r.samples;
+  x.computed = r.ledger.produced;
+  x.applied = r.ledger.applied + r.ledger.merged;
+  x.discarded = r.ledger.discarded_in_all();
+  x.waiting_s = r.waits.barrier + r.waits.bound + r.waits.feeder;
+  x.test_loss = r.test_loss;
+  x.test_accuracy = r.test_accuracy;
+  x.test_rmse = r.test_rmse;
+  return x;
+}
+
+} // namespace
+
+run_watch::run_watch(caf::actor_system& system, const std::string& path) {
+  if (!path.empty()) file_.emplace(path);
+  actor_ = spawn<run_observer, caf::detached>(
+      system, run_observer_options{[this](const run_event& x) { take(x); }, [this] { ended_.set_value(); }});
+}
+
+void run_watch::observe(observer what) {
+  std::lock_guard guard(mutex_);
+  observers_.push_back(std::make_shared<observer>(std::move(what)));
+}
+
+void run_watch::tell(const run_event& what) const { send_anonymously(actor_, event_noted{what}); }
+
+void run_watch::take(const run_event& what) {
+  {
+    std::lock_guard guard(mutex_);
+    if (const auto* line = std::get_if<metrics_line>(&what)) {
+      curve_.add(*line);
+      if (file_) file_->add(*line);
+    }
+    if (const auto* test = std::get_if<evaluation_made>(&what)) {
+      ++cost_.count;
+      cost_.seconds += test->seconds;
+    }
+  }
+  call_observers(what);
+}
+
+/// Without the lock, since an observer may observe more.
+void run_watch::call_observers(const run_event& what) {
+  std::vector<std::shared_ptr<observer>> all;
+  {
+    std::lock_guard guard(mutex_);
+    all = observers_;
+  }
+  for (const auto& each : all) {
+    std::string why;
+    try {
+      (*each)(what);
+      continue;
+    } catch (const std::exception& e) {
+      why = e.what();
+    } catch (...) {
+      why = "an exception that says nothing";
+    }
+    std::lock_guard guard(mutex_);
+    std::erase(observers_, each);
+    if (observer_failure_.empty()) observer_failure_ = "an observer of the run threw: " + why;
+  }
+}
+
+void run_watch::finish(const caf::actor& tracker, training_report& r) {
+  if (end_.valid()) {
+    send_anonymously(actor_, close_metrics{known_of(r), tracker});
+    end_.get();
+  }
+  std::lock_guard guard(mutex_);
+  r.curve = curve_.lines();
+  r.evaluations = cost_;
+}
+
+std::string run_watch::failure() const {
+  std::lock_guard guard(mutex_);
+  if (file_ && !file_->failure().empty()) return file_->failure();
+  return observer_failure_;
+}
+
+} // namespace mailgrad

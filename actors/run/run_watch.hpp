@@ -1,0 +1,61 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/metrics_curve.hpp>
+#include <mailgrad/engine/account/metrics_file.hpp>
+#include <mailgrad/engine/account/run_event.hpp>
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// What is done with the events of a run: the observer's thread writes lines to a file, keeps a curve, and
+/// calls whoever observes.
+///
+/// Threads observe() and tell(): any; finish(): the owner's.
+class run_watch {
+public:
+  using observer = std::function<void(const run_event&)>;
+
+  /// Without a file if `path` is empty. It must outlive the actors of `system`.
+  ///
+  /// Errors  as metrics_file.
+  run_watch(caf::actor_system& system, const std::string& path);
+
+  const caf::actor& actor() const noexcept { return actor_; }
+
+  /// Calls `what` for each event from now on. One that throws is called no more.
+  void observe(observer what);
+  /// Tells an event that no actor has noted.
+  void tell(const run_event& what) const;
+
+  /// Makes the last line by what `r` knows, and waits until every observer has been told. Adds the curve and
+  /// what evaluations cost to `r`.
+  void finish(const caf::actor& tracker, training_report& r);
+
+  /// What went wrong with the file or an observer; empty if nothing did. Known after finish().
+  std::string failure() const;
+
+private:
+  void take(const run_event& what);
+  void call_observers(const run_event& what);
+
+  mutable std::mutex mutex_; ///< guards the members up to `observers_`
+  std::optional<metrics_file> file_;
+  metrics_curve curve_;
+  evaluation_cost cost_;
+  std::string observer_failure_;
+  std::vector<std::shared_ptr<observer>> observers_;
+
+  std::promise<void> ended_;
+  std::future<void> end_ = ended_.get_future();
+  caf::actor actor_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <mailgrad/engine/account/metrics_line.hpp>
+
+#include <fstream>
+#include <string>
+
+namespace mailgrad {
+
+/// A file that grows by a line at a time, so that others read it during the run: JSON lines, or CSV with a
+/// header if its name ends in .csv. What an older file of that name held is kept as FILE.old.
+///
+/// Threads one caller at a time.
+class metrics_file {
+public:
+  /// Errors  std::system_error if the file cannot be written.
+  explicit metrics_file(std::string path);
+
+  /// Writes the line, so that a reader sees it. After a failure nothing more is written.
+  void add(const metrics_line& x);
+  /// Why the file is not whole; empty if it is.
+  const std::string& failure() const noexcept { return failure_; }
+
+private:
+  void write(const std::string& line);
+
+  std::string path_;
+  bool csv_;
+  std::ofstream out_;
+  std::string failure_;
+};
+
+} // namespace mailgrad

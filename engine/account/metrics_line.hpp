@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace mailgrad {
+
+/// What is measured of a run at one moment. Counts are those of the run so far, as far as the actors have
+/// told it: at most a tenth of a second ago, or one step.
+struct metrics_line {
+  double time_s = 0;         ///< since the run began
+  std::uint64_t steps = 0;   ///< mini-batches trained, by all workers
+  std::uint64_t updates = 0; ///< versions of the weights, of the shard that made most
+  std::uint64_t samples = 0;
+  double epoch = 0;                             ///< passes over the training set
+  std::optional<double> train_loss{};           ///< mean over the samples since the last line
+  double learning_rate = 0;                     ///< after its schedule
+  std::optional<double> staleness_mean{};       ///< versions, of the gradients since the last line
+  std::optional<std::uint64_t> staleness_p99{}; ///< likewise
+  std::uint64_t computed = 0;        ///< gradients that reached the first shard, or were written by hogwild
+  std::uint64_t applied = 0;         ///< of these, alone or in a batch
+  std::uint64_t discarded = 0;       ///< of these
+  double samples_per_s = 0;          ///< since the last line
+  double waiting_s = 0;              ///< at barriers, at a bound and for batches, summed over all workers
+  std::optional<double> test_loss{}; ///< of weights that were tested since the last line, as these three
+  std::optional<double> test_accuracy{};
+  std::optional<double> test_rmse{};
+
+  bool tested() const noexcept { return test_loss.has_value(); }
+};
+
+/// One JSON object without a line feed. An unknown figure is null; those of a test are there if there was
+/// one.
+std::string to_json(const metrics_line& x);
+
+/// The names of all columns, and one line of them. Unknown figures are empty. Neither has a line feed.
+std::string metrics_csv_header();
+std::string to_csv(const metrics_line& x);
+
+} // namespace mailgrad

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <mailgrad/engine/account/metrics_line.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/account/wait_named.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+namespace mailgrad {
+
+/// The weights of a run in progress were tested.
+struct evaluation_made {
+  std::uint64_t steps = 0;          ///< trained when the weights were asked for
+  double loss = 0;                  ///< mean over the samples
+  std::optional<double> accuracy{}; ///< where classes are predicted
+  std::optional<double> rmse{};     ///< where numbers are predicted
+  double seconds = 0;               ///< that the test took, on a thread of its own
+};
+
+/// What an observer of a run is told. A later version may add alternatives, so visit it with a case for all
+/// others.
+using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_named>;
+
+} // namespace mailgrad

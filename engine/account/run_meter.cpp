@@ -1,0 +1,90 @@
+#include <mailgrad/engine/account/run_meter.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+double per(double sum, std::uint64_t n) { return sum / static_cast<double>(std::max<std::uint64_t>(1, n)); }
+
+} // namespace
+
+run_meter::run_meter(run_scale scale, const interval& every)
+    : scale_(std::move(scale)), clock_(every, scale_.steps_per_epoch) {}
+
+void run_meter::add(const worker_share& x) {
+  steps_ += x.steps;
+  samples_ += x.samples;
+  loss_sum_ += x.loss_sum;
+  waited_ += x.waited;
+}
+
+/// The versions of a shard contain the updates of the block, once the shard has its weights back.
+void run_meter::add(const staleness_histogram& gaps, const std::optional<shard_counts>& shard) {
+  gaps_.merge(gaps);
+  if (!shard) {
+    written_ += gaps.total();
+    applied_ += gaps.total();
+    updates_ += gaps.total();
+    return;
+  }
+  updates_ = std::max(updates_, shard->version.value);
+  if (shard->shard.value != 0) return;
+  applied_ += gaps.total();
+  first_shard_ = *shard;
+}
+
+double run_meter::rate() const {
+  return learning_rate(scale_.schedule, scale_.learning_rate, std::max<std::uint64_t>(1, updates_));
+}
+
+metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_made>& test) {
+  const std::uint64_t samples = samples_ - std::exchange(samples_before_, samples_);
+  metrics_line x;
+  x.time_s = in_seconds(elapsed);
+  const double span = x.time_s - std::exchange(time_before_, x.time_s);
+  x.steps = steps_;
+  x.updates = updates_;
+  x.samples = samples_;
+  x.epoch = per(static_cast<double>(steps_), scale_.steps_per_epoch);
+  if (samples > 0) x.train_loss = per(loss_sum_, samples);
+  x.learning_rate = rate();
+  if (!gaps_.empty()) {
+    x.staleness_mean = gaps_.mean();
+    x.staleness_p99 = gaps_.quantile(0.99);
+  }
+  x.computed = first_shard_.produced + written_;
+  x.applied = applied_;
+  x.discarded = first_shard_.discarded;
+  x.samples_per_s = span > 0 ? static_cast<double>(samples) / span : 0;
+  x.waiting_s = in_seconds(instant{waited_});
+  if (test) {
+    x.test_loss = test->loss;
+    x.test_accuracy = test->accuracy;
+    x.test_rmse = test->rmse;
+  }
+  loss_sum_ = 0;
+  gaps_.clear();
+  return x;
+}
+
+metrics_line run_meter::close(const metrics_line& known) {
+  updates_ = known.updates;
+  metrics_line x = take(instant{static_cast<std::int64_t>(known.time_s * 1e9)});
+  x.time_s = known.time_s;
+  x.steps = known.steps;
+  x.samples = known.samples;
+  x.epoch = per(static_cast<double>(known.steps), scale_.steps_per_epoch);
+  x.computed = known.computed;
+  x.applied = known.applied;
+  x.discarded = known.discarded;
+  x.waiting_s = known.waiting_s;
+  x.test_loss = known.test_loss;
+  x.test_accuracy = known.test_accuracy;
+  x.test_rmse = known.test_rmse;
+  return x;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <mailgrad/engine/account/interval_clock.hpp>
+#include <mailgrad/engine/account/metrics_line.hpp>
+#include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/account/staleness_histogram.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/optim/schedule.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace mailgrad {
+
+/// What a worker did since it last told.
+struct worker_share {
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  double loss_sum = 0;     ///< over the samples
+  std::int64_t waited = 0; ///< ns
+};
+
+/// What a shard has counted so far.
+struct shard_counts {
+  shard_index shard;
+  version_number version;
+  std::uint64_t produced = 0; ///< gradients that arrived
+  std::uint64_t discarded = 0;
+};
+
+/// What turns counts into figures.
+struct run_scale {
+  std::uint64_t steps_per_epoch = 1;
+  double learning_rate = 0; ///< before its schedule
+  learning_rate_schedule schedule{};
+};
+
+/// Sums what workers and shards tell during a run, and makes a line of it now and then.
+///
+/// Threads one caller at a time.
+class run_meter {
+public:
+  run_meter(run_scale scale, const interval& every);
+
+  void add(const worker_share& x);
+  /// Gaps of gradients that a shard took, with its counts; without them those that a worker of hogwild wrote.
+  void add(const staleness_histogram& gaps, const std::optional<shard_counts>& shard);
+
+  std::uint64_t steps() const noexcept { return steps_; }
+  /// Whether it is time for a line.
+  bool due(instant elapsed) { return clock_.ended(steps_, elapsed); }
+  /// The line of this moment. With it the means of the next line begin.
+  metrics_line take(instant elapsed, const std::optional<evaluation_made>& test = {});
+  /// The last line, with the exact time, counts, waits and test of `known`, which the ended run has told.
+  metrics_line close(const metrics_line& known);
+
+private:
+  double rate() const;
+
+  run_scale scale_;
+  interval_clock clock_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t samples_ = 0;
+  std::uint64_t updates_ = 0;
+  std::int64_t waited_ = 0;
+  std::uint64_t applied_ = 0; ///< by the first shard or in the block
+  std::uint64_t written_ = 0; ///< in the block
+  shard_counts first_shard_;
+
+  // Since the last line:
+  double loss_sum_ = 0;
+  std::uint64_t samples_before_ = 0;
+  double time_before_ = 0;
+  staleness_histogram gaps_;
+};
+
+} // namespace mailgrad

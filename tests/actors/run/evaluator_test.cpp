@@ -1,0 +1,97 @@
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/run/evaluator.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// An evaluator of a model in two shards, which the test plays.
+class Evaluator : public testing::DeterministicTest {
+protected:
+  static run_plan plan() {
+    training_options o;
+    o.shards = 2;
+    o.batch = 8;
+    return plan_run(testing::small_model(), testing::small_data(), o);
+  }
+  evaluator_options options() {
+    evaluator_options o{plan_.model, plan_.request, plan_.layout};
+    o.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->test);
+    o.shards = {shards_[0].actor(), shards_[1].actor()};
+    o.store = store_;
+    o.time = time_;
+    o.stop = [this] { return stop_; };
+    return o;
+  }
+  double expected_loss() const {
+    return evaluate(plan_.model, plan_.request, *plan_.layout, weights_, plan_.data->test).loss;
+  }
+  shard_read answer(std::uint32_t s) const {
+    const shard held(*plan_.layout, s, plan_.first_values(s), plan_.shard_rule);
+    return {{s}, {7}, false, held.snapshot()};
+  }
+
+  const run_plan plan_ = plan();
+  const std::vector<float> weights_ = first_weights(*plan_.layout, plan_.options.seed);
+  std::shared_ptr<hogwild_store> store_ = std::make_shared<hogwild_store>(weights_);
+  bool stop_ = false;
+  std::vector<testing::listener<read_shard>> shards_{listen<read_shard>(), listen<read_shard>()};
+};
+
+TEST_F(Evaluator, TestsTheWeightsOfAllShards) {
+  const caf::actor tests = start<evaluator>(options());
+  auto asker = ask<weights_tested>(tests, test_weights{11});
+  for (auto& s : shards_) EXPECT_THAT(s.heard<read_shard>(), SizeIs(1));
+  tell(tests, answer(1));
+  EXPECT_THAT(asker.heard<weights_tested>(), IsEmpty()) << "the first shard has not answered";
+  tell(tests, answer(0));
+  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+  const weights_tested& found = asker.heard<weights_tested>()[0];
+  EXPECT_TRUE(found.whole);
+  EXPECT_EQ(found.what.steps, 11U);
+  EXPECT_DOUBLE_EQ(found.what.loss, expected_loss());
+  EXPECT_TRUE(found.what.accuracy);
+}
+
+TEST_F(Evaluator, ReadsTheSharedBlockUnderHogwild) {
+  const caf::actor tests = start<evaluator>(options());
+  auto asker = ask<weights_tested>(tests, test_weights{11});
+  for (std::uint32_t s = 0; s < 2; ++s) tell(tests, shard_read{{s}, {7}, true, {}});
+  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+  EXPECT_DOUBLE_EQ(asker.heard<weights_tested>()[0].what.loss, expected_loss());
+}
+
+TEST_F(Evaluator, NeedsNoShardInARunOfHogwildAlone) {
+  evaluator_options o = options();
+  o.shards.clear();
+  const caf::actor tests = start<evaluator>(std::move(o));
+  auto asker = ask<weights_tested>(tests, test_weights{11});
+  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+  EXPECT_DOUBLE_EQ(asker.heard<weights_tested>()[0].what.loss, expected_loss());
+}
+
+TEST_F(Evaluator, SaysThatATestWasGivenUp) {
+  stop_ = true;
+  evaluator_options o = options();
+  o.shards.clear();
+  const caf::actor tests = start<evaluator>(std::move(o));
+  auto asker = ask<weights_tested>(tests, test_weights{11});
+  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+  EXPECT_FALSE(asker.heard<weights_tested>()[0].whole);
+}
+
+} // namespace
+} // namespace mailgrad

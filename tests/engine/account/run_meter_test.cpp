@@ -1,0 +1,99 @@
+#include <mailgrad/engine/account/run_meter.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+
+staleness_histogram gaps(std::uint64_t gap, std::uint64_t times) {
+  staleness_histogram h;
+  h.count(gap, times);
+  return h;
+}
+
+TEST(RunMeter, SumsWhatItIsTold) {
+  run_meter m({100, 0.1, parse_schedule("step:every=50,factor=0.5")}, {});
+  m.add({.steps = 20, .samples = 1280, .loss_sum = 640, .waited = 500'000'000});
+  m.add({.steps = 5, .samples = 320, .loss_sum = 160, .waited = 250'000'000});
+  m.add(gaps(1, 24), shard_counts{{0}, {60}, 25, 1});
+  m.add(gaps(3, 24), shard_counts{{1}, {59}, 25, 1});
+  const metrics_line x = m.take(2s);
+  EXPECT_EQ(x.time_s, 2);
+  EXPECT_EQ(x.steps, 25U);
+  EXPECT_EQ(x.samples, 1600U);
+  EXPECT_EQ(x.updates, 60U) << "of the shard that made most";
+  EXPECT_DOUBLE_EQ(x.epoch, 0.25);
+  EXPECT_DOUBLE_EQ(x.train_loss.value(), 0.5);
+  EXPECT_DOUBLE_EQ(x.learning_rate, 0.05);
+  EXPECT_DOUBLE_EQ(x.staleness_mean.value(), 2) << "of both shards";
+  EXPECT_EQ(x.staleness_p99, 3U);
+  EXPECT_EQ(x.computed, 25U);
+  EXPECT_EQ(x.applied, 24U) << "each gradient counts once";
+  EXPECT_EQ(x.discarded, 1U);
+  EXPECT_DOUBLE_EQ(x.samples_per_s, 800);
+  EXPECT_DOUBLE_EQ(x.waiting_s, 0.75);
+}
+
+TEST(RunMeter, BeginsMeansAnewAndGoesOnCounting) {
+  run_meter m({100, 0.1}, {});
+  m.add({.steps = 1, .samples = 10, .loss_sum = 100});
+  m.add(gaps(7, 1), shard_counts{{0}, {1}, 1, 0});
+  m.take(1s);
+  const metrics_line none = m.take(1500ms);
+  EXPECT_FALSE(none.train_loss) << "unknown is not 0";
+  EXPECT_FALSE(none.staleness_mean);
+  EXPECT_EQ(none.samples_per_s, 0);
+  EXPECT_EQ(none.samples, 10U);
+  m.add({.steps = 1, .samples = 10, .loss_sum = 5});
+  m.add(gaps(1, 1), shard_counts{{0}, {2}, 2, 0});
+  const metrics_line x = m.take(2s);
+  EXPECT_DOUBLE_EQ(x.train_loss.value(), 0.5);
+  EXPECT_DOUBLE_EQ(x.staleness_mean.value(), 1);
+  EXPECT_DOUBLE_EQ(x.samples_per_s, 20);
+  EXPECT_EQ(x.applied, 2U);
+}
+
+TEST(RunMeter, CountsUpdatesOfTheBlockUntilTheShardsHaveThem) {
+  run_meter m({}, {});
+  m.add(gaps(0, 10), shard_counts{{0}, {10}, 10, 0});
+  m.add(gaps(2, 5), std::nullopt);
+  const metrics_line in_block = m.take(1s);
+  EXPECT_EQ(in_block.updates, 15U);
+  EXPECT_EQ(in_block.computed, 15U);
+  EXPECT_EQ(in_block.applied, 15U);
+  m.add(gaps(0, 1), shard_counts{{0}, {16}, 11, 0});
+  EXPECT_EQ(m.take(2s).updates, 16U) << "no update counts twice";
+}
+
+TEST(RunMeter, EndsWithWhatTheReportKnows) {
+  run_meter m({10, 0.1}, {});
+  m.add({.steps = 3, .samples = 30, .loss_sum = 60});
+  metrics_line known;
+  known.time_s = 4;
+  known.steps = known.updates = 5;
+  known.samples = 50;
+  known.computed = 5;
+  known.applied = 4;
+  known.discarded = 1;
+  known.waiting_s = 0.5;
+  known.test_loss = 1.5;
+  const metrics_line x = m.close(known);
+  EXPECT_EQ(x.time_s, 4);
+  EXPECT_EQ(x.steps, 5U);
+  EXPECT_EQ(x.updates, 5U);
+  EXPECT_EQ(x.samples, 50U);
+  EXPECT_DOUBLE_EQ(x.epoch, 0.5);
+  EXPECT_DOUBLE_EQ(x.train_loss.value(), 2);
+  EXPECT_EQ(x.computed, 5U);
+  EXPECT_EQ(x.applied, 4U);
+  EXPECT_EQ(x.discarded, 1U);
+  EXPECT_EQ(x.waiting_s, 0.5);
+  EXPECT_EQ(x.test_loss, 1.5);
+}
+
+} // namespace
+} // namespace mailgrad
