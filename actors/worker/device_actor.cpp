@@ -47,7 +47,7 @@ caf::behavior device_actor::make_behavior() {
        worker_joined{options_.worker, caf::actor_cast<caf::actor>(self_), options_.life});
   lines_.join();
   ask_for_batch();
-  notices_.begin(options_.time->now(), report_.barrier_wait);
+  notices_.begin(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
   if (!options_.runner_hears) return training();
   return training().or_else(options_.runner_hears(self_));
 }

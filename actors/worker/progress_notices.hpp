@@ -11,10 +11,11 @@ class progress_notices {
 public:
   progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker);
 
-  /// The worker starts `now`. In a run that is resumed it has waited at barriers before, for so many ns.
-  void begin(instant now, std::int64_t barrier_wait = 0) {
+  /// The worker starts `now`. In a run that is resumed it has waited before, for so many ns.
+  void begin(instant now, std::int64_t barrier_wait = 0, std::int64_t other_wait = 0) {
     last_ = now;
     barrier_wait_reported_ = barrier_wait;
+    other_wait_reported_ = other_wait;
   }
   /// Counts one step of the worker.
   void count(std::size_t samples, float loss);

@@ -68,11 +68,12 @@ TEST_F(ProgressNotices, TellTheRestAtTheEnd) {
 
 /// A run that is resumed has waited before, and a tracker that begins anew must not hear it as one long wait.
 TEST_F(ProgressNotices, TellNoWaitOfAnEarlierProcess) {
-  notices_.begin(0s, 500);
+  notices_.begin(0s, 500, 90);
   notices_.count(8, 1);
-  act([&] { notices_.notify_if_due(1s, 530); });
+  act([&] { notices_.notify_if_due(1s, 530, 97); });
   ASSERT_THAT(told(), SizeIs(1));
   EXPECT_EQ(told()[0].barrier_wait, 30);
+  EXPECT_EQ(told()[0].other_wait, 7);
 }
 
 } // namespace
