@@ -55,6 +55,19 @@ private:
   throw std::system_error(why, std::generic_category(), fmt::format("{} '{}' cannot be written", what, path));
 }
 
+/// Names the reason at once, because a stream that has failed forgets it. Somebody who reads a pipe no more
+/// knows of the loss, so that is no error; main() passes over it as well.
+void write_to_standard_output(const std::function<void(std::ostream&)>& content) {
+  errno = 0;
+  content(std::cout);
+  std::cout.flush();
+  const int why = errno;
+  if (std::cout || why == 0) return;
+  std::cout.clear();
+  if (why != EPIPE)
+    throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
+}
+
 } // namespace
 
 output_file::output_file(std::string what, const std::string& path)
@@ -74,7 +87,7 @@ bool output_file::same_file(const output_file& other) const {
 
 void output_file::write(const std::function<void(std::ostream&)>& content) const {
   if (path_.empty()) return;
-  if (is_standard_output()) return content(std::cout); // main() checks at the end whether it was written
+  if (is_standard_output()) return write_to_standard_output(content);
   const held_pipe pipe(path_);
   if (pipe.lacks_reader())
     std::cerr << what_ + " '" + path_ + "' is a pipe: waiting until somebody reads it\n";
