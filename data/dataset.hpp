@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -114,6 +115,13 @@ public:
   /// The memory that samples and labels take.
   std::size_t bytes() const noexcept;
 
+  /// Labels or targets with the type and the shape in which they are held; without samples for tokens.
+  const sample_array& answers() const noexcept { return answers_; }
+  /// Makes a set of other samples whose answers mean the same: the classes and the kind of label are these.
+  dataset with(feature_store features, sample_array answers) const {
+    return {std::move(features), std::move(answers), classes_, kind_};
+  }
+
   /// Returns `count` samples from `first` on, with the classes and the width of the whole. Features are
   /// copied, but named arrays, labels and targets share their memory with the whole.
   dataset slice(std::size_t first, std::size_t count) const;
@@ -129,7 +137,8 @@ private:
   std::size_t classes_ = 0;
 };
 
-/// The data of a run: the samples it trains on and those it is tested on.
+/// The data of a run: the samples it trains on, those it is tested on, and those by which it is judged while
+/// it goes on.
 struct data_split {
   dataset train;
   dataset test;
@@ -144,6 +153,8 @@ struct data_split {
   /// What somebody should know before training, a line each: rows that were left out, classes that a part
   /// lacks.
   std::vector<std::string> remarks{};
+  /// Held out of the training samples by hold_out(); empty if nothing was.
+  dataset validation{};
 };
 
 } // namespace mailgrad

@@ -4,6 +4,7 @@
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/libsvm.hpp>
 #include <mailgrad/data/formats/text.hpp>
+#include <mailgrad/data/hold_out.hpp>
 #include <mailgrad/data/open_arrays.hpp>
 #include <mailgrad/data/open_table.hpp>
 #include <mailgrad/data/row_split.hpp>
@@ -237,6 +238,8 @@ void require_sensible(const open_options& options) {
   if (!(fraction > 0 && fraction < 1))
     throw std::invalid_argument("open_data: train_fraction lies between 0 and 1");
   if (options.window == 0) throw std::invalid_argument("open_data: a window needs a token");
+  if (!(options.validation >= 0 && options.validation < 1))
+    throw std::invalid_argument("validation: the share of the training samples lies between 0 and 1");
 }
 
 } // namespace
@@ -247,6 +250,9 @@ data_split open_data(std::string_view name_or_path, const open_options& options)
   try {
     data_split split = open_files(files, options);
     split.name = files.name;
+    if (options.validation > 0)
+      hold_out(split, options.validation, options.seed,
+               files.format == file_format::ratings ? held_out::last : held_out::drawn);
     if (!options.known)
       for (std::string& remark : remarks_on(split)) split.remarks.push_back(std::move(remark));
     return split;

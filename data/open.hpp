@@ -43,7 +43,8 @@ struct open_options {
   std::size_t window = 64;  ///< tokens of a text that a sample reads
   std::size_t stride = 0;   ///< tokens from one window to the next; 0: `window`, so each token is read once
   rating_options ratings{}; ///< how ratings are ordered before they are cut
-  std::uint64_t seed = 1;   ///< of the draw of a test part
+  std::uint64_t seed = 1;   ///< of the draw of a test part, and of the samples held out for validation
+  double validation = 0;    ///< the share of the training samples that is held out, in (0, 1); 0: none
   parsed_limit limit{};     ///< for the samples of each file, of any format
   /// If set, the data are for a trained model: a file without a test file is not cut, and all of it is the
   /// test set.
@@ -54,10 +55,13 @@ struct open_options {
 /// Labels and widths come from the training file, and the test file has to fit.
 ///
 /// A file without a test file is cut: train_fraction of it (by default 0.8, for a text 0.9) is for training.
-/// The rest is drawn by the seed, from each class in proportion; of a text and of ratings it is the end.
+/// The rest is drawn by the seed, from each class in proportion; of a text and of ratings it is the end. What
+/// is held out for validation is taken from the training samples in the same way, after their numbers were
+/// divided.
 /// Errors  file_error, one line: nothing of that name; a folder of unknown layout; a damaged file; files of a
 ///         format that does not hold what `task` asks for; samples that take more memory than the limit or
-///         the machine has. std::invalid_argument for a fraction outside of (0, 1) or a window of 0.
+///         the machine has. std::invalid_argument for a fraction or a share outside of (0, 1), a window of 0,
+///         or too few samples to hold some out.
 data_split open_data(std::string_view name_or_path, const open_options& options = {});
 
 } // namespace mailgrad

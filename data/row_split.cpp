@@ -76,9 +76,27 @@ sparse_features picked(const sparse_features& f, std::span<const std::size_t> ro
   return some;
 }
 
-template <class Features>
-feature_store picked(const Features&, std::span<const std::size_t>) {
-  throw std::invalid_argument("take_rows: samples of this kind are cut by slice()");
+categorical_features picked(const categorical_features& f, std::span<const std::size_t> rows) {
+  return {f.counts, picked(std::span(f.categories), f.counts.size(), rows), f.width,
+          picked(std::span(f.values), f.width, rows)};
+}
+
+sample_array picked(const sample_array& a, std::span<const std::size_t> rows) {
+  const std::size_t each = a.sample_dims().size();
+  shape dims = a.dims();
+  dims[0] = rows.size();
+  if (a.type() == dtype::int32) return {dims, picked(a.values<std::int32_t>(), each, rows)};
+  return {dims, picked(a.values(), each, rows)};
+}
+
+named_arrays picked(const named_arrays& f, std::span<const std::size_t> rows) {
+  std::vector<named_array> some;
+  for (const named_array& a : f.all()) some.push_back({a.name, picked(a.values, rows)});
+  return named_arrays(std::move(some));
+}
+
+feature_store picked(const token_windows&, std::span<const std::size_t>) {
+  throw std::invalid_argument("take_rows: windows of a text overlap; cut them by slice()");
 }
 
 std::string name_of(const data_split& data, std::size_t label) {
@@ -100,6 +118,19 @@ std::string listed(const data_split& data, const std::vector<std::size_t>& class
   for (std::size_t i = 0; i < std::min(most, classes.size()); ++i)
     text += (i == 0 ? "" : ", ") + name_of(data, classes[i]);
   return text + (classes.size() > most ? fmt::format(" and {} more", classes.size() - most) : "");
+}
+
+/// Adds a remark if `part` lacks classes that are trained.
+void add_lacking(std::vector<std::string>& remarks, const data_split& data, const std::vector<bool>& trained,
+                 const dataset& part, const char* what_for) {
+  if (part.size() == 0) return;
+  const std::vector<bool> found = classes_in(part, trained.size());
+  std::vector<std::size_t> lacking;
+  for (std::size_t c = 0; c < trained.size(); ++c)
+    if (trained[c] && !found[c]) lacking.push_back(c);
+  if (!lacking.empty())
+    remarks.push_back(fmt::format("the {} samples to {} have none of {} of the {} classes: {}", part.size(),
+                                  what_for, lacking.size(), trained.size(), listed(data, lacking)));
 }
 
 } // namespace
@@ -136,12 +167,7 @@ row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, do
 dataset take_rows(const dataset& all, std::span<const std::size_t> rows) {
   feature_store features =
       std::visit([&](const auto& f) -> feature_store { return picked(f, rows); }, all.features());
-  if (all.has_targets()) {
-    if (all.target_dims().rank() > 0)
-      throw std::invalid_argument("take_rows: a sample has several targets; cut it by slice()");
-    return {std::move(features), picked(all.targets(), 1, rows)};
-  }
-  return {std::move(features), picked(all.labels(), 1, rows), all.classes()};
+  return all.with(std::move(features), picked(all.answers(), rows));
 }
 
 std::vector<std::string> remarks_on(const data_split& data) {
@@ -153,14 +179,8 @@ std::vector<std::string> remarks_on(const data_split& data) {
       only != trained.end() && std::ranges::count(trained, true) == 1)
     remarks.push_back(fmt::format("all {} samples to train on are of one class, {}", data.train.size(),
                                   name_of(data, static_cast<std::size_t>(only - trained.begin()))));
-  if (data.test.size() == 0) return remarks;
-  const std::vector<bool> tested = classes_in(data.test, classes);
-  std::vector<std::size_t> lacking;
-  for (std::size_t c = 0; c < classes; ++c)
-    if (trained[c] && !tested[c]) lacking.push_back(c);
-  if (!lacking.empty())
-    remarks.push_back(fmt::format("the {} samples to test on have none of {} of the {} classes: {}",
-                                  data.test.size(), lacking.size(), classes, listed(data, lacking)));
+  add_lacking(remarks, data, trained, data.test, "test on");
+  add_lacking(remarks, data, trained, data.validation, "validate on");
   return remarks;
 }
 

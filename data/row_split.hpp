@@ -27,11 +27,11 @@ row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, do
 
 /// The samples of these rows, copied.
 ///
-/// Errors  std::invalid_argument for samples of texts, ratings or named arrays, which are cut by slice().
+/// Errors  std::invalid_argument for windows of a text, which overlap and are cut by slice().
 dataset take_rows(const dataset& all, std::span<const std::size_t> rows);
 
 /// What somebody should know before training on this data, a line each: all samples to train on are of one
-/// class, or the test part lacks classes. Empty where samples have no classes.
+/// class, or a part to test or validate on lacks classes. Empty where samples have no classes.
 std::vector<std::string> remarks_on(const data_split& data);
 
 } // namespace mailgrad

@@ -110,6 +110,13 @@ TEST(RowSplit, IsSaidToTestOnFewerClassesThanItTrainsOn) {
               ElementsAre("the 2 samples to test on have none of 2 of the 3 classes: 'a', 'c'"));
 }
 
+TEST(RowSplit, IsSaidToValidateOnFewerClassesThanItTrainsOn) {
+  data_split data = labelled({0, 1}, {0, 1}, 2);
+  data.validation = labelled({1, 1}, {}, 2).train;
+  EXPECT_THAT(remarks_on(data),
+              ElementsAre("the 2 samples to validate on have none of 1 of the 2 classes: 'a'"));
+}
+
 TEST(RowSplit, IsPassedOverInSilenceWhenAllIsWell) {
   EXPECT_THAT(remarks_on(labelled({0, 1}, {1, 0}, 2)), IsEmpty());
   EXPECT_THAT(remarks_on(labelled({0, 1}, {}, 2)), IsEmpty()) << "nothing is tested";
