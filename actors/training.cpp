@@ -7,10 +7,12 @@
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/actors/run/run_watch.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/final_test.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
@@ -21,6 +23,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -55,6 +58,13 @@ run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split>
   return plan;
 }
 
+/// What keeps the best weights of a run, in the folder of its checkpoints if it has one.
+best_weights best_weights_of(const run_plan& plan) {
+  const std::string& folder = plan.options.checkpoints.folder;
+  return best_weights(folder.empty() ? std::nullopt : std::optional<std::filesystem::path>(folder),
+                      plan.resumed ? plan.resumed->best : std::nullopt);
+}
+
 } // namespace
 
 class training::implementation {
@@ -77,15 +87,16 @@ public:
   const parameter_layout& layout() const noexcept { return *plan_.layout; }
   std::uint64_t total_steps() const noexcept { return plan_.steps; }
   void observe(std::function<void(const run_event&)> observer) { watch_->observe(std::move(observer)); }
-  std::string metrics_failure() const { return watch_->failure(); }
+  std::string metrics_failure() const {
+    const std::string of_lines = watch_->failure();
+    return of_lines.empty() ? tested_.failure() : of_lines;
+  }
   std::string recording_failure() const { return recorder_ ? recorder_->failure() : ""; }
 
 private:
   const training_options& options() const { return plan_.options; }
-  void require_finite_weights(training_report& r);
-  void try_out(training_report& r, const std::function<bool()>& stop_test);
-  void test(training_report& r, const std::function<bool()>& stop_test);
-  void test_if_sound(training_report& r, const std::function<bool()>& stop_test);
+  std::span<const float> last_parameters();
+  void choose_parameters(const std::function<bool()>& stop_test);
   void record();
   run_crew_options crew_options();
   void keep_checkpoints();
@@ -94,7 +105,10 @@ private:
   const std::shared_ptr<const time_source> time_;
   const instant created_; ///< where timelines begin
   const run_plan plan_;
-  std::vector<float> parameters_;
+  std::vector<float> last_parameters_; ///< with which the run ended
+  std::optional<kept_best> best_;      ///< taken in their place
+  bool chosen_ = false;                ///< between both
+  best_weights tested_;                ///< during the run
 
   mutable std::mutex mutex_; ///< guards the five members below, which actors write and the owner reads
   std::condition_variable changed_;
@@ -116,7 +130,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                                          training_options options, std::shared_ptr<const time_source> time)
     : time_(required(std::move(time), "time source")), created_(time_->now()),
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options))),
-      home_(plan_.options.devices) {
+      tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (!plan_.options.record.empty()) record();
   if (!plan_.options.checkpoints.folder.empty()) keep_checkpoints();
   watch_.emplace(home_.system(), plan_.options.metrics);
@@ -161,11 +175,16 @@ run_crew_options training::implementation::crew_options() {
   if (recorder_) options.recorder = recorder_->actor();
   options.checkpoint_writer = checkpoint_writer_;
   options.on_checkpoint = [this](const checkpoint_account& account) {
+    watch_->tell(account);
     std::lock_guard guard(mutex_);
     checkpoints_ = account;
   };
   options.observer = watch_->actor();
   options.stop_tests = [this] { return tests_end_.load(); };
+  if (this->options().keep == kept_weights::best)
+    options.on_tested = [this](const evaluation_made& test, std::span<const float> weights) {
+      tested_.offer(test, weights);
+    };
   options.on_progress = [this](const training_progress& p) {
     std::lock_guard guard(mutex_);
     progress_ = p;
@@ -227,16 +246,31 @@ std::vector<float> training::implementation::predict(const named_arrays& samples
   return mailgrad::predict(plan_.model, plan_.request, layout(), parameters(), samples);
 }
 
-std::span<const float> training::implementation::parameters() {
+std::span<const float> training::implementation::last_parameters() {
   wait();
-  if (!parameters_.empty()) return parameters_;
+  if (!last_parameters_.empty()) return last_parameters_;
   if (!plan_.has_shards()) {
-    parameters_.resize(layout().size());
-    crew_->store()->load(0, parameters_);
+    last_parameters_.resize(layout().size());
+    crew_->store()->load(0, last_parameters_);
   } else {
-    parameters_ = joined_weights(*outcome_, layout()).value_or(std::vector<float>());
+    last_parameters_ = joined_weights(*outcome_, layout()).value_or(std::vector<float>());
   }
-  return parameters_;
+  return last_parameters_;
+}
+
+/// The last weights are tested as well, since they may be the best.
+void training::implementation::choose_parameters(const std::function<bool()>& stop_test) {
+  const std::span<const float> last = last_parameters();
+  if (std::exchange(chosen_, true) || options().keep == kept_weights::last) return;
+  best_ = tested_.best();
+  if (!best_ || last.empty() || not_finite_in_words(layout(), last)) return;
+  const evaluation e = evaluate(plan_.model, plan_.request, layout(), last, plan_.judged_by(), stop_test);
+  if (e.whole && e.loss < best_->test.loss) best_.reset();
+}
+
+std::span<const float> training::implementation::parameters() {
+  choose_parameters({});
+  return best_ ? best_->weights : last_parameters();
 }
 
 training_report training::implementation::report(const std::function<bool()>& stop_test) {
@@ -252,52 +286,15 @@ training_report training::implementation::report(const std::function<bool()>& st
     if (from->same_workers) r.wall_seconds += in_seconds(instant{from->card.elapsed});
   }
   if (!options().checkpoints.folder.empty()) r.checkpoints = outcome_->checkpoints;
-  if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
+  if (!last_parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(last_parameters()));
   if (recorder_) recorder_->finish(crew_->feeder(), *outcome_, r);
-  test_if_sound(r, stop_test);
+  choose_parameters(stop_test);
+  if (best_)
+    r.best = best_test{best_->test.steps, best_->test.loss, best_->test.held_out,
+                       sha256(std::as_bytes(std::span(best_->weights)))};
+  test_trained(r, plan_, parameters(), stop_test);
   watch_->finish(crew_->tracker(), r);
   return r;
-}
-
-void training::implementation::test_if_sound(training_report& r, const std::function<bool()>& stop_test) {
-  if (parameters().empty()) return;
-  require_finite_weights(r);
-  if (r.ended != "diverged") try_out(r, stop_test);
-}
-
-/// Also finds infinite weights of the last updates, after which no loss was computed.
-void training::implementation::require_finite_weights(training_report& r) {
-  const std::optional<std::string> found = not_finite_in_words(layout(), parameters());
-  if (!found) return;
-  if (r.ended != "failed") r.ended = "diverged";
-  const std::string rules =
-      "rule '" + r.optimizer + "'" + (options().local_steps > 0 ? " and '" + r.outer_optimizer + "'" : "");
-  r.why += fmt::format("{}{} after {} updates by {}", r.why.empty() ? "" : "; ", *found, r.updates, rules);
-}
-
-/// A run whose weights cannot be tested still has a report, which tells the reason.
-void training::implementation::try_out(training_report& r, const std::function<bool()>& stop_test) {
-  try {
-    if (plan_.data->test.size() > 0) test(r, stop_test);
-    if (options().text.length > 0 && plan_.data->train.is_tokens())
-      r.sample = write_text(plan_.model, plan_.request, layout(), parameters(), plan_.data->class_names,
-                            options().text);
-  } catch (const std::exception& e) {
-    r.ended = "failed";
-    r.why += std::string(r.why.empty() ? "" : "; ") + "the test of the trained weights failed: " + e.what();
-  }
-}
-
-void training::implementation::test(training_report& r, const std::function<bool()>& stop_test) {
-  const evaluation tested =
-      evaluate(plan_.model, plan_.request, layout(), parameters(), plan_.data->test, stop_test);
-  if (tested.whole) {
-    r.test_loss = tested.loss;
-    r.test_accuracy = tested.accuracy;
-    r.test_rmse = tested.rmse;
-  } else if (r.ended == "completed") {
-    r.why += std::string(r.why.empty() ? "" : "; ") + "the test was ended early";
-  }
 }
 
 run_trace training::implementation::trace() {

@@ -70,10 +70,11 @@ public:
 
   /// Calls `observer` for each event of the run from now on: a line of metrics each
   /// training_options::metrics_every and one at the end, each test of the weights, each switch of policy that
-  /// is done, and each wait that name_waits() asks for. The calls come one after the other, on one thread
-  /// that is not the caller's, and no actor waits for them, so an observer may take its time. It may call
-  /// what any thread may, such as stop(), but it must not destroy the run. One that throws is called no more,
-  /// and metrics_failure() says why. The last line comes during report(), which waits for the observers.
+  /// is done, each checkpoint that is written or has failed, and each wait that name_waits() asks for. The
+  /// calls come one after the other, on one thread that is not the caller's, and no actor waits for them, so
+  /// an observer may take its time. It may call what any thread may: stop(), switch_policy(),
+  /// take_checkpoint(). It must not destroy the run. One that throws is called no more, and metrics_failure()
+  /// says why. The last line comes during report(), which waits for the observers.
   void observe(std::function<void(const run_event&)> observer);
 
   /// What the actors wait for, in words: each wait that an actor names within `span`.
@@ -87,13 +88,14 @@ public:
 
   /// Why the recording could not be written; empty if it was written or not asked for. Known after report().
   std::string recording_failure() const;
-  /// Why the lines of metrics are not whole, or what an observer threw; empty if neither. Known after
-  /// report().
+  /// Why the lines of metrics are not whole, what an observer threw, or why the best weights are not beside
+  /// the checkpoints; empty if nothing went wrong. Known after report().
   std::string metrics_failure() const;
   /// Waits for the end. Returns the timeline of the run, without tracks if none was asked for.
   run_trace trace();
 
-  /// Waits for the end. Returns the weights, float32[layout().size()]; empty if a shard was lost.
+  /// Waits for the end. Returns the weights, float32[layout().size()]; empty if a shard was lost. They are
+  /// the last ones or the best ones, as training_options::keep says; the last ones may be tested for that.
   std::span<const float> parameters();
   const parameter_layout& layout() const noexcept;
   /// Waits for the end. Returns the weights by the names of their variables, for save_weights(); none if a

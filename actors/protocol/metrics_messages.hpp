@@ -12,6 +12,7 @@
 //     tracker --event_noted: a line--> observer
 //     tracker --test_weights--> evaluator --read_shard--> every shard --shard_read--> evaluator
 //     evaluator --weights_tested--> tracker --event_noted: the evaluation, a line--> observer
+//     tracker --stop_training--> coordinator, when the run has been trained enough
 
 namespace mailgrad {
 
@@ -34,6 +35,12 @@ struct end_events {};
 /// The spawner of a run to tracker, once: have the weights tested by the evaluator `by`. No answer.
 struct watch_tests {
   caf::actor by;
+};
+
+/// The spawner of a run to tracker, once: send `stop_training` to `whom` when the run has been trained
+/// enough. No answer.
+struct stop_by {
+  caf::actor whom;
 };
 
 /// Tracker to evaluator, one at a time: test the weights of this moment. The evaluator answers with
@@ -66,6 +73,10 @@ auto inspect(Inspector& f, end_events& x) {
 template <class Inspector>
 auto inspect(Inspector& f, watch_tests& x) {
   return wire::fields(f, x, wire::field("by", x.by));
+}
+template <class Inspector>
+auto inspect(Inspector& f, stop_by& x) {
+  return wire::fields(f, x, wire::field("whom", x.whom));
 }
 template <class Inspector>
 auto inspect(Inspector& f, test_weights& x) {

@@ -64,10 +64,11 @@ struct feeder_lost {
   std::string why{}; ///< what the exception said that ended the actor; empty if none did
 };
 
-/// The owner of a run to coordinator: deal no more batches, and end when the dealt ones are trained. No
-/// answer.
+/// The owner of a run to coordinator, or tracker: deal no more batches, and end when the dealt ones are
+/// trained. No answer.
 struct stop_training {
   std::string why;
+  bool enough = false; ///< the run has been trained as long as its options ask for
 };
 
 // -- from the coordinator -----------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ auto inspect(Inspector& f, feeder_lost& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, stop_training& x) {
-  return wire::fields(f, x, wire::field("why", x.why));
+  return wire::fields(f, x, wire::field("why", x.why), wire::field("enough", x.enough));
 }
 template <class Inspector>
 auto inspect(Inspector& f, give_up& x) {

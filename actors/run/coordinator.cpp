@@ -85,8 +85,10 @@ caf::message_handler coordinator::checkpoints() {
 void coordinator::go_on_with_checkpoints() {
   checkpointer_.begin_if_due(switcher_.is_switching());
   switcher_.hold_back(checkpointer_.is_collecting());
-  if (stop_when_kept_ && !checkpointer_.is_collecting())
-    stop(run_outcome::ending::stopped, *std::exchange(stop_when_kept_, std::nullopt));
+  if (!stop_when_kept_ || checkpointer_.is_collecting()) return;
+  const stop_training x = *std::exchange(stop_when_kept_, std::nullopt);
+  if (outcome_.how == run_outcome::ending::completed) outcome_.enough = x.enough;
+  stop(run_outcome::ending::stopped, x.why);
 }
 
 void coordinator::on_part(const checkpoint_part& x) {
@@ -96,8 +98,8 @@ void coordinator::on_part(const checkpoint_part& x) {
 
 /// A run that is stopped can be resumed as if it had not been: its state is kept before the workers finish
 /// their last steps.
-void coordinator::stop_when_kept(const std::string& why) {
-  stop_when_kept_ = why;
+void coordinator::stop_when_kept(const stop_training& x) {
+  if (!stop_when_kept_) stop_when_kept_ = x;
   checkpointer_.request();
   go_on_with_checkpoints();
 }
@@ -130,7 +132,7 @@ caf::behavior coordinator::running() {
       on(self_, [this](const worker_paused& x) { switcher_.on_paused(x); }),
       on(self_, [this](const policy_switched& x) { on_switched(x); }),
       on(self_, [this](const signals_observed& x) { on_signals(x); }),
-      on(self_, [this](const stop_training& x) { stop_when_kept(x.why); }),
+      on(self_, [this](const stop_training& x) { stop_when_kept(x); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
       on(self_,

@@ -64,7 +64,7 @@ private:
   void account_for(const worker_report& report);
   caf::message_handler checkpoints();
   void go_on_with_checkpoints();
-  void stop_when_kept(const std::string& why);
+  void stop_when_kept(const stop_training& x);
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();
   void ask_for_books();
@@ -83,7 +83,7 @@ private:
   bool collecting_ = false;
   policy_switcher switcher_;
   checkpointer checkpointer_;
-  std::optional<std::string> stop_when_kept_; ///< why; the run stops when a last checkpoint is collected
+  std::optional<stop_training> stop_when_kept_; ///< the run stops when a last checkpoint is collected
   auto_rule rule_;
   std::size_t switches_seen_ = 0; ///< by the rule, which ignores a window with a switch in it
 };

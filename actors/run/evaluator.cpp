@@ -48,6 +48,7 @@ weights_tested evaluator::tested() const {
   const instant begun = options_.time->now();
   weights_tested answer;
   answer.what.steps = steps_;
+  answer.what.held_out = options_.held_out;
   try {
     const evaluation e = evaluate(options_.model, options_.request, *options_.layout, parameters_,
                                   *options_.samples, options_.stop);
@@ -59,6 +60,7 @@ weights_tested evaluator::tested() const {
     answer.whole = false;
   }
   answer.what.seconds = in_seconds(options_.time->now() - begun);
+  if (answer.whole && options_.on_tested) options_.on_tested(answer.what, parameters_);
   return answer;
 }
 

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace mailgrad {
@@ -22,6 +23,9 @@ struct evaluator_options {
   std::shared_ptr<const hogwild_store> store{}; ///< null if no policy is hogwild
   std::shared_ptr<const time_source> time{};
   std::function<bool()> stop{}; ///< asked by the evaluator now and then; true: give the test up
+  bool held_out = false;        ///< whether the samples are held out of those that are trained
+  /// Called by the evaluator after each whole test with the weights, float32[layout->size()]; may block.
+  std::function<void(const evaluation_made&, std::span<const float>)> on_tested{};
 };
 
 /// Tests the weights of a run in progress. It asks each shard for a snapshot, or reads the shared block, so

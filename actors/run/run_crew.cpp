@@ -65,8 +65,9 @@ void run_crew::spawn_all() {
   if (plan_.shares_block()) share_block();
   if (options_.roles.shards && plan_.has_shards()) spawn_shards();
   if (options_.roles.feeder) spawn_feeder();
-  if (options_.observer && plan_.tests_during_run()) spawn_evaluator();
+  if (plan_.tests_during_run()) spawn_evaluator();
   if (options_.roles.coordinator) spawn_coordinator();
+  if (coordinator_) send_anonymously(tracker_, stop_by{coordinator_});
   started_ = options_.time->now();
   for (std::uint32_t r = 0; options_.roles.workers && r < plan_.workers(); ++r) spawn_device(r);
 }
@@ -93,12 +94,15 @@ void run_crew::spawn_tracker() {
   options.lines = o.metrics_every;
   options.tests = o.evaluate_every;
   options.observer = options_.observer;
+  options.enough = plan_.enough();
   tracker_ = spawn<staleness_tracker>(system_, std::move(options));
 }
 
 void run_crew::spawn_evaluator() {
   evaluator_options options{plan_.model, plan_.request, plan_.layout};
-  options.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->test);
+  options.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.judged_by());
+  options.held_out = plan_.data->validation.size() > 0;
+  options.on_tested = options_.on_tested;
   options.shards = shards_;
   options.store = store_;
   options.time = options_.time;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,9 @@ struct run_crew_options {
   caf::actor recorder{};              ///< gets the order of the run; null if it is not recorded
   caf::actor observer{};              ///< gets lines, tests and switches; null if nobody observes
   std::function<bool()> stop_tests{}; ///< asked during a test of the weights; true: give it up
-  caf::actor checkpoint_writer{};     ///< null if the run takes no checkpoints
+  /// Called with the result of each test and the weights, float32[layout->size()]; may block.
+  std::function<void(const evaluation_made&, std::span<const float>)> on_tested{};
+  caf::actor checkpoint_writer{}; ///< null if the run takes no checkpoints
   /// Whether the coordinator answers callers even while every thread computes a step.
   bool coordinator_has_thread = true;
   crew_roles roles{};

@@ -24,6 +24,9 @@ metrics_line known_of(const training_report& r) {
   x.test_loss = r.test_loss;
   x.test_accuracy = r.test_accuracy;
   x.test_rmse = r.test_rmse;
+  x.validation_loss = r.validation_loss;
+  x.validation_accuracy = r.validation_accuracy;
+  x.validation_rmse = r.validation_rmse;
   return x;
 }
 

@@ -34,6 +34,7 @@ caf::behavior staleness_tracker::tracking() {
            window_steps_ = x.steps;
          }),
       on(self_, [this](const watch_tests& x) { evaluator_ = x.by; }),
+      on(self_, [this](const stop_by& x) { stopper_ = x.whom; }),
       on(self_, [this](const weights_tested& x) { on_tested(x); }),
       on(self_, [this](const close_metrics& x) { close(x.known); }),
   };
@@ -48,14 +49,13 @@ void staleness_tracker::on_progress(const worker_progress& x) {
   progress_.elapsed = options_.time->now() - started_;
   if (options_.on_progress) options_.on_progress(progress_);
   if (watcher_) add_to_window(x);
-  if (options_.observer) measure(x);
+  if (options_.observer || options_.enough.active()) measure(x);
 }
 
 void staleness_tracker::measure(const worker_progress& x) {
   meter_.add({x.steps, x.samples, loss_sum(x), x.barrier_wait + x.other_wait});
   if (closed_) return;
-  if (meter_.due(progress_.elapsed))
-    send(self_, options_.observer, event_noted{meter_.take(progress_.elapsed)});
+  if (meter_.due(progress_.elapsed)) add_line(meter_.take(progress_.elapsed));
   if (!evaluator_ || testing_ || !tests_.ended(meter_.steps(), progress_.elapsed)) return;
   testing_ = true;
   send(self_, evaluator_, test_weights{meter_.steps()});
@@ -65,8 +65,22 @@ void staleness_tracker::measure(const worker_progress& x) {
 void staleness_tracker::on_tested(const weights_tested& x) {
   testing_ = false;
   if (closed_ || !x.whole) return;
-  send(self_, options_.observer, event_noted{x.what});
-  send(self_, options_.observer, event_noted{meter_.take(options_.time->now() - started_, x.what)});
+  tell(x.what);
+  add_line(meter_.take(options_.time->now() - started_, x.what));
+  end_if(options_.enough.judge(x.what));
+}
+
+void staleness_tracker::add_line(const metrics_line& x) {
+  tell(x);
+  end_if(options_.enough.judge(x));
+}
+
+void staleness_tracker::tell(const run_event& x) {
+  if (options_.observer) send(self_, options_.observer, event_noted{x});
+}
+
+void staleness_tracker::end_if(const std::optional<std::string>& enough) {
+  if (enough && stopper_) send(self_, stopper_, stop_training{*enough, true});
 }
 
 void staleness_tracker::close(const metrics_line& known) {

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace mailgrad {
 
@@ -15,7 +18,8 @@ struct staleness_tracker_options {
   run_scale scale{};
   interval lines{};      ///< how often a line is made of what was told
   interval tests{};      ///< how often an evaluator tests the weights, once watch_tests has named one
-  caf::actor observer{}; ///< gets the lines and the results of tests; null: there are none of both
+  caf::actor observer{}; ///< gets the lines and the results of tests; may be null
+  early_stop enough{};   ///< judges both; whoever stop_by names is told when the run is to end
 };
 
 /// Gathers what devices and shards tell during a run, for the progress display, auto_rule and the lines of
@@ -23,6 +27,7 @@ struct staleness_tracker_options {
 /// has no timer: lines and tests become due when a worker tells of its steps.
 ///
 ///     tracking --worker_progress, staleness_observed--> tracking --signals_observed--> coordinator
+///     tracking --weights_tested, a line is due--> tracking --stop_training, if that is enough--> coordinator
 class staleness_tracker {
 public:
   static constexpr const char* name = "mailgrad.staleness-tracker";
@@ -34,6 +39,9 @@ private:
   caf::behavior tracking();
   void on_progress(const worker_progress& x);
   void measure(const worker_progress& x);
+  void add_line(const metrics_line& x);
+  void tell(const run_event& x);
+  void end_if(const std::optional<std::string>& enough);
   void on_tested(const weights_tested& x);
   void close(const metrics_line& known);
   void add_to_window(const worker_progress& x);
@@ -46,6 +54,7 @@ private:
   run_meter meter_;
   interval_clock tests_;
   caf::actor evaluator_;
+  caf::actor stopper_;   ///< ends the run when it has been trained enough
   bool testing_ = false; ///< the evaluator has not answered yet
   bool closed_ = false;  ///< the observer has been told the end
 

@@ -63,11 +63,20 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   return stopping;
 }
 
-/// A signal decides the exit code only if it ended the training or the test.
+/// A run that ended early as it was asked to has done its work. A signal decides the exit code only if it
+/// ended the training or the test.
 int exit_code_of(const training_report& r, int signal) {
   if (r.ended == "completed" && r.why.empty()) return exit_code::done;
+  if (r.ended == "stopped" && r.enough) return exit_code::done;
   const bool ended_early = r.ended == "completed" || r.ended == "stopped";
   return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
+}
+
+/// Whether what is chosen in the run depends on the samples that it is tested on at its end.
+bool judged_by_test(const training_options& o, const data_split& data) {
+  const bool by_tests =
+      o.patience > 0 || o.keep == kept_weights::best || (!o.stop_when.empty() && !o.evaluate_every.never());
+  return by_tests && !o.replay && data.validation.size() == 0;
 }
 
 /// Adds what only the tool knows, such as the model's name and the commit.
@@ -101,6 +110,9 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   training run(model, data, options);
   for (const std::string& remark : data->remarks) std::cerr << "mailgrad: " << remark << '\n';
+  if (judged_by_test(options, *data))
+    std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
+                 "figures are too good; --validation 0.1 holds other samples out for that\n";
   outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
@@ -293,14 +294,57 @@ void add_metrics(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->type_name("N|TIME|epoch")
       ->group("Output");
+}
+
+void add_ending(CLI::App& parser, train_words& w) {
+  const char* const group = "When to end";
   parser
       .add_option(
           "--evaluate-every", w.evaluate_every,
-          "How often the weights are tested on the test data while the run goes on, on a thread of its own; "
-          "no worker waits for it. By default they are tested at the end alone")
+          "How often the weights are tested while the run goes on, on a thread of its own; no worker waits "
+          "for it. By default never, or each epoch if one of the next options needs it")
       ->check(interval_text())
       ->type_name("N|TIME|epoch")
-      ->group("Output");
+      ->group(group);
+  parser
+      .add_option(
+          "--validation", w.validation,
+          "The share of the training samples, such as 0.1, that is held out for these tests; the test "
+          "data then stay unseen until the end. 0: the weights are tested on the test data")
+      ->check(number(0, 1))
+      ->capture_default_str()
+      ->group(group);
+  parser
+      .add_option(
+          "--stop-when", w.stop_when,
+          "End early when a figure reaches a bound, such as \"loss<0.3\" or \"accuracy>=0.9, time_s>600\": "
+          "any column of --metrics; loss, accuracy and rmse are those of the tests, or else loss is that of "
+          "training")
+      ->type_name("CONDITION")
+      ->group(group);
+  parser
+      .add_option("--patience", w.patience,
+                  "End early after so many tests in a row without a lower loss; 0: do not")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group(group);
+  parser
+      .add_option("--keep-weights", w.keep_weights,
+                  "The weights to test at the end and to save: last, those with which the run ends, or best, "
+                  "those of the test with the lowest loss; by default best with --patience, else last")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, kept_weights>{{"last", kept_weights::last},
+                                                                              {"best", kept_weights::best}})
+                      .description("last|best"))
+      ->type_name("")
+      ->group(group);
+}
+
+/// Tests each epoch, unless it is said how often, where something depends on tests.
+interval evaluations_of(const train_words& w) {
+  if (!w.evaluate_every.empty()) return parse_interval(w.evaluate_every);
+  const bool needed = w.validation > 0 || w.patience > 0 || w.keep_weights == kept_weights::best ||
+                      (!w.stop_when.empty() && asks_for_tests(w.stop_when));
+  return needed ? interval{.epochs = 1} : interval{};
 }
 
 /// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
@@ -345,6 +389,7 @@ void add_options(CLI::App& parser, train_words& w) {
   add_checkpoint_options(parser, w.checkpoints, "Checkpoints");
   add_outputs(parser, w);
   add_metrics(parser, w);
+  add_ending(parser, w);
 }
 
 open_options opened_as(const train_words& w) {
@@ -354,6 +399,7 @@ open_options opened_as(const train_words& w) {
   o.window = w.window;
   o.limit.bytes = w.data_limit << 30;
   o.seed = w.seed;
+  o.validation = w.validation;
   apply(w.table, o);
   return o;
 }
@@ -381,7 +427,10 @@ training_options understood(const train_words& w) {
   o.seed = w.seed;
   o.metrics = w.outputs.metrics;
   o.metrics_every = parse_interval(w.metrics_every);
-  if (!w.evaluate_every.empty()) o.evaluate_every = parse_interval(w.evaluate_every);
+  o.evaluate_every = evaluations_of(w);
+  o.stop_when = w.stop_when;
+  o.patience = w.patience;
+  o.keep = w.keep_weights.value_or(w.patience > 0 ? kept_weights::best : kept_weights::last);
   o.sample_gap = w.sample_gap;
   o.text = {w.sample_length, w.temperature, w.seed};
   o.checkpoints = understood(w.checkpoints);

@@ -49,6 +49,10 @@ struct train_words {
   checkpoint_words checkpoints;
   std::string metrics_every = "1s";
   std::string evaluate_every;
+  double validation = 0;
+  std::string stop_when;
+  std::uint64_t patience = 0;
+  std::optional<kept_weights> keep_weights;
   std::uint64_t sample_gap = 0;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::size_t window = 64;

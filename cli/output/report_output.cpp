@@ -59,6 +59,13 @@ std::string staleness_in_words(const staleness_histogram& h) {
                      h.max());
 }
 
+std::string validation_in_words(const training_report& r) {
+  std::string text = fmt::format("loss {:.4f}", *r.validation_loss);
+  if (r.validation_accuracy) text += fmt::format(", accuracy {:.4f}", *r.validation_accuracy);
+  if (r.validation_rmse) text += fmt::format(", RMSE {:.4f}", *r.validation_rmse);
+  return text;
+}
+
 void require_metrics_apart(const output_paths& paths) {
   if (paths.metrics == output_file::standard_output)
     throw std::invalid_argument("--metrics: the lines go to a file; name one, './-' for one of that name");
@@ -151,8 +158,10 @@ std::string model_in_words(const std::string& model, const spanning_words& span,
 
 std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
                          const data_split& data, const training& run) {
-  return fmt::format("{}: {} samples to train on, {} to test on, {}\n{}; {} on {}; {}", data.name,
-                     data.train.size(), data.test.size(),
+  const std::string held_out =
+      data.validation.size() > 0 ? fmt::format(", {} held out", data.validation.size()) : "";
+  return fmt::format("{}: {} samples to train on{}, {} to test on, {}\n{}; {} on {}; {}", data.name,
+                     data.train.size(), held_out, data.test.size(),
                      data.train.has_targets() ? "a number to predict"
                                               : fmt::format("{} classes", data.train.classes()),
                      model_in_words(model, span, o.micro_batches), o.policy, devices_in_words(o),
@@ -201,6 +210,10 @@ std::string in_words(const training_report& r) {
   std::string text = fmt::format("{} after {} steps, {} samples, {:.2f} s: {:.0f} samples/s\n", r.ended,
                                  r.steps, r.samples, r.wall_seconds, r.samples_per_second());
   if (r.final_loss) text += fmt::format("final loss    {:.4f}\n", *r.final_loss);
+  if (r.best)
+    text += fmt::format("weights       of the best test, {} loss {:.4f} after step {}\n",
+                        r.best->held_out ? "validation" : "test", r.best->loss, r.best->steps);
+  if (r.validation_loss) text += fmt::format("validation    {}\n", validation_in_words(r));
   if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
   if (r.test_rmse) text += fmt::format("test RMSE     {:.4f}\n", *r.test_rmse);
   text += "staleness     " + staleness_in_words(r.staleness) + '\n';

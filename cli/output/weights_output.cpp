@@ -66,7 +66,7 @@ void weights_output::write(std::span<const named_weights> weights, const model_c
   if (path_.empty()) return;
   if (weights.empty())
     throw std::runtime_error(fmt::format("weights '{}' are not written: a part of them was lost", path_));
-  if (r.ended == "diverged")
+  if (r.ended == "diverged" && !r.best)
     throw std::runtime_error(fmt::format("weights '{}' are not written: the run has diverged", path_));
   if (!all_finite(weights))
     throw std::runtime_error(fmt::format("weights '{}' are not written: not all are finite numbers", path_));

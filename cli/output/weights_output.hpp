@@ -25,8 +25,8 @@ public:
   void require_room(std::uint64_t bytes) const;
 
   /// Writes the weights with their card and the report. Those of a run that has diverged are not written, so
-  /// that they do not replace better ones. If the file cannot be written, the weights go to a file in the
-  /// folder for temporary files.
+  /// that they do not replace better ones, unless they are the best of its tests. If the file cannot be
+  /// written, the weights go to a file in the folder for temporary files.
   ///
   /// Errors  std::runtime_error: why they were not written where they should be, and where they are.
   void write(std::span<const named_weights> weights, const model_card& card, const training_report& r) const;

@@ -53,18 +53,35 @@ std::size_t add_points(std::string& data, const run_figures& run, const axis& x,
   return points;
 }
 
-/// A line, with about ten markers on it.
+/// The samples that a figure is of.
+enum class measured_on : std::uint8_t { training, validation, test };
+
+const char* in_words(measured_on samples) {
+  switch (samples) {
+  case measured_on::training:
+    return "training";
+  case measured_on::validation:
+    return "validation";
+  case measured_on::test:
+    break;
+  }
+  return "test";
+}
+
+/// A line; that of training has about ten markers on it, those of tests have one for each.
 void add_line(plotted& all, const run_figures& run, std::size_t which, const axis& x, curve_figure y,
-              const std::string& title, bool test) {
-  const std::string block = fmt::format("${}{}", test ? "test" : "train", which);
+              const std::string& title, measured_on samples) {
+  const std::string block = fmt::format("${}{}", in_words(samples), which);
   std::string data;
   const std::size_t points = add_points(data, run, x, y);
   if (points == 0) return;
   all.data += block + " << EOD\n" + data + "EOD\n";
   const std::string how =
-      test
-          ? fmt::format("with linespoints ls {} lw 1 dt 3 pt {} ps 1.2", which + 1, styles[which].open_marker)
-          : fmt::format("with linespoints ls {} pi {}", which + 1, std::max<std::size_t>(points / 10, 1));
+      samples == measured_on::training
+          ? fmt::format("with linespoints ls {} pi {}", which + 1, std::max<std::size_t>(points / 10, 1))
+          : fmt::format("with linespoints ls {} lw {} dt {} pt {} ps 1.2", which + 1,
+                        samples == measured_on::test ? 1 : 2, samples == measured_on::test ? 3 : 2,
+                        styles[which].open_marker);
   all.plots.push_back(fmt::format("{} using 1:2 {} title {}", block, how, gnuplot_text(title)));
 }
 
@@ -104,17 +121,23 @@ plotted losses(std::span<const run_figures> runs, const axis& x) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!runs[i].curve) continue;
     const std::string label = label_of(runs, i);
-    add_line(all, runs[i], i, x, &curve_point::train_loss, label + ", training", false);
-    add_line(all, runs[i], i, x, &curve_point::test_loss, label + ", test", true);
+    add_line(all, runs[i], i, x, &curve_point::train_loss, label + ", training", measured_on::training);
+    add_line(all, runs[i], i, x, &curve_point::validation_loss, label + ", validation",
+             measured_on::validation);
+    add_line(all, runs[i], i, x, &curve_point::test_loss, label + ", test", measured_on::test);
   }
   if (!all.plots.empty()) add_switches(all, runs, x);
   return all;
 }
 
-plotted tests(std::span<const run_figures> runs, curve_figure y) {
+plotted tests(std::span<const run_figures> runs, curve_figure on_test, curve_figure on_validation) {
   plotted all;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (runs[i].curve) add_line(all, runs[i], i, axes[0], y, label_of(runs, i), false);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].curve) continue;
+    const std::string label = label_of(runs, i);
+    add_line(all, runs[i], i, axes[0], on_validation, label + ", validation", measured_on::validation);
+    add_line(all, runs[i], i, axes[0], on_test, label + ", test", measured_on::test);
+  }
   return all;
 }
 
@@ -179,14 +202,18 @@ std::vector<picture> loss_pictures(std::span<const run_figures> runs) {
              "Loss against time, updates and samples",
              "There is no loss to draw." + without_curve(runs),
              {}}};
-  if (const plotted all = tests(runs, &curve_point::test_accuracy); !all.plots.empty())
-    pictures.push_back(make("accuracy-time", "Test accuracy against time",
-                            "The share of test samples whose class the model names.", axes[0],
-                            "test accuracy [share of samples]", all));
-  if (const plotted all = tests(runs, &curve_point::test_rmse); !all.plots.empty())
-    pictures.push_back(make("rmse-time", "Test error against time",
-                            "The root of the mean squared error on the test set, in the unit of the targets.",
-                            axes[0], "test RMSE [unit of the targets]", all));
+  if (const plotted all = tests(runs, &curve_point::test_accuracy, &curve_point::validation_accuracy);
+      !all.plots.empty())
+    pictures.push_back(
+        make("accuracy-time", "Accuracy against time",
+             "The share of samples whose class the model names, of those it was not trained on.", axes[0],
+             "accuracy [share of samples]", all));
+  if (const plotted all = tests(runs, &curve_point::test_rmse, &curve_point::validation_rmse);
+      !all.plots.empty())
+    pictures.push_back(make("rmse-time", "Error against time",
+                            "The root of the mean squared error on samples that were not trained on, in the "
+                            "unit of the targets.",
+                            axes[0], "RMSE [unit of the targets]", all));
   return pictures;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <fstream>
@@ -134,6 +135,15 @@ void read_waits(run_figures& run, const report_fields& f) {
   }
 }
 
+/// Those of a curve that only points with a test have.
+constexpr std::array<std::pair<const char*, std::optional<double> curve_point::*>, 6> test_figures{
+    {{"test_loss", &curve_point::test_loss},
+     {"test_accuracy", &curve_point::test_accuracy},
+     {"test_rmse", &curve_point::test_rmse},
+     {"validation_loss", &curve_point::validation_loss},
+     {"validation_accuracy", &curve_point::validation_accuracy},
+     {"validation_rmse", &curve_point::validation_rmse}}};
+
 std::vector<curve_point> curve_in(const report_fields& f) {
   const json& list = f.list("curve");
   if (list.size() > most_points)
@@ -141,17 +151,10 @@ std::vector<curve_point> curve_in(const report_fields& f) {
   std::vector<curve_point> curve;
   for (const json& each : list) {
     const report_fields x(f.file(), each, "curve.");
-    curve_point p{x.number("time_s"),
-                  x.number("steps"),
-                  x.number("updates"),
-                  x.number("samples"),
-                  x.known("train_loss"),
-                  {},
-                  {},
-                  {}};
-    if (x.has("test_loss")) p.test_loss = x.known("test_loss");
-    if (x.has("test_accuracy")) p.test_accuracy = x.known("test_accuracy");
-    if (x.has("test_rmse")) p.test_rmse = x.known("test_rmse");
+    curve_point p{x.number("time_s"), x.number("steps"), x.number("updates"), x.number("samples"),
+                  x.known("train_loss")};
+    for (const auto& [name, figure] : test_figures)
+      if (x.has(name)) p.*figure = x.known(name);
     if (!curve.empty()) {
       if (p.time_s + told_late < curve.back().time_s || p.steps < curve.back().steps)
         f.contradict("field 'curve': time or steps go back");
@@ -212,6 +215,10 @@ void add_results(facts& to, const run_figures& run, const report_fields& f) {
     to.emplace_back("test RMSE", in_digits(f.known("test_rmse")));
   else
     to.emplace_back("test accuracy", in_digits(f.known("test_accuracy")));
+  if (f.has("validation_loss") && !f.is_null("validation_loss"))
+    to.emplace_back("validation loss", in_digits(f.known("validation_loss")));
+  if (f.has("best") && !f.is_null("best"))
+    to.emplace_back("weights of the best test, after step", count_in(f.object("best"), "steps"));
   to.emplace_back("gradients", ledger_in_words(f.object("ledger"), ended));
 }
 

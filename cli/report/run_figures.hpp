@@ -14,7 +14,8 @@ struct curve_point {
   double time_s = 0; ///< since the run began
   double steps = 0, updates = 0, samples = 0;
   std::optional<double> train_loss; ///< mean since the point before
-  std::optional<double> test_loss, test_accuracy, test_rmse;
+  std::optional<double> test_loss{}, test_accuracy{}, test_rmse{};
+  std::optional<double> validation_loss{}, validation_accuracy{}, validation_rmse{};
 };
 
 /// How often each gap of staleness occurred, as pairs of gap and count, the gaps rising.

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace mailgrad {
 
@@ -23,12 +25,32 @@ struct metrics_line {
   std::uint64_t discarded = 0;       ///< of these
   double samples_per_s = 0;          ///< since the last line
   double waiting_s = 0;              ///< at barriers, at a bound and for batches, summed over all workers
-  std::optional<double> test_loss{}; ///< of weights that were tested since the last line, as these three
+  std::optional<double> test_loss{}; ///< of weights that were tested since the last line, as these six
   std::optional<double> test_accuracy{};
   std::optional<double> test_rmse{};
+  std::optional<double> validation_loss{}; ///< where samples are held out for it, as these three
+  std::optional<double> validation_accuracy{};
+  std::optional<double> validation_rmse{};
 
-  bool tested() const noexcept { return test_loss.has_value(); }
+  bool tested() const noexcept { return test_loss || validation_loss; }
 };
+
+enum class figure_kind : std::uint8_t {
+  count,   ///< a whole number
+  measure, ///< any number
+  test,    ///< any number, left out of JSON where no weights were tested
+};
+
+/// A column of such lines.
+struct metrics_column {
+  std::string_view name;
+  figure_kind kind;
+  /// The figure of a line; nothing if it is unknown.
+  std::optional<double> (*figure)(const metrics_line& x);
+};
+
+/// All columns, in the order in which they are written.
+std::span<const metrics_column> metrics_columns();
 
 /// One JSON object without a line feed. An unknown figure is null; those of a test are there if there was
 /// one.

@@ -79,6 +79,7 @@ void tell_contradictions(const std::vector<std::string>& lines, training_report&
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
   training_report r;
   r.ended = ending_in_words(outcome.how);
+  r.enough = outcome.enough;
   r.why = outcome.why;
   r.switches = outcome.switches;
   audited_ledger audited = audit(outcome, written);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
@@ -10,17 +11,20 @@
 
 namespace mailgrad {
 
-/// The weights of a run in progress were tested.
+/// The weights of a run in progress were tested, on the samples held out for it if there are any, else on the
+/// test samples.
 struct evaluation_made {
   std::uint64_t steps = 0;          ///< trained when the weights were asked for
   double loss = 0;                  ///< mean over the samples
   std::optional<double> accuracy{}; ///< where classes are predicted
   std::optional<double> rmse{};     ///< where numbers are predicted
   double seconds = 0;               ///< that the test took, on a thread of its own
+  bool held_out = false;            ///< whether the samples are those of data_split::validation
 };
 
-/// What an observer of a run is told. A later version may add alternatives, so visit it with a case for all
-/// others.
-using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_named>;
+/// What an observer of a run is told: how far it has come, a test of its weights, a switch of policy, a wait
+/// that an actor names, or what has become of its checkpoints when one was written or failed. A later version
+/// may add alternatives, so visit it with a case for all others.
+using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_named, checkpoint_account>;
 
 } // namespace mailgrad

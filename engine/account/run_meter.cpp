@@ -61,9 +61,9 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
   x.samples_per_s = span > 0 ? static_cast<double>(samples) / span : 0;
   x.waiting_s = in_seconds(instant{waited_});
   if (test) {
-    x.test_loss = test->loss;
-    x.test_accuracy = test->accuracy;
-    x.test_rmse = test->rmse;
+    (test->held_out ? x.validation_loss : x.test_loss) = test->loss;
+    (test->held_out ? x.validation_accuracy : x.test_accuracy) = test->accuracy;
+    (test->held_out ? x.validation_rmse : x.test_rmse) = test->rmse;
   }
   loss_sum_ = 0;
   gaps_.clear();
@@ -72,18 +72,14 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
 
 metrics_line run_meter::close(const metrics_line& known) {
   updates_ = known.updates;
-  metrics_line x = take(instant{static_cast<std::int64_t>(known.time_s * 1e9)});
-  x.time_s = known.time_s;
-  x.steps = known.steps;
-  x.samples = known.samples;
+  const metrics_line means = take(instant{static_cast<std::int64_t>(known.time_s * 1e9)});
+  metrics_line x = known;
   x.epoch = per(static_cast<double>(known.steps), scale_.steps_per_epoch);
-  x.computed = known.computed;
-  x.applied = known.applied;
-  x.discarded = known.discarded;
-  x.waiting_s = known.waiting_s;
-  x.test_loss = known.test_loss;
-  x.test_accuracy = known.test_accuracy;
-  x.test_rmse = known.test_rmse;
+  x.train_loss = means.train_loss;
+  x.learning_rate = means.learning_rate;
+  x.staleness_mean = means.staleness_mean;
+  x.staleness_p99 = means.staleness_p99;
+  x.samples_per_s = means.samples_per_s;
   return x;
 }
 

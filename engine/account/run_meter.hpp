@@ -51,7 +51,7 @@ public:
   bool due(instant elapsed) { return clock_.ended(steps_, elapsed); }
   /// The line of this moment. With it the means of the next line begin.
   metrics_line take(instant elapsed, const std::optional<evaluation_made>& test = {});
-  /// The last line, with the exact time, counts, waits and test of `known`, which the ended run has told.
+  /// The last line, with the exact time, counts, waits and tests of `known`, which the ended run has told.
   metrics_line close(const metrics_line& known);
 
 private:

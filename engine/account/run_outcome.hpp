@@ -21,6 +21,7 @@ struct run_outcome {
   };
   ending how = ending::completed;
   std::string why;                    ///< one line; empty if completed
+  bool enough = false;                ///< stopped as the options of the run ask for
   std::vector<worker_report> workers; ///< by rank; for a lost worker only the rank is set
   std::vector<bool> lost;             ///< by rank: the actor died without a report
   std::vector<shard_report> shards;   ///< by shard, a lost one without workers; empty in hogwild

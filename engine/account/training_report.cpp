@@ -135,6 +135,14 @@ json to_object(const std::optional<resumed_figures>& x) {
   return x ? json{{"from", x->from}, {"steps", x->steps}} : json();
 }
 
+json to_object(const std::optional<best_test>& x) {
+  if (!x) return {};
+  return {{"steps", x->steps},
+          {"loss", x->loss},
+          {"samples", x->held_out ? "validation" : "test"},
+          {"weights_sha256", x->weights_sha256}};
+}
+
 json to_object(const std::optional<checkpoint_account>& x) {
   if (!x) return {};
   return {{"written", x->written}, {"failed", x->failed},    {"bytes", x->bytes},    {"seconds", x->seconds},
@@ -167,6 +175,7 @@ std::string to_json(const training_report& r) {
       {"shards", r.shards},
       {"ended", r.ended},
       {"why", r.why},
+      {"enough", r.enough},
       {"steps", r.steps},
       {"samples", r.samples},
       {"epochs", r.epochs},
@@ -178,6 +187,10 @@ std::string to_json(const training_report& r) {
       {"test_loss", known(r.test_loss)},
       {"test_accuracy", known(r.test_accuracy)},
       {"test_rmse", known(r.test_rmse)},
+      {"validation_loss", known(r.validation_loss)},
+      {"validation_accuracy", known(r.validation_accuracy)},
+      {"validation_rmse", known(r.validation_rmse)},
+      {"best", to_object(r.best)},
       {"sample", r.sample ? json(*r.sample) : json()},
       {"ledger", to_object(r.ledger)},
       {"staleness", with_each(staleness_of_run(r), r, &exchange_figures::gaps)},

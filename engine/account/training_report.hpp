@@ -54,6 +54,14 @@ struct resumed_figures {
   std::uint64_t steps = 0; ///< that had been trained then
 };
 
+/// The test that did best, after so many steps of all workers.
+struct best_test {
+  std::uint64_t steps = 0;
+  double loss = 0;
+  bool held_out = false;        ///< on samples held out of those for training, not on the test samples
+  std::string weights_sha256{}; ///< of the weights, with the gaps between variables
+};
+
 /// What tests of the weights during a run cost, on a thread of their own.
 struct evaluation_cost {
   std::uint64_t count = 0;
@@ -75,21 +83,27 @@ struct training_report {
   std::vector<stage_figures> stages; ///< empty if each worker has one device
   std::string ended;                 ///< "completed", "stopped", "diverged" or "failed"
   std::string why;                   ///< one line, if it was not completed, or not tested to the end
-  std::uint64_t steps = 0;           ///< mini-batches trained, by all workers
+  bool enough = false;     ///< it was stopped as its options asked for: training_options::stop_when, patience
+  std::uint64_t steps = 0; ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;
   double epochs = 0;         ///< the steps in passes over the training set
   std::uint64_t updates = 0; ///< versions of the weights; of the shard that made most
   std::string data;
   std::string optimizer;
-  double learning_rate = 0;            ///< before its schedule
-  std::size_t batch = 0;               ///< samples in a mini-batch of one worker
-  std::uint32_t shards = 0;            ///< parameter actors
-  double wall_seconds = 0;             ///< of training alone; of all processes, if the run was resumed
-  std::optional<double> final_loss;    ///< mean over the samples of each worker's last steps (loss_tail)
-  std::optional<double> test_loss;     ///< mean over the test samples
-  std::optional<double> test_accuracy; ///< where classes are predicted
-  std::optional<double> test_rmse;     ///< where numbers are predicted: the root of the mean squared error
-  std::optional<std::string> sample;   ///< a text that the trained model wrote
+  double learning_rate = 0;              ///< before its schedule
+  std::size_t batch = 0;                 ///< samples in a mini-batch of one worker
+  std::uint32_t shards = 0;              ///< parameter actors
+  double wall_seconds = 0;               ///< of training alone; of all processes, if the run was resumed
+  std::optional<double> final_loss;      ///< mean over the samples of each worker's last steps (loss_tail)
+  std::optional<double> test_loss;       ///< mean over the test samples
+  std::optional<double> test_accuracy;   ///< where classes are predicted
+  std::optional<double> test_rmse;       ///< where numbers are predicted: the root of the mean squared error
+  std::optional<double> validation_loss; ///< of samples held out for it, as these three
+  std::optional<double> validation_accuracy;
+  std::optional<double> validation_rmse;
+  /// The test during the run whose weights were kept as those of the run; absent if they are the last ones.
+  std::optional<best_test> best;
+  std::optional<std::string> sample; ///< a text that the trained model wrote
   gradient_ledger ledger;
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
   staleness_histogram discarded_staleness; ///< of discarded gradients, which `staleness` leaves out

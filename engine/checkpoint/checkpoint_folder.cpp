@@ -1,5 +1,6 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 
+#include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/files/file_error.hpp>
 
 #include <fmt/format.h>
@@ -69,7 +70,8 @@ void prepare_checkpoint_folder(const std::filesystem::path& folder, bool resumed
   std::filesystem::create_directories(folder, wrong);
   if (wrong) throw_unwritable(folder, wrong.value());
   if (!std::filesystem::is_directory(folder)) throw_unwritable(folder, ENOTDIR);
-  if (!resumed && !checkpoints_in(folder).empty())
+  const bool used = std::filesystem::exists(folder / best_weights::file_name, wrong);
+  if (!resumed && (used || !checkpoints_in(folder).empty()))
     throw std::invalid_argument(
         fmt::format("'{}' holds checkpoints of an earlier run; resume that run, or name another folder",
                     folder.string()));

@@ -75,8 +75,17 @@ void require_parameter_actor(const training_options& o, const std::vector<schedu
 }
 
 void require_tests(const training_options& o, const data_split& data) {
-  if (o.evaluate_every.never()) return;
-  if (data.test.size() == 0)
+  if (!o.replay) stop_conditions_of(o, &data);
+  if (o.evaluate_every.never()) {
+    if (o.patience > 0)
+      throw std::invalid_argument(
+          "patience: the weights are not tested during the run; say how often to test");
+    if (o.keep == kept_weights::best)
+      throw std::invalid_argument(
+          "best weights: the weights are not tested during the run; say how often to test");
+    return;
+  }
+  if (data.test.size() == 0 && data.validation.size() == 0)
     throw std::invalid_argument(fmt::format("evaluate: data '{}' holds no sample to test on", data.name));
   if (o.parameter_actor)
     throw std::invalid_argument(
@@ -123,6 +132,15 @@ void require_data_for(const training_options& o, const std::vector<scheduled_pol
   require_text(o, data);
   require_tests(o, data);
   require_time_for(o, data, policies);
+}
+
+std::vector<stop_condition> stop_conditions_of(const training_options& o, const data_split* data) {
+  if (o.stop_when.empty()) return {};
+  const bool tested = !o.evaluate_every.never() && data;
+  const auto on = !tested                       ? judged_on::nothing
+                  : data->validation.size() > 0 ? judged_on::validation
+                                                : judged_on::test;
+  return parse_stop_conditions(o.stop_when, on);
 }
 
 void require_switch(const training_options& o, std::vector<scheduled_policy> policies, const cure_spec& cure,

@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
@@ -44,5 +45,10 @@ void require_dense_if_needed(const training_options& o, const cure_spec& cure,
 
 /// The optimiser of the shards: with local steps the outer one, in either case adapted to the cure.
 optimizer_options shard_optimizer(const training_options& o, const cure_spec& cure);
+
+/// The conditions under which a run ends early, with the samples that it is tested on. `data` may be null.
+///
+/// Errors  std::invalid_argument, as parse_stop_conditions().
+std::vector<stop_condition> stop_conditions_of(const training_options& o, const data_split* data);
 
 } // namespace mailgrad

@@ -52,6 +52,15 @@ void try_to_keep(T& x) {
   x.keep(scratch);
 }
 
+/// The best weights that the run has kept beside the checkpoint, if any.
+std::optional<kept_best> best_of(const run_plan& plan) {
+  std::optional<kept_best> best = best_weights_in(plan.options.resume->path().parent_path());
+  if (best && best->weights.size() != plan.layout->size())
+    refuse(plan, fmt::format("stands beside the best weights of another model: they are {}, not {}",
+                             best->weights.size(), plan.layout->size()));
+  return best;
+}
+
 /// With another number of workers, each begins anew from the weights.
 void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
   const std::string numbers =
@@ -116,6 +125,7 @@ void plan_resume(run_plan& plan) {
     plan.policies.push_back({step, policy_spec(policy, plan.workers())});
   if (!plan.options.replay) plan.holds = switch_steps(plan.policies);
   plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
+  if (plan.options.keep == kept_weights::best) resumed.best = best_of(plan);
   plan.resumed = std::move(resumed);
 }
 

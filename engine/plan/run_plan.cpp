@@ -69,7 +69,15 @@ std::uint64_t run_plan::steps_per_epoch() const {
   return data ? (data->train.size() + options.batch - 1) / options.batch : 1;
 }
 bool run_plan::tests_during_run() const {
-  return !options.evaluate_every.never() && data && data->test.size() > 0;
+  return !options.evaluate_every.never() && data && judged_by().size() > 0;
+}
+const dataset& run_plan::judged_by() const {
+  return data->validation.size() > 0 ? data->validation : data->test;
+}
+early_stop run_plan::enough() const {
+  if (options.replay) return {};
+  return {stop_conditions_of(options, data.get()), options.patience,
+          resumed && resumed->best ? std::optional(resumed->best->test) : std::nullopt};
 }
 bool run_plan::shares_block() const { return has_hogwild(policies); }
 bool run_plan::has_shards() const { return !shares_block() || policies.size() > 1; }
@@ -101,7 +109,8 @@ run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, 
   plan.request = request_for(*plan.data, o.batch);
   plan.request.seed = o.seed;
   plan.request.workers = plan.workers();
-  if (plan.data->test.size() > 0) require_readable(plan.request, plan.data->test);
+  for (const dataset* part : {&plan.data->test, &plan.data->validation})
+    if (part->size() > 0) require_readable(plan.request, *part);
   for (std::uint32_t r = 0; r < plan.workers(); ++r)
     require_placed(plan.model, plan.request_of(r), o.micro_batches, plan.policies);
   plan.request.devices = devices_of(o, 0);
@@ -134,6 +143,7 @@ void plan_replay(run_plan& plan) {
   require_recordable(plan);
   training_options& o = plan.options;
   require_repeatable(*o.replay);
+  o.keep = kept_weights::last; // those of the recorded end
   require_same_run(*o.replay, o, facts_of(plan.model, plan.request, *plan.data, o));
   for (const recorded_switch& s : o.replay->end.switches)
     require_switch(o, plan.policies, plan.cure, s.policy); // the cure may exclude a policy of the recording

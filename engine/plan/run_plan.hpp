@@ -2,6 +2,8 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
@@ -29,7 +31,8 @@ struct resumed_run {
   checkpoint_card card;
   kept_schedule schedule;
   feeder_position position;
-  bool same_workers = true; ///< if not, only the weights and what belongs to them goes on
+  bool same_workers = true;        ///< if not, only the weights and what belongs to them goes on
+  std::optional<kept_best> best{}; ///< the best weights so far, if the run keeps them
 
   /// The part of a worker or a shard, for its actor; null: it begins anew.
   std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;
@@ -67,6 +70,10 @@ struct run_plan {
   std::uint64_t steps_per_epoch() const;
   /// Whether the weights are tested while the run goes on.
   bool tests_during_run() const;
+  /// The samples that they are then tested on. The plan must have data.
+  const dataset& judged_by() const;
+  /// What decides whether the run is trained enough. It is not active in a replay, which ends as recorded.
+  early_stop enough() const;
   const policy_spec& first_policy() const { return policies.front().policy; }
   /// Whether any policy of the run lets workers write into one shared block.
   bool shares_block() const;

@@ -28,6 +28,12 @@ struct checkpoint_options {
   std::size_t keep = 3; ///< older ones are removed
 };
 
+/// Which weights an ended run gives, tests and reports.
+enum class kept_weights : std::uint8_t {
+  last,
+  best, ///< of the test with the lowest loss: on the samples held out, or else on the test samples
+};
+
 /// How to train a model.
 struct training_options {
   /// Each device runs one worker. A device that is named twice runs two workers in turns.
@@ -59,8 +65,16 @@ struct training_options {
   /// The file for lines of what is measured during the run, as metrics_file writes it. Empty: no file.
   std::string metrics{};
   interval metrics_every{.span = std::chrono::seconds{1}}; ///< how often a line is made
-  /// How often the weights are tested during the run, on a thread of their own.
+  /// How often the weights are tested during the run, on a thread of their own: on the samples of
+  /// data_split::validation if there are any, else on the test samples.
   interval evaluate_every{};
+  /// The run ends when one of these conditions holds, as parse_stop_conditions() reads them. Empty: it does
+  /// not.
+  std::string stop_when{};
+  /// The run ends after so many tests during it, one after the other, without a lower loss. 0: it does not.
+  std::uint64_t patience = 0;
+  /// Whether the weights of the run are those that did best in its tests, or those it ended with.
+  kept_weights keep = kept_weights::last;
   /// The file for the recording, the order in which shards take gradients. Empty: no file, as in a replay.
   std::string record{};
   std::vector<std::string> words{};          ///< the command line, for readers of the recording

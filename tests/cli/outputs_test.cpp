@@ -169,6 +169,29 @@ TEST_F(Outputs, GrowByALineWhileTheRunGoesOn) {
   EXPECT_TRUE(report["evaluations"]["count"].is_number());
 }
 
+TEST_F(Outputs, EndEarlyAsTheyWereAskedTo) {
+  tool t(train({"--epochs", "1000", "--metrics-every", "1", "--evaluate-every", "5", "--validation", "0.25",
+                "--stop-when", "steps>=20, accuracy>1.5", "--keep-weights", "best", "--report",
+                path("r.json"), "--save", path("best.safetensors")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr(" held out, "));
+  EXPECT_THAT(t.err(), HasSubstr(", at least 20"));
+  EXPECT_THAT(t.out(), HasSubstr("validation    loss "));
+  const auto report = nlohmann::json::parse(std::ifstream(path("r.json")));
+  EXPECT_EQ(report["ended"], "stopped");
+  EXPECT_EQ(report["enough"], true);
+  EXPECT_TRUE(report["validation_loss"].is_number());
+  EXPECT_FALSE(report["curve"][0].contains("test_loss"));
+  EXPECT_TRUE(std::filesystem::exists(path("best.safetensors")));
+}
+
+TEST_F(Outputs, SayThatTestSamplesChooseTheWeights) {
+  tool t(train({"--epochs", "2", "--patience", "1"}));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(),
+              HasSubstr("so the test figures are too good; --validation 0.1 holds other samples out"));
+}
+
 TEST_F(Outputs, NameTheMetricsThatEndEarly) {
   tool t(train({"--steps", "8", "--metrics", "/dev/full", "--report", path("r.json")}));
   EXPECT_EQ(t.code(), 1);
@@ -188,6 +211,9 @@ TEST_F(Outputs, RefuseMetricsThatCannotBe) {
   refused({"--metrics", "/no/such/folder/m.csv"}, "metrics '/no/such/folder/m.csv' cannot be written");
   refused({"--metrics-every", "often"}, "'often' is no interval; steps as 500");
   refused({"--evaluate-every", "0"}, "'0' is no interval");
+  refused({"--stop-when", "los<3"}, "there is no figure 'los'; did you mean 'loss'?");
+  refused({"--stop-when", "loss"}, "expected a figure, one of < <= > >=, and a number");
+  refused({"--validation", "1"}, "validation: the share of the training samples lies between 0 and 1");
 }
 
 TEST_F(Outputs, AreNoFileThatTheRunReads) {

@@ -126,6 +126,38 @@ TEST_F(MeasuringTracker, HasTheWeightsTestedOnceAtATime) {
   EXPECT_THAT(seen<metrics_line>(), SizeIs(1)) << "a test that was given up says nothing";
 }
 
+/// A tracker that nobody observes, and that ends the run when the loss is low or three tests are in vain.
+TEST_F(MeasuringTracker, EndsTheRunWhenItHasBeenTrainedEnough) {
+  auto coordinator = listen<stop_training>();
+  staleness_tracker_options o = options(time_, nullptr);
+  o.lines = {.steps = 1};
+  o.enough = early_stop(parse_stop_conditions("train_loss<0.5", judged_on::nothing), 0);
+  const caf::actor tracker = start<staleness_tracker>(std::move(o));
+  tell(tracker, stop_by{coordinator.actor()});
+  tell(tracker, progress(0, 1, 10, 1));
+  EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty());
+  tell(tracker, progress(0, 1, 10, 0.25));
+  ASSERT_THAT(coordinator.heard<stop_training>(), SizeIs(1));
+  EXPECT_EQ(coordinator.heard<stop_training>()[0].why, "train_loss is 0.25, below 0.5");
+  EXPECT_TRUE(coordinator.heard<stop_training>()[0].enough);
+  tell(tracker, progress(0, 1, 10, 0.2));
+  EXPECT_THAT(coordinator.heard<stop_training>(), SizeIs(1)) << "once is enough";
+}
+
+TEST_F(MeasuringTracker, EndsTheRunWhenTestsGetNoBetter) {
+  auto coordinator = listen<stop_training>();
+  staleness_tracker_options o = options(time_, observer_.actor());
+  o.enough = early_stop({}, 2);
+  const caf::actor tracker = start<staleness_tracker>(std::move(o));
+  tell(tracker, stop_by{coordinator.actor()});
+  tell(tracker, weights_tested{{.steps = 10, .loss = 0.5}});
+  tell(tracker, weights_tested{{.steps = 20, .loss = 0.75}});
+  tell(tracker, weights_tested{{.steps = 25, .loss = 0.75}, false});
+  EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty()) << "a test that was given up does not count";
+  tell(tracker, weights_tested{{.steps = 30, .loss = 0.5}});
+  ASSERT_THAT(coordinator.heard<stop_training>(), SizeIs(1));
+}
+
 TEST_F(MeasuringTracker, EndsWithTheLastLine) {
   tell(tracker_, progress(0, 2, 10, 3));
   metrics_line known;

@@ -49,6 +49,16 @@ TEST(MetricsLine, TellsATestWhereThereWasOne) {
   EXPECT_THAT(to_json(x), HasSubstr(R"("test_loss":0.5,"test_rmse":3.0})"));
 }
 
+TEST(MetricsLine, TellsATestOnSamplesThatAreHeldOut) {
+  metrics_line x = some_line();
+  EXPECT_FALSE(x.tested());
+  x.validation_loss = 0.5;
+  x.validation_accuracy = 0.75;
+  EXPECT_TRUE(x.tested());
+  EXPECT_THAT(to_json(x),
+              HasSubstr(R"("waiting_s":0.125,"validation_loss":0.5,"validation_accuracy":0.75})"));
+}
+
 TEST(MetricsLine, LeavesUnknownFiguresEmpty) {
   metrics_line x = some_line();
   x.train_loss = std::numeric_limits<double>::infinity();
@@ -57,11 +67,12 @@ TEST(MetricsLine, LeavesUnknownFiguresEmpty) {
   const auto read = nlohmann::json::parse(to_json(x));
   EXPECT_TRUE(read["train_loss"].is_null());
   EXPECT_TRUE(read["staleness_mean"].is_null());
-  EXPECT_EQ(to_csv(x), "1.5,20,19,1280,0.5,,0.01,,,21,19,1,1000.0,0.125,,,");
+  EXPECT_EQ(to_csv(x), "1.5,20,19,1280,0.5,,0.01,,,21,19,1,1000.0,0.125,,,,,,");
   EXPECT_EQ(
       metrics_csv_header(),
       "time_s,steps,updates,samples,epoch,train_loss,learning_rate,staleness_mean,staleness_p99,computed,"
-      "applied,discarded,samples_per_s,waiting_s,test_loss,test_accuracy,test_rmse");
+      "applied,discarded,samples_per_s,waiting_s,test_loss,test_accuracy,test_rmse,validation_loss,"
+      "validation_accuracy,validation_rmse");
 }
 
 } // namespace

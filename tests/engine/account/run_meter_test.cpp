@@ -69,6 +69,18 @@ TEST(RunMeter, CountsUpdatesOfTheBlockUntilTheShardsHaveThem) {
   EXPECT_EQ(m.take(2s).updates, 16U) << "no update counts twice";
 }
 
+TEST(RunMeter, SaysWhichSamplesATestWasOn) {
+  run_meter m({10, 0.1}, {});
+  evaluation_made test{.steps = 1, .loss = 0.5, .accuracy = 0.75};
+  EXPECT_EQ(m.take(1s, test).test_loss, 0.5);
+  EXPECT_FALSE(m.take(1s, test).validation_loss);
+  test.held_out = true;
+  const metrics_line x = m.take(1s, test);
+  EXPECT_FALSE(x.test_loss || x.test_accuracy);
+  EXPECT_EQ(x.validation_loss, 0.5);
+  EXPECT_EQ(x.validation_accuracy, 0.75);
+}
+
 TEST(RunMeter, EndsWithWhatTheReportKnows) {
   run_meter m({10, 0.1}, {});
   m.add({.steps = 3, .samples = 30, .loss_sum = 60});
@@ -81,6 +93,7 @@ TEST(RunMeter, EndsWithWhatTheReportKnows) {
   known.discarded = 1;
   known.waiting_s = 0.5;
   known.test_loss = 1.5;
+  known.validation_accuracy = 0.25;
   const metrics_line x = m.close(known);
   EXPECT_EQ(x.time_s, 4);
   EXPECT_EQ(x.steps, 5U);
@@ -93,6 +106,7 @@ TEST(RunMeter, EndsWithWhatTheReportKnows) {
   EXPECT_EQ(x.discarded, 1U);
   EXPECT_EQ(x.waiting_s, 0.5);
   EXPECT_EQ(x.test_loss, 1.5);
+  EXPECT_EQ(x.validation_accuracy, 0.25);
 }
 
 } // namespace

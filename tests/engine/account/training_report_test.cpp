@@ -56,10 +56,11 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   EXPECT_THAT(field_names(o),
               ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
                           "span", "weights", "policy", "devices", "workers", "micro_batches", "stages",
-                          "data", "optimizer", "learning_rate", "batch", "shards", "ended", "why", "steps",
-                          "samples", "epochs", "updates", "wall_seconds", "steps_per_second",
+                          "data", "optimizer", "learning_rate", "batch", "shards", "ended", "why", "enough",
+                          "steps", "samples", "epochs", "updates", "wall_seconds", "steps_per_second",
                           "samples_per_second", "final_loss", "test_loss", "test_accuracy", "test_rmse",
-                          "sample", "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
+                          "validation_loss", "validation_accuracy", "validation_rmse", "best", "sample",
+                          "ledger", "staleness", "time_split", "weight_gap", "gradient_cosine",
                           "wait_seconds", "switches", "resumed", "checkpoints", "curve", "evaluations",
                           "local_steps", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
@@ -86,6 +87,14 @@ TEST(TrainingReport, SaysWhereItComesFromAsFarAsThatIsKnown) {
   EXPECT_TRUE(o["commit"].is_null() && o["date"].is_null()) << "the program has not told them";
   EXPECT_EQ(o["wait_seconds"]["per_worker"][1],
             json::parse(R"({"worker": 1, "barrier": 0.5, "bound": 0.0, "feeder": 0.0})"));
+}
+
+TEST(TrainingReport, TellsWhichWeightsWereKept) {
+  training_report r = finished_run();
+  EXPECT_TRUE(json::parse(to_json(r))["best"].is_null()) << "the last ones";
+  r.best = best_test{60, 0.5, true, "cd34"};
+  EXPECT_EQ(json::parse(to_json(r))["best"],
+            json::parse(R"({"steps": 60, "loss": 0.5, "samples": "validation", "weights_sha256": "cd34"})"));
 }
 
 TEST(TrainingReport, WritesEachFigureUnderItsName) {

@@ -1,0 +1,160 @@
+#include <mailgrad/engine/account/early_stop.hpp>
+
+#include <mailgrad/options/named_choice.hpp>
+#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/number.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+using comparison = stop_condition::comparison;
+
+struct comparison_form {
+  std::string_view sign;
+  comparison what;
+  const char* in_words;
+};
+
+/// Longer signs first, since "<" begins "<=".
+constexpr std::array<comparison_form, 4> comparisons{{{"<=", comparison::at_most, "at most"},
+                                                      {">=", comparison::at_least, "at least"},
+                                                      {"<", comparison::below, "below"},
+                                                      {">", comparison::above, "above"}}};
+
+/// Names that stand for the figure of the samples on which a run is judged.
+constexpr std::array<std::string_view, 3> short_names{"loss", "accuracy", "rmse"};
+
+const metrics_column* find_column(std::string_view name) {
+  const auto found = std::ranges::find(metrics_columns(), name, &metrics_column::name);
+  return found == metrics_columns().end() ? nullptr : &*found;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+[[noreturn]] void refuse(std::string_view condition, const std::string& why) {
+  throw std::invalid_argument(fmt::format("stop when '{}': {}", condition, why));
+}
+
+std::string full_name(std::string_view name, judged_on samples) {
+  if (std::ranges::find(short_names, name) == short_names.end()) return std::string(name);
+  switch (samples) {
+  case judged_on::validation:
+    return fmt::format("validation_{}", name);
+  case judged_on::test:
+    return fmt::format("test_{}", name);
+  case judged_on::nothing:
+    break;
+  }
+  return name == "loss" ? "train_loss" : fmt::format("test_{}", name);
+}
+
+const metrics_column* known_column(std::string_view condition, std::string_view name, judged_on samples) {
+  if (const metrics_column* const column = find_column(full_name(name, samples))) return column;
+  std::vector<std::string_view> names(short_names.begin(), short_names.end());
+  for (const metrics_column& column : metrics_columns()) names.push_back(column.name);
+  refuse(condition, fmt::format("there is no figure '{}'; {}", name, suggestion(name, names)));
+}
+
+/// A condition of any figure, also of one that the run may not have.
+stop_condition parse_condition(std::string_view text, judged_on samples) {
+  const std::string_view whole = trimmed(text);
+  for (const auto& [sign, what, words] : comparisons) {
+    const std::size_t place = whole.find(sign);
+    if (place == std::string_view::npos) continue;
+    const std::string_view bound = trimmed(whole.substr(place + sign.size()));
+    const std::optional<double> number = parse_number(bound);
+    if (!number || !std::isfinite(*number)) refuse(whole, fmt::format("'{}' is no number", bound));
+    return {known_column(whole, trimmed(whole.substr(0, place)), samples), what, *number};
+  }
+  refuse(whole, "expected a figure, one of < <= > >=, and a number, as in loss<0.3");
+}
+
+void require_tested(std::string_view condition, const metrics_column& column, judged_on samples) {
+  if (column.kind != figure_kind::test) return;
+  if (samples == judged_on::nothing)
+    refuse(condition, fmt::format("'{}' is not measured during the run; say how often to test", column.name));
+  if (column.name.starts_with("validation_") != (samples == judged_on::validation))
+    refuse(condition, fmt::format("during the run weights are tested on the {}, so '{}' is not known",
+                                  samples == judged_on::test ? "test samples; no samples are held out"
+                                                             : "samples that are held out",
+                                  column.name));
+}
+
+double figure_of(const metrics_column& column, const metrics_line& x) { return column.figure(x).value(); }
+
+} // namespace
+
+bool stop_condition::holds(const metrics_line& x) const {
+  const std::optional<double> known = column->figure(x);
+  if (!known) return false;
+  switch (reaches) {
+  case comparison::below:
+    return *known < bound;
+  case comparison::at_most:
+    return *known <= bound;
+  case comparison::above:
+    return *known > bound;
+  case comparison::at_least:
+    return *known >= bound;
+  }
+  return false;
+}
+
+std::vector<stop_condition> parse_stop_conditions(std::string_view text, judged_on samples) {
+  std::vector<stop_condition> all;
+  for (const std::string_view word : words_between(text, ',')) {
+    all.push_back(parse_condition(word, samples));
+    require_tested(trimmed(word), *all.back().column, samples);
+  }
+  return all;
+}
+
+bool asks_for_tests(std::string_view text) {
+  return std::ranges::any_of(words_between(text, ','), [](std::string_view word) {
+    return parse_condition(word, judged_on::nothing).column->kind == figure_kind::test;
+  });
+}
+
+early_stop::early_stop(std::vector<stop_condition> conditions, std::uint64_t patience,
+                       const std::optional<evaluation_made>& best)
+    : conditions_(std::move(conditions)), patience_(patience), best_(best) {}
+
+std::optional<std::string> early_stop::judge(const metrics_line& x) {
+  if (ended_) return std::nullopt;
+  const auto met =
+      std::ranges::find_if(conditions_, [&](const stop_condition& condition) { return condition.holds(x); });
+  if (met == conditions_.end()) return std::nullopt;
+  ended_ = true;
+  const auto form = std::ranges::find(comparisons, met->reaches, &comparison_form::what);
+  return fmt::format("{} is {:g}, {} {:g}", met->column->name, figure_of(*met->column, x), form->in_words,
+                     met->bound);
+}
+
+std::optional<std::string> early_stop::judge(const evaluation_made& x) {
+  if (ended_ || patience_ == 0) return std::nullopt;
+  if (!best_ || x.loss < best_->loss) {
+    best_ = x;
+    worse_ = 0;
+    return std::nullopt;
+  }
+  if (++worse_ < patience_) return std::nullopt;
+  ended_ = true;
+  return fmt::format("the {} loss has not fallen in {} test{}; the lowest was {:g}, after {} steps",
+                     x.held_out ? "validation" : "test", patience_, patience_ == 1 ? "" : "s", best_->loss,
+                     best_->steps);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <mailgrad/engine/account/metrics_line.hpp>
+#include <mailgrad/engine/account/run_event.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// A figure of a line of metrics and the bound that it shall reach, as "test_loss<0.3".
+struct stop_condition {
+  enum class comparison : std::uint8_t { below, at_most, above, at_least };
+
+  const metrics_column* column = nullptr; ///< never null in a parsed condition
+  comparison reaches = comparison::below;
+  double bound = 0;
+
+  bool holds(const metrics_line& x) const;
+};
+
+/// Which samples the weights of a run are tested on while it goes on.
+enum class judged_on : std::uint8_t { nothing, test, validation };
+
+/// Reads one condition or several, of which any is enough: "train_loss<0.3", "accuracy>=0.9, time_s>600". A
+/// name is that of a column of metrics. `loss`, `accuracy` and `rmse` stand for those of the samples that the
+/// weights are tested on during the run; `loss` is that of training if there are none.
+///
+/// Errors  std::invalid_argument in one line: no condition; an unknown name, with the one that may have been
+///         meant; a figure of tests that the run does not make; a bound that is no number.
+std::vector<stop_condition> parse_stop_conditions(std::string_view text, judged_on samples);
+
+/// Whether any of these names in such a text is a figure of tests, so that it asks for tests during the run.
+///
+/// Errors  std::invalid_argument, as parse_stop_conditions().
+bool asks_for_tests(std::string_view text);
+
+/// Decides when a run has been trained enough: a condition holds, or its tests have not got better for a
+/// while.
+///
+/// Threads one caller at a time.
+class early_stop {
+public:
+  /// Never stops a run.
+  early_stop() = default;
+  /// `patience` is the number of tests in a row without a lower loss that ends the run; 0: any number may
+  /// pass. `best` is the lowest loss of an earlier process of the run.
+  early_stop(std::vector<stop_condition> conditions, std::uint64_t patience,
+             const std::optional<evaluation_made>& best = {});
+
+  /// Whether it can stop a run at all.
+  bool active() const noexcept { return !conditions_.empty() || patience_ > 0; }
+
+  /// Why the run is to end, in one line, or nothing. Once it is to end, it is told no more.
+  std::optional<std::string> judge(const metrics_line& x);
+  std::optional<std::string> judge(const evaluation_made& x);
+
+private:
+  std::vector<stop_condition> conditions_;
+  std::uint64_t patience_ = 0;
+  std::uint64_t worse_ = 0; ///< tests since the best one
+  std::optional<evaluation_made> best_;
+  bool ended_ = false;
+};
+
+} // namespace mailgrad

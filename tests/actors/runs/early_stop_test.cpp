@@ -1,0 +1,242 @@
+#include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/data/hold_out.hpp>
+#include <mailgrad/engine/checkpoint/best_weights.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/files/sha256.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// Runs that end when they have been trained enough, and the best weights of their tests.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::options_for;
+using testing::small_data;
+using testing::small_model;
+using testing::trained;
+
+constexpr std::uint64_t for_ever = 1'000'000'000;
+
+std::shared_ptr<const data_split> with_validation() {
+  auto data = std::make_shared<data_split>(*small_data());
+  hold_out(*data, 0.25, 1);
+  return data;
+}
+
+training_options endless(const std::string& policy) {
+  training_options o = options_for(policy, 2);
+  o.epochs = for_ever;
+  return o;
+}
+
+TEST(EarlyStopOfRuns, EndsEveryModeByACondition) {
+  for (const char* policy : {"async", "sync", "ssp:1", "k-batch-async:2", "hogwild", "async, hogwild@20"}) {
+    training_options o = endless(policy);
+    o.metrics_every = {.steps = 1};
+    o.stop_when = "steps>=60";
+    const training_report r = trained(o);
+    EXPECT_EQ(r.ended, "stopped") << policy;
+    EXPECT_TRUE(r.enough) << policy;
+    EXPECT_THAT(r.why, HasSubstr(", at least 60")) << policy;
+    EXPECT_GE(r.steps, 60U) << policy;
+    EXPECT_TRUE(r.ledger.balances()) << policy;
+    EXPECT_FALSE(r.best) << "nobody asked for the best weights";
+  }
+}
+
+TEST(EarlyStopOfRuns, IsNoneWhenTheProgramStopsTheRun) {
+  training run(small_model(), small_data(), endless("async"));
+  run.stop("by hand");
+  EXPECT_FALSE(run.report().enough);
+}
+
+TEST(EarlyStopOfRuns, LosesPatienceWithARateThatLearnsNothing) {
+  training_options o = endless("async");
+  o.optimizer.learning_rate = 0;
+  o.evaluate_every = {.steps = 10};
+  o.patience = 3;
+  const training_report r = trained(o, with_validation());
+  EXPECT_TRUE(r.enough);
+  EXPECT_THAT(r.why, HasSubstr("the validation loss has not fallen in 3 tests"));
+  EXPECT_GE(r.evaluations.count, 4U);
+}
+
+TEST(EarlyStopOfRuns, TestsOnTheSamplesHeldOutAndAtTheEndOnBoth) {
+  const auto data = with_validation();
+  training_options o = endless("sync");
+  o.metrics_every = {.span = std::chrono::hours{1}};
+  o.evaluate_every = {.steps = 10};
+  o.stop_when = "accuracy>=0";
+  training run(small_model(), data, o);
+  const training_report r = run.report();
+  ASSERT_GE(r.curve.size(), 2U);
+  EXPECT_TRUE(r.curve[0].validation_loss);
+  EXPECT_FALSE(r.curve[0].test_loss) << "the test samples stay unseen";
+  EXPECT_EQ(r.curve.back().validation_accuracy, r.validation_accuracy);
+  EXPECT_EQ(r.curve.back().test_accuracy, r.test_accuracy);
+  ASSERT_TRUE(r.validation_loss && r.test_loss);
+  EXPECT_NE(*r.validation_loss, *r.test_loss);
+  EXPECT_LE(r.samples, r.steps * o.batch);
+}
+
+/// With a rate so high that the loss goes up and down, one of many tests did best, and hardly ever the last.
+TEST(BestWeightsOfRuns, AreThoseOfTheReportAndOfTheProgram) {
+  for (const char* policy : {"sync", "async", "hogwild"}) {
+    const auto data = with_validation();
+    training_options o = endless(policy);
+    o.shards = 2;
+    o.optimizer = parse_optimizer("momentum");
+    o.optimizer.learning_rate = 0.5;
+    o.evaluate_every = {.steps = 1};
+    o.keep = kept_weights::best;
+    training run(small_model(), data, o);
+    double lowest = std::numeric_limits<double>::infinity();
+    int tests = 0;
+    run.observe([&](const run_event& e) {
+      const auto* x = std::get_if<evaluation_made>(&e);
+      if (!x) return;
+      lowest = std::min(lowest, x->loss);
+      if (++tests == 10) run.stop("tested enough");
+    });
+    const training_report r = run.report();
+    const std::string kept = sha256(std::as_bytes(run.parameters()));
+    if (r.best) {
+      EXPECT_EQ(r.best->loss, lowest) << policy;
+      EXPECT_TRUE(r.best->held_out) << policy;
+      EXPECT_EQ(r.validation_loss, r.best->loss) << policy << ": the report tests these weights";
+      EXPECT_EQ(kept, r.best->weights_sha256) << policy;
+    } else {
+      EXPECT_LT(r.validation_loss.value(), lowest) << policy << ": the last ones did better";
+      EXPECT_EQ(kept, r.parameters_sha256) << policy;
+    }
+  }
+}
+
+TEST(BestWeightsOfRuns, MayBeTheLastOnes) {
+  training_options o = options_for("sync", 2);
+  o.evaluate_every = {.steps = 1};
+  o.keep = kept_weights::best;
+  o.epochs = 2;
+  training run(small_model(), small_data(), o);
+  const training_report r = run.report();
+  const double last = r.test_loss.value();
+  if (r.best) {
+    EXPECT_EQ(r.best->loss, last);
+  } else {
+    EXPECT_EQ(sha256(std::as_bytes(run.parameters())), r.parameters_sha256);
+  }
+}
+
+TEST(BestWeightsOfRuns, SurviveADivergence) {
+  training_options o = endless("async");
+  o.optimizer = parse_optimizer("sgd");
+  o.optimizer.learning_rate = 0.05;
+  o.optimizer.schedule = parse_schedule("step:every=20000,factor=1e30");
+  o.evaluate_every = {.steps = 1};
+  o.keep = kept_weights::best;
+  const training_report r = trained(o);
+  EXPECT_EQ(r.ended, "diverged");
+  if (!r.best) GTEST_SKIP() << "no test ended before the run did";
+  EXPECT_EQ(r.test_loss, r.best->loss);
+}
+
+TEST(BestWeightsOfRuns, DoNotChangeWhatIsTrainedNorItsReplay) {
+  const scratch_folder folder;
+  const auto data = with_validation();
+  training_options o = endless("async");
+  o.record = (folder.path() / "run.rec").string();
+  o.evaluate_every = {.steps = 5};
+  o.metrics_every = {.steps = 1};
+  o.keep = kept_weights::best;
+  o.patience = 1'000;
+  o.stop_when = "steps>=40";
+  const training_report r = trained(o, data);
+  EXPECT_TRUE(r.enough);
+  o.replay = std::make_shared<const recording>(read_recording(o.record));
+  o.record.clear();
+  const training_report again = trained(o, data);
+  EXPECT_EQ(again.parameters_sha256, r.parameters_sha256);
+  EXPECT_EQ(again.steps, r.steps) << "a replay ends where the recording does";
+  EXPECT_FALSE(again.best);
+}
+
+TEST(BestWeightsOfRuns, AreThereAgainWhenTheRunIsResumed) {
+  const scratch_folder folder;
+  const auto data = with_validation();
+  training_options o = options_for("sync", 2);
+  o.evaluate_every = {.steps = 10};
+  o.keep = kept_weights::best;
+  o.checkpoints.folder = folder.path().string();
+  o.checkpoints.every_steps = 10;
+  const training_report first = trained(o, data);
+  const auto kept = best_weights_in(folder.path());
+  ASSERT_TRUE(kept);
+  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
+  o.epochs = 8;
+  o.optimizer.learning_rate = 0.05;
+  const training_report second = trained(o, data);
+  EXPECT_LE(second.validation_loss.value(), kept->test.loss) << "nothing better than before is forgotten";
+  EXPECT_THROW(trained([&] {
+                 training_options anew = o;
+                 anew.resume = nullptr;
+                 return anew;
+               }()),
+               std::invalid_argument)
+      << "the folder is in use";
+}
+
+TEST(BestWeightsOfRuns, NeedTests) {
+  training_options o = options_for("async", 1);
+  o.keep = kept_weights::best;
+  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+  o.keep = kept_weights::last;
+  o.patience = 1;
+  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+  o.patience = 0;
+  o.stop_when = "accuracy>0.5";
+  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+  o.stop_when = "lost<3";
+  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+}
+
+TEST(ObservedRuns, MayTakeCheckpointsAndHearOfThem) {
+  const scratch_folder folder;
+  training_options o = endless("async");
+  o.metrics_every = {.steps = 1};
+  o.checkpoints.folder = folder.path().string();
+  training run(small_model(), small_data(), o);
+  bool asked = false;
+  std::vector<checkpoint_account> kept;
+  run.observe([&](const run_event& e) {
+    if (std::holds_alternative<metrics_line>(e) && !asked) {
+      asked = true;
+      run.take_checkpoint();
+    }
+    if (const auto* x = std::get_if<checkpoint_account>(&e)) {
+      kept.push_back(*x);
+      run.stop("kept");
+    }
+  });
+  EXPECT_EQ(run.report().why, "kept");
+  ASSERT_FALSE(kept.empty());
+  EXPECT_EQ(kept[0].written, 1U);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,81 @@
+#include <mailgrad/engine/checkpoint/best_weights.hpp>
+
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/files/file_error.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <limits>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+evaluation_made test(std::uint64_t steps, double loss) { return {.steps = steps, .loss = loss}; }
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(BestWeights, KeepThoseOfTheLowestLoss) {
+  best_weights best(std::nullopt);
+  EXPECT_FALSE(best.best());
+  best.offer(test(5, nan), std::vector<float>{9});
+  EXPECT_FALSE(best.best()) << "a loss that is no number is not better than none";
+  best.offer(test(10, 0.5), std::vector<float>{1, 2});
+  best.offer(test(20, 0.4), std::vector<float>{3, 4});
+  best.offer(test(30, 0.4), std::vector<float>{5, 6});
+  best.offer(test(40, nan), std::vector<float>{7, 8});
+  ASSERT_TRUE(best.best());
+  EXPECT_EQ(best.best()->test.steps, 20U) << "the first of equals";
+  EXPECT_THAT(best.best()->weights, ElementsAre(3, 4));
+}
+
+TEST(BestWeights, OutliveTheProcessInAFolder) {
+  const scratch_folder folder;
+  EXPECT_FALSE(best_weights_in(folder.path()));
+  {
+    best_weights best(folder.path());
+    evaluation_made x{.steps = 10, .loss = 0.5, .accuracy = 0.75, .rmse = {}, .seconds = 2, .held_out = true};
+    best.offer(x, std::vector<float>{1, -2.5F});
+    best.offer(test(20, 0.6), std::vector<float>{0, 0});
+    EXPECT_EQ(best.failure(), "");
+  }
+  const auto found = best_weights_in(folder.path());
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->weights, ElementsAre(1, -2.5F));
+  EXPECT_EQ(found->test.steps, 10U);
+  EXPECT_EQ(found->test.loss, 0.5);
+  EXPECT_EQ(found->test.accuracy, 0.75);
+  EXPECT_FALSE(found->test.rmse);
+  EXPECT_TRUE(found->test.held_out);
+
+  best_weights resumed(folder.path(), found);
+  resumed.offer(test(30, 0.55), std::vector<float>{4, 4});
+  EXPECT_EQ(best_weights_in(folder.path())->test.steps, 10U) << "the earlier ones did better";
+  resumed.offer(test(40, 0.45), std::vector<float>{5, 5});
+  EXPECT_EQ(best_weights_in(folder.path())->test.steps, 40U);
+}
+
+TEST(BestWeights, SayWhyTheyAreNotInTheFolder) {
+  best_weights best("/no/such/folder");
+  best.offer(test(10, 0.5), std::vector<float>{1});
+  EXPECT_THAT(best.failure(), HasSubstr("the best weights are not kept for a resume: "));
+  EXPECT_THAT(best.failure(), HasSubstr("/no/such/folder"));
+  EXPECT_TRUE(best.best()) << "they are in memory all the same";
+}
+
+TEST(BestWeights, RefuseADamagedFile) {
+  const scratch_folder folder;
+  best_weights(folder.path()).offer(test(10, 0.5), std::vector<float>{1, 2, 3});
+  const auto file = folder.path() / best_weights::file_name;
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4);
+  EXPECT_THROW(best_weights_in(folder.path()), file_error);
+}
+
+} // namespace
+} // namespace mailgrad
