@@ -103,6 +103,34 @@ TEST(Gemm, MultipliesEachMatrixOfABatch) {
   EXPECT_EQ(c, expected);
 }
 
+/// One row with zeros in it, at widths and depths about those of a vector and of the rows read at once.
+TEST(Gemm, OfOneRowWithZerosAgreesWithEigen) {
+  for (const std::size_t n : {2, 10, 15, 16, 17, 48, 65})
+    for (const std::size_t k : {1, 7, 8, 9, 17, 500}) {
+      matrix a = random_matrix(1, k);
+      const matrix b = random_matrix(k, n);
+      for (Eigen::Index p = 0; p < a.cols(); ++p)
+        if (p % 3 == 1 || p % 7 == 0) a(0, p) = p % 2 == 0 ? 0.0F : -0.0F;
+      const matrix expected = (a.cast<double>() * b.cast<double>()).cast<float>();
+      const matrix c = product({1, n, k, operand_order::as_is, operand_order::as_is, 1}, a, b);
+      EXPECT_LT((c - expected).cwiseAbs().maxCoeff(), 2e-6F * static_cast<float>(k + 10)) << n << ' ' << k;
+    }
+}
+
+TEST(Gemm, OfARowOfZerosIsZero) {
+  const matrix a = matrix::Zero(1, 20), b = random_matrix(20, 33);
+  EXPECT_EQ(product({1, 33, 20, operand_order::as_is, operand_order::as_is, 1}, a, b), matrix::Zero(1, 33));
+}
+
+TEST(Gemm, OfOneRowLetsNaNThroughWhereItIsNotTimesZero) {
+  matrix a = random_matrix(1, 33), b = random_matrix(33, 20);
+  a(0, 30) = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(product({1, 20, 33, operand_order::as_is, operand_order::as_is, 1}, a, b)(0, 7)));
+  a(0, 30) = 1;
+  b(30, 7) = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(std::isinf(product({1, 20, 33, operand_order::as_is, operand_order::as_is, 1}, a, b)(0, 7)));
+}
+
 TEST(Gemm, OfNoInnerElementsIsZero) {
   std::vector<float> c(6, 1);
   gemm(host_stream{}, {2, 3, 0, operand_order::as_is, operand_order::as_is, 1}, nullptr, nullptr, c.data(),

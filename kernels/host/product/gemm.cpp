@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/host/product/gemm_tile.hpp>
 #include <mailgrad/kernels/host/product/narrow_product.hpp>
+#include <mailgrad/kernels/host/product/row_product.hpp>
 #include <mailgrad/kernels/host/product/transpose.hpp>
 
 #include <algorithm>
@@ -34,10 +35,11 @@ std::size_t depth_of_blocks(std::size_t k) {
 /// With fewer columns than this, vectors along a row of C would be mostly empty.
 constexpr std::size_t narrow = 3 * simd::width / 2;
 
-enum class method : std::uint8_t { panels, dots, transposed_panels, short_rows };
+enum class method : std::uint8_t { panels, dots, transposed_panels, short_rows, one_row };
 
 method choose(const gemm_shape& g) {
   if (short_row_product::suits(g)) return method::short_rows;
+  if (row_product::suits(g)) return method::one_row;
   if (g.n >= narrow || g.m <= g.n) return method::panels;
   if (g.a == operand_order::transposed) return method::transposed_panels;
   return g.k >= 2 * simd::width ? method::dots : method::panels;
@@ -228,6 +230,8 @@ void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c,
   }
   case method::short_rows:
     return short_row_product::run(g, a, b, c);
+  case method::one_row:
+    return row_product(g, a, b, c, scratch).run();
   }
 }
 
@@ -243,6 +247,8 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
     return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
   case method::short_rows:
     return 0;
+  case method::one_row:
+    return row_product::scratch_bytes(g);
   }
   return 0;
 }
