@@ -32,16 +32,23 @@ private:
 
 void block::free_memory::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
-block::block(std::size_t bytes) : bytes_(bytes) {
-  if (bytes == 0) return;
+block block::for_overwrite(std::size_t bytes) {
+  block b;
+  if (bytes == 0) return b;
   const bool large = bytes >= 2 * huge_page;
   const std::size_t unit = large ? huge_page : alignment;
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
   if (rounded < bytes) throw out_of_memory(bytes);
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(unit, rounded)));
-  if (!data_) throw out_of_memory(bytes);
-  if (large) madvise(data_.get(), rounded, MADV_HUGEPAGE); // advice, which the kernel may ignore
-  std::memset(data_.get(), 0, rounded);
+  b.data_.reset(static_cast<std::byte*>(std::aligned_alloc(unit, rounded)));
+  if (!b.data_) throw out_of_memory(bytes);
+  if (large) madvise(b.data(), rounded, MADV_HUGEPAGE); // advice, which the kernel may ignore
+  std::memset(b.data() + bytes, 0, rounded - bytes);    // a kernel may load a whole last vector
+  b.bytes_ = bytes;
+  return b;
+}
+
+block::block(std::size_t bytes) : block(for_overwrite(bytes)) {
+  if (bytes > 0) std::memset(data(), 0, bytes);
 }
 
 } // namespace mailgrad

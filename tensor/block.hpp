@@ -23,6 +23,8 @@ public:
     return *this;
   }
   explicit block(std::size_t bytes);
+  /// A block whose bytes are unknown, for a caller that writes all of them before any is read.
+  static block for_overwrite(std::size_t bytes);
 
   std::size_t bytes() const noexcept { return bytes_; }
   std::byte* data() noexcept { return data_.get(); }

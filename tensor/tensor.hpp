@@ -20,6 +20,15 @@ public:
   explicit tensor(const shape& dims, dtype type = dtype::float32)
       : dims_(dims), type_(type), memory_(dims.size() * byte_size(type)) {}
 
+  /// A tensor whose elements are unknown, for a caller that writes all of them before any is read.
+  static tensor for_overwrite(const shape& dims, dtype type = dtype::float32) {
+    tensor t;
+    t.memory_ = block::for_overwrite(dims.size() * byte_size(type));
+    t.dims_ = dims;
+    t.type_ = type;
+    return t;
+  }
+
   /// The moved-from tensor has shape 0.
   tensor(tensor&& other) noexcept
       : dims_(std::exchange(other.dims_, shape{0})), type_(other.type_), memory_(std::move(other.memory_)) {}

@@ -66,7 +66,7 @@ saved_weights load_npz(const std::filesystem::path& path) {
     if (!is_weight(a.header.numbers))
       throw_malformed(path,
                       fmt::format("array {} holds whole numbers; weights are floats", in_quotes(a.name)));
-    tensor values(a.header.dims);
+    tensor values = tensor::for_overwrite(a.header.dims);
     file.read(a, values.values());
     all.variables.push_back({a.name, std::move(values)});
   }
@@ -112,7 +112,7 @@ saved_weights load_weights(const std::filesystem::path& path) {
   if (const auto report = file.metadata().find(report_key); report != file.metadata().end())
     all.report = report->second;
   for (const stored_array& a : file.arrays()) {
-    tensor values(a.dims);
+    tensor values = tensor::for_overwrite(a.dims);
     file.read(a, values.values());
     all.variables.push_back({a.name, std::move(values)});
   }

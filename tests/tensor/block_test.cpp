@@ -32,6 +32,14 @@ TEST(Block, BeginsAtACacheLineAndAtZero) {
   }
 }
 
+TEST(Block, ThatIsOverwrittenHasRoomAndAZeroedRest) {
+  const block b = block::for_overwrite(70);
+  EXPECT_EQ(b.bytes(), 70U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.data()) % block::alignment, 0U);
+  for (std::size_t i = 70; i < 128; ++i) EXPECT_EQ(b.data()[i], std::byte{0}) << i;
+  EXPECT_EQ(block::for_overwrite(0).data(), nullptr);
+}
+
 TEST(Block, OfManyMegabytesBeginsAtAHugePage) {
   const block b((std::size_t{5} << 20) + 3);
   EXPECT_TRUE(is_aligned(b.data(), std::size_t{2} << 20));
