@@ -37,4 +37,9 @@ void block_exchange::deliver(computed_gradient g) {
   notices_.count(gap, applied);
 }
 
+bool block_exchange::flush() {
+  notices_.flush();
+  return false;
+}
+
 } // namespace mailgrad

@@ -21,6 +21,8 @@ public:
   void receive(const shard_weights& x) override;
   void bind() override;
   void deliver(computed_gradient g) override;
+  /// Tells the tracker of the gaps that it has not heard of.
+  bool flush() override;
 
 private:
   worker_context of_;

@@ -69,6 +69,18 @@ TEST_F(BlockExchange, TellsTheTrackerNowAndThen) {
   EXPECT_EQ(tracker_.heard<staleness_observed>()[0].gaps.total(), 2U);
 }
 
+TEST_F(BlockExchange, TellsTheTrackerTheRestAtTheEnd) {
+  into_.bind();
+  act([&] { into_.deliver(gradient_of(0)); });
+  bool pushed = true;
+  act([&] { pushed = into_.flush(); });
+  EXPECT_FALSE(pushed) << "no shard will answer";
+  ASSERT_THAT(tracker_.heard<staleness_observed>(), SizeIs(1));
+  EXPECT_EQ(tracker_.heard<staleness_observed>()[0].gaps.total(), 1U);
+  act([&] { into_.flush(); });
+  EXPECT_THAT(tracker_.heard<staleness_observed>(), SizeIs(1)) << "there is nothing more";
+}
+
 TEST_F(BlockExchange, CountsAnAnswerOfAShardWithoutUsingItsWeights) {
   shard_lines lines(context(), shards());
   const auto writer = std::make_shared<hogwild_writer>(*layout_, store_, testing::sgd(1));
