@@ -9,9 +9,9 @@
 
 // How a run is measured while it goes on. No actor of the run waits for any of this.
 //
-//     tracker --event_noted: a line--> observer
+//     tracker --event_noted: gaps, a line--> observer
 //     tracker --test_weights--> evaluator --read_shard--> every shard --shard_read--> evaluator
-//     evaluator --weights_tested--> tracker --event_noted: the evaluation, a line--> observer
+//     evaluator --weights_tested--> tracker --event_noted: the evaluation, gaps, a line--> observer
 //     tracker --stop_training--> coordinator, when the run has been trained enough
 
 namespace mailgrad {

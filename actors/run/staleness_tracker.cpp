@@ -61,6 +61,12 @@ void staleness_tracker::measure(const worker_progress& x) {
   send(self_, evaluator_, test_weights{meter_.steps()});
 }
 
+void staleness_tracker::note(const metrics_line& x) {
+  if (const staleness_histogram& gaps = meter_.gaps_of_line(); !gaps.empty())
+    tell(gaps_measured{x.steps, x.time_s, gaps});
+  tell(x);
+}
+
 /// The line comes when the test has ended, with the counts of that moment.
 void staleness_tracker::on_tested(const weights_tested& x) {
   testing_ = false;
@@ -71,7 +77,7 @@ void staleness_tracker::on_tested(const weights_tested& x) {
 }
 
 void staleness_tracker::add_line(const metrics_line& x) {
-  tell(x);
+  note(x);
   end_if(options_.enough.judge(x));
 }
 
@@ -85,7 +91,7 @@ void staleness_tracker::end_if(const std::optional<std::string>& enough) {
 
 void staleness_tracker::close(const metrics_line& known) {
   closed_ = true;
-  send(self_, options_.observer, event_noted{meter_.close(known)});
+  note(meter_.close(known));
   send(self_, options_.observer, end_events{});
 }
 

@@ -39,6 +39,7 @@ private:
   caf::behavior tracking();
   void on_progress(const worker_progress& x);
   void measure(const worker_progress& x);
+  void note(const metrics_line& x);
   void add_line(const metrics_line& x);
   void tell(const run_event& x);
   void end_if(const std::optional<std::string>& enough);

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
+#include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
 
@@ -22,9 +23,17 @@ struct evaluation_made {
   bool held_out = false;            ///< whether the samples are those of data_split::validation
 };
 
+/// The gaps of the gradients that a line of metrics tells of, in front of that line, if there are any.
+struct gaps_measured {
+  std::uint64_t steps = 0; ///< as in the line
+  double time_s = 0;       ///< likewise
+  staleness_histogram gaps{};
+};
+
 /// What an observer of a run is told: how far it has come, a test of its weights, a switch of policy, a wait
-/// that an actor names, or what has become of its checkpoints when one was written or failed. A later version
-/// may add alternatives, so visit it with a case for all others.
-using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_named, checkpoint_account>;
+/// that an actor names, what has become of its checkpoints when one was written or failed, or the gaps that a
+/// line tells of. A later version may add alternatives, so visit it with a case for all others.
+using run_event =
+    std::variant<metrics_line, evaluation_made, policy_switch, wait_named, checkpoint_account, gaps_measured>;
 
 } // namespace mailgrad

@@ -66,6 +66,7 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
     (test->held_out ? x.validation_rmse : x.test_rmse) = test->rmse;
   }
   loss_sum_ = 0;
+  std::swap(gaps_of_line_, gaps_);
   gaps_.clear();
   return x;
 }

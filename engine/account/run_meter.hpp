@@ -53,6 +53,8 @@ public:
   metrics_line take(instant elapsed, const std::optional<evaluation_made>& test = {});
   /// The last line, with the exact time, counts, waits and tests of `known`, which the ended run has told.
   metrics_line close(const metrics_line& known);
+  /// The gaps of the gradients that the last line tells of.
+  const staleness_histogram& gaps_of_line() const noexcept { return gaps_of_line_; }
 
 private:
   double rate() const;
@@ -72,6 +74,8 @@ private:
   std::uint64_t samples_before_ = 0;
   double time_before_ = 0;
   staleness_histogram gaps_;
+
+  staleness_histogram gaps_of_line_;
 };
 
 } // namespace mailgrad

@@ -106,6 +106,25 @@ TEST_F(MeasuringTracker, MakesALineWhenOneIsDue) {
   EXPECT_DOUBLE_EQ(seen<metrics_line>()[0].time_s, 1.1);
 }
 
+TEST_F(MeasuringTracker, TellsTheGapsBeforeTheirLine) {
+  run();
+  staleness_histogram gaps;
+  gaps.count(3, 2);
+  tell(tracker_, staleness_observed{gaps});
+  time_->advance(1s);
+  tell(tracker_, progress(0, 4, 10, 2));
+  time_->advance(1s);
+  tell(tracker_, progress(0, 1, 10, 2));
+  const auto events = observer_.heard<event_noted>();
+  ASSERT_THAT(events, SizeIs(3)) << "without gaps a line comes alone";
+  const auto* told = std::get_if<gaps_measured>(&events[0].what);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->steps, 4U);
+  EXPECT_EQ(told->time_s, 1);
+  EXPECT_EQ(told->gaps.buckets(), gaps.buckets());
+  EXPECT_TRUE(std::holds_alternative<metrics_line>(events[1].what));
+}
+
 TEST_F(MeasuringTracker, HasTheWeightsTestedOnceAtATime) {
   tell(tracker_, progress(0, 10, 10, 1));
   EXPECT_THAT(evaluator_.heard<test_weights>(), IsEmpty()) << "nobody tests yet";

@@ -81,6 +81,20 @@ TEST(RunMeter, SaysWhichSamplesATestWasOn) {
   EXPECT_EQ(x.validation_accuracy, 0.75);
 }
 
+TEST(RunMeter, KeepsTheGapsOfALine) {
+  run_meter m({}, {});
+  m.add(gaps(2, 3), shard_counts{{0}, {3}, 3, 0});
+  EXPECT_TRUE(m.gaps_of_line().empty());
+  m.take(1s);
+  EXPECT_EQ(m.gaps_of_line().total(), 3U);
+  EXPECT_EQ(m.gaps_of_line().max(), 2U);
+  m.add(gaps(1, 1), shard_counts{{0}, {4}, 4, 0});
+  m.close({.time_s = 2});
+  EXPECT_EQ(m.gaps_of_line().total(), 1U);
+  m.take(3s);
+  EXPECT_TRUE(m.gaps_of_line().empty());
+}
+
 TEST(RunMeter, EndsWithWhatTheReportKnows) {
   run_meter m({10, 0.1}, {});
   m.add({.steps = 3, .samples = 30, .loss_sum = 60});
