@@ -93,6 +93,10 @@ void run_crew::spawn_tracker() {
   options.scale = {plan_.steps_per_epoch(), base_learning_rate(o.optimizer), o.optimizer.schedule};
   options.lines = o.metrics_every;
   options.tests = o.evaluate_every;
+  if (plan_.resumed) {
+    options.done = plan_.resumed->done();
+    options.elapsed = plan_.resumed->elapsed();
+  }
   options.observer = options_.observer;
   options.enough = plan_.enough();
   tracker_ = spawn<staleness_tracker>(system_, std::move(options));

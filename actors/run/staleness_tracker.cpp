@@ -16,7 +16,10 @@ double loss_sum(const worker_progress& x) { return std::bit_cast<double>(x.loss_
 
 staleness_tracker::staleness_tracker(caf::event_based_actor* self, staleness_tracker_options options)
     : self_(self), options_(std::move(options)), started_(options_.time->now()),
-      meter_(options_.scale, options_.lines), tests_(options_.tests, options_.scale.steps_per_epoch) {}
+      meter_(options_.scale, options_.lines), tests_(options_.tests, options_.scale.steps_per_epoch) {
+  meter_.resume(options_.done, options_.elapsed);
+  tests_.ended(meter_.steps(), instant{0});
+}
 
 caf::behavior staleness_tracker::tracking() {
   return {

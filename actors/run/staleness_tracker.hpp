@@ -18,6 +18,8 @@ struct staleness_tracker_options {
   run_scale scale{};
   interval lines{};      ///< how often a line is made of what was told
   interval tests{};      ///< how often an evaluator tests the weights, once watch_tests has named one
+  worker_share done{};   ///< by an earlier process of the run, in `elapsed`
+  instant elapsed{0};
   caf::actor observer{}; ///< gets the lines and the results of tests; may be null
   early_stop enough{};   ///< judges both; whoever stop_by names is told when the run is to end
 };

@@ -366,6 +366,7 @@ shard_counts parameter_actor::counts() {
   shard_counts all{options_.weights->index(), options_.weights->version()};
   for (const worker_slot& worker : workers_.all()) {
     all.produced += worker.account.ledger.produced;
+    all.applied += worker.account.ledger.applied + worker.account.ledger.merged;
     all.discarded += worker.account.ledger.discarded_in_all();
   }
   return all;

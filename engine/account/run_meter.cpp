@@ -14,6 +14,15 @@ double per(double sum, std::uint64_t n) { return sum / static_cast<double>(std::
 run_meter::run_meter(run_scale scale, const interval& every)
     : scale_(std::move(scale)), clock_(every, scale_.steps_per_epoch) {}
 
+void run_meter::resume(const worker_share& done, instant elapsed) {
+  steps_ = done.steps;
+  samples_ = samples_before_ = done.samples;
+  waited_ = done.waited;
+  elapsed_before_ = elapsed;
+  time_before_ = in_seconds(elapsed);
+  clock_.ended(steps_, instant{0});
+}
+
 void run_meter::add(const worker_share& x) {
   steps_ += x.steps;
   samples_ += x.samples;
@@ -26,14 +35,11 @@ void run_meter::add(const staleness_histogram& gaps, const std::optional<shard_c
   gaps_.merge(gaps);
   if (!shard) {
     written_ += gaps.total();
-    applied_ += gaps.total();
     updates_ += gaps.total();
     return;
   }
   updates_ = std::max(updates_, shard->version.value);
-  if (shard->shard.value != 0) return;
-  applied_ += gaps.total();
-  first_shard_ = *shard;
+  if (shard->shard.value == 0) first_shard_ = *shard;
 }
 
 double run_meter::rate() const {
@@ -43,7 +49,7 @@ double run_meter::rate() const {
 metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_made>& test) {
   const std::uint64_t samples = samples_ - std::exchange(samples_before_, samples_);
   metrics_line x;
-  x.time_s = in_seconds(elapsed);
+  x.time_s = in_seconds(elapsed_before_ + elapsed);
   const double span = x.time_s - std::exchange(time_before_, x.time_s);
   x.steps = steps_;
   x.updates = updates_;
@@ -56,7 +62,7 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
     x.staleness_p99 = gaps_.quantile(0.99);
   }
   x.computed = first_shard_.produced + written_;
-  x.applied = applied_;
+  x.applied = first_shard_.applied + written_;
   x.discarded = first_shard_.discarded;
   x.samples_per_s = span > 0 ? static_cast<double>(samples) / span : 0;
   x.waiting_s = in_seconds(instant{waited_});
@@ -73,7 +79,8 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
 
 metrics_line run_meter::close(const metrics_line& known) {
   updates_ = known.updates;
-  const metrics_line means = take(instant{static_cast<std::int64_t>(known.time_s * 1e9)});
+  const instant elapsed{static_cast<std::int64_t>(known.time_s * 1e9)};
+  const metrics_line means = take(elapsed - elapsed_before_);
   metrics_line x = known;
   x.epoch = per(static_cast<double>(known.steps), scale_.steps_per_epoch);
   x.train_loss = means.train_loss;

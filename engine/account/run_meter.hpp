@@ -26,6 +26,7 @@ struct shard_counts {
   version_number version;
   std::uint64_t produced = 0; ///< gradients that arrived
   std::uint64_t discarded = 0;
+  std::uint64_t applied = 0; ///< alone or in a batch
 };
 
 /// What turns counts into figures.
@@ -42,6 +43,9 @@ class run_meter {
 public:
   run_meter(run_scale scale, const interval& every);
 
+  /// Counts go on from what an earlier process of the run had done in so much time. Called before add().
+  void resume(const worker_share& done, instant elapsed);
+
   void add(const worker_share& x);
   /// Gaps of gradients that a shard took, with its counts; without them those that a worker of hogwild wrote.
   void add(const staleness_histogram& gaps, const std::optional<shard_counts>& shard);
@@ -49,7 +53,7 @@ public:
   std::uint64_t steps() const noexcept { return steps_; }
   /// Whether it is time for a line.
   bool due(instant elapsed) { return clock_.ended(steps_, elapsed); }
-  /// The line of this moment. With it the means of the next line begin.
+  /// The line of this moment, `elapsed` after this process began. With it the means of the next line begin.
   metrics_line take(instant elapsed, const std::optional<evaluation_made>& test = {});
   /// The last line, with the exact time, counts, waits and tests of `known`, which the ended run has told.
   metrics_line close(const metrics_line& known);
@@ -65,9 +69,9 @@ private:
   std::uint64_t samples_ = 0;
   std::uint64_t updates_ = 0;
   std::int64_t waited_ = 0;
-  std::uint64_t applied_ = 0; ///< by the first shard or in the block
   std::uint64_t written_ = 0; ///< in the block
   shard_counts first_shard_;
+  instant elapsed_before_{0}; ///< in earlier processes
 
   // Since the last line:
   double loss_sum_ = 0;

@@ -1,5 +1,6 @@
 #include <mailgrad/engine/plan/resume.hpp>
 
+#include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
@@ -133,6 +134,22 @@ std::shared_ptr<saved_fields> resumed_run::worker(std::uint32_t rank) const {
   const bool present = rank < card.present.size() && card.present[rank];
   return same_workers && present ? from->part(fmt::format("worker {}", rank)) : nullptr;
 }
+
+worker_share resumed_run::done() const {
+  worker_share all;
+  for (std::uint32_t r = 0; r < card.workers; ++r) {
+    const auto part = worker(r);
+    if (!part) continue;
+    worker_report x;
+    part->field("report", x);
+    all.steps += x.steps;
+    all.samples += x.samples;
+    all.waited += x.barrier_wait + x.bound_wait + x.feeder_wait;
+  }
+  return all;
+}
+
+instant resumed_run::elapsed() const { return same_workers ? instant{card.elapsed} : instant{0}; }
 
 std::shared_ptr<saved_fields> resumed_run::shard(std::uint32_t index) const {
   return from->part(fmt::format("shard {}", index));

@@ -3,6 +3,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/account/run_meter.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
@@ -37,6 +38,10 @@ struct resumed_run {
   /// The part of a worker or a shard, for its actor; null: it begins anew.
   std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;
   std::shared_ptr<saved_fields> shard(std::uint32_t index) const;
+  /// What the workers had done that go on; nothing if other workers begin anew.
+  worker_share done() const;
+  /// How long it took them.
+  instant elapsed() const;
 };
 
 /// Every decision of a run, as values. The code that spawns the actors decides nothing.

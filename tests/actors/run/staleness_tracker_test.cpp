@@ -125,6 +125,20 @@ TEST_F(MeasuringTracker, TellsTheGapsBeforeTheirLine) {
   EXPECT_TRUE(std::holds_alternative<metrics_line>(events[1].what));
 }
 
+TEST_F(MeasuringTracker, GoesOnWhereAnEarlierProcessWas) {
+  auto o = options(time_, observer_.actor());
+  o.done = {.steps = 15, .samples = 150};
+  o.elapsed = 60s;
+  const caf::actor tracker = start<staleness_tracker>(o);
+  tell(tracker, watch_tests{evaluator_.actor()});
+  time_->advance(1s);
+  tell(tracker, progress(0, 1, 10, 1));
+  EXPECT_THAT(evaluator_.heard<test_weights>(), IsEmpty()) << "the next test is at step 20";
+  ASSERT_THAT(seen<metrics_line>(), SizeIs(1));
+  EXPECT_EQ(seen<metrics_line>()[0].steps, 16U);
+  EXPECT_EQ(seen<metrics_line>()[0].time_s, 61);
+}
+
 TEST_F(MeasuringTracker, HasTheWeightsTestedOnceAtATime) {
   tell(tracker_, progress(0, 10, 10, 1));
   EXPECT_THAT(evaluator_.heard<test_weights>(), IsEmpty()) << "nobody tests yet";

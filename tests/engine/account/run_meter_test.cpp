@@ -19,8 +19,8 @@ TEST(RunMeter, SumsWhatItIsTold) {
   run_meter m({100, 0.1, parse_schedule("step:every=50,factor=0.5")}, {});
   m.add({.steps = 20, .samples = 1280, .loss_sum = 640, .waited = 500'000'000});
   m.add({.steps = 5, .samples = 320, .loss_sum = 160, .waited = 250'000'000});
-  m.add(gaps(1, 24), shard_counts{{0}, {60}, 25, 1});
-  m.add(gaps(3, 24), shard_counts{{1}, {59}, 25, 1});
+  m.add(gaps(1, 24), shard_counts{{0}, {60}, 25, 1, 24});
+  m.add(gaps(3, 24), shard_counts{{1}, {59}, 25, 1, 24});
   const metrics_line x = m.take(2s);
   EXPECT_EQ(x.time_s, 2);
   EXPECT_EQ(x.steps, 25U);
@@ -41,7 +41,7 @@ TEST(RunMeter, SumsWhatItIsTold) {
 TEST(RunMeter, BeginsMeansAnewAndGoesOnCounting) {
   run_meter m({100, 0.1}, {});
   m.add({.steps = 1, .samples = 10, .loss_sum = 100});
-  m.add(gaps(7, 1), shard_counts{{0}, {1}, 1, 0});
+  m.add(gaps(7, 1), shard_counts{{0}, {1}, 1, 0, 1});
   m.take(1s);
   const metrics_line none = m.take(1500ms);
   EXPECT_FALSE(none.train_loss) << "unknown is not 0";
@@ -49,7 +49,7 @@ TEST(RunMeter, BeginsMeansAnewAndGoesOnCounting) {
   EXPECT_EQ(none.samples_per_s, 0);
   EXPECT_EQ(none.samples, 10U);
   m.add({.steps = 1, .samples = 10, .loss_sum = 5});
-  m.add(gaps(1, 1), shard_counts{{0}, {2}, 2, 0});
+  m.add(gaps(1, 1), shard_counts{{0}, {2}, 2, 0, 2});
   const metrics_line x = m.take(2s);
   EXPECT_DOUBLE_EQ(x.train_loss.value(), 0.5);
   EXPECT_DOUBLE_EQ(x.staleness_mean.value(), 1);
@@ -59,7 +59,7 @@ TEST(RunMeter, BeginsMeansAnewAndGoesOnCounting) {
 
 TEST(RunMeter, CountsUpdatesOfTheBlockUntilTheShardsHaveThem) {
   run_meter m({}, {});
-  m.add(gaps(0, 10), shard_counts{{0}, {10}, 10, 0});
+  m.add(gaps(0, 10), shard_counts{{0}, {10}, 10, 0, 10});
   m.add(gaps(2, 5), std::nullopt);
   const metrics_line in_block = m.take(1s);
   EXPECT_EQ(in_block.updates, 15U);
@@ -81,14 +81,40 @@ TEST(RunMeter, SaysWhichSamplesATestWasOn) {
   EXPECT_EQ(x.validation_accuracy, 0.75);
 }
 
+TEST(RunMeter, GoesOnWhereAnEarlierProcessWas) {
+  run_meter m({100, 0.1}, {.steps = 40});
+  m.resume({.steps = 50, .samples = 500, .loss_sum = 0, .waited = 2'000'000'000}, 10s);
+  m.add({.steps = 5, .samples = 50, .loss_sum = 25, .waited = 500'000'000});
+  EXPECT_FALSE(m.due(1s)) << "the next line is at step 80";
+  m.add(gaps(1, 5), shard_counts{{0}, {54}, 55, 1, 54});
+  const metrics_line x = m.take(2s);
+  EXPECT_EQ(x.time_s, 12);
+  EXPECT_EQ(x.steps, 55U);
+  EXPECT_EQ(x.samples, 550U);
+  EXPECT_DOUBLE_EQ(x.epoch, 0.55);
+  EXPECT_DOUBLE_EQ(x.train_loss.value(), 0.5);
+  EXPECT_DOUBLE_EQ(x.samples_per_s, 25) << "of this process alone";
+  EXPECT_DOUBLE_EQ(x.waiting_s, 2.5);
+  EXPECT_EQ(x.applied, 54U) << "as the shard counts, which was kept too";
+  metrics_line known;
+  known.time_s = 13;
+  known.steps = 60;
+  known.samples = 600;
+  m.add({.steps = 5, .samples = 50});
+  const metrics_line last = m.close(known);
+  EXPECT_EQ(last.time_s, 13);
+  EXPECT_EQ(last.steps, 60U);
+  EXPECT_DOUBLE_EQ(last.samples_per_s, 50);
+}
+
 TEST(RunMeter, KeepsTheGapsOfALine) {
   run_meter m({}, {});
-  m.add(gaps(2, 3), shard_counts{{0}, {3}, 3, 0});
+  m.add(gaps(2, 3), shard_counts{{0}, {3}, 3, 0, 3});
   EXPECT_TRUE(m.gaps_of_line().empty());
   m.take(1s);
   EXPECT_EQ(m.gaps_of_line().total(), 3U);
   EXPECT_EQ(m.gaps_of_line().max(), 2U);
-  m.add(gaps(1, 1), shard_counts{{0}, {4}, 4, 0});
+  m.add(gaps(1, 1), shard_counts{{0}, {4}, 4, 0, 4});
   m.close({.time_s = 2});
   EXPECT_EQ(m.gaps_of_line().total(), 1U);
   m.take(3s);
