@@ -98,6 +98,7 @@ private:
   std::span<const float> last_parameters();
   void choose_parameters(const std::function<bool()>& stop_test);
   void record();
+  watch_files files_to_watch() const;
   run_crew_options crew_options();
   void keep_checkpoints();
   void wait();
@@ -133,7 +134,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (!plan_.options.record.empty()) record();
   if (!plan_.options.checkpoints.folder.empty()) keep_checkpoints();
-  watch_.emplace(home_.system(), plan_.options.metrics);
+  watch_.emplace(home_.system(), files_to_watch());
   crew_.emplace(home_.system(), plan_, crew_options());
   checkpoint_writer_ = nullptr;
 }
@@ -157,6 +158,16 @@ void training::implementation::keep_checkpoints() {
   prepare_checkpoint_folder(o.folder, options().resume != nullptr);
   checkpoint_writer_ =
       spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
+}
+
+watch_files training::implementation::files_to_watch() const {
+  watch_files files{options().metrics, options().tensorboard, {time_->date()}};
+  if (const auto& from = plan_.resumed) {
+    files.begins.resumed_at = from->card.steps;
+    files.begins.elapsed_before = from->elapsed();
+    if (!from->same_workers) files.begins.steps_before = from->card.steps;
+  }
+  return files;
 }
 
 void training::implementation::take_checkpoint() {
@@ -283,7 +294,7 @@ training_report training::implementation::report(const std::function<bool()>& st
   r.wall_seconds = in_seconds(ended_ - crew_->started());
   if (const auto& from = plan_.resumed) {
     r.resumed = resumed_figures{from->from->path().string(), from->card.steps};
-    if (from->same_workers) r.wall_seconds += in_seconds(instant{from->card.elapsed});
+    r.wall_seconds += in_seconds(from->elapsed());
   }
   if (!options().checkpoints.folder.empty()) r.checkpoints = outcome_->checkpoints;
   if (!last_parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(last_parameters()));

@@ -31,8 +31,8 @@ namespace mailgrad {
 ///         others), device_error (a device that is not there), graph_error (a model that does not fit the
 ///         data), recording_error (a recording of another run, or of one that cannot be repeated),
 ///         archive_error (a checkpoint that lacks something), file_error (no folder for checkpoints),
-///         std::system_error (no file for the recording or the metrics). A run that goes wrong later ends
-///         with a report that says so, never with an exception.
+///         std::system_error (no file for the recording, the metrics or TensorBoard). A run that goes wrong
+///         later ends with a report that says so, never with an exception.
 /// Threads wait_for, progress, observe, stop, take_checkpoint, checkpoints, switch_policy and name_waits:
 ///         any; the rest: the owner's.
 class training {
@@ -69,12 +69,13 @@ public:
   std::uint64_t total_steps() const noexcept;
 
   /// Calls `observer` for each event of the run from now on: a line of metrics each
-  /// training_options::metrics_every and one at the end, each test of the weights, each switch of policy that
-  /// is done, each checkpoint that is written or has failed, and each wait that name_waits() asks for. The
-  /// calls come one after the other, on one thread that is not the caller's, and no actor waits for them, so
-  /// an observer may take its time. It may call what any thread may: stop(), switch_policy(),
-  /// take_checkpoint(). It must not destroy the run. One that throws is called no more, and metrics_failure()
-  /// says why. The last line comes during report(), which waits for the observers.
+  /// training_options::metrics_every and one at the end, with the gaps of its gradients, each test of the
+  /// weights, each switch of policy that is done, each checkpoint that is written or has failed, and each
+  /// wait that name_waits() asks for. The calls come one after the other, on one thread that is not the
+  /// caller's, and no actor waits for them, so an observer may take its time. It may call what any thread
+  /// may: stop(), switch_policy(), take_checkpoint(). It must not destroy the run. One that throws is called
+  /// no more, and metrics_failure() says why. The last line comes during report(), which waits for the
+  /// observers.
   void observe(std::function<void(const run_event&)> observer);
 
   /// What the actors wait for, in words: each wait that an actor names within `span`.
@@ -88,8 +89,8 @@ public:
 
   /// Why the recording could not be written; empty if it was written or not asked for. Known after report().
   std::string recording_failure() const;
-  /// Why the lines of metrics are not whole, what an observer threw, or why the best weights are not beside
-  /// the checkpoints; empty if nothing went wrong. Known after report().
+  /// Why the lines of metrics or the events of TensorBoard are not whole, what an observer threw, or why the
+  /// best weights are not beside the checkpoints; empty if nothing went wrong. Known after report().
   std::string metrics_failure() const;
   /// Waits for the end. Returns the timeline of the run, without tracks if none was asked for.
   run_trace trace();

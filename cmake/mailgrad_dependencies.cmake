@@ -1,7 +1,7 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
 # Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, zip::zip, PNG::PNG,
-# turbojpeg::turbojpeg, OpenSSL::Crypto, CAF::core, nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto, CLI11::CLI11,
-# GTest::gtest.
+# turbojpeg::turbojpeg, OpenSSL::Crypto, CAF::core, nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto (which brings
+# protobuf), Boost::headers, CLI11::CLI11, GTest::gtest. protobuf_generate() calls protoc.
 #
 # What an installed static library still needs must also stand in mailgradConfig.cmake.in.
 include_guard()
@@ -18,6 +18,8 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(ONNX REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(Boost 1.74 REQUIRED)
 find_package(CAF REQUIRED COMPONENTS core)
 
 if(MAILGRAD_ONEDNN)

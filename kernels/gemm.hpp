@@ -28,8 +28,8 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 /// Computes C = A B.
 ///
 /// `c_use` is a hint that changes no bit: on the host a large C that is read later is written past the
-/// caches, on a GPU the hint is ignored. With one row in A the host reads no row of B that meets a zero of A, so
-/// that an infinite or NaN weight there does not show in C.
+/// caches, on a GPU the hint is ignored. With one row in A the host reads no row of B that meets a zero of A,
+/// so that an infinite or NaN weight there does not show in C.
 /// Source  Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008,
 ///         with the register tile of Van Zee & van de Geijn, "BLIS", ACM TOMS 41(3), 2015. Differs: an
 ///         untransposed A is read where it lies. A transposed A and an untransposed B are copied by the first

@@ -32,8 +32,9 @@ metrics_line known_of(const training_report& r) {
 
 } // namespace
 
-run_watch::run_watch(caf::actor_system& system, const std::string& path) {
-  if (!path.empty()) file_.emplace(path);
+run_watch::run_watch(caf::actor_system& system, const watch_files& files) {
+  if (!files.metrics.empty()) file_.emplace(files.metrics);
+  if (!files.tensorboard.empty()) board_.emplace(files.tensorboard, files.begins);
   actor_ = spawn<run_observer, caf::detached>(
       system, run_observer_options{[this](const run_event& x) { take(x); }, [this] { ended_.set_value(); }});
 }
@@ -51,7 +52,9 @@ void run_watch::take(const run_event& what) {
     if (const auto* line = std::get_if<metrics_line>(&what)) {
       curve_.add(*line);
       if (file_) file_->add(*line);
+      if (board_) board_->add(*line);
     }
+    if (const auto* gaps = std::get_if<gaps_measured>(&what); gaps && board_) board_->add(*gaps);
     if (const auto* test = std::get_if<evaluation_made>(&what)) {
       ++cost_.count;
       cost_.seconds += test->seconds;
@@ -95,8 +98,11 @@ void run_watch::finish(const caf::actor& tracker, training_report& r) {
 
 std::string run_watch::failure() const {
   std::lock_guard guard(mutex_);
-  if (file_ && !file_->failure().empty()) return file_->failure();
-  return observer_failure_;
+  std::string all;
+  for (const std::string& why :
+       {file_ ? file_->failure() : "", board_ ? board_->failure() : "", observer_failure_})
+    all += (all.empty() || why.empty() ? "" : "; ") + why;
+  return all;
 }
 
 } // namespace mailgrad

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/account/metrics_curve.hpp>
 #include <mailgrad/engine/account/metrics_file.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/account/tensorboard_file.hpp>
 
 #include <functional>
 #include <future>
@@ -15,7 +16,14 @@
 
 namespace mailgrad {
 
-/// What is done with the events of a run: the observer's thread writes lines to a file, keeps a curve, and
+/// The files that grow while a run goes on; an empty path: no such file.
+struct watch_files {
+  std::string metrics{};
+  std::string tensorboard{}; ///< a folder
+  board_start begins{};      ///< the events in it
+};
+
+/// What is done with the events of a run: the observer's thread writes them to files, keeps a curve, and
 /// calls whoever observes.
 ///
 /// Threads observe() and tell(): any; finish(): the owner's.
@@ -23,10 +31,10 @@ class run_watch {
 public:
   using observer = std::function<void(const run_event&)>;
 
-  /// Without a file if `path` is empty. It must outlive the actors of `system`.
+  /// It must outlive the actors of `system`.
   ///
-  /// Errors  as metrics_file.
-  run_watch(caf::actor_system& system, const std::string& path);
+  /// Errors  as metrics_file and tensorboard_file.
+  run_watch(caf::actor_system& system, const watch_files& files);
 
   const caf::actor& actor() const noexcept { return actor_; }
 
@@ -39,7 +47,7 @@ public:
   /// what evaluations cost to `r`.
   void finish(const caf::actor& tracker, training_report& r);
 
-  /// What went wrong with the file or an observer; empty if nothing did. Known after finish().
+  /// What went wrong with the files or an observer; empty if nothing did. Known after finish().
   std::string failure() const;
 
 private:
@@ -48,6 +56,7 @@ private:
 
   mutable std::mutex mutex_; ///< guards the members up to `observers_`
   std::optional<metrics_file> file_;
+  std::optional<tensorboard_file> board_;
   metrics_curve curve_;
   evaluation_cost cost_;
   std::string observer_failure_;

@@ -49,7 +49,7 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
                 [](const std::string& word) { // a recording says what to compute, not which files to write
                   return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record",
                                                         "--checkpoint", "--keep", "--resume", "--metrics",
-                                                        "--evaluate-every"},
+                                                        "--tensorboard", "--evaluate-every"},
                                              [&](const char* option) { return word.starts_with(option); });
                 });
   if (!w.data.empty()) words = with_word(words, "--data", w.data);

@@ -172,7 +172,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
 std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) {
   if (!w.checkpoints.folder.empty() || !w.checkpoints.resume.empty())
     return given_words(parser, {"resume", "quiet"});
-  return given_words(parser, {"report", "save", "staleness-csv", "trace", "record", "metrics",
+  return given_words(parser, {"report", "save", "staleness-csv", "trace", "record", "metrics", "tensorboard",
                               "metrics-every", "evaluate-every", "quiet"});
 }
 

@@ -286,10 +286,17 @@ void add_metrics(CLI::App& parser, train_words& w) {
       ->type_name("FILE")
       ->group("Output");
   parser
-      .add_option(
-          "--metrics-every", w.metrics_every,
-          "How often such a line is made, also for the curve in the report: a time as 500ms, 1s or 10min, "
-          "a number of steps of all workers together, or epoch")
+      .add_option("--tensorboard", w.outputs.tensorboard,
+                  "Write the same figures and the staleness of all gradients as an event file into this "
+                  "folder, which TensorBoard shows during the run")
+      ->check(file_name())
+      ->type_name("DIR")
+      ->group("Output");
+  parser
+      .add_option("--metrics-every", w.metrics_every,
+                  "How often such lines and events are made, also for the curve in the report: a time as "
+                  "500ms, 1s or 10min, "
+                  "a number of steps of all workers together, or epoch")
       ->check(interval_text())
       ->capture_default_str()
       ->type_name("N|TIME|epoch")
@@ -426,6 +433,7 @@ training_options understood(const train_words& w) {
   o.shards = w.shards;
   o.seed = w.seed;
   o.metrics = w.outputs.metrics;
+  o.tensorboard = w.outputs.tensorboard;
   o.metrics_every = parse_interval(w.metrics_every);
   o.evaluate_every = evaluations_of(w);
   o.stop_when = w.stop_when;

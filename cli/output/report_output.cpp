@@ -69,6 +69,8 @@ std::string validation_in_words(const training_report& r) {
 void require_metrics_apart(const output_paths& paths) {
   if (paths.metrics == output_file::standard_output)
     throw std::invalid_argument("--metrics: the lines go to a file; name one, './-' for one of that name");
+  if (paths.tensorboard == output_file::standard_output)
+    throw std::invalid_argument("--tensorboard: events go to a folder; name one, './-' for one of that name");
   const output_file metrics("metrics", paths.metrics);
   for (const auto& [option, path] :
        {std::pair{"--report", &paths.report}, std::pair{"--staleness-csv", &paths.staleness_csv},

@@ -15,9 +15,10 @@ struct output_paths {
   std::string report;
   std::string staleness_csv;
   std::string trace;
-  std::string save;    ///< weights
-  std::string metrics; ///< written by the run itself, as the recording
-  std::string record;  ///< written by the run itself; no other output may name the same file
+  std::string save;        ///< weights
+  std::string metrics;     ///< written by the run itself, as the next two
+  std::string tensorboard; ///< a folder
+  std::string record;      ///< written by the run itself; no other output may name the same file
 };
 
 /// The output files of a run: the report as JSON, staleness as CSV, a timeline for Perfetto, weights.

@@ -64,6 +64,8 @@ struct training_options {
   std::size_t trace_events = 0; ///< the most events in the timeline of each actor; 0: no timeline
   /// The file for lines of what is measured during the run, as metrics_file writes it. Empty: no file.
   std::string metrics{};
+  /// The folder for an event file of TensorBoard, as tensorboard_file writes it. Empty: no file.
+  std::string tensorboard{};
   interval metrics_every{.span = std::chrono::seconds{1}}; ///< how often a line is made
   /// How often the weights are tested during the run, on a thread of their own: on the samples of
   /// data_split::validation if there are any, else on the test samples.

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/full_disk.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -199,6 +201,30 @@ TEST_F(Outputs, NameTheMetricsThatEndEarly) {
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(path("r.json")))["ended"], "completed");
 }
 
+TEST_F(Outputs, NameTheEventsThatEndEarly) {
+  std::optional<tool> t;
+  {
+    const testing::full_disk full(200); // bytes, which the first line exceeds
+    t.emplace(train({"--steps", "40", "--tensorboard", path("board")}), "/dev/null");
+    EXPECT_EQ(t->code(), 1);
+  }
+  EXPECT_THAT(t->err(), HasSubstr("tensorboard '" + path("board") + "/events.out.tfevents."));
+  EXPECT_THAT(t->err(), HasSubstr("' ends early: File too large"));
+  EXPECT_THAT(t->err(), HasSubstr("step 40 of 40"));
+}
+
+TEST_F(Outputs, AreNoneOfAReplay) {
+  ASSERT_EQ(tool(train({"--steps", "8", "--record", path("run.rec"), "--tensorboard", path("board"),
+                        "--metrics", path("m.csv")}))
+                .code(),
+            0);
+  std::filesystem::remove_all(path("board"));
+  std::filesystem::remove(path("m.csv"));
+  EXPECT_EQ(tool({"replay", path("run.rec")}).code(), 0);
+  EXPECT_FALSE(std::filesystem::exists(path("board")));
+  EXPECT_FALSE(std::filesystem::exists(path("m.csv")));
+}
+
 TEST_F(Outputs, RefuseMetricsThatCannotBe) {
   const auto refused = [&](const std::vector<std::string>& words, const std::string& why) {
     tool t(train(words));
@@ -209,6 +235,8 @@ TEST_F(Outputs, RefuseMetricsThatCannotBe) {
   refused({"--metrics", "-"}, "--metrics: the lines go to a file");
   refused({"--metrics", path("a"), "--trace", path("a")}, "--metrics and --trace both name");
   refused({"--metrics", "/no/such/folder/m.csv"}, "metrics '/no/such/folder/m.csv' cannot be written");
+  refused({"--tensorboard", "-"}, "--tensorboard: events go to a folder; name one");
+  refused({"--tensorboard", MAILGRAD_SMALL_CSV}, "small.csv' cannot be written: Not a directory");
   refused({"--metrics-every", "often"}, "'often' is no interval; steps as 500");
   refused({"--evaluate-every", "0"}, "'0' is no interval");
   refused({"--stop-when", "los<3"}, "there is no figure 'los'; did you mean 'loss'?");

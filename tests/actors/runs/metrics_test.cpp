@@ -1,4 +1,6 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/engine/account/event_reader.hpp>
+#include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/engine/record/recording.hpp>
@@ -100,9 +102,42 @@ TEST_F(MeasuredRun, ReplaysWithTheSameWeights) {
   EXPECT_EQ(trained(o).parameters_sha256, recorded);
 }
 
+TEST_F(MeasuredRun, WritesTheSameEventsForTensorBoard) {
+  training_options o = measured("async", 2);
+  o.tensorboard = (folder_.path() / "board").string();
+  const training_report r = trained(o);
+  ASSERT_THAT(testing::event_files(o.tensorboard), SizeIs(1));
+  const auto events = testing::events_in(testing::event_files(o.tensorboard)[0]);
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::size_t drawn = 0;
+  double gaps = 0;
+  for (const testing::read_event& e : events) {
+    EXPECT_NEAR(e.wall_time, now, 3600);
+    if (e.scalars.contains("progress/epoch")) ++drawn;
+    if (e.histograms.contains("staleness/gaps")) gaps += e.histograms.at("staleness/gaps").num;
+  }
+  EXPECT_EQ(drawn, lines().size());
+  EXPECT_EQ(gaps, static_cast<double>(r.staleness.total()));
+  EXPECT_EQ(events.back().step, r.steps);
+}
+
+TEST_F(MeasuredRun, TakesTheDateFromItsClock) {
+  training_options o = measured("async", 1);
+  o.tensorboard = (folder_.path() / "board").string();
+  training run(small_model(), small_data(), o, std::make_shared<testing::ticking_time>());
+  run.report();
+  const auto files = testing::event_files(o.tensorboard);
+  ASSERT_THAT(files, SizeIs(1));
+  EXPECT_THAT(files[0].filename().string(), StartsWith("events.out.tfevents.0000000000."));
+}
+
 TEST_F(MeasuredRun, IsRefusedWhereItsFileCannotBe) {
   training_options o = options_for("async", 1);
   o.metrics = "/no/such/folder/m.jsonl";
+  EXPECT_THROW(training(small_model(), small_data(), o), std::system_error);
+  o.metrics.clear();
+  o.tensorboard = "/dev/null";
   EXPECT_THROW(training(small_model(), small_data(), o), std::system_error);
 }
 

@@ -1,0 +1,138 @@
+#include <mailgrad/engine/account/tensorboard_event.hpp>
+
+#include <account/tensorboard_event.pb.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <variant>
+
+namespace mailgrad {
+
+namespace {
+
+using tensorboard::Event;
+
+template <class T>
+using member = T metrics_line::*;
+
+/// A figure and the tag that it has in TensorBoard, which draws those of one prefix together.
+struct scalar {
+  const char* tag;
+  std::variant<member<double>, member<std::uint64_t>, member<std::optional<double>>,
+               member<std::optional<std::uint64_t>>>
+      figure;
+};
+
+const scalar scalars[]{
+    {"loss/train", &metrics_line::train_loss},
+    {"loss/test", &metrics_line::test_loss},
+    {"accuracy/test", &metrics_line::test_accuracy},
+    {"rmse/test", &metrics_line::test_rmse},
+    {"staleness/mean", &metrics_line::staleness_mean},
+    {"staleness/p99", &metrics_line::staleness_p99},
+    {"ledger/computed", &metrics_line::computed},
+    {"ledger/applied", &metrics_line::applied},
+    {"ledger/discarded", &metrics_line::discarded},
+    {"throughput/samples_per_s", &metrics_line::samples_per_s},
+    {"waits/seconds", &metrics_line::waiting_s},
+    {"progress/epoch", &metrics_line::epoch},
+    {"progress/updates", &metrics_line::updates},
+    {"learning_rate", &metrics_line::learning_rate},
+};
+
+std::optional<double> known(const scalar& s, const metrics_line& x) {
+  const auto value = [&](auto m) -> std::optional<double> {
+    const std::optional figure = x.*m;
+    return figure ? std::optional(static_cast<double>(*figure)) : std::nullopt;
+  };
+  return std::visit(value, s.figure);
+}
+
+Event at(const board_moment& when) {
+  Event e;
+  e.set_wall_time(when.wall_time);
+  e.set_step(static_cast<std::int64_t>(when.step));
+  return e;
+}
+
+constexpr std::uint64_t exact_gaps = 1024;
+
+/// The gaps of a bucket; of the next one the first gap is behind the last of this one.
+struct gap_range {
+  std::uint64_t first, last;
+};
+
+gap_range bucket_of(std::uint64_t gap) {
+  if (gap < exact_gaps) return {gap, gap};
+  const std::uint64_t power = std::bit_floor(gap);
+  return {power, power + (power - 1)};
+}
+
+double behind(std::uint64_t gap) { return static_cast<double>(gap) + 0.5; }
+
+/// Counts gaps that come in rising order. An empty bucket stands for all the gaps between two.
+void count(tensorboard::HistogramProto& to, std::uint64_t gap, double times) {
+  const auto [first, last] = bucket_of(gap);
+  const int buckets = to.bucket_limit_size();
+  const bool begun = buckets > 0;
+  if (begun && to.bucket_limit(buckets - 1) == behind(last)) {
+    to.set_bucket(buckets - 1, to.bucket(buckets - 1) + times);
+    return;
+  }
+  if (begun && to.bucket_limit(buckets - 1) < behind(first) - 1) {
+    to.add_bucket_limit(behind(first) - 1);
+    to.add_bucket(0);
+  }
+  to.add_bucket_limit(behind(last));
+  to.add_bucket(times);
+}
+
+} // namespace
+
+std::string version_event(double wall_time) {
+  Event e = at({wall_time});
+  e.set_file_version("brain.Event:2");
+  return e.SerializeAsString();
+}
+
+std::string resume_event(const board_moment& when) {
+  Event e = at(when);
+  e.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+  return e.SerializeAsString();
+}
+
+std::string scalars_event(const board_moment& when, const metrics_line& x) {
+  Event e = at(when);
+  for (const scalar& s : scalars) {
+    const auto figure = known(s, x);
+    if (!figure) continue;
+    auto& value = *e.mutable_summary()->add_value();
+    value.set_tag(s.tag);
+    value.set_simple_value(static_cast<float>(*figure));
+  }
+  return e.SerializeAsString();
+}
+
+std::string gaps_event(const board_moment& when, const staleness_histogram& gaps) {
+  Event e = at(when);
+  auto& value = *e.mutable_summary()->add_value();
+  value.set_tag("staleness/gaps");
+  auto& to = *value.mutable_histo();
+  double sum = 0, squares = 0;
+  const auto buckets = gaps.buckets();
+  for (const auto& [gap, count_of_gap] : buckets) {
+    const auto size = static_cast<double>(gap), times = static_cast<double>(count_of_gap);
+    count(to, gap, times);
+    sum += size * times;
+    squares += size * size * times;
+  }
+  if (!buckets.empty()) to.set_min(static_cast<double>(buckets.front().first));
+  to.set_max(static_cast<double>(gaps.max()));
+  to.set_num(static_cast<double>(gaps.total()));
+  to.set_sum(sum);
+  to.set_sum_squares(squares);
+  return e.SerializeAsString();
+}
+
+} // namespace mailgrad
