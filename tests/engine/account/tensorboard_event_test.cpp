@@ -101,6 +101,12 @@ TEST(TensorboardEvent, LetsLargeGapsShareABucket) {
   EXPECT_EQ(h.max, 5000) << "exact, however wide its bucket is";
 }
 
+TEST(TensorboardEvent, TellsTheLargestExactGapFromItsNeighbours) {
+  staleness_histogram gaps;
+  for (const std::uint64_t gap : {5, 1023}) gaps.count(gap);
+  EXPECT_THAT(histogram_of(gaps).bucket_limit, ElementsAre(5.5, 1022.5, 1023.5));
+}
+
 /// The limit of a bucket is a float64, which holds no half of such a number.
 TEST(TensorboardEvent, CountsTheLargestGapOfAll) {
   staleness_histogram gaps;
