@@ -16,9 +16,9 @@ struct staleness_tracker_options {
   std::shared_ptr<const time_source> time;
   std::function<void(const training_progress&)> on_progress; ///< called by the tracker; must not block
   run_scale scale{};
-  interval lines{};      ///< how often a line is made of what was told
-  interval tests{};      ///< how often an evaluator tests the weights, once watch_tests has named one
-  worker_share done{};   ///< by an earlier process of the run, in `elapsed`
+  interval lines{};    ///< how often a line is made of what was told
+  interval tests{};    ///< how often an evaluator tests the weights, once watch_tests has named one
+  worker_share done{}; ///< by an earlier process of the run, in `elapsed`
   instant elapsed{0};
   caf::actor observer{}; ///< gets the lines and the results of tests; may be null
   early_stop enough{};   ///< judges both; whoever stop_by names is told when the run is to end

@@ -46,13 +46,17 @@ TEST(TensorboardEvent, HasEachFigureOfALineUnderItsTag) {
   x.test_loss = 0.75;
   x.test_accuracy = 0.875;
   x.test_rmse = 4;
+  x.validation_loss = 0.25;
+  x.validation_accuracy = 0.75;
+  x.validation_rmse = 5;
   const read_event e = event_in(scalars_event({1234.5, 40}, x));
   EXPECT_EQ(e.wall_time, 1234.5);
   EXPECT_EQ(e.step, 40U);
   EXPECT_THAT(e.scalars,
               UnorderedElementsAre(
                   Pair("loss/train", 0.5F), Pair("loss/test", 0.75F), Pair("accuracy/test", 0.875F),
-                  Pair("rmse/test", 4), Pair("staleness/mean", 3.5F), Pair("staleness/p99", 7),
+                  Pair("rmse/test", 4), Pair("loss/validation", 0.25F), Pair("accuracy/validation", 0.75F),
+                  Pair("rmse/validation", 5), Pair("staleness/mean", 3.5F), Pair("staleness/p99", 7),
                   Pair("ledger/computed", 11), Pair("ledger/applied", 10), Pair("ledger/discarded", 1),
                   Pair("throughput/samples_per_s", 640), Pair("waits/seconds", 2.5F),
                   Pair("progress/epoch", 1.5F), Pair("progress/updates", 2), Pair("learning_rate", 0.125F)));
