@@ -89,6 +89,23 @@ void add_what_the_tool_knows(training_report& r, const train_words& w, const std
     r.why += " by " + signal_name(signal);
 }
 
+/// Writes what the run leaves behind, and names everything of it that is missing.
+///
+/// Errors  std::runtime_error with the last failure, when those before it have been printed.
+void keep_results(const run_outputs& outputs, training& run, const training_report& report,
+                  const model_card& card) {
+  const run_trace trace = run.trace();
+  for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
+  std::vector<std::string> failures = outputs.write(report, trace, run.weights(), card);
+  for (const std::string& why : {run.recording_failure(), run.metrics_failure()})
+    if (!why.empty()) failures.push_back(why);
+  if (failures.empty()) return;
+  const std::string last = failures.back();
+  failures.pop_back();
+  for (const std::string& why : failures) std::cerr << "mailgrad: " << why << '\n';
+  throw std::runtime_error(last);
+}
+
 /// `given` are the options that a recording keeps.
 finished_run run_with(const train_words& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from) {
@@ -106,6 +123,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
   options.start_whole = w.load_strict;
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+  const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   training run(model, data, options);
@@ -125,12 +143,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   add_what_the_tool_knows(report, w, date, signal);
   (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
-  const run_trace trace = run.trace();
-  for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
-  outputs.write(report, trace);
-  outputs.weights().write(run.weights(), card_for(model_text(w.model), *data), report);
-  if (const std::string why = run.recording_failure(); !why.empty()) throw std::runtime_error(why);
-  if (const std::string why = run.metrics_failure(); !why.empty()) throw std::runtime_error(why);
+  keep_results(outputs, run, report, card);
   const int code = exit_code_of(report, signal);
   return {std::move(report), code};
 }

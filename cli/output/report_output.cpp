@@ -123,19 +123,22 @@ bool run_outputs::take_standard_output() const {
   return report_.is_standard_output() || staleness_csv_.is_standard_output() || trace_.is_standard_output();
 }
 
-void run_outputs::write(const training_report& r, const run_trace& trace) const {
-  std::exception_ptr first_failure;
-  const auto try_to = [&](const output_file& to, const std::function<void(std::ostream&)>& content) {
+std::vector<std::string> run_outputs::write(const training_report& r, const run_trace& trace,
+                                            std::span<const named_weights> weights,
+                                            const model_card& card) const {
+  std::vector<std::string> failures;
+  const auto try_to = [&](const auto& write_one) {
     try {
-      to.write(content);
-    } catch (const std::exception&) {
-      if (!first_failure) first_failure = std::current_exception();
+      write_one();
+    } catch (const std::exception& e) {
+      failures.emplace_back(e.what());
     }
   };
-  try_to(report_, [&](std::ostream& out) { out << to_json(r) << '\n'; });
-  try_to(staleness_csv_, [&](std::ostream& out) { out << staleness_csv(r); });
-  try_to(trace_, [&](std::ostream& out) { write_trace(out, trace); });
-  if (first_failure) std::rethrow_exception(first_failure);
+  try_to([&] { weights_.write(weights, card, r); });
+  try_to([&] { report_.write([&](std::ostream& out) { out << to_json(r) << '\n'; }); });
+  try_to([&] { staleness_csv_.write([&](std::ostream& out) { out << staleness_csv(r); }); });
+  try_to([&] { trace_.write([&](std::ostream& out) { write_trace(out, trace); }); });
+  return failures;
 }
 
 namespace {

@@ -6,7 +6,9 @@
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
+#include <span>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -31,10 +33,10 @@ public:
   /// Whether an output goes to standard output, where nothing else may be printed then.
   bool take_standard_output() const;
 
-  /// Writes all outputs, even if one of them fails.
-  ///
-  /// Errors  std::runtime_error for the first output that failed.
-  void write(const training_report& r, const run_trace& trace) const;
+  /// Writes all outputs, even if one of them fails: the weights first, as nothing else took as long to make.
+  /// Returns why outputs were not written, a line each.
+  std::vector<std::string> write(const training_report& r, const run_trace& trace,
+                                 std::span<const named_weights> weights, const model_card& card) const;
 
   const weights_output& weights() const noexcept { return weights_; }
 

@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 // Weights that a run of the tool keeps, and begins with.
@@ -132,6 +133,35 @@ TEST_F(Weights, ThatAreNotFiniteReplaceNoOthers) {
   tool t(train({"--save", path("m.safetensors"), "--lr", "1e30"}));
   EXPECT_EQ(t.code(), 1);
   EXPECT_EQ(bytes_of(path("m.safetensors")), "what was there");
+}
+
+/// All outputs of a run go to the same full disk.
+TEST_F(Weights, AreWrittenThoughTheReportCannotBe) {
+  tool t(train({"--save", path("m.safetensors"), "--report", "/dev/full", "--trace", "/dev/full"}));
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), AllOf(HasSubstr("report '/dev/full' cannot be written: No space left on device"),
+                             HasSubstr("trace '/dev/full' cannot be written: No space left on device")));
+  EXPECT_NE(load_weights(path("m.safetensors")).find("dense1/weights"), nullptr);
+}
+
+TEST_F(Weights, AreThoseOfTheModelFileThatTheRunHasRead) {
+  const std::string model = folder_.write("model.json", R"({"layers":[{"dense":{}}]})").string();
+  tool t({"train", "--model", model, "--data", MAILGRAD_SMALL_CSV, "--batch", "4", "--epochs", "1000000000",
+          "--save", path("m.safetensors")});
+  ASSERT_TRUE(t.says("to train on")) << t.err();
+  std::filesystem::remove(model);
+  t.signal(SIGINT);
+  EXPECT_EQ(t.code(), 130) << t.err();
+  EXPECT_EQ(load_weights(path("m.safetensors")).card.value().model, R"({"layers":[{"dense":{}}]})");
+}
+
+TEST_F(Weights, ThatAreNotFiniteBeginNoRun) {
+  const std::vector<float> bad{1, std::numeric_limits<float>::quiet_NaN()};
+  save_weights(path("m.safetensors"), std::vector<named_weights>{{"dense1/bias", {2}, bad}}, {});
+  tool t(train({"--load", path("m.safetensors"), "--load-strict", "no"}));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(),
+              HasSubstr("m.safetensors: array 'dense1/bias': number 1 is nan; weights must be finite"));
 }
 
 /// The folder for temporary files is another one when the place of the weights fails at the end.
