@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace mailgrad {
+
+/// The place of the first value that is infinite or NaN; none if all are finite.
+std::optional<std::size_t> first_not_finite(std::span<const float> values) noexcept;
 
 /// Checks that all values are finite. `what` is the word for a value, such as "number". Each sample has
 /// `width` values; with 0, the message names no sample.

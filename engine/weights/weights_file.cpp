@@ -1,5 +1,6 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 
+#include <mailgrad/data/finite.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 #include <mailgrad/files/safetensors.hpp>
@@ -54,6 +55,14 @@ std::string entry_text(const std::filesystem::path& path, npz_file& file, std::s
   return {bytes.begin(), bytes.end()};
 }
 
+/// Weights that are not finite would spoil every answer without a word.
+void require_finite_weights(const std::filesystem::path& path, const std::string& name,
+                            std::span<const float> values) {
+  if (const auto at = first_not_finite(values))
+    throw_malformed(path, fmt::format("array {}: number {} is {}; weights must be finite", in_quotes(name),
+                                      *at, values[*at]));
+}
+
 bool is_weight(npy_number n) { return n == npy_number::f64 || n == npy_number::f32 || n == npy_number::f16; }
 
 saved_weights load_npz(const std::filesystem::path& path) {
@@ -63,11 +72,14 @@ saved_weights load_npz(const std::filesystem::path& path) {
   all.report = entry_text(path, file, report_entry);
   for (const npz_array& a : file.arrays()) {
     if (a.name == card_entry || a.name == report_entry) continue;
-    if (!is_weight(a.header.numbers))
-      throw_malformed(path,
-                      fmt::format("array {} holds whole numbers; weights are floats", in_quotes(a.name)));
+    if (!is_weight(a.header.numbers)) {
+      all.others.push_back(
+          fmt::format("array {} holds whole numbers; weights are floats", in_quotes(a.name)));
+      continue;
+    }
     tensor values = tensor::for_overwrite(a.header.dims);
     file.read(a, values.values());
+    require_finite_weights(path, a.name, values.values());
     all.variables.push_back({a.name, std::move(values)});
   }
   return all;
@@ -112,8 +124,14 @@ saved_weights load_weights(const std::filesystem::path& path) {
   if (const auto report = file.metadata().find(report_key); report != file.metadata().end())
     all.report = report->second;
   for (const stored_array& a : file.arrays()) {
+    if (a.numbers == stored_number::other) {
+      all.others.push_back(fmt::format("array {} holds numbers of type {}; weights are F32, F64, F16 or BF16",
+                                       in_quotes(a.name), in_quotes(a.type)));
+      continue;
+    }
     tensor values = tensor::for_overwrite(a.dims);
     file.read(a, values.values());
+    require_finite_weights(path, a.name, values.values());
     all.variables.push_back({a.name, std::move(values)});
   }
   return all;
@@ -151,6 +169,7 @@ weights_fit fit(const saved_weights& from, const parameter_layout& layout, std::
   for (const saved_weights::variable& v : from.variables)
     if (std::ranges::find(layout.variables(), v.name, &placed_variable::name) == layout.variables().end())
       result.differences.push_back(fmt::format("array '{}' of the file is no variable of the model", v.name));
+  result.differences.insert(result.differences.end(), from.others.begin(), from.others.end());
   return result;
 }
 

@@ -38,6 +38,8 @@ struct saved_weights {
   std::vector<variable> variables;  ///< in the order of the file
   std::optional<model_card> card{}; ///< none in a file that another program wrote
   std::string report{};             ///< of the run that trained them, as JSON; may be empty
+  /// Why other arrays of the file are no weights, a line each: "array 'seen' holds numbers of type 'I64'".
+  std::vector<std::string> others{};
 
   const variable* find(std::string_view name) const noexcept;
 };
@@ -52,9 +54,9 @@ void save_weights(const std::filesystem::path& path, std::span<const named_weigh
                   const model_card& card, const std::string& report = {});
 
 /// Reads a safetensors file or an archive of numpy, of this program or of another. The first bytes tell
-/// which.
+/// which. Arrays whose numbers are no floats are not read.
 ///
-/// Errors  file_error in one line: the file is damaged, its card is, or it holds numbers that are no weights.
+/// Errors  file_error in one line: the file is damaged, its card is, or a weight is not finite.
 saved_weights load_weights(const std::filesystem::path& path);
 
 /// The card that came with the weights.

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <numeric>
 
 namespace mailgrad {
@@ -105,6 +106,37 @@ TEST_F(WeightsFile, TakesWhatFitsAndTellsTheRest) {
   }
   expect_refused({{"as a whole", [&] { require_whole(read, found); },
                    "model.safetensors': variable 'new' is not in the file; 2 more differences"}});
+}
+
+/// PyTorch counts the batches of a normalisation beside its weights.
+TEST_F(WeightsFile, OfAnotherProgramMayHoldOtherNumbersBesideWeights) {
+  const parameter_layout model = layout_of({{"w", {2}}}, 1);
+  std::string text = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                     R"("seen":{"dtype":"I64","shape":[],"data_offsets":[8,16]}})";
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(text.size());
+  folder_.write("model.safetensors", bytes + text + std::string(16, '\0'));
+  const saved_weights read = load_weights(path_);
+  const weights_fit found = fit(read, model, std::vector<float>(model.size(), -1));
+  EXPECT_THAT(found.taken, ElementsAre("w"));
+  const std::string why = "array 'seen' holds numbers of type 'I64'; weights are F32, F64, F16 or BF16";
+  EXPECT_THAT(found.differences, ElementsAre(why));
+  expect_refused({{"as a whole", [&] { require_whole(read, found); }, "model.safetensors': " + why}});
+}
+
+TEST_F(WeightsFile, RefusesNumbersThatAreNotFinite) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> first{nan, 1}, second{1, -inf};
+  for (const char* name : {"m.safetensors", "m.npz"}) {
+    const std::filesystem::path path = folder_.path() / name;
+    save_weights(path, std::vector<named_weights>{{"v", {1}, std::span(second).first(1)}, {"w", {2}, second}},
+                 {});
+    expect_refused({{name, [&] { load_weights(path); },
+                     std::string(name) + ": array 'w': number 1 is -inf; weights must be finite"}});
+    save_weights(path, std::vector<named_weights>{{"w", {2}, first}}, {});
+    expect_refused(
+        {{name, [&] { load_weights(path); }, "array 'w': number 0 is nan; weights must be finite"}});
+  }
 }
 
 TEST_F(WeightsFile, RefusesAnotherNumberOfWeights) {
