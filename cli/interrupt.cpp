@@ -1,5 +1,6 @@
 #include <mailgrad/cli/interrupt.hpp>
 
+#include <ctime>
 #include <string_view>
 
 #include <unistd.h>
@@ -9,14 +10,26 @@ namespace mailgrad {
 namespace {
 
 volatile std::sig_atomic_t signalled = 0;
+volatile std::sig_atomic_t first_came = 0;  ///< milliseconds, of a clock that may wrap around
 volatile std::sig_atomic_t on_terminal = 0; ///< a progress bar may stand in the last line there
+
+/// The milliseconds of a clock that nobody sets, without those that sig_atomic_t cannot hold.
+std::sig_atomic_t milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  constexpr long wrap = 1'000'000; // seconds
+  return static_cast<std::sig_atomic_t>(now.tv_sec % wrap * 1000 + now.tv_nsec / 1'000'000);
+}
 
 /// Calls only functions that POSIX allows in a signal handler.
 extern "C" void on_signal(int number) {
   if (signalled == 0) {
     signalled = number;
+    first_came = milliseconds();
     return;
   }
+  constexpr std::sig_atomic_t same_event = 250;
+  if (const auto since = milliseconds() - first_came; since >= 0 && since < same_event) return;
   std::string_view loss =
       "\nmailgrad: a second signal ends the run at once: its weights, report and other outputs are lost\n";
   if (on_terminal == 0) loss.remove_prefix(1);

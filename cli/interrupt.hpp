@@ -7,8 +7,9 @@
 namespace mailgrad {
 
 /// Records Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP), so that a loop can ask for them. A second
-/// signal of any of these kinds ends the process at once with a message that says what is lost. A signal that
-/// was ignored when the process began, as SIGHUP is under `nohup`, stays ignored.
+/// signal of any of these kinds ends the process at once with a message that says what is lost. Signals
+/// within a quarter of a second are one: `timeout` sends its signal to the process and to its group. A signal
+/// that was ignored when the process began, as SIGHUP is under `nohup`, stays ignored.
 ///
 /// Threads one object a process.
 class interrupt {
