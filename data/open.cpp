@@ -3,6 +3,7 @@
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/libsvm.hpp>
+#include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/data/formats/text.hpp>
 #include <mailgrad/data/hold_out.hpp>
 #include <mailgrad/data/open_arrays.hpp>
@@ -210,6 +211,8 @@ data_split open_files(const data_files& files, const open_options& options) {
   case file_format::automatic:
     break;
   }
+  if (const std::string_view advice = advice_on(files.train.front()); !advice.empty())
+    throw_malformed(files.train.front(), fmt::format("expected a data set, found {}", advice));
   throw_malformed(files.train.front(),
                   "expected IDX, CIFAR (*.bin), CSV, libsvm, ratings or UTF-8 text, found none "
                   "of them in its first lines; name the format");

@@ -36,6 +36,7 @@ void predict_rows(std::istream& in, const std::string& name, const table_words& 
   number_rows rows(in, name, model.inputs(), rows_as(form, model.card().table));
   std::vector<float> samples;
   std::vector<float> answers;
+  errno = 0;
   for (bool more = true; more;) {
     samples.clear();
     while (samples.size() < group * model.inputs() && (more = rows.next(samples))) {
@@ -44,6 +45,7 @@ void predict_rows(std::istream& in, const std::string& name, const table_words& 
     model.answers(samples, answers);
     out.write(answers);
   }
+  if (in.bad()) throw_unreadable(name, errno != 0 ? errno : EIO); // a folder can be opened, but not read
 }
 
 int predict_to(std::ostream& to, const predict_words& w) {

@@ -53,6 +53,25 @@ bool is_delimited_row(std::string_view line) {
          parse_number(second.substr(0, second.find_first_of(",;\t\r")));
 }
 
+struct advice {
+  std::string_view first_bytes;
+  std::string_view words;
+};
+
+constexpr std::array known_others{
+    advice{"PAR1", "a Parquet file; write it as CSV: pandas.read_parquet(f).to_csv('f.csv', index=False)"},
+    advice{"\x93NUMPY", "one array of numpy; join samples and answers: numpy.savez('f.npz', x=x, y=y)"},
+    advice{"\x89PNG", "one picture; name the folder that has a folder for each class"},
+    advice{"\xFF\xD8\xFF", "one picture; name the folder that has a folder for each class"},
+    advice{"\xFF\xFE", "a text in UTF-16; write it in UTF-8"},
+    advice{"\xFE\xFF", "a text in UTF-16; write it in UTF-8"}};
+
+std::string_view advice_in(std::string_view head) {
+  const auto found =
+      std::ranges::find_if(known_others, [=](const advice& a) { return head.starts_with(a.first_bytes); });
+  return found == known_others.end() ? std::string_view{} : found->words;
+}
+
 } // namespace
 
 file_format format_of_name(std::string_view name) {
@@ -78,7 +97,7 @@ file_format format_of_content(const std::filesystem::path& file) {
   if (head.starts_with(byte_order_mark)) head.remove_prefix(byte_order_mark.size());
   if (head.starts_with(std::string_view("\0\0\x08", 3))) return file_format::idx;
   if (head.starts_with("PK\3\4")) return file_format::npz;
-  if (head.empty() || !is_text(head)) return file_format::automatic;
+  if (head.empty() || !is_text(head) || !advice_in(head).empty()) return file_format::automatic;
   std::string_view rest = head;
   for (std::size_t i = 0; i < head_lines && !rest.empty(); ++i) {
     const std::string_view line = cut_line(rest);
@@ -87,6 +106,12 @@ file_format format_of_content(const std::filesystem::path& file) {
     if (is_delimited_row(line)) return file_format::csv;
   }
   return file_format::text;
+}
+
+std::string_view advice_on(const std::filesystem::path& file) {
+  byte_source source{file};
+  const std::vector<std::uint8_t> bytes = read_up_to(source, 8);
+  return advice_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 } // namespace mailgrad

@@ -193,6 +193,8 @@ TEST_F(TrainedModel, IsRefusedInOneLine) {
   refused({"test", "--data", path("rows.csv")}, "--model-file");
   refused({"predict", "--model-file", model}, "either a data set by --data or rows of numbers by --rows");
   refused({"predict", "--model-file", model, "--rows", path("none")}, "none: cannot be read");
+  refused({"predict", "--model-file", model, "--rows", folder_.path().string()},
+          "cannot be read: Is a directory");
   refused({"predict", "--model-file", model, "--rows", path("rows.csv")},
           "expected 2 fields, as the model reads them, found 3");
   refused({"generate", "--model-file", model}, "a model of windows of tokens is needed");

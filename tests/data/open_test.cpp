@@ -159,6 +159,18 @@ TEST_F(OpenData, SaysThatAFormatIsUnknown) {
               HasSubstr("expected IDX, CIFAR (*.bin), CSV, libsvm, ratings or UTF-8 text"));
 }
 
+TEST_F(OpenData, SaysWhatBecomesOfAFormatThatItDoesNotRead) {
+  const auto refused = [this](std::string_view content, const std::string& says) {
+    folder.write("some", std::string(content));
+    EXPECT_THAT(open_complaint("some"), HasSubstr("some: expected a data set, found " + says));
+  };
+  refused("PAR1 and text PAR1", "a Parquet file; write it as CSV: ");
+  refused("\x93NUMPY\1", "one array of numpy; join samples and answers: numpy.savez");
+  refused("\x89PNG\r\n", "one picture; name the folder");
+  refused("\xFF\xD8\xFF\xE0", "one picture; name the folder");
+  refused("\xFF\xFEx", "a text in UTF-16; write it in UTF-8");
+}
+
 TEST_F(OpenData, RefusesSenselessOptions) {
   open_options options;
   options.files.train_fraction = 1.0;
