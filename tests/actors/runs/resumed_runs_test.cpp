@@ -54,6 +54,26 @@ private:
   std::shared_ptr<kept_checkpoints> kept_;
 };
 
+/// Takes a checkpoint and says nothing more, as if the disk did not answer.
+class silent_writer {
+public:
+  static constexpr const char* name = "mailgrad.silent-writer";
+
+  silent_writer(caf::event_based_actor* self, std::shared_ptr<std::uint64_t> asked)
+      : self_(self), asked_(std::move(asked)) {}
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_, [this](const write_checkpoint&) { ++*asked_; }),
+        on(self_, [this](const give_up&) { self_->quit(); }),
+    };
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<std::uint64_t> asked_;
+};
+
 /// What a run came to.
 struct result {
   std::vector<float> weights;
@@ -177,6 +197,41 @@ INSTANTIATE_TEST_SUITE_P(All, Resumed,
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2",
                                            "async, sync@5, async@9", "sync, ssp:1@6"),
                          [](const auto& of) { return testing::test_name(of.param); });
+
+/// Every batch is trained and every worker has left while the first checkpoint is still being written.
+TEST_P(Resumed, WaitsForNoCheckpointThatIsBeingWritten) {
+  for (drawn_order& order : drawn_orders(orders / 4)) {
+    assembly a;
+    a.policy = GetParam();
+    a.overhear = true;
+    a.checkpoint_every = 2;
+    const auto asked = std::make_shared<std::uint64_t>(0);
+    a.checkpoint_writer = spawn<silent_writer>(system_.actors(), asked);
+    {
+      const assembled_run run = assemble(a);
+      deliver(order);
+      EXPECT_EQ(*asked, 1U);
+      for (std::uint32_t s = 0; s < a.shards; ++s) {
+        std::size_t pushed = 0;
+        for (std::uint32_t w = 0; w < a.workers; ++w) {
+          pushed += run.notes(w, s).steps_pushed.size();
+          EXPECT_TRUE(run.notes(w, s).left) << "worker " << w << ", shard " << s;
+        }
+        EXPECT_EQ(pushed, a.batches);
+      }
+      EXPECT_EQ(run.times_ended(), 0U) << "the outcome tells of the checkpoint";
+      for (std::uint64_t number = 1; number <= 2; ++number) { // the second is that of the end
+        EXPECT_EQ(*asked, number);
+        messaging::send_anonymously(run.coordinator_actor, checkpoint_written{number, 0, "late", {}, 0, 0});
+        deliver(order);
+      }
+      EXPECT_EQ(run.times_ended(), 1U);
+      if (run.times_ended() == 1) expect_balanced(run);
+    }
+    messaging::kill(a.checkpoint_writer);
+    deliver(order);
+  }
+}
 
 /// A replay goes on with the same bits under every policy, because it repeats every weight that was read.
 TEST_P(Resumed, ReplaysGoOnBitForBit) {
