@@ -127,6 +127,17 @@ TEST_F(Checkpoints, KeepACureAndSeveralPolicies) {
   EXPECT_EQ(last["switches"].size(), 1U);
 }
 
+TEST_F(Checkpoints, KeepDropoutAScheduleAndLocalSteps) {
+  words options = train({"--schedule", "cosine:total=20000,warmup=500", "--clip-norm", "0.5", "--local-steps",
+                         "3", "--outer-optimizer", "nesterov", "--outer-lr", "0.7"});
+  *std::ranges::find(options, "mlp:hidden=5") = "mlp:hidden=5,dropout=0.3";
+  const std::string whole = report(options)["parameters_sha256"];
+  options.insert(options.end(), {"--checkpoint", folder(), "--checkpoint-every", "100"});
+  EXPECT_EQ(report(options)["parameters_sha256"], whole);
+  std::filesystem::remove(newest());
+  EXPECT_EQ(resumed()["parameters_sha256"], whole);
+}
+
 TEST_F(Checkpoints, StayAsManyAsAreKept) {
   report(checkpointed({"--keep", "2"}));
   EXPECT_EQ(checkpoints_in(folder()).size(), 2U);
