@@ -1,6 +1,7 @@
 #include <mailgrad/actors/training.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/books_desk.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
@@ -80,6 +81,7 @@ public:
   bool wait_for(std::chrono::milliseconds span);
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
+  training_report report_so_far(std::chrono::milliseconds span) const;
   training_report report(const std::function<bool()>& stop_test);
   run_trace trace();
   std::span<const float> parameters();
@@ -97,6 +99,7 @@ private:
   const training_options& options() const { return plan_.options; }
   std::span<const float> last_parameters();
   void choose_parameters(const std::function<bool()>& stop_test);
+  std::optional<std::uint64_t> written() const;
   void record();
   watch_files files_to_watch() const;
   run_crew_options crew_options();
@@ -116,10 +119,11 @@ private:
   training_progress progress_;
   std::optional<run_outcome> outcome_;
   instant ended_{0};
-  std::vector<std::string> waits_;
+  std::vector<std::vector<std::string>*> waits_; ///< one for each caller of name_waits()
   checkpoint_account checkpoints_;
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
+  mutable books_desk books_;
   run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
   std::optional<run_watch> watch_;
@@ -205,11 +209,13 @@ run_crew_options training::implementation::crew_options() {
     ended_ = time_->now();
     outcome_ = std::move(outcome);
     changed_.notify_all();
+    books_.close();
   };
+  options.on_books = [this](std::uint64_t request, const run_outcome& books) { books_.take(request, books); };
   options.on_wait = [this](const wait_named& w) {
     watch_->tell(w);
     std::lock_guard guard(mutex_);
-    waits_.push_back(in_words(w));
+    for (auto* waits : waits_) waits->push_back(in_words(w));
     changed_.notify_all();
   };
   return options;
@@ -245,11 +251,13 @@ training_progress training::implementation::progress() const {
 }
 
 std::vector<std::string> training::implementation::name_waits(std::chrono::milliseconds span) {
+  std::vector<std::string> waits;
   std::unique_lock lock(mutex_);
-  waits_.clear();
+  waits_.push_back(&waits);
   send_anonymously(crew_->coordinator(), mailgrad::name_waits{});
   changed_.wait_for(lock, span, [this] { return outcome_.has_value(); });
-  return waits_;
+  std::erase(waits_, &waits);
+  return waits;
 }
 
 std::vector<float> training::implementation::predict(const named_arrays& samples) {
@@ -284,19 +292,29 @@ std::span<const float> training::implementation::parameters() {
   return best_ ? best_->weights : last_parameters();
 }
 
+std::optional<std::uint64_t> training::implementation::written() const {
+  const hogwild_store* store = crew_->store();
+  return store ? std::optional(store->version()) : std::nullopt;
+}
+
+training_report training::implementation::report_so_far(std::chrono::milliseconds span) const {
+  const run_outcome books = books_.ask(crew_->coordinator(), span).value_or(nothing_told(plan_.workers()));
+  std::unique_lock lock(mutex_);
+  const bool ended = outcome_.has_value();
+  training_report r =
+      ended ? report_of(*outcome_, written()) : mailgrad::report_so_far(books, progress_, written());
+  describe(r, plan_, (ended ? ended_ : time_->now()) - crew_->started(),
+           ended ? outcome_->checkpoints : checkpoints_);
+  lock.unlock();
+  watch_->add_curve(r);
+  return r;
+}
+
 training_report training::implementation::report(const std::function<bool()>& stop_test) {
   wait();
   tests_end_ = true;
-  const hogwild_store* store = crew_->store();
-  training_report r = report_of(*outcome_, store ? std::optional(store->version()) : std::nullopt);
-  describe(r, plan_);
-  if (options().parameter_actor) r.policy += " by " + options().parameter_actor->name;
-  r.wall_seconds = in_seconds(ended_ - crew_->started());
-  if (const auto& from = plan_.resumed) {
-    r.resumed = resumed_figures{from->from->path().string(), from->card.steps};
-    r.wall_seconds += in_seconds(from->elapsed());
-  }
-  if (!options().checkpoints.folder.empty()) r.checkpoints = outcome_->checkpoints;
+  training_report r = report_of(*outcome_, written());
+  describe(r, plan_, ended_ - crew_->started(), outcome_->checkpoints);
   if (!last_parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(last_parameters()));
   if (recorder_) recorder_->finish(crew_->feeder(), *outcome_, r);
   choose_parameters(stop_test);
@@ -328,6 +346,9 @@ void training::observe(std::function<void(const run_event&)> observer) {
 }
 std::string training::metrics_failure() const { return self_->metrics_failure(); }
 std::string training::recording_failure() const { return self_->recording_failure(); }
+training_report training::report_so_far(std::chrono::milliseconds span) const {
+  return self_->report_so_far(span);
+}
 void training::take_checkpoint() { self_->take_checkpoint(); }
 checkpoint_account training::checkpoints() const { return self_->checkpoints(); }
 bool training::wait_for(std::chrono::milliseconds span) { return self_->wait_for(span); }

@@ -33,8 +33,8 @@ namespace mailgrad {
 ///         archive_error (a checkpoint that lacks something), file_error (no folder for checkpoints),
 ///         std::system_error (no file for the recording, the metrics or TensorBoard). A run that goes wrong
 ///         later ends with a report that says so, never with an exception.
-/// Threads wait_for, progress, observe, stop, take_checkpoint, checkpoints, switch_policy and name_waits:
-///         any; the rest: the owner's.
+/// Threads wait_for, progress, report_so_far, observe, stop, take_checkpoint, checkpoints, switch_policy and
+///         name_waits: any; the rest: the owner's.
 class training {
 public:
   training(model_function model, std::shared_ptr<const data_split> data, training_options options,
@@ -65,6 +65,13 @@ public:
   bool wait_for(std::chrono::milliseconds span);
 
   training_progress progress() const;
+  /// The report of this moment; `ended` is "running". Every actor is asked for a copy of its books, and
+  /// nobody waits for anybody: an actor that has not answered within `span`, since its step takes longer,
+  /// counts with its copy before. What nobody has told yet is absent. Copies are of different moments, so of
+  /// the ledger only produced = applied + merged + discarded + lost + under way is true. The stages of
+  /// workers, the test and the hash of the weights come with report(). After the end, the report of the end
+  /// without these.
+  training_report report_so_far(std::chrono::milliseconds span) const;
   /// The number of mini-batches of the whole run, over all workers.
   std::uint64_t total_steps() const noexcept;
 

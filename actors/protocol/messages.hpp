@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/books_messages.hpp>
 #include <mailgrad/actors/protocol/checkpoint_messages.hpp>
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
 #include <mailgrad/actors/protocol/metrics_messages.hpp>
@@ -101,6 +102,11 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::test_weights))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::weights_tested))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::read_shard))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_read))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::gather_books))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::tell_books))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::copy_books))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_books))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_books))
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
 
@@ -125,3 +131,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::event_noted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::close_metrics)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::weights_tested)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_read)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::shard_books)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(mailgrad::worker_books)

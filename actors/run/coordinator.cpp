@@ -38,6 +38,8 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
                 options_.replayed ? &options_.replayed->end.switches : nullptr, options_.recorder),
       checkpointer_(self, options_.checkpoints, options_.workers, options_.shards, options_.feeder,
                     options_.time, [this] { return switcher_.schedule(); }),
+      books_(self, options_.workers, options_.shards_tell_books ? options_.shards : std::vector<caf::actor>(),
+             options_.on_books),
       rule_(options_.automatic.value_or(auto_options{})) {
   outcome_.workers.resize(options_.workers);
   outcome_.lost.resize(options_.workers);
@@ -78,6 +80,15 @@ caf::message_handler coordinator::checkpoints() {
            go_on_with_checkpoints();
            end_if_all_reported();
          }),
+  };
+}
+
+caf::message_handler coordinator::books() {
+  return {
+      on(self_, [this](const gather_books& x) { books_.gather(x.request, switcher_.done()); }),
+      on(self_, [this](const tell_books& x) { books_.tell(x.request, switcher_.done()); }),
+      on(self_, [this](const worker_books& x) { books_.take(x, switcher_.done()); }),
+      on(self_, [this](const shard_books& x) { books_.take(x, switcher_.done()); }),
   };
 }
 
@@ -148,7 +159,8 @@ caf::behavior coordinator::running() {
            if (options_.on_wait) options_.on_wait(x);
          }),
   }
-      .or_else(checkpoints());
+      .or_else(checkpoints())
+      .or_else(books());
 }
 
 void coordinator::on_signals(const signals_observed& x) {
@@ -173,6 +185,7 @@ void coordinator::on_joined(const worker_joined& x) {
   watch(self_, x.device, worker_lost{x.worker});
   switcher_.on_joined(x.worker, x.device);
   checkpointer_.on_joined(x.worker, x.device);
+  books_.on_joined(x.worker, x.device);
   go_on_with_checkpoints();
   if (abandoned_) send(self_, x.device, give_up{});
 }
@@ -200,6 +213,7 @@ void coordinator::account_for(const worker_report& report) {
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
   checkpointer_.on_gone(report, outcome_.lost[report.worker.value]);
+  books_.on_gone(report, outcome_.lost[report.worker.value], switcher_.done());
   go_on_with_checkpoints();
   collect_if_all_accounted();
 }
@@ -228,6 +242,7 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   reported_[x.shard.value] = true;
   switcher_.on_shard_lost(x.shard);
   checkpointer_.give_up();
+  books_.on_shard_lost(x.shard, switcher_.done());
   abandon(lost_in_words(fmt::format("shard {}", x.shard.value), x.why));
   if (collecting_) ask_for_books();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/run/book_keeper.hpp>
 #include <mailgrad/actors/run/checkpointer.hpp>
 #include <mailgrad/actors/run/policy_switcher.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
@@ -29,6 +30,8 @@ struct coordinator_options {
   std::optional<kept_schedule> resumed{};         ///< of a checkpoint, to go on from
   /// Called when a checkpoint is written or has failed; must not block.
   std::function<void(const checkpoint_account&)> on_checkpoint{};
+  bool shards_tell_books = true;  ///< false for parameter actors of the user's own
+  book_keeper::teller on_books{}; ///< called with the books so far when they are asked for; must not block
 };
 
 /// Brings a run to its end. It waits until every worker has reported or died, asks the shards for their
@@ -63,6 +66,7 @@ private:
   void on_signals(const signals_observed& x);
   void account_for(const worker_report& report);
   caf::message_handler checkpoints();
+  caf::message_handler books();
   void go_on_with_checkpoints();
   void stop_when_kept(const stop_training& x);
   void stop(run_outcome::ending how, std::string why);
@@ -83,6 +87,7 @@ private:
   bool collecting_ = false;
   policy_switcher switcher_;
   checkpointer checkpointer_;
+  book_keeper books_;
   std::optional<stop_training> stop_when_kept_; ///< the run stops when a last checkpoint is collected
   auto_rule rule_;
   std::size_t switches_seen_ = 0; ///< by the rule, which ignores a window with a switch in it

@@ -177,6 +177,8 @@ void run_crew::spawn_coordinator() {
   options.on_end = options_.on_end;
   options.on_wait = options_.on_wait;
   options.on_checkpoint = options_.on_checkpoint;
+  options.on_books = options_.on_books;
+  options.shards_tell_books = !plan_.options.parameter_actor;
   if (plan_.resumed) options.resumed = plan_.resumed->schedule;
   if (options_.checkpoint_writer)
     options.checkpoints = {options_.checkpoint_writer, card_of(plan_), plan_.options.checkpoints.every_steps,

@@ -41,8 +41,9 @@ struct run_crew_options {
   crew_roles roles{};
   // The callbacks are called by actors until the last one has ended. They must not block.
   std::function<void(const training_progress&)> on_progress{};
-  std::function<void(run_outcome)> on_end{};                      ///< once
-  std::function<void(const wait_named&)> on_wait{};               ///< for each wait that an actor names
+  std::function<void(run_outcome)> on_end{};        ///< once
+  std::function<void(const wait_named&)> on_wait{}; ///< for each wait that an actor names
+  book_keeper::teller on_books{};                   ///< with the books so far, when they are asked for
   std::function<void(const checkpoint_account&)> on_checkpoint{}; ///< each time one is written, or has failed
   /// Gives the actor that a worker uses as shard: one that stands between both, or the shard itself.
   std::function<caf::actor(rank worker, std::uint32_t shard, const caf::actor& handle)> between{};

@@ -91,6 +91,10 @@ void run_watch::finish(const caf::actor& tracker, training_report& r) {
     send_anonymously(actor_, close_metrics{known_of(r), tracker});
     end_.get();
   }
+  add_curve(r);
+}
+
+void run_watch::add_curve(training_report& r) const {
   std::lock_guard guard(mutex_);
   r.curve = curve_.lines();
   r.evaluations = cost_;

@@ -26,7 +26,7 @@ struct watch_files {
 /// What is done with the events of a run: the observer's thread writes them to files, keeps a curve, and
 /// calls whoever observes.
 ///
-/// Threads observe() and tell(): any; finish(): the owner's.
+/// Threads observe(), tell() and add_curve(): any; finish(): the owner's.
 class run_watch {
 public:
   using observer = std::function<void(const run_event&)>;
@@ -42,6 +42,9 @@ public:
   void observe(observer what);
   /// Tells an event that no actor has noted.
   void tell(const run_event& what) const;
+
+  /// Adds the curve so far and what evaluations have cost to `r`.
+  void add_curve(training_report& r) const;
 
   /// Makes the last line by what `r` knows, and waits until every observer has been told. Adds the curve and
   /// what evaluations cost to `r`.

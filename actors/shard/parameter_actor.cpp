@@ -91,6 +91,7 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const report_shard&) { return report(); }),
       on(self_, [this](const read_shard&) { return read(); }),
+      on(self_, [this](const copy_books&) { return books(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };
 }
@@ -376,6 +377,12 @@ shard_read parameter_actor::read() {
   const shard& weights = *options_.weights;
   if (lease_.active()) return {weights.index(), weights.version(), true, {}};
   return {weights.index(), weights.version(), false, weights.snapshot()};
+}
+
+shard_books parameter_actor::books() const {
+  shard_books x{{options_.weights->index(), options_.weights->version(), {}, {}, {}}};
+  for (const worker_slot& worker : workers_.all()) x.so_far.workers.push_back(worker.account);
+  return x;
 }
 
 shard_report parameter_actor::report() {

@@ -108,6 +108,7 @@ private:
   void name_waits_to(const caf::actor& asker) const;
   shard_counts counts();
   shard_read read();
+  shard_books books() const;
   shard_report report();
 
   caf::event_based_actor* self_;

@@ -78,6 +78,7 @@ caf::message_handler device_actor::training() {
          }),
       on(self_, [this](const give_up&) { finish(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
+      on(self_, [this](const copy_books&) { return worker_books{report_}; }),
   };
 }
 

@@ -25,6 +25,9 @@ struct audited_ledger {
 /// A gradient may be lost with its worker, with a shard, or in a batch that was never complete. Any other
 /// gradient that is missing, or was taken more than once, is a contradiction: the ledger does not balance.
 ///
+/// While the run goes on, nothing contradicts, because the counts are of different moments. What is produced
+/// and not yet accounted for is then under way, between a worker and a shard or in a batch.
+///
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block. No shard
 /// knows how many updates a lost worker made there, so the excess counts as produced by that worker.
 audited_ledger audit(const run_outcome& outcome, std::optional<std::uint64_t> written);

@@ -20,6 +20,8 @@ std::string ending_in_words(run_outcome::ending how) {
     return "diverged";
   case run_outcome::ending::failed:
     return "failed";
+  case run_outcome::ending::running:
+    return "running";
   }
   return "unknown";
 }
@@ -38,12 +40,13 @@ std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
 
 /// Exchanges without a shard are those of hogwild's workers, which write into the shared block.
 std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
+  const bool in_block = outcome.shards.empty() && outcome.how != run_outcome::ending::running;
   std::vector<exchange_figures> all;
   for (const shard_report& s : outcome.shards)
     for (std::uint32_t r = 0; r < s.workers.size(); ++r)
       all.push_back({s.shard.value, r, s.workers[r].gaps, s.workers[r].times, s.workers[r].weight_gap});
   for (const worker_report& w : outcome.workers)
-    if (outcome.shards.empty() || !w.gaps.empty()) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
+    if (in_block || !w.gaps.empty()) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
   return all;
 }
 
@@ -112,6 +115,25 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.exchanges = exchanges_of(outcome);
   for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
   r.times = times_of(r.exchanges, outcome.workers.size());
+  return r;
+}
+
+run_outcome nothing_told(std::uint32_t workers) {
+  run_outcome o;
+  o.how = run_outcome::ending::running;
+  o.workers.resize(workers);
+  o.lost.resize(workers);
+  o.untold.assign(workers, true);
+  for (std::uint32_t r = 0; r < workers; ++r) o.workers[r].worker = {r};
+  return o;
+}
+
+training_report report_so_far(const run_outcome& books, const training_progress& told,
+                              std::optional<std::uint64_t> written) {
+  training_report r = report_of(books, written);
+  r.steps = std::max(r.steps, told.steps);
+  r.samples = std::max(r.samples, told.samples);
+  if (std::ranges::find(books.untold, true) != books.untold.end()) r.worker_waits.clear();
   return r;
 }
 

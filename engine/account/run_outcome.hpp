@@ -11,24 +11,30 @@
 
 namespace mailgrad {
 
-/// How a run ended, from the reports of its actors.
+/// How a run ended, from the reports of its actors. Or where it stands: then the copies of different actors
+/// are of different moments, a shard that has told nothing yet is missing, and no shard tells its weights.
 struct run_outcome {
   enum class ending : std::uint8_t {
     completed, ///< all batches are trained
     stopped,   ///< the program called for it
     diverged,  ///< a loss was no finite number
     failed,    ///< a device failed, or no worker was left
+    running,   ///< not yet: these are copies of the actors' books so far
   };
   ending how = ending::completed;
   std::string why;                    ///< one line; empty if completed
   bool enough = false;                ///< stopped as the options of the run ask for
   std::vector<worker_report> workers; ///< by rank; for a lost worker only the rank is set
   std::vector<bool> lost;             ///< by rank: the actor died without a report
+  std::vector<bool> untold{};         ///< by rank, while the run goes on: nothing is known of the worker yet
   std::vector<shard_report> shards;   ///< by shard, a lost one without workers; empty in hogwild
   std::vector<policy_switch> switches;
   std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
   bool feeder_lost = false;
   checkpoint_account checkpoints{};
 };
+
+/// The books of a run whose actors have told nothing yet.
+run_outcome nothing_told(std::uint32_t workers);
 
 } // namespace mailgrad

@@ -81,8 +81,8 @@ struct training_report {
   std::uint32_t workers = 1;
   std::size_t micro_batches = 1;     ///< parts of a batch that go through the devices of a worker
   std::vector<stage_figures> stages; ///< empty if each worker has one device
-  std::string ended;                 ///< "completed", "stopped", "diverged" or "failed"
-  std::string why;                   ///< one line, if it was not completed, or not tested to the end
+  std::string ended;       ///< "completed", "stopped", "diverged", "failed"; "running" if it has not
+  std::string why;         ///< one line, if it was not completed, or not tested to the end
   bool enough = false;     ///< it was stopped as its options asked for: training_options::stop_when, patience
   std::uint64_t steps = 0; ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;

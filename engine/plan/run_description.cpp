@@ -37,4 +37,15 @@ void describe(training_report& r, const run_plan& plan) {
                         plan.recorded_steps);
 }
 
+void describe(training_report& r, const run_plan& plan, instant elapsed, const checkpoint_account& kept) {
+  describe(r, plan);
+  if (plan.options.parameter_actor) r.policy += " by " + plan.options.parameter_actor->name;
+  r.wall_seconds = in_seconds(elapsed);
+  if (const auto& from = plan.resumed) {
+    r.resumed = resumed_figures{from->from->path().string(), from->card.steps};
+    r.wall_seconds += in_seconds(from->elapsed());
+  }
+  if (!plan.options.checkpoints.folder.empty()) r.checkpoints = kept;
+}
+
 } // namespace mailgrad

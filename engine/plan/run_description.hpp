@@ -9,4 +9,7 @@ namespace mailgrad {
 /// after report_of(), whose staleness and steps it uses.
 void describe(training_report& r, const run_plan& plan);
 
+/// Also adds how long the run took, with the time before it was resumed, and what became of its checkpoints.
+void describe(training_report& r, const run_plan& plan, instant elapsed, const checkpoint_account& kept);
+
 } // namespace mailgrad

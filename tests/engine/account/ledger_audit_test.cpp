@@ -181,5 +181,34 @@ TEST(LedgerAudit, TakesTheWordOfTheSharedBlockForALostWorkerOnly) {
               ElementsAre("the shared block counts 5 updates, and its workers made 6"));
 }
 
+/// The copies of a run in progress are of different moments.
+TEST(LedgerAudit, CallsNothingAContradictionWhileTheRunGoesOn) {
+  run_outcome o = quiet_run();
+  o.how = run_outcome::ending::running;
+  o.shards[0].workers[0] = account(3);
+  o.shards[1].workers[1] = account(9); // newer than the worker's own copy, which says 4
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{15, 7, 0, {}, 0})) << "8 are under way to shard 0";
+}
+
+TEST(LedgerAudit, CallsNothingLostThatMayBeUnderWay) {
+  run_outcome o = quiet_run();
+  o.how = run_outcome::ending::running;
+  o.lost = {true, false};
+  o.shards[1].workers[0] = account(4);
+  EXPECT_EQ(audit(o, std::nullopt).ledger.lost, 0U);
+}
+
+TEST(LedgerAudit, LetsTheBlockBeAheadOfItsWorkersWhileTheRunGoesOn) {
+  run_outcome o;
+  o.how = run_outcome::ending::running;
+  o.workers = {writer(0, 6)};
+  o.lost = {false};
+  const audited_ledger a = audit(o, 9);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{6, 6, 0, {}, 0}));
+}
+
 } // namespace
 } // namespace mailgrad

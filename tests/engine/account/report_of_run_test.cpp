@@ -255,5 +255,16 @@ TEST(ReportOfRun, SayInWordsHowLongAWaitIs) {
             "worker 0 waits for a batch, for 2.1 s");
 }
 
+TEST(ReportOfRun, LeavesOutWhatNobodyHasToldWhileTheRunGoesOn) {
+  const training_report r = report_so_far(nothing_told(2), {.steps = 7, .samples = 70}, 3);
+  EXPECT_EQ(r.ended, "running");
+  EXPECT_EQ(r.steps, 7U) << "what the progress display knows";
+  EXPECT_EQ(r.samples, 70U);
+  EXPECT_EQ(r.updates, 3U);
+  EXPECT_TRUE(r.exchanges.empty());
+  EXPECT_TRUE(r.worker_waits.empty());
+  EXPECT_FALSE(r.final_loss);
+}
+
 } // namespace
 } // namespace mailgrad

@@ -1,0 +1,93 @@
+#include <mailgrad/actors/run/book_keeper.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace mailgrad {
+using messaging::send;
+
+book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers,
+                         const std::vector<caf::actor>& shards, teller tell)
+    : self_(self), tell_(std::move(tell)), devices_(workers), copies_(shards.size()),
+      books_(nothing_told(workers)) {
+  for (const caf::actor& shard : shards) shards_.push_back({shard});
+}
+
+/// Whoever joins later has nothing to tell of what was asked before.
+void book_keeper::on_joined(rank worker, const caf::actor& device) {
+  devices_[worker.value] = {device, false, request_, request_};
+}
+
+void book_keeper::on_gone(const worker_report& report, bool lost, const switches& done) {
+  const std::uint32_t r = report.worker.value;
+  devices_[r] = {};
+  books_.lost[r] = lost;
+  if (!lost) {
+    books_.workers[r] = report;
+    books_.untold[r] = false;
+  }
+  tell_if_all_answered(done);
+}
+
+void book_keeper::on_shard_lost(shard_index shard, const switches& done) {
+  if (shard.value < shards_.size()) shards_[shard.value] = {};
+  tell_if_all_answered(done);
+}
+
+/// A question that is under way serves this request as well.
+void book_keeper::ask(teller_of_books& whom) {
+  if (!whom.who) return;
+  whom.request = request_;
+  if (!std::exchange(whom.asked, true)) send(self_, whom.who, copy_books{});
+}
+
+void book_keeper::note_answer(teller_of_books& from) {
+  from.asked = false;
+  from.answered = from.request;
+}
+
+void book_keeper::gather(std::uint64_t request, const switches& done) {
+  if (!tell_) return;
+  request_ = std::max(request_, request); // threads may overtake each other on their way here
+  for (teller_of_books& shard : shards_) ask(shard);
+  for (teller_of_books& device : devices_) ask(device);
+  tell_if_all_answered(done);
+}
+
+void book_keeper::tell(std::uint64_t request, const switches& done) const {
+  if (!tell_) return;
+  run_outcome books = books_;
+  for (const shard_report& copy : copies_)
+    if (!copy.workers.empty()) books.shards.push_back(copy);
+  books.switches = done;
+  tell_(request, books);
+}
+
+void book_keeper::tell_if_all_answered(const switches& done) {
+  std::uint64_t answered = request_;
+  for (const auto* all : {&devices_, &shards_})
+    for (const teller_of_books& x : *all)
+      if (x.who) answered = std::min(answered, x.answered);
+  if (answered > told_) tell(told_ = answered, done);
+}
+
+/// A copy that comes after the worker's last report is older than that.
+void book_keeper::take(const worker_books& x, const switches& done) {
+  const std::uint32_t r = x.so_far.worker.value;
+  if (!devices_[r].who) return;
+  note_answer(devices_[r]);
+  books_.workers[r] = x.so_far;
+  books_.untold[r] = false;
+  tell_if_all_answered(done);
+}
+
+void book_keeper::take(const shard_books& x, const switches& done) {
+  const std::uint32_t s = x.so_far.shard.value;
+  copies_[s] = x.so_far;
+  note_answer(shards_[s]);
+  tell_if_all_answered(done);
+}
+
+} // namespace mailgrad

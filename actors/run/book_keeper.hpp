@@ -1,0 +1,65 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/run_outcome.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace mailgrad {
+
+/// The coordinator's part in telling where a run stands. It asks shards and devices for copies of their
+/// books, keeps the newest copy of each, and tells them when all have answered or the owner will wait no
+/// longer. books_messages.hpp draws the protocol.
+///
+/// Guarantees  at most one question is under way to each actor, however often the owner asks, so no mailbox
+///             grows while a step takes long. An actor that has ended is not waited for.
+/// Threads     those of the coordinator that owns it.
+class book_keeper {
+public:
+  /// Called with the number of a request and the books so far. Must not block.
+  using teller = std::function<void(std::uint64_t request, const run_outcome& books)>;
+  using switches = std::vector<policy_switch>;
+
+  /// `shards` may be empty if they tell no books. Without a teller, nothing is asked.
+  book_keeper(caf::event_based_actor* self, std::uint32_t workers, const std::vector<caf::actor>& shards,
+              teller tell);
+
+  void on_joined(rank worker, const caf::actor& device);
+  /// A worker has ended or died. Its last report is its copy from now on, unless it is lost.
+  void on_gone(const worker_report& report, bool lost, const switches& done);
+  void on_shard_lost(shard_index shard, const switches& done);
+
+  /// Asks every actor that has no question to answer yet. `done` are the switches of policy so far, as in all
+  /// others.
+  void gather(std::uint64_t request, const switches& done);
+  /// Tells the newest copies at once.
+  void tell(std::uint64_t request, const switches& done) const;
+  void take(const worker_books& x, const switches& done);
+  void take(const shard_books& x, const switches& done);
+
+private:
+  /// An actor that keeps books.
+  struct teller_of_books {
+    caf::actor who; ///< null: it has not joined or has ended
+    bool asked = false;
+    std::uint64_t request = 0;  ///< the last one that the answer to come is for
+    std::uint64_t answered = 0; ///< the last one that it has answered
+  };
+
+  void ask(teller_of_books& whom);
+  static void note_answer(teller_of_books& from);
+  void tell_if_all_answered(const switches& done);
+
+  caf::event_based_actor* self_;
+  teller tell_;
+  std::vector<teller_of_books> devices_; ///< by rank
+  std::vector<teller_of_books> shards_;  ///< by index
+  std::vector<shard_report> copies_;     ///< by index; of a shard that has told nothing without workers
+  run_outcome books_;                    ///< of the workers
+  std::uint64_t request_ = 0;            ///< the last one
+  std::uint64_t told_ = 0;               ///< the last one that every actor had answered
+};
+
+} // namespace mailgrad
