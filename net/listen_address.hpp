@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mailgrad {
+
+/// Where a server listens.
+struct listen_address {
+  std::string host;       ///< a number: "127.0.0.1" or "::1"
+  std::uint16_t port = 0; ///< 0: any that is free
+
+  /// Whether only this machine can connect.
+  bool is_loopback() const;
+
+  friend bool operator==(const listen_address&, const listen_address&) = default;
+};
+
+/// Reads "127.0.0.1:8080", "[::1]:0", "localhost:80" (which is 127.0.0.1) or "0.0.0.0:80". Other names are not
+/// looked up, because one name may mean several addresses.
+///
+/// Errors  std::invalid_argument in one line.
+listen_address parse_listen_address(std::string_view text);
+
+/// The address as parse_listen_address() reads it, and as a URL has it.
+std::string to_string(const listen_address& a);
+
+} // namespace mailgrad
