@@ -17,8 +17,8 @@ struct listen_address {
   friend bool operator==(const listen_address&, const listen_address&) = default;
 };
 
-/// Reads "127.0.0.1:8080", "[::1]:0", "localhost:80" (which is 127.0.0.1) or "0.0.0.0:80". Other names are not
-/// looked up, because one name may mean several addresses.
+/// Reads "127.0.0.1:8080", "[::1]:0", "localhost:80" (which is 127.0.0.1) or "0.0.0.0:80". Other names are
+/// not looked up, because one name may mean several addresses.
 ///
 /// Errors  std::invalid_argument in one line.
 listen_address parse_listen_address(std::string_view text);

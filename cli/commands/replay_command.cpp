@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
@@ -29,6 +30,7 @@ struct replay_words {
   std::string devices;
   std::string report;
   checkpoint_words checkpoints;
+  live_words live;
   bool quiet = false;
 };
 
@@ -49,7 +51,7 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
                 [](const std::string& word) { // a recording says what to compute, not which files to write
                   return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record",
                                                         "--checkpoint", "--keep", "--resume", "--metrics",
-                                                        "--tensorboard", "--evaluate-every"},
+                                                        "--tensorboard", "--live", "--evaluate-every"},
                                              [&](const char* option) { return word.starts_with(option); });
                 });
   if (!w.data.empty()) words = with_word(words, "--data", w.data);
@@ -64,6 +66,8 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
                                         std::pair("--keep", std::to_string(w.checkpoints.keep))})
       words = with_word(words, option, value);
   if (!w.checkpoints.resume.empty()) words = with_word(words, "--resume", w.checkpoints.resume);
+  const std::vector<std::string> live = words_of(w.live);
+  words.insert(words.end(), live.begin(), live.end());
   if (w.quiet) words.emplace_back("--quiet");
   return words;
 }
@@ -119,6 +123,7 @@ command make_replay_command(CLI::App& app) {
       ->check(file_name())
       ->type_name("FILE");
   add_checkpoint_options(*parser, words->checkpoints, "Options");
+  add_live_options(*parser, words->live, "Options");
   parser->add_flag("--quiet", words->quiet, "Show no progress, only the summary")->disable_flag_override();
   parser->footer(
       "Every shard takes the gradients in the order of the recording, and every worker gets the same\n"

@@ -3,6 +3,7 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
@@ -114,6 +115,9 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
                           replay.get(), w.load};
   announce_plugins(inputs);
   training_options options = understood(w);
+  const std::optional<live_options> live = understood(w.live);
+  std::optional<http_server> listening;
+  if (live) listening = listen(*live);
   options.record = w.outputs.record;
   options.words = std::move(given);
   options.replay = std::move(replay);
@@ -135,12 +139,18 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';
   if (options.start && !w.load_strict) std::cerr << loaded_in_words(*options.start, run.layout());
+  std::optional<live_run> page;
+  if (live)
+    page.emplace(run, w.model, !options.checkpoints.folder.empty(), *live, std::move(*listening),
+                 [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
+  if (page) std::cerr << "live page: " << page->url() << "; Ctrl-C ends run and page\n";
   progress_display display(std::cerr, style, run.total_steps());
   const bool stopped = watch_run(run, display, ctrl_c); // if it stopped, the weights so far are tested
   if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
   training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
+  if (page) page->end(report);
   (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(report);
   if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
   keep_results(outputs, run, report, card);
@@ -177,6 +187,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   }
   again.load.clear(); // that run has begun with these
   again.quiet = w.quiet;
+  again.live = w.live;
   return train_with(again, words, nullptr, from).code;
 }
 
@@ -184,9 +195,10 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
 /// since a run that is resumed still has to write them.
 std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) {
   if (!w.checkpoints.folder.empty() || !w.checkpoints.resume.empty())
-    return given_words(parser, {"resume", "quiet"});
-  return given_words(parser, {"report", "save", "staleness-csv", "trace", "record", "metrics", "tensorboard",
-                              "metrics-every", "evaluate-every", "quiet"});
+    return given_words(parser, {"resume", "quiet", "live", "live-token", "live-control"});
+  return given_words(parser,
+                     {"live", "live-token", "live-control", "report", "save", "staleness-csv", "trace",
+                      "record", "metrics", "tensorboard", "metrics-every", "evaluate-every", "quiet"});
 }
 
 } // namespace

@@ -395,6 +395,7 @@ void add_options(CLI::App& parser, train_words& w) {
   add_local_steps(parser, w);
   add_checkpoint_options(parser, w.checkpoints, "Checkpoints");
   add_outputs(parser, w);
+  add_live_options(parser, w.live, "Output");
   add_metrics(parser, w);
   add_ending(parser, w);
 }

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/table_words.hpp>
+#include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/output/report_output.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/data/open.hpp>
@@ -47,6 +48,7 @@ struct train_words {
   std::uint64_t seed = 1;
   output_paths outputs;
   checkpoint_words checkpoints;
+  live_words live;
   std::string metrics_every = "1s";
   std::string evaluate_every;
   double validation = 0;

@@ -63,6 +63,8 @@ public:
       if (!read_more()) return false;
     return true;
   }
+  /// What standard error has said so far.
+  const std::string& said() const { return err_; }
   void signal(int number) const { kill(process_, number); }
   /// Whether the process has not ended yet.
   bool runs() const {

@@ -1,0 +1,172 @@
+#include <mailgrad/cli/live/live_run.hpp>
+
+#include <mailgrad/cli/live/live_board.hpp>
+#include <mailgrad/cli/live/live_control.hpp>
+#include <mailgrad/cli/live/live_guard.hpp>
+#include <mailgrad/cli/live/live_pages.hpp>
+#include <mailgrad/cli/live/prometheus_text.hpp>
+#include <mailgrad/net/http/http_server.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto between_states = 1s;
+constexpr auto longest_answer = 250ms; ///< of the actors; then their last answers count
+constexpr auto wait_for_waits = 100ms;
+
+/// Nothing of a run stays in a browser's cache, stands in a frame of another page, or loads from elsewhere.
+void add_safety(http_response& r) {
+  r.fields.insert(r.fields.end(), {{"Cache-Control", "no-store"},
+                                   {"X-Content-Type-Options", "nosniff"},
+                                   {"Referrer-Policy", "no-referrer"},
+                                   {"Cross-Origin-Resource-Policy", "same-origin"},
+                                   {"Content-Security-Policy",
+                                    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
+                                    "'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+                                    "frame-ancestors 'none'"}});
+}
+
+} // namespace
+
+class live_run::implementation {
+public:
+  implementation(training& run, std::string model, bool keeps_checkpoints, const live_options& options,
+                 http_server server, report_additions add)
+      : run_(run), add_(std::move(add)),
+        guard_(server.address(), options.token, options.control ? drawn_secret() : std::string()),
+        server_(std::move(server)) {
+    board_->describe({std::move(model), run.total_steps(), {}, {}, guard_.key(), keeps_checkpoints});
+    board_->open(server_);
+    add_routes();
+    server_.serve([this](const http_request& asked) { return answer(asked); });
+    run.observe([board = board_](const run_event& e) { board->take(e); });
+    poller_ = std::jthread([this](const std::stop_token& stop) { poll(stop); });
+  }
+  ~implementation() {
+    stop_polling();
+    board_->close();
+  }
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+
+  std::string url() const { return guard_.url(); }
+
+  void end(const training_report& r) {
+    stop_polling();
+    board_->end(state_event(r, {}));
+  }
+
+private:
+  void add_routes() {
+    add_pages(routes_);
+    routes_.add("GET", "/events", [this](const http_request&) {
+      looked_at();
+      return http_response{.type = "text/event-stream", .body = board_->beginning(), .streams = true};
+    });
+    routes_.add("GET", "/report.json", [this](const http_request&) {
+      return http_response{.type = "application/json", .body = to_json(report()) + '\n'};
+    });
+    routes_.add("GET", "/metrics", [this](const http_request&) {
+      return http_response{.type = "text/plain; version=0.0.4; charset=utf-8",
+                           .body = prometheus_text(report(), board_->last_line(), board_->model())};
+    });
+    add_control(routes_, run_, [this](const http_request& asked) { return guard_.refuses_change(asked); });
+  }
+
+  http_response answer(const http_request& asked) {
+    auto refusal = guard_.refuses(asked);
+    http_response r = refusal ? std::move(*refusal) : routes_.answer(asked);
+    add_safety(r);
+    if (const std::string cookie = guard_.cookie(); !cookie.empty() && asked.path == "/" && r.status == 200)
+      r.fields.emplace_back("Set-Cookie", cookie);
+    return r;
+  }
+
+  training_report report_so_far() const {
+    training_report r = run_.report_so_far(longest_answer);
+    add_(r);
+    return r;
+  }
+
+  /// However often anybody asks, the actors are asked a few times a second at most.
+  training_report report() {
+    const instant now = time_.now();
+    if (!report_ || now - reported_ > longest_answer) {
+      report_ = report_so_far();
+      reported_ = time_.now();
+    }
+    return *report_;
+  }
+
+  void stop_polling() {
+    poller_.request_stop();
+    if (poller_.joinable()) poller_.join();
+  }
+
+  void looked_at() {
+    std::lock_guard lock(mutex_);
+    wanted_ = true;
+    wake_.notify_all();
+  }
+
+  void poll(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait_for(lock, stop, between_states, [this] { return wanted_; });
+        wanted_ = false;
+      }
+      if (stop.stop_requested() || server_.viewers() == 0) continue;
+      board_->show(state_event(report_so_far(), run_.name_waits(wait_for_waits)));
+    }
+  }
+
+  training& run_;
+  const report_additions add_;
+  const std::shared_ptr<live_board> board_ = std::make_shared<live_board>();
+  http_routes routes_;
+  const machine_time time_;
+
+  std::mutex mutex_; ///< guards the next
+  bool wanted_ = false;
+  std::condition_variable_any wake_;
+
+  std::optional<training_report> report_; ///< of the server's thread, as the next
+  instant reported_{0};
+
+  const live_guard guard_;
+  http_server server_; ///< its thread uses all above
+  std::jthread poller_;
+};
+
+http_server listen(const live_options& options) {
+  try {
+    return http_server(options.where);
+  } catch (const std::system_error& e) {
+    if (!options.any_port || e.code() != std::errc::address_in_use) throw;
+    return http_server({options.where.host, 0});
+  }
+}
+
+live_run::live_run(training& run, std::string model, bool keeps_checkpoints, const live_options& options,
+                   http_server server, report_additions add)
+    : self_(std::make_unique<implementation>(run, std::move(model), keeps_checkpoints, options,
+                                             std::move(server), std::move(add))) {}
+live_run::~live_run() = default;
+
+std::string live_run::url() const { return self_->url(); }
+void live_run::end(const training_report& r) { self_->end(r); }
+
+} // namespace mailgrad

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <mailgrad/engine/account/metrics_line.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// What the live page is told, each as one JSON object without a line feed.
+
+/// The report so far without its curve, what is expected of each worker's staleness, how many gradients are
+/// under way, and what actors wait for.
+std::string state_event(training_report r, const std::vector<std::string>& waits);
+
+/// What a viewer is told first.
+struct live_beginning {
+  std::string model;
+  std::uint64_t total_steps = 0; ///< of the whole run
+  std::vector<metrics_line> curve{};
+  std::string state{}; ///< the last state_event(); empty if there is none yet
+  std::string key{};   ///< with which the page may change the run; empty: it may not
+  bool keeps_checkpoints = false;
+};
+std::string begin_event(const live_beginning& x);
+
+} // namespace mailgrad

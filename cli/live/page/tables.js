@@ -1,0 +1,137 @@
+// Tables of a run. Every text of the run is inserted as text, never as HTML.
+"use strict";
+
+const tables = (() => {
+  const short = pictures.short;
+  const whole = (x) => (typeof x === "number" ? x.toLocaleString("en") : "–");
+
+  function cell(kind, text, number = false) {
+    const made = document.createElement(kind);
+    made.textContent = text;
+    if (number) made.className = "number";
+    return made;
+  }
+
+  // Rows of cells; a number stands to the right. Without rows, a sentence.
+  function fill(id, heads, rows, nothing) {
+    const table = document.getElementById(id);
+    const body = document.createElement("tbody");
+    for (const row of rows) {
+      const line = document.createElement("tr");
+      row.forEach((x, i) => {
+        const made = cell(i === 0 && heads.length === 0 ? "th" : "td", typeof x === "number" ? whole(x) : x,
+          typeof x === "number");
+        if (made.tagName === "TH") made.scope = "row";
+        line.append(made);
+      });
+      body.append(line);
+    }
+    if (rows.length === 0) {
+      const line = document.createElement("tr");
+      const made = cell("td", nothing);
+      made.className = "none";
+      line.append(made);
+      body.append(line);
+    }
+    table.replaceChildren(body);
+    if (heads.length === 0 || rows.length === 0) return;
+    const head = document.createElement("thead");
+    const line = document.createElement("tr");
+    heads.forEach((text, i) => { line.append(cell("th", text, typeof rows[0][i] === "number")); });
+    head.append(line);
+    table.prepend(head);
+  }
+
+  function show_tiles(report, last) {
+    const wanted = [
+      ["loss", short(last ? last.train_loss : null), ""],
+      [last_tested.test_rmse !== undefined ? "test RMSE" : "test accuracy",
+        short(last_tested.test_rmse !== undefined ? last_tested.test_rmse : last_tested.test_accuracy), ""],
+      ["samples/s", short(last ? last.samples_per_s : null), ""],
+      ["mean staleness", short(report.staleness.mean), " versions"],
+      ["staleness p99", short(report.staleness.p99), " versions"],
+      ["learning rate", short(last ? last.learning_rate : report.learning_rate), ""],
+    ];
+    const tiles = document.getElementById("tiles");
+    tiles.replaceChildren();
+    for (const [name, value, unit] of wanted) {
+      const tile = document.createElement("div");
+      const figure = cell("dd", value);
+      if (unit && value !== "–") figure.append(cell("small", unit));
+      tile.append(cell("dt", name), figure);
+      tiles.append(tile);
+    }
+  }
+
+  const last_tested = {};
+  function note_test(line) {
+    for (const name of ["test_accuracy", "test_rmse"])
+      if (typeof line[name] === "number") last_tested[name] = line[name];
+  }
+  function begin() {
+    for (const name of Object.keys(last_tested)) delete last_tested[name];
+  }
+
+  // "shard 0 waits for worker 1, for 2.1 s" in two columns
+  function show_waits(waits, running) {
+    const rows = waits.map((wait) => {
+      const at = wait.lastIndexOf(", for ");
+      return at < 0 ? [wait, ""] : [wait.slice(0, at), wait.slice(at + 6)];
+    });
+    fill("waits", ["who and what for", "for"], rows,
+      running ? "Nobody waits at this moment." : "The run has ended, so nobody waits.");
+  }
+
+  function show_ledger(report, under_way) {
+    const l = report.ledger;
+    const share = (x) => (l.produced > 0 ? ((100 * x) / l.produced).toFixed(1) + " %" : "");
+    const rows = [["produced", l.produced, ""], ["applied", l.applied, share(l.applied)],
+      ["merged", l.merged, share(l.merged)]];
+    for (const [reason, count] of Object.entries(l.discarded))
+      rows.push(["discarded: " + reason, count, share(count)]);
+    rows.push(["lost", l.lost, share(l.lost)], ["under way", under_way, share(under_way)]);
+    fill("ledger", ["what became of them", "gradients", "share"], rows, "");
+  }
+
+  function show_switches(report) {
+    fill("switches", ["step", "from", "to", "why"], report.switches.map((s) => [s.step, s.from, s.to, s.why]),
+      "The policy has not changed.");
+  }
+
+  function show_checkpoints(report) {
+    const c = report.checkpoints;
+    document.getElementById("checkpoints-section").hidden = !c;
+    if (!c) return;
+    const rows = [["written", whole(c.written)], ["last at step", c.written > 0 ? whole(c.last_steps) : "none yet"],
+      ["last file", c.last || "none yet"], ["in all", (c.bytes / 1048576).toFixed(1) + " MiB"],
+      ["failed", whole(c.failed)]];
+    if (c.failure) rows.push(["why", c.failure]);
+    fill("checkpoints", [], rows, "");
+  }
+
+  function show_facts(report, model) {
+    const s = report.staleness, w = report.wait_seconds;
+    const seconds = (x) => x.toFixed(2) + " s";
+    fill("facts", [], [
+      ["model", model + (report.span ? ", " + report.span : "") + ", " + whole(report.weights) + " weights"],
+      ["data", report.data],
+      ["devices", report.devices.join(", ")],
+      ["policy", report.policy],
+      ["cure", report.cure.name],
+      ["workers, shards", whole(report.workers) + ", " + whole(report.shards)],
+      ["optimiser", report.optimizer + ", learning rate " + short(report.learning_rate)],
+      ["batch", whole(report.batch) + " samples"],
+      ["seed", String(report.seed)],
+      ["steps, updates", whole(report.steps) + ", " + whole(report.updates)],
+      ["samples", whole(report.samples)],
+      ["epochs", short(report.epochs)],
+      ["staleness mean, p50, p99, max", [s.mean, s.p50, s.p99, s.max].map(short).join(", ")],
+      ["waited at barriers, at a bound, for batches", [w.barrier, w.bound, w.feeder].map(seconds).join(", ")],
+      ["loss of the last steps", short(report.final_loss)],
+      ["host, processor", (report.host || "unknown") + ", " + (report.processor || "unknown")],
+      ["version", report.version + ", commit " + (report.commit || "unknown")],
+    ], "");
+  }
+
+  return {begin, note_test, show_tiles, show_waits, show_ledger, show_switches, show_checkpoints, show_facts};
+})();

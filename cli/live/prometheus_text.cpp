@@ -1,0 +1,175 @@
+#include <mailgrad/cli/live/prometheus_text.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+using label = std::pair<std::string_view, std::string>;
+
+/// The upper ends of buckets, in versions.
+constexpr std::array<std::uint64_t, 14> ends{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256};
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') result += '\\';
+    if (c == '\n')
+      result += "\\n";
+    else
+      result += c;
+  }
+  return result;
+}
+
+std::string in_digits(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  return fmt::format("{}", value);
+}
+
+class metrics_text {
+public:
+  /// Begins a metric; its lines follow.
+  metrics_text& metric(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = fmt::format("mailgrad_{}", name);
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help, name_, type);
+    return *this;
+  }
+  metrics_text& line(double value, const std::vector<label>& labels = {}, std::string_view suffix = {}) {
+    std::string pairs;
+    for (const auto& [key, text] : labels)
+      pairs += fmt::format("{}{}=\"{}\"", pairs.empty() ? "" : ",", key, escaped(text));
+    text_ +=
+        fmt::format("{}{}{} {}\n", name_, suffix, pairs.empty() ? "" : "{" + pairs + "}", in_digits(value));
+    return *this;
+  }
+  metrics_text& line(std::uint64_t value, const std::vector<label>& labels = {},
+                     std::string_view suffix = {}) {
+    return line(static_cast<double>(value), labels, suffix);
+  }
+  void gauge(std::string_view name, std::string_view help, const std::optional<double>& value) {
+    if (value) metric(name, "gauge", help).line(*value);
+  }
+  std::string take() { return std::move(text_); }
+
+private:
+  std::string name_;
+  std::string text_;
+};
+
+void add_progress(metrics_text& to, const training_report& r, const std::string& model) {
+  to.metric("run_info", "gauge", "What is trained, in its labels; the value is 1.")
+      .line(1.0, {{"version", r.origin.version},
+                  {"model", model},
+                  {"data", r.data},
+                  {"policy", r.policy},
+                  {"cure", r.cure},
+                  {"optimizer", r.optimizer},
+                  {"workers", std::to_string(r.workers)},
+                  {"shards", std::to_string(r.shards)}});
+  to.metric("running", "gauge", "1 while the run goes on, 0 when it has ended.")
+      .line(r.ended == "running" ? 1.0 : 0.0);
+  to.metric("steps_total", "counter", "Mini-batches trained, by all workers.").line(r.steps);
+  to.metric("samples_total", "counter", "Samples trained, by all workers.").line(r.samples);
+  to.metric("updates_total", "counter", "Versions of the weights, of the shard that made most.")
+      .line(r.updates);
+  to.metric("training_seconds_total", "counter", "Time of training.").line(r.wall_seconds);
+  to.metric("epochs", "gauge", "Passes over the training set.").line(r.epochs);
+}
+
+void add_line(metrics_text& to, const metrics_line& x) {
+  to.gauge("train_loss", "Mean loss over the samples between the last two lines of metrics.", x.train_loss);
+  to.gauge("learning_rate", "Learning rate after its schedule.", x.learning_rate);
+  to.gauge("samples_per_second", "Samples trained a second, between the last two lines of metrics.",
+           x.samples_per_s);
+}
+
+/// The last test may be some lines ago.
+void add_tests(metrics_text& to, const training_report& r) {
+  const auto last = std::ranges::find_if(r.curve.rbegin(), r.curve.rend(), &metrics_line::tested);
+  if (last == r.curve.rend()) return;
+  to.gauge("test_loss", "Mean loss over the test samples, at the last test.", last->test_loss);
+  to.gauge("test_accuracy", "Share of test samples whose class was named, at the last test.",
+           last->test_accuracy);
+  to.gauge("test_rmse", "Root of the mean squared error on the test set, at the last test.", last->test_rmse);
+}
+
+void add_ledger(metrics_text& to, const gradient_ledger& l) {
+  to.metric("gradients_produced_total", "counter", "Gradients that workers finished.").line(l.produced);
+  to.metric("gradients_total", "counter", "Gradients by what became of them.");
+  to.line(l.applied, {{"fate", "applied"}})
+      .line(l.merged, {{"fate", "merged"}})
+      .line(l.lost, {{"fate", "lost"}});
+  for (const auto& [reason, count] : l.discarded) to.line(count, {{"fate", "discarded"}, {"reason", reason}});
+  to.metric("gradients_under_way", "gauge", "Gradients that are produced and not yet accounted for.")
+      .line(l.produced - std::min(l.produced, l.accounted_for()));
+}
+
+void add_staleness(metrics_text& to, const training_report& r) {
+  to.metric("staleness_versions", "histogram", "Version gap of each gradient, on each shard.");
+  for (std::uint32_t worker = 0; worker < r.workers; ++worker) {
+    const staleness_histogram gaps = staleness_of(r, worker);
+    const std::string rank = std::to_string(worker);
+    double sum = 0;
+    std::array<std::uint64_t, ends.size()> counts{};
+    for (const auto& [gap, count] : gaps.buckets()) {
+      sum += static_cast<double>(gap) * static_cast<double>(count);
+      for (std::size_t i = 0; i < ends.size(); ++i)
+        if (gap <= ends[i]) counts[i] += count;
+    }
+    for (std::size_t i = 0; i < ends.size(); ++i)
+      to.line(counts[i], {{"worker", rank}, {"le", std::to_string(ends[i])}}, "_bucket");
+    to.line(gaps.total(), {{"worker", rank}, {"le", "+Inf"}}, "_bucket");
+    to.line(sum, {{"worker", rank}}, "_sum").line(gaps.total(), {{"worker", rank}}, "_count");
+  }
+}
+
+void add_times(metrics_text& to, const training_report& r) {
+  if (!r.worker_waits.empty())
+    to.metric("wait_seconds_total", "counter", "Time that workers waited, by what for.");
+  for (std::size_t worker = 0; worker < r.worker_waits.size(); ++worker) {
+    const wait_seconds& w = r.worker_waits[worker];
+    const std::string rank = std::to_string(worker);
+    to.line(w.barrier, {{"worker", rank}, {"for", "barrier"}})
+        .line(w.bound, {{"worker", rank}, {"for", "bound"}});
+    to.line(w.feeder, {{"worker", rank}, {"for", "batch"}});
+  }
+  to.metric("gradient_seconds_total", "counter", "Time of gradients, by the part of their way.");
+  for (const auto& [part, t] : {std::pair("read", &r.times.read),
+                                {"compute", &r.times.compute},
+                                {"mailbox", &r.times.mailbox},
+                                {"apply", &r.times.apply}})
+    if (!t->empty()) to.line(in_seconds(t->total()), {{"part", part}});
+}
+
+} // namespace
+
+std::string prometheus_text(const training_report& r, const std::optional<metrics_line>& last,
+                            const std::string& model) {
+  metrics_text text;
+  add_progress(text, r, model);
+  if (last) add_line(text, *last);
+  add_tests(text, r);
+  add_ledger(text, r.ledger);
+  add_staleness(text, r);
+  add_times(text, r);
+  text.metric("policy_switches_total", "counter", "Changes of policy.")
+      .line(std::uint64_t{r.switches.size()});
+  if (r.checkpoints) {
+    text.metric("checkpoints_total", "counter", "Checkpoints, by whether they were written.");
+    text.line(r.checkpoints->written, {{"result", "written"}})
+        .line(r.checkpoints->failed, {{"result", "failed"}});
+  }
+  return text.take();
+}
+
+} // namespace mailgrad
