@@ -101,6 +101,12 @@ void add_tests(metrics_text& to, const training_report& r) {
   to.gauge("test_accuracy", "Share of test samples whose class was named, at the last test.",
            last->test_accuracy);
   to.gauge("test_rmse", "Root of the mean squared error on the test set, at the last test.", last->test_rmse);
+  to.gauge("validation_loss", "Mean loss over the samples held out, at the last test.",
+           last->validation_loss);
+  to.gauge("validation_accuracy", "Share of samples held out whose class was named, at the last test.",
+           last->validation_accuracy);
+  to.gauge("validation_rmse", "Root of the mean squared error on the samples held out, at the last test.",
+           last->validation_rmse);
 }
 
 void add_ledger(metrics_text& to, const gradient_ledger& l) {

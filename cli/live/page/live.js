@@ -81,7 +81,7 @@
     if (last && line.time_s === last.time_s && line.steps === last.steps) curve.pop();
     curve.push(line);
     tables.note_test(line);
-    if (curve.length > most_lines) curve = curve.filter((p, i) => i % 2 === 0 || "test_loss" in p || i === curve.length - 1);
+    if (curve.length > most_lines) curve = curve.filter((p, i) => i % 2 === 0 || "test_loss" in p || "validation_loss" in p || i === curve.length - 1);
   }
 
   function begin(told) {

@@ -90,6 +90,7 @@ const pictures = (() => {
   const solid = {borderColor: blue, backgroundColor: blue, borderWidth: 2, pointRadius: 0, pointStyle: "line"};
   const tested = {borderColor: orange, backgroundColor: "#fff", borderWidth: 2, borderDash: [6, 4], pointStyle: "rectRot",
     pointRadius: 5, pointBorderWidth: 2};
+  const held_out = {...tested, borderColor: ink, borderDash: [2, 3], pointStyle: "triangle"};
 
   const points = (curve, across, field) =>
     curve.filter((p) => typeof p[field] === "number").map((p) => ({x: p[across], y: p[field]}));
@@ -117,8 +118,10 @@ const pictures = (() => {
     document.getElementById("staleness").replaceChildren();
     const empty = () => ({data: [], ...solid});
     charts = {
-      loss: lines("loss", "loss", [{label: "training", ...empty()}, {label: "test", data: [], ...tested}]),
-      quality: lines("quality", "share", [{label: "test", data: [], ...tested}]),
+      loss: lines("loss", "loss", [{label: "training", ...empty()}, {label: "validation", data: [], ...held_out},
+        {label: "test", data: [], ...tested}]),
+      quality: lines("quality", "share", [{label: "validation", data: [], ...held_out},
+        {label: "test", data: [], ...tested}]),
       speed: lines("speed", "samples/s", [{label: "samples/s", ...empty()}]),
       times: bars("times", "share of the run [%]", [
         {label: "computing", backgroundColor: blue},
@@ -130,6 +133,8 @@ const pictures = (() => {
       way: bars("way", "mean [ms]", [{label: "mean", backgroundColor: blue}], {}),
     };
     charts.way.options.plugins.legend.display = false;
+    for (const chart of [charts.loss, charts.quality]) // a run may have no such samples
+      chart.options.plugins.legend.labels.filter = (item, data) => data.datasets[item.datasetIndex].data.length > 0;
   }
 
   function bars(id, label, datasets, {stacked = false, max}) {
@@ -146,7 +151,8 @@ const pictures = (() => {
 
   function show_curve(curve, across, logarithmic, switches) {
     const list = switches.map((s) => ({at: at_step(curve, across, s.step), word: "→ " + s.to}));
-    for (const [chart, fields] of [[charts.loss, ["train_loss", "test_loss"]], [charts.quality, [quality(curve)]],
+    for (const [chart, fields] of [[charts.loss, ["train_loss", "validation_loss", "test_loss"]],
+      [charts.quality, ["validation_" + quality(curve), "test_" + quality(curve)]],
       [charts.speed, ["samples_per_s"]]]) {
       fields.forEach((field, i) => { chart.data.datasets[i].data = points(curve, across, field); });
       chart.options.scales.x.title.text = units[across];
@@ -154,15 +160,17 @@ const pictures = (() => {
     }
     charts.loss.options.scales.y.type = logarithmic ? "logarithmic" : "linear";
     charts.speed.options.scales.y.min = 0;
-    const rmse = quality(curve) === "test_rmse";
+    const rmse = quality(curve) === "rmse";
     charts.quality.options.scales.y.title.text = rmse ? "RMSE [unit of the targets]" : "share of samples";
-    document.getElementById("quality-title").textContent = rmse ? "Error on the test set" : "Accuracy on the test set";
+    document.getElementById("quality-title").textContent = rmse ? "Error on samples not trained on"
+      : "Accuracy on samples not trained on";
     const quality_section = document.getElementById("quality-section");
-    quality_section.hidden = charts.quality.data.datasets[0].data.length === 0;
+    quality_section.hidden = charts.quality.data.datasets.every((set) => set.data.length === 0);
     for (const chart of [charts.loss, charts.quality, charts.speed]) chart.update();
   }
 
-  const quality = (curve) => (curve.some((p) => typeof p.test_rmse === "number") ? "test_rmse" : "test_accuracy");
+  const quality = (curve) =>
+    (curve.some((p) => typeof p.test_rmse === "number" || typeof p.validation_rmse === "number") ? "rmse" : "accuracy");
 
   // Of many workers the first are shown, and the table of figures has the others.
   const most_panels = 12, most_bars = 24;

@@ -45,8 +45,7 @@ const tables = (() => {
   function show_tiles(report, last) {
     const wanted = [
       ["loss", short(last ? last.train_loss : null), ""],
-      [last_tested.test_rmse !== undefined ? "test RMSE" : "test accuracy",
-        short(last_tested.test_rmse !== undefined ? last_tested.test_rmse : last_tested.test_accuracy), ""],
+      [last_tested.name || "test accuracy", short(last_tested.figure), ""],
       ["samples/s", short(last ? last.samples_per_s : null), ""],
       ["mean staleness", short(report.staleness.mean), " versions"],
       ["staleness p99", short(report.staleness.p99), " versions"],
@@ -65,8 +64,9 @@ const tables = (() => {
 
   const last_tested = {};
   function note_test(line) {
-    for (const name of ["test_accuracy", "test_rmse"])
-      if (typeof line[name] === "number") last_tested[name] = line[name];
+    for (const [field, name] of [["validation_accuracy", "validation accuracy"], ["validation_rmse", "validation RMSE"],
+      ["test_accuracy", "test accuracy"], ["test_rmse", "test RMSE"]])
+      if (typeof line[field] === "number") Object.assign(last_tested, {name, figure: line[field]});
   }
   function begin() {
     for (const name of Object.keys(last_tested)) delete last_tested[name];
