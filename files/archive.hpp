@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,9 +33,15 @@ concept kept = requires(T& x, archive& a) {
   x.keep(a);
 };
 
+/// A class of a lower folder, such as a shape, for which a function `keep(archive&, T&)` beside it does that.
+template <class T>
+concept kept_from_outside = !kept<T> && std::is_class_v<T> && requires(T & x, archive& a) {
+  keep(a, x);
+};
+
 /// A number with a type of its own, such as a rank.
 template <class T>
-concept kept_number = !kept<T> && std::is_class_v<T> && requires(T & x) {
+concept kept_number = !kept<T> && !kept_from_outside<T> && std::is_class_v<T> && requires(T & x) {
   requires std::unsigned_integral<std::remove_reference_t<decltype(x.value)>>;
 };
 
@@ -74,6 +81,16 @@ public:
   void field(std::string_view name, T& x) {
     const scope inside(*this, name);
     value(x);
+  }
+
+  /// One of several names, which are numbered from 0 to `last`.
+  template <class E>
+  requires std::is_enum_v<E>
+  void choice(std::string_view name, E& x, E last) {
+    const scope inside(*this, name);
+    auto wide = static_cast<std::uint64_t>(x);
+    number(wide, static_cast<std::uint64_t>(last));
+    x = static_cast<E>(wide);
   }
 
   /// Fields of an object that has no class of its own.
@@ -149,6 +166,18 @@ private:
   template <kept T>
   void value(T& x) {
     x.keep(*this);
+  }
+  template <kept_from_outside T>
+  void value(T& x) {
+    keep(*this, x);
+  }
+  template <class T, std::size_t N>
+  void value(std::array<T, N>& x) {
+    if (entries(N) != N) fail("expected as many entries as there are here, " + std::to_string(N));
+    for (std::size_t i = 0; i < N; ++i) {
+      const scope inside(*this, i);
+      value(x[i]);
+    }
   }
   template <class T>
   void value(std::optional<T>& x) {

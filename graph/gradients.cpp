@@ -13,6 +13,19 @@ namespace mailgrad {
 
 namespace {
 
+/// During its lifetime, nodes that are added name the line of the node whose gradient they compute.
+class line_scope {
+public:
+  line_scope(graph& g, const std::string& line) : graph_(g), before_(g.line()) { g.set_line(line); }
+  ~line_scope() { graph_.set_line(std::move(before_)); }
+  line_scope(const line_scope&) = delete;
+  line_scope& operator=(const line_scope&) = delete;
+
+private:
+  graph& graph_;
+  std::string before_;
+};
+
 /// The backward pass over one graph. It fills the adjoints, by node and output, from the loss to the sources.
 class reverse_sweep {
 public:
@@ -43,6 +56,7 @@ private:
   void differentiate(std::uint32_t id) {
     if (!std::holds_alternative<operation_node>(model_.nodes()[id].what)) return;
     const place_scope here(model_, beside{id});
+    const line_scope same(model_, model_.nodes()[id].line);
     std::vector<std::optional<value>> dy;
     for (std::uint32_t i = 0; i < adjoints_[id].size(); ++i)
       dy.push_back(as_dense(adjoints_[id][i], value(model_, id, i)));
@@ -55,7 +69,7 @@ private:
     const auto parts = op.gradient(n.inputs, outputs, dy);
     if (parts.size() != n.inputs.size())
       throw graph_error(fmt::format("{}: {} has {} gradients for {} operands; one for each is needed",
-                                    line_of(n.where), op.name(), parts.size(), n.inputs.size()));
+                                    line_of(n), op.name(), parts.size(), n.inputs.size()));
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!depends_[n.inputs[i].node()]) continue;
       require_fitting(n.inputs[i], parts[i], n);
@@ -68,9 +82,9 @@ private:
   void require_fitting(const value& operand, const adjoint& part, const node& n) const {
     const auto require = [&](const value& v, const value_type& expected) {
       if (v.type(n.where) != expected)
-        throw graph_error(fmt::format("{}: the gradient of {} is {}, where its operand needs {}",
-                                      line_of(n.where), std::get<operation_node>(n.what)->name(),
-                                      to_string(v.type()), to_string(expected)));
+        throw graph_error(fmt::format("{}: the gradient of {} is {}, where its operand needs {}", line_of(n),
+                                      std::get<operation_node>(n.what)->name(), to_string(v.type()),
+                                      to_string(expected)));
     };
     if (part.dense) require(*part.dense, operand.type());
     for (const sparse_rows& list : part.sparse) {
@@ -112,13 +126,12 @@ std::vector<adjoint> gradients(const value& loss, std::span<const value> with_re
                                std::source_location where) {
   const node& made = loss.owner(where).of(loss);
   if (loss.dims().rank() != 0)
-    throw graph_error(fmt::format("{}: gradients: the loss must be a scalar, not {}", line_of(made.where),
+    throw graph_error(fmt::format("{}: gradients: the loss must be a scalar, not {}", line_of(made),
                                   to_string(loss.dims())));
   for (const value& v : with_respect_to)
     if (!loss.owner().has(v))
-      throw graph_error(
-          fmt::format("{}: gradients: asked for with respect to a value of another graph than the loss",
-                      line_of(made.where)));
+      throw graph_error(fmt::format(
+          "{}: gradients: asked for with respect to a value of another graph than the loss", line_of(made)));
   reverse_sweep sweep(loss);
   sweep.run(with_respect_to);
   std::vector<adjoint> found;

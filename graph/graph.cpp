@@ -24,6 +24,8 @@ std::string line_of(const std::source_location& where) {
   return fmt::format("{}:{}", std::filesystem::path(where.file_name()).filename().string(), where.line());
 }
 
+std::string line_of(const node& n) { return n.line.empty() ? line_of(n.where) : n.line; }
+
 graph& value::owner(std::source_location where) const {
   if (owner_ != nullptr) return *owner_;
   throw graph_error(fmt::format("{}: a value is used that no graph has made; values come from inputs, "
@@ -41,8 +43,13 @@ std::string to_string(const value_type& t) {
 
 std::vector<adjoint> operation::gradient(std::span<const value>, std::span<const value> outputs,
                                          std::span<const std::optional<value>>) const {
-  const std::string line = outputs.empty() ? "" : line_of(outputs[0].owner().of(outputs[0]).where) + ": ";
+  const std::string line = outputs.empty() ? "" : line_of(outputs[0].owner().of(outputs[0])) + ": ";
   throw graph_error(fmt::format("{}{} has no gradient", line, name()));
+}
+
+void require_operand_count(std::span<const value_type> inputs, std::size_t count) {
+  if (inputs.size() != count)
+    throw shape_error(fmt::format("takes {} operands, not {}", count, inputs.size()));
 }
 
 double operation::work(std::span<const value_type>, std::span<const value_type> outputs) const {
@@ -62,6 +69,7 @@ std::optional<value> graph::named(std::string_view name) const {
 }
 
 value graph::add_source(node n) {
+  n.line = line_;
   nodes_.push_back(std::move(n));
   return {*this, static_cast<std::uint32_t>(nodes_.size() - 1), 0};
 }
@@ -70,7 +78,7 @@ value graph::input(std::string name, const shape& dims, dtype type, std::source_
   if (const input_source source = input_source_)
     return source(name, {dims, type}, where); // a copy, because a source may set another one
   if (named(name))
-    throw graph_error(fmt::format("{}: there is already an input or variable '{}'", line_of(where), name));
+    throw graph_error(fmt::format("{}: there is already an input or variable '{}'", line_at(where), name));
   return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where, {}});
 }
 
@@ -82,7 +90,7 @@ value graph::variable(std::string name, const shape& dims, initialiser first_val
   if (dims.size() == 0)
     throw graph_error(
         fmt::format("{}: variable '{}' of shape {} holds no weights; every extent must be at least 1",
-                    line_of(where), name, to_string(dims)));
+                    line_at(where), name, to_string(dims)));
   return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where, {}});
 }
 
@@ -90,16 +98,16 @@ value graph::shared_variable(const value& known, const shape& dims, std::source_
   const node& n = of(known);
   if (!std::holds_alternative<variable_node>(n.what))
     throw graph_error(
-        fmt::format("{}: '{}' is already an input, made at {}", line_of(where), n.name, line_of(n.where)));
+        fmt::format("{}: '{}' is already an input, made at {}", line_at(where), n.name, line_of(n)));
   if (scope_.share == sharing::refused)
     throw graph_error(
         fmt::format("{}: variable '{}' is already there, made at {}, and {} takes new ones only; "
                     "take another name, or open the scope with sharing::allowed",
-                    line_of(where), n.name, line_of(n.where), scope_.opened));
+                    line_at(where), n.name, line_of(n), scope_.opened));
   if (!(known.dims() == dims))
     throw graph_error(fmt::format("{}: variable '{}' of shape {} is already there with shape {}, made at {}",
-                                  line_of(where), n.name, to_string(dims), to_string(known.dims()),
-                                  line_of(n.where)));
+                                  line_at(where), n.name, to_string(dims), to_string(known.dims()),
+                                  line_of(n)));
   return known;
 }
 
@@ -113,7 +121,7 @@ void graph::require_new_allowed(const std::string& name, std::source_location wh
   throw graph_error(
       fmt::format("{}: there is no variable '{}' to share, and {} makes none; {}make it before, or "
                   "open the scope with sharing::allowed",
-                  line_of(where), name, scope_.opened,
+                  line_at(where), name, scope_.opened,
                   nearest.empty() ? "" : fmt::format("the nearest there is '{}'; ", nearest)));
 }
 
@@ -142,10 +150,10 @@ const node& graph::of(const value& v) const {
 
 void graph::require_operands(const operation_node& op, std::span<const value> inputs,
                              std::source_location where) const {
-  if (!op) throw graph_error(fmt::format("{}: there is no operation to apply", line_of(where)));
+  if (!op) throw graph_error(fmt::format("{}: there is no operation to apply", line_at(where)));
   for (const value& v : inputs)
     if (&v.owner(where) != this)
-      throw graph_error(fmt::format("{}: {} mixes values of two graphs", line_of(where), op->name()));
+      throw graph_error(fmt::format("{}: {} mixes values of two graphs", line_at(where), op->name()));
 }
 
 std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, std::source_location where) {
@@ -158,12 +166,13 @@ std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, st
   } catch (const shape_error& e) {
     std::string shapes;
     for (const value_type& t : types) shapes += (shapes.empty() ? "" : ", ") + to_string(t);
-    throw graph_error(fmt::format("{}: {}({}): {}", line_of(where), op->name(), shapes, e.what()));
+    throw graph_error(fmt::format("{}: {}({}): {}", line_at(where), op->name(), shapes, e.what()));
   }
-  if (outputs.empty()) throw graph_error(fmt::format("{}: {} gives no value", line_of(where), op->name()));
+  if (outputs.empty()) throw graph_error(fmt::format("{}: {} gives no value", line_at(where), op->name()));
   const auto id = static_cast<std::uint32_t>(nodes_.size());
   const auto count = static_cast<std::uint32_t>(outputs.size());
   nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where, place_});
+  nodes_.back().line = line_;
   nodes_.back().scope = scope_.prefix.substr(0, scope_.prefix.rfind('/'));
   std::vector<value> made;
   for (std::uint32_t i = 0; i < count; ++i) made.emplace_back(*this, id, i);

@@ -56,7 +56,11 @@ struct node {
   std::source_location where; ///< the user's line that made the node
   node_place place{};         ///< of an operation; sources can be read on every device
   std::string scope{};        ///< the name scopes that an operation was added in, such as "block1/attention"
+  std::string line{};         ///< where another program made the node, such as "models.cpp:12"; else empty
 };
+
+/// Names the line of the user's program that made a node: "models.cpp:12".
+std::string line_of(const node& n);
 
 /// Gives a value where a model function asks for an input.
 using input_source =
@@ -97,6 +101,14 @@ public:
   /// Sets the place of the operations that are added from now on. The scopes in device_scope.hpp restore it.
   void set_place(const node_place& place) { place_ = place; }
   const node_place& place() const noexcept { return place_; }
+  /// Sets the line that the nodes added from now on name in place of the caller's, such as "models.cpp:12".
+  /// With an empty text they name the caller's again.
+  void set_line(std::string line) { line_ = std::move(line); }
+  const std::string& line() const noexcept { return line_; }
+  /// The line that an error names: line() if it is set, else that of the caller.
+  std::string line_at(const std::source_location& where) const {
+    return line_.empty() ? line_of(where) : line_;
+  }
   /// Sets the place of an existing operation.
   void place_node(std::uint32_t id, device where);
 
@@ -131,6 +143,7 @@ private:
   std::vector<node> nodes_;
   variable_scope scope_;
   node_place place_;
+  std::string line_;
   input_source input_source_;
 };
 

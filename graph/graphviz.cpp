@@ -179,7 +179,7 @@ private:
     const node& n = graph_.nodes()[id];
     text_ += fmt::format("{}n{} [label={}, {}", indent, id, in_quotes(label(n)), look(n));
     if (is_backward(id)) text_ += ", style=\"filled,dashed\", fontcolor=\"#606060\"";
-    text_ += ", tooltip=" + in_quotes(line_of(n.where)) + "]\n";
+    text_ += ", tooltip=" + in_quotes(line_of(n)) + "]\n";
   }
 
   static std::string label(const node& n) {

@@ -11,7 +11,7 @@ name_scope::name_scope(graph& g, std::string_view name, std::optional<sharing> s
     : graph_(g), around_(g.scope_) {
   if (name.empty() || name.front() == '/' || name.back() == '/')
     throw graph_error(fmt::format("{}: name scope '{}': a name such as 'tower' or 'tower/layer' is needed",
-                                  line_of(where), name));
+                                  g.line_at(where), name));
   g.scope_.prefix.append(name).append(1, '/');
   if (!share) return;
   g.scope_.share = *share;

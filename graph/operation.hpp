@@ -109,4 +109,9 @@ public:
   virtual std::string describe() const { return {}; }
 };
 
+/// For infer(): a graph that was read may give an operation any number of operands.
+///
+/// Errors  shape_error unless there are `count` operands.
+void require_operand_count(std::span<const value_type> inputs, std::size_t count);
+
 } // namespace mailgrad

@@ -81,9 +81,9 @@ std::optional<value_type> type_of_part(std::string_view input, const model_reque
 }
 
 /// Checks the shape and type of an input. A batch is bound by address, so a wrong shape would read beyond it.
-void require_fitting(const std::string& name, const value_type& found, const std::source_location& where,
+void require_fitting(const std::string& name, const value_type& found, const std::string& line,
                      const model_request& request) {
-  const std::string input = line_of(where) + ": input '" + name + "' of the model ";
+  const std::string input = line + ": input '" + name + "' of the model ";
   const auto expected = type_of_part(name, request);
   if (!expected && !request.inputs.empty())
     throw graph_error(input + "is none of this data set's, which are " + names_of_inputs(request));
@@ -115,7 +115,7 @@ public:
 
 private:
   value add(const std::string& name, const value_type& type, std::source_location where) {
-    require_fitting(name, type, where, request_);
+    require_fitting(name, type, graph_.line_at(where), request_);
     const input_source here = graph_.exchange_input_source({});
     const value added = graph_.input(name, type.dims, type.type, where);
     graph_.exchange_input_source(here);
@@ -152,7 +152,7 @@ bound_sources::bound_sources(const graph& g, const program& code, const paramete
   for (const value& v : g.inputs()) {
     if (!code.needs(v)) continue;
     const std::string& name = g.of(v).name;
-    require_fitting(name, v.type(), g.of(v).where, request);
+    require_fitting(name, v.type(), line_of(g.of(v)), request);
     inputs_.push_back({v, part_for(name, request), v.dims()});
   }
   for (const value& v : g.variables()) {
@@ -161,8 +161,8 @@ bound_sources::bound_sources(const graph& g, const program& code, const paramete
     const auto found = std::ranges::find(placed, name, &placed_variable::name);
     if (found == placed.end() || !(found->dims == v.dims()))
       throw graph_error(
-          fmt::format("{}: variable '{}' of shape {} is not in the layout of this run{}",
-                      line_of(g.of(v).where), name, to_string(v.dims()),
+          fmt::format("{}: variable '{}' of shape {} is not in the layout of this run{}", line_of(g.of(v)),
+                      name, to_string(v.dims()),
                       found == placed.end() ? "" : ", which has it with shape " + to_string(found->dims)));
     variables_.push_back({v, static_cast<std::size_t>(found - placed.begin())});
   }

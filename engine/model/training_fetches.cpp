@@ -40,7 +40,7 @@ training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, cons
     const auto& placed = layout.variables();
     const auto found = std::ranges::find(placed, name, &placed_variable::name);
     if (found == placed.end())
-      throw graph_error(line_of(g.of(variables[v]).where) + ": variable '" + name +
+      throw graph_error(line_of(g.of(variables[v])) + ": variable '" + name +
                         "' is not in the layout of this run");
     const auto variable = static_cast<std::size_t>(found - placed.begin());
     if (adjoints[v].dense)

@@ -171,7 +171,7 @@ private:
     const std::size_t bytes = values.dims().size() * sizeof(float);
     if (values.dims() != other.dims() ||
         !std::equal(bytes_of(values), bytes_of(values) + bytes, bytes_of(other)))
-      refuse(fmt::format("a constant of it depends on the batch ({})", line_of(n.where)));
+      refuse(fmt::format("a constant of it depends on the batch ({})", line_of(n)));
     if (values.type() == dtype::float32) {
       const auto numbers = values.values();
       names_[{id, 0}] = nodes_.numbers(extents_of(values.dims()), {numbers.begin(), numbers.end()});
@@ -188,7 +188,7 @@ private:
   void add_operation(std::uint32_t id, const node& n) {
     const operation& op = *std::get<operation_node>(n.what);
     const operation& other = *std::get<operation_node>(three_.nodes.nodes()[id].what);
-    const std::string name = fmt::format("operation '{}' ({})", op.name(), line_of(n.where));
+    const std::string name = fmt::format("operation '{}' ({})", op.name(), line_of(n));
     if (op.name() != other.name() || op.describe() != other.describe())
       refuse(name + " does not do the same for every size of the batch");
     const auto* form = dynamic_cast<const onnx_form*>(&op);

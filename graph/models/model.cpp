@@ -40,8 +40,8 @@ value_type type_of_logits(const model_request& r) {
 
 void require_type(const graph& g, const value& v, const value_type& expected, const std::string& what) {
   if (v.type() != expected)
-    throw graph_error(fmt::format("{}: {} {}, not {}", line_of(g.of(v).where), what, to_string(expected),
-                                  to_string(v.type())));
+    throw graph_error(
+        fmt::format("{}: {} {}, not {}", line_of(g.of(v)), what, to_string(expected), to_string(v.type())));
 }
 
 std::string answers_in_words(const model_request& r) {

@@ -1,12 +1,16 @@
 #include <mailgrad/graph/operations/arithmetic.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
+
+#include <array>
 
 namespace mailgrad {
 
@@ -19,24 +23,14 @@ adjoint part(const value& d, const value& operand, const located& y) {
   return sum_to(d, operand.dims(), y.where);
 }
 
-value binary(std::string_view name, elementwise_function f, elementwise_operation::gradient_rule rule,
-             const located& a, const located& b) {
-  return a.what.owner(a.where).apply_one(std::make_shared<elementwise_operation>(name, f, rule),
-                                         {a.what, b.what}, a.where);
-}
+/// Adds a node of one of the kinds below.
+value apply_kind(std::string_view name, std::vector<value> operands, const std::source_location& where);
 
 located constant(float scalar, const located& beside) {
   return {beside.what.owner(beside.where).constant(scalar, beside.where), beside.where};
 }
 
-value negate(const located& x) {
-  const auto rule = [](inputs_of, const located&, const located& dy) -> std::vector<adjoint> {
-    return {-dy};
-  };
-  return x.what.owner(x.where).apply_one(
-      std::make_shared<elementwise_operation>("negate", elementwise_function::negate, rule), {x.what},
-      x.where);
-}
+value negate(const located& x) { return apply_kind("negate", {x.what}, x.where); }
 
 void require_bias(std::span<const value_type> inputs) {
   const shape &x = inputs[0].dims, &b = inputs[1].dims;
@@ -51,16 +45,21 @@ class bias_operation : public elementwise_operation {
 public:
   using elementwise_operation::elementwise_operation;
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2);
     require_bias(inputs);
     return elementwise_operation::infer(inputs);
   }
 };
 
 /// Inputs: y, dy. Outputs: dz, and its sum over rows.
-class bias_relu_gradient_operation : public operation {
+class bias_relu_gradient_operation : public operation, public travelling<bias_relu_gradient_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "bias_relu_gradient"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2);
+    if (inputs[0].type != dtype::float32 || inputs[0].dims.rank() == 0 || inputs[1] != inputs[0])
+      throw shape_error("expected the result and its gradient");
     return {inputs[0], {{inputs[0].dims.back()}, dtype::float32}};
   }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
@@ -85,37 +84,66 @@ std::unique_ptr<executable> bias_relu_gradient_operation::prepare(std::span<cons
   return std::make_unique<bias_relu_gradient_executable>(inputs[0].dims);
 }
 
+std::vector<adjoint> negate_rule(inputs_of, const located&, const located& dy) { return {-dy}; }
+
 std::vector<adjoint> add_rule(inputs_of in, const located& y, const located& dy) {
   return {part(dy.what, in[0], y), part(dy.what, in[1], y)};
 }
 
+std::vector<adjoint> subtract_rule(inputs_of in, const located& y, const located& dy) {
+  return {part(dy.what, in[0], y), negate({sum_to(dy.what, in[1].dims(), y.where), y.where})};
+}
+
+std::vector<adjoint> multiply_rule(inputs_of in, const located& y, const located& dy) {
+  return {part(multiply(dy, {in[1], y.where}), in[0], y), part(multiply(dy, {in[0], y.where}), in[1], y)};
+}
+
+std::vector<adjoint> divide_rule(inputs_of in, const located& y, const located& dy) {
+  const located da{divide(dy, {in[1], y.where}), y.where};
+  return {part(da.what, in[0], y), part(negate({multiply(da, y), y.where}), in[1], y)};
+}
+
+std::vector<adjoint> bias_relu_rule(inputs_of, const located& y, const located& dy) {
+  const auto parts =
+      y.what.owner().apply(std::make_shared<bias_relu_gradient_operation>(), {y.what, dy.what}, y.where);
+  return {parts[0], parts[1]};
+}
+
+constexpr std::array kinds{
+    elementwise_kind{"negate", elementwise_function::negate, negate_rule},
+    elementwise_kind{"add", elementwise_function::add, add_rule},
+    elementwise_kind{"subtract", elementwise_function::subtract, subtract_rule},
+    elementwise_kind{"multiply", elementwise_function::multiply, multiply_rule},
+    elementwise_kind{"divide", elementwise_function::divide, divide_rule},
+};
+
+constexpr std::array bias_kinds{
+    elementwise_kind{"add_bias", elementwise_function::add, add_rule},
+    elementwise_kind{"bias_relu", elementwise_function::relu_of_sum, bias_relu_rule},
+};
+
+value apply_kind(std::string_view name, std::vector<value> operands, const std::source_location& where) {
+  graph& model = operands[0].owner(where);
+  return model.apply_one(std::make_shared<elementwise_operation>(kind_named(name, kinds)),
+                         std::move(operands), where);
+}
+
+value apply_bias_kind(std::string_view name, const value& x, const value& b,
+                      const std::source_location& where) {
+  return x.owner(where).apply_one(std::make_shared<bias_operation>(kind_named(name, bias_kinds)), {x, b},
+                                  where);
+}
+
 } // namespace
 
-value add(const located& a, const located& b) {
-  return binary("add", elementwise_function::add, add_rule, a, b);
-}
-
+value add(const located& a, const located& b) { return apply_kind("add", {a.what, b.what}, a.where); }
 value subtract(const located& a, const located& b) {
-  const auto rule = [](inputs_of in, const located& y, const located& dy) -> std::vector<adjoint> {
-    return {part(dy.what, in[0], y), negate({sum_to(dy.what, in[1].dims(), y.where), y.where})};
-  };
-  return binary("subtract", elementwise_function::subtract, rule, a, b);
+  return apply_kind("subtract", {a.what, b.what}, a.where);
 }
-
 value multiply(const located& a, const located& b) {
-  const auto rule = [](inputs_of in, const located& y, const located& dy) -> std::vector<adjoint> {
-    return {part(multiply(dy, {in[1], y.where}), in[0], y), part(multiply(dy, {in[0], y.where}), in[1], y)};
-  };
-  return binary("multiply", elementwise_function::multiply, rule, a, b);
+  return apply_kind("multiply", {a.what, b.what}, a.where);
 }
-
-value divide(const located& a, const located& b) {
-  const auto rule = [](inputs_of in, const located& y, const located& dy) -> std::vector<adjoint> {
-    const located da{divide(dy, {in[1], y.where}), y.where};
-    return {part(da.what, in[0], y), part(negate({multiply(da, y), y.where}), in[1], y)};
-  };
-  return binary("divide", elementwise_function::divide, rule, a, b);
-}
+value divide(const located& a, const located& b) { return apply_kind("divide", {a.what, b.what}, a.where); }
 
 value operator+(const located& a, float b) { return add(a, constant(b, a)); }
 value operator-(const located& a, float b) { return subtract(a, constant(b, a)); }
@@ -128,18 +156,17 @@ value operator/(float a, const located& b) { return divide(constant(a, b), b); }
 value operator-(const located& a) { return negate(a); }
 
 value add_bias(const value& x, const value& b, std::source_location where) {
-  return x.owner(where).apply_one(
-      std::make_shared<bias_operation>("add_bias", elementwise_function::add, add_rule), {x, b}, where);
+  return apply_bias_kind("add_bias", x, b, where);
 }
 
 value bias_relu(const value& x, const value& b, std::source_location where) {
-  const auto rule = [](inputs_of, const located& y, const located& dy) -> std::vector<adjoint> {
-    const auto parts =
-        y.what.owner().apply(std::make_shared<bias_relu_gradient_operation>(), {y.what, dy.what}, y.where);
-    return {parts[0], parts[1]};
-  };
-  return x.owner(where).apply_one(
-      std::make_shared<bias_operation>("bias_relu", elementwise_function::relu_of_sum, rule), {x, b}, where);
+  return apply_bias_kind("bias_relu", x, b, where);
+}
+
+void add_arithmetic_kinds(operation_registry& to) {
+  for (const elementwise_kind& kind : kinds) to.add(elementwise_operation(kind));
+  for (const elementwise_kind& kind : bias_kinds) to.add(bias_operation(kind));
+  to.add<bias_relu_gradient_operation>();
 }
 
 } // namespace mailgrad

@@ -2,6 +2,8 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -17,6 +19,18 @@ namespace {
 
 attention_shape shape_of(const shape& qkv, std::size_t heads) {
   return {qkv[0], qkv[1], heads, qkv[2] / 3 / heads};
+}
+
+/// The types of the result and of the probabilities.
+std::vector<value_type> results_of(const value_type& x, std::size_t heads) {
+  const shape& qkv = x.dims;
+  if (x.type != dtype::float32) throw shape_error("queries, keys and values are float32");
+  if (qkv.rank() != 3) throw shape_error("expected batch x window x 3 * width");
+  if (heads == 0) throw shape_error("there must be a head");
+  if (qkv[2] == 0 || heads > qkv[2] || qkv[2] % (3 * heads) != 0)
+    throw shape_error(fmt::format(
+        "a last extent of 3 * {0} * n is expected, for queries, keys and values of {0} heads", heads));
+  return {{{qkv[0], qkv[1], qkv[2] / 3}, dtype::float32}, {{qkv[0], heads, qkv[1], qkv[1]}, dtype::float32}};
 }
 
 class attention_executable : public executable {
@@ -44,12 +58,22 @@ private:
 };
 
 /// Inputs: qkv, probabilities, the gradient of the result. Output: the gradient of qkv.
-class gradient_operation : public operation {
+class gradient_operation : public operation, public travelling<gradient_operation> {
 public:
-  explicit gradient_operation(std::size_t heads) : heads_(heads) {}
+  explicit gradient_operation(std::size_t heads = 1) : heads_(heads) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("heads", heads_);
+  }
 
   std::string_view name() const noexcept override { return "causal_attention_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override { return {inputs[0]}; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 3);
+    const std::vector<value_type> results = results_of(inputs[0], heads_);
+    if (inputs[1] != results[1] || inputs[2] != results[0])
+      throw shape_error("expected the probabilities and the gradient of the result");
+    return {inputs[0]};
+  }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
     return std::make_unique<gradient_executable>(shape_of(inputs[0].dims, heads_));
@@ -60,22 +84,19 @@ private:
 };
 
 /// Outputs: the result, and the probabilities, which only the gradient reads.
-class attention_operation : public operation, public onnx_form {
+class attention_operation : public operation, public onnx_form, public travelling<attention_operation> {
 public:
-  explicit attention_operation(std::size_t heads) : heads_(heads) {}
+  explicit attention_operation(std::size_t heads = 1) : heads_(heads) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("heads", heads_);
+  }
 
   std::string_view name() const noexcept override { return "causal_attention"; }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    const shape& qkv = inputs[0].dims;
-    if (inputs[0].type != dtype::float32) throw shape_error("queries, keys and values are float32");
-    if (qkv.rank() != 3) throw shape_error("expected batch x window x 3 * width");
-    if (heads_ == 0) throw shape_error("there must be a head");
-    if (qkv[2] == 0 || qkv[2] % (3 * heads_) != 0)
-      throw shape_error(fmt::format(
-          "a last extent of 3 * {0} * n is expected, for queries, keys and values of {0} heads", heads_));
-    return {{{qkv[0], qkv[1], qkv[2] / 3}, dtype::float32},
-            {{qkv[0], heads_, qkv[1], qkv[1]}, dtype::float32}};
+    require_operand_count(inputs, 1);
+    return results_of(inputs[0], heads_);
   }
 
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
@@ -140,6 +161,11 @@ std::vector<std::string> attention_operation::to_onnx(onnx_nodes& to, std::span<
 
 value causal_attention(const value& qkv, std::size_t heads, std::source_location where) {
   return qkv.owner(where).apply(std::make_shared<attention_operation>(heads), {qkv}, where).front();
+}
+
+void add_attention_kinds(operation_registry& to) {
+  to.add<attention_operation>();
+  to.add<gradient_operation>();
 }
 
 } // namespace mailgrad

@@ -2,6 +2,8 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/kernels/bias_gelu.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -41,10 +43,14 @@ private:
 };
 
 /// Inputs: slope, dy. Outputs: dz, and its sum over rows.
-class gradient_operation : public operation {
+class gradient_operation : public operation, public travelling<gradient_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "bias_gelu_gradient"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2);
+    if (inputs[0].type != dtype::float32 || inputs[0].dims.rank() == 0 || inputs[1] != inputs[0])
+      throw shape_error("expected the slope and the gradient of the result");
     return {inputs[0], {{inputs[0].dims.back()}, dtype::float32}};
   }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
@@ -55,11 +61,13 @@ public:
 };
 
 /// Outputs: the result, and the slope, which only the gradient reads.
-class bias_gelu_operation : public operation, public onnx_form {
+class bias_gelu_operation : public operation, public onnx_form, public travelling<bias_gelu_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "bias_gelu"; }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2);
     const auto& [x, b] = std::tie(inputs[0], inputs[1]);
     if (x.type != dtype::float32 || b.type != dtype::float32) throw shape_error("expected float32");
     if (x.dims.rank() == 0 || b.dims != shape{x.dims.back()})
@@ -92,6 +100,11 @@ public:
 
 value bias_gelu(const value& x, const value& b, std::source_location where) {
   return x.owner(where).apply(std::make_shared<bias_gelu_operation>(), {x, b}, where).front();
+}
+
+void add_bias_gelu_kinds(operation_registry& to) {
+  to.add<bias_gelu_operation>();
+  to.add<gradient_operation>();
 }
 
 } // namespace mailgrad

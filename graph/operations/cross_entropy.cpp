@@ -1,6 +1,8 @@
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -34,11 +36,26 @@ private:
   std::size_t columns_, rows_;
 };
 
+void require_labelled(const value_type& logits, const value_type& labels) {
+  if (logits.type != dtype::float32) throw shape_error("expected float32 logits");
+  if (labels.type != dtype::int32) throw shape_error("expected int32 labels");
+  if (logits.dims.rank() == 0 || logits.dims.back() == 0) throw shape_error("there are no classes");
+  if (!std::equal(labels.dims.begin(), labels.dims.end(), logits.dims.begin(), logits.dims.end() - 1))
+    throw shape_error("expected one label for each row of logits");
+}
+
 /// Inputs: probabilities, labels, the gradient of the loss. Output: the gradient of the logits.
-class cross_entropy_gradient_operation : public operation {
+class cross_entropy_gradient_operation : public operation,
+                                         public travelling<cross_entropy_gradient_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "cross_entropy_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override { return {inputs[0]}; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 3);
+    require_labelled(inputs[0], inputs[1]);
+    if (inputs[2] != value_type{}) throw shape_error("expected the gradient of a scalar");
+    return {inputs[0]};
+  }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
     return std::make_unique<cross_entropy_gradient_executable>(inputs[0].dims);
@@ -47,17 +64,14 @@ public:
 };
 
 /// Outputs: the loss, and the probabilities, which only the gradient reads.
-class cross_entropy_operation : public operation {
+class cross_entropy_operation : public operation, public travelling<cross_entropy_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "cross_entropy"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    const value_type &logits = inputs[0], &labels = inputs[1];
-    if (logits.type != dtype::float32) throw shape_error("expected float32 logits");
-    if (labels.type != dtype::int32) throw shape_error("expected int32 labels");
-    if (logits.dims.rank() == 0 || logits.dims.back() == 0) throw shape_error("there are no classes");
-    if (!std::equal(labels.dims.begin(), labels.dims.end(), logits.dims.begin(), logits.dims.end() - 1))
-      throw shape_error("expected one label for each row of logits");
-    return {{shape{}, dtype::float32}, logits};
+    require_operand_count(inputs, 2);
+    require_labelled(inputs[0], inputs[1]);
+    return {{shape{}, dtype::float32}, inputs[0]};
   }
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override {
@@ -78,6 +92,11 @@ value cross_entropy(const value& logits, const value& labels, std::source_locati
   return logits.owner(where)
       .apply(std::make_shared<cross_entropy_operation>(), {logits, labels}, where)
       .front();
+}
+
+void add_cross_entropy_kinds(operation_registry& to) {
+  to.add<cross_entropy_operation>();
+  to.add<cross_entropy_gradient_operation>();
 }
 
 } // namespace mailgrad

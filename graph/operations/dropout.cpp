@@ -1,6 +1,8 @@
 #include <mailgrad/graph/operations/dropout.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/dropout.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/exact_text.hpp>
@@ -25,13 +27,22 @@ private:
   std::size_t size_;
 };
 
-class dropout_operation : public operation, public std::enable_shared_from_this<dropout_operation> {
+class dropout_operation : public operation,
+                          public travelling<dropout_operation>,
+                          public std::enable_shared_from_this<dropout_operation> {
 public:
+  dropout_operation() = default;
   dropout_operation(float rate, std::uint64_t seed) : rate_(rate), seed_(seed) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("rate", rate_);
+    a.field("seed", seed_);
+  }
 
   std::string_view name() const noexcept override { return "dropout"; }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 1);
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
     if (!(rate_ >= 0 && rate_ < 1))
       throw shape_error(fmt::format("the rate must be at least 0 and below 1, not {:f}", rate_));
@@ -56,8 +67,8 @@ public:
   std::string describe() const override { return fmt::format("rate {}, seed {}", exact_text(rate_), seed_); }
 
 private:
-  float rate_;
-  std::uint64_t seed_;
+  float rate_ = 0;
+  std::uint64_t seed_ = 0;
 };
 
 } // namespace
@@ -65,5 +76,7 @@ private:
 value dropout(const value& x, float rate, std::uint64_t seed, std::source_location where) {
   return x.owner(where).apply_one(std::make_shared<dropout_operation>(rate, seed), {x}, where);
 }
+
+void add_dropout_kinds(operation_registry& to) { to.add<dropout_operation>(); }
 
 } // namespace mailgrad

@@ -57,6 +57,10 @@ private:
 
 } // namespace
 
+const elementwise_kind& kind_named(std::string_view name, std::span<const elementwise_kind> kinds) {
+  return *std::ranges::find(kinds, name, &elementwise_kind::name);
+}
+
 shape broadcast_shapes(const shape& a, const shape& b) {
   shape result = a.rank() >= b.rank() ? a : b;
   const shape& other = a.rank() >= b.rank() ? b : a;
@@ -73,7 +77,7 @@ shape broadcast_shapes(const shape& a, const shape& b) {
 }
 
 std::vector<value_type> elementwise_operation::infer(std::span<const value_type> inputs) const {
-  if (inputs.empty() || inputs.size() > 2) throw shape_error("takes one operand or two");
+  require_operand_count(inputs, is_unary(function_) ? 1 : 2);
   shape dims = inputs[0].dims;
   for (const value_type& t : inputs) {
     if (t.type != dtype::float32) throw shape_error("expected float32");
@@ -139,11 +143,6 @@ std::optional<std::size_t> elementwise_operation::overwrites() const noexcept {
 
 std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n) {
   return std::make_unique<chain_executable>(chain, n);
-}
-
-value apply_function(std::string_view name, elementwise_function f, const located& a, const located& b) {
-  return a.what.owner(a.where).apply_one(std::make_shared<elementwise_operation>(name, f, nullptr),
-                                         {a.what, b.what}, a.where);
 }
 
 } // namespace mailgrad

@@ -2,6 +2,7 @@
 
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
+#include <mailgrad/graph/travelling.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 
 #include <optional>
@@ -18,15 +19,30 @@ namespace mailgrad {
 /// Errors  shape_error if two extents differ and neither is 1.
 shape broadcast_shapes(const shape& a, const shape& b);
 
-/// An operation that applies one function of one or two operands to each element.
-class elementwise_operation : public operation, public onnx_form {
-public:
+/// The name of an element-wise operation, and what it means.
+struct elementwise_kind {
   /// Adds the nodes of the gradient with respect to each input, given the gradient of the result.
   using gradient_rule = std::vector<adjoint> (*)(std::span<const value> inputs, const located& y,
                                                  const located& dy);
 
+  std::string_view name;
+  elementwise_function function;
+  gradient_rule rule; ///< null if the operation has no gradient
+};
+
+/// Finds a kind by its name, which must be in the list.
+const elementwise_kind& kind_named(std::string_view name, std::span<const elementwise_kind> kinds);
+
+/// An operation that applies one function of one or two operands to each element.
+class elementwise_operation : public operation, public onnx_form, public travelling<elementwise_operation> {
+public:
+  using gradient_rule = elementwise_kind::gradient_rule;
+
+  explicit elementwise_operation(const elementwise_kind& kind)
+      : elementwise_operation(kind.name, kind.function, kind.rule) {}
   elementwise_operation(std::string_view name, elementwise_function f, gradient_rule rule)
       : name_(name), function_(f), rule_(rule) {}
+  void keep(archive&) {} // the name says it all
 
   std::string_view name() const noexcept override { return name_; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override;
@@ -50,8 +66,5 @@ std::string gelu_in(onnx_nodes& to, const std::string& x);
 
 /// Makes an executable that runs a chain over n elements.
 std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n);
-
-/// Adds a node for a function that cannot be differentiated again, since it computes a gradient.
-value apply_function(std::string_view name, elementwise_function f, const located& a, const located& b);
 
 } // namespace mailgrad

@@ -1,7 +1,10 @@
 #include <mailgrad/graph/operations/embedding.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/kept_shape.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -26,11 +29,13 @@ private:
   std::size_t count_;
 };
 
-class gather_operation : public operation, public onnx_form {
+class gather_operation : public operation, public onnx_form, public travelling<gather_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "gather"; }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2);
     const auto& [table, indices] = std::tie(inputs[0], inputs[1]);
     if (table.type != dtype::float32 || table.dims.rank() != 2)
       throw shape_error("the table must be float32[rows, width]");
@@ -71,13 +76,19 @@ private:
   std::size_t count_;
 };
 
-class scatter_operation : public operation {
+class scatter_operation : public operation, public travelling<scatter_operation> {
 public:
+  scatter_operation() = default;
   explicit scatter_operation(const shape& table) : table_(table) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("table", table_);
+  }
 
   std::string_view name() const noexcept override { return "scatter_rows"; }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2);
     const auto& [rows, values] = std::tie(inputs[0], inputs[1]);
     if (table_.rank() != 2)
       throw shape_error(fmt::format("a table has two extents, not {}", to_string(table_)));
@@ -105,6 +116,11 @@ value gather(const value& table, const value& indices, std::source_location wher
 
 value scatter_rows(const value& rows, const value& values, const shape& dims, std::source_location where) {
   return rows.owner(where).apply_one(std::make_shared<scatter_operation>(dims), {rows, values}, where);
+}
+
+void add_embedding_kinds(operation_registry& to) {
+  to.add<gather_operation>();
+  to.add<scatter_operation>();
 }
 
 } // namespace mailgrad

@@ -1,6 +1,8 @@
 #include <mailgrad/graph/operations/gather_tables.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -43,13 +45,26 @@ private:
   std::vector<table_gradient> parts_;
 };
 
+/// The gradient makes two values for each table.
+void require_few_tables(std::size_t count) {
+  constexpr std::size_t most = 1 << 16;
+  if (count > most) throw shape_error(fmt::format("there may be {} tables, not {}", most, count));
+}
+
 /// Inputs: the indices, the gradient of the gathered rows. Outputs: the row numbers of every table, then the
 /// values of these rows.
-class tables_gradient_operation : public operation {
+class tables_gradient_operation : public operation, public travelling<tables_gradient_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "gather_tables_gradient"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2);
     const shape& dy = inputs[1].dims;
+    if (inputs[1].type != dtype::float32 || dy.rank() != 3)
+      throw shape_error("the gradient must be float32[samples, tables, width]");
+    if (inputs[0] != value_type{{dy[0], dy[1]}, dtype::int32})
+      throw shape_error("expected an index for each row of the gradient");
+    require_few_tables(dy[1]);
     std::vector<value_type> outputs(dy[1], {shape{dy[0]}, dtype::int32});
     outputs.insert(outputs.end(), dy[1], {shape{dy[0], dy[2]}, dtype::float32});
     return outputs;
@@ -60,12 +75,14 @@ public:
   }
 };
 
-class tables_operation : public operation {
+class tables_operation : public operation, public travelling<tables_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "gather_tables"; }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
     if (inputs.size() < 2) throw shape_error("there are no tables");
+    require_few_tables(inputs.size() - 1);
     const auto tables = inputs.first(inputs.size() - 1);
     const value_type& indices = inputs.back();
     for (const value_type& t : tables)
@@ -100,6 +117,11 @@ value gather_tables(std::span<const value> tables, const value& indices, std::so
   std::vector<value> inputs(tables.begin(), tables.end());
   inputs.push_back(indices);
   return indices.owner(where).apply_one(std::make_shared<tables_operation>(), std::move(inputs), where);
+}
+
+void add_gather_tables_kinds(operation_registry& to) {
+  to.add<tables_operation>();
+  to.add<tables_gradient_operation>();
 }
 
 } // namespace mailgrad

@@ -2,17 +2,33 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/exact_text.hpp>
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace mailgrad {
 
 namespace {
 
 layer_norm_rows rows_of(const shape& x, float epsilon) { return {x.size() / x.back(), x.back(), epsilon}; }
+
+/// Checks x, and gamma and beta. Returns the type of a number for each row.
+value_type require_rows(const value_type& x, const std::array<value_type, 2>& parameters, float epsilon) {
+  for (const value_type& t : {x, parameters[0], parameters[1]})
+    if (t.type != dtype::float32) throw shape_error("x, gamma and beta are float32");
+  if (x.dims.rank() == 0 || x.dims.back() == 0) throw shape_error("rows of x have no elements");
+  const shape row{x.dims.back()};
+  if (parameters[0].dims != row || parameters[1].dims != row)
+    throw shape_error(fmt::format("gamma and beta must have shape {}", to_string(row)));
+  if (!(epsilon > 0)) throw shape_error(fmt::format("epsilon must be above 0, not {:f}", epsilon));
+  return {shape{x.dims.size() / x.dims.back()}, dtype::float32};
+}
 
 class layer_norm_executable : public executable {
 public:
@@ -37,13 +53,23 @@ private:
 };
 
 /// Inputs: x, gamma, mean, inverse deviation, dy. Outputs: dx, dgamma, dbeta.
-class gradient_operation : public operation {
+class gradient_operation : public operation, public travelling<gradient_operation> {
 public:
-  explicit gradient_operation(float epsilon) : epsilon_(epsilon) {}
+  explicit gradient_operation(float epsilon = 1) : epsilon_(epsilon) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("epsilon", epsilon_);
+  }
 
   std::string_view name() const noexcept override { return "layer_norm_gradient"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    return {inputs[0], inputs[1], inputs[1]};
+    require_operand_count(inputs, 5);
+    const value_type &x = inputs[0], &gamma = inputs[1], &mean = inputs[2], &deviation = inputs[3],
+                     &dy = inputs[4];
+    const value_type statistic = require_rows(x, {gamma, gamma}, epsilon_);
+    if (mean != statistic || deviation != statistic || dy != x)
+      throw shape_error("expected the mean and the deviation of each row, and the gradient of the result");
+    return {x, gamma, gamma};
   }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
@@ -55,22 +81,19 @@ private:
 };
 
 /// Outputs: y, the mean of each row, the inverse deviation of each row.
-class layer_norm_operation : public operation, public onnx_form {
+class layer_norm_operation : public operation, public onnx_form, public travelling<layer_norm_operation> {
 public:
-  explicit layer_norm_operation(float epsilon) : epsilon_(epsilon) {}
+  explicit layer_norm_operation(float epsilon = 1) : epsilon_(epsilon) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("epsilon", epsilon_);
+  }
 
   std::string_view name() const noexcept override { return "layer_norm"; }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    for (const value_type& t : inputs)
-      if (t.type != dtype::float32) throw shape_error("x, gamma and beta are float32");
-    const shape& x = inputs[0].dims;
-    if (x.rank() == 0 || x.back() == 0) throw shape_error("rows of x have no elements");
-    const shape row{x.back()};
-    if (inputs[1].dims != row || inputs[2].dims != row)
-      throw shape_error(fmt::format("gamma and beta must have shape {}", to_string(row)));
-    if (!(epsilon_ > 0)) throw shape_error(fmt::format("epsilon must be above 0, not {:f}", epsilon_));
-    const value_type statistic{shape{x.size() / x.back()}, dtype::float32};
+    require_operand_count(inputs, 3);
+    const value_type statistic = require_rows(inputs[0], {inputs[1], inputs[2]}, epsilon_);
     return {inputs[0], statistic, statistic};
   }
 
@@ -106,6 +129,11 @@ value layer_norm(const value& x, const value& gamma, const value& beta, float ep
   return x.owner(where)
       .apply(std::make_shared<layer_norm_operation>(epsilon), {x, gamma, beta}, where)
       .front();
+}
+
+void add_layer_norm_kinds(operation_registry& to) {
+  to.add<layer_norm_operation>();
+  to.add<gradient_operation>();
 }
 
 } // namespace mailgrad

@@ -2,6 +2,8 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -37,9 +39,17 @@ private:
   gemm_shape g_;
 };
 
-class matmul_operation : public operation, public onnx_form {
+class matmul_operation : public operation, public onnx_form, public travelling<matmul_operation> {
 public:
+  matmul_operation() = default;
   matmul_operation(const matmul_options& orders, leading axes) : orders_(orders), leading_(axes) {}
+
+  void keep(archive& a) {
+    a.version(1);
+    a.choice("a", orders_.a, transposed);
+    a.choice("b", orders_.b, transposed);
+    a.choice("leading", leading_, leading::more_inner);
+  }
 
   std::string_view name() const noexcept override { return "matmul"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override;
@@ -62,7 +72,7 @@ private:
   gemm_shape product_of(const shape& a, const shape& b) const;
 
   matmul_options orders_;
-  leading leading_;
+  leading leading_ = leading::batch;
 };
 
 /// The rows and columns of an operand as it is multiplied, which may be the transpose of its last two axes.
@@ -96,12 +106,17 @@ gemm_shape matmul_operation::product_of(const shape& a, const shape& b) const {
 }
 
 std::vector<value_type> matmul_operation::infer(std::span<const value_type> inputs) const {
+  require_operand_count(inputs, 2);
   const shape &a = inputs[0].dims, &b = inputs[1].dims;
   for (const value_type& t : inputs) {
     if (t.type != dtype::float32) throw shape_error("expected float32");
     if (t.dims.rank() < 2)
       throw shape_error(fmt::format("a matrix has rank 2 or more, not {}", t.dims.rank()));
   }
+  if (leading_ == leading::more_rows && (orders_.a == transposed || b.rank() != 2))
+    throw shape_error("only rows of an a that is not transposed can be joined, for one b");
+  if (leading_ == leading::more_inner && (orders_.a != transposed || orders_.b != as_is))
+    throw shape_error("inner axes can only be joined of a transposed a and of b as it is");
   const matrix left = matrix_of(a, orders_.a), right = matrix_of(b, orders_.b);
   if (left.columns != right.rows)
     throw shape_error(fmt::format("inner extents {} and {} differ", left.columns, right.rows));
@@ -171,5 +186,7 @@ value matmul(const value& a, const value& b, const matmul_options& options, std:
   const auto op = std::make_shared<matmul_operation>(options, one_b ? leading::more_rows : leading::batch);
   return a.owner(where).apply_one(op, {a, b}, where);
 }
+
+void add_matmul_kinds(operation_registry& to) { to.add<matmul_operation>(); }
 
 } // namespace mailgrad

@@ -1,7 +1,10 @@
 #include <mailgrad/graph/operations/movement.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/kept_shape.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -39,11 +42,17 @@ std::vector<std::string> reshaped_in(onnx_nodes& to, const onnx_value& x, const 
   return {to.add("Reshape", {x.name, to.whole_numbers(extents)})};
 }
 
-class reshape_operation : public view_operation, public onnx_form {
+class reshape_operation : public view_operation, public onnx_form, public travelling<reshape_operation> {
 public:
+  reshape_operation() = default;
   explicit reshape_operation(const shape& dims) : dims_(dims) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("dims", dims_);
+  }
   std::string_view name() const noexcept override { return "reshape"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 1);
     if (inputs[0].dims.size() != dims_.size())
       throw shape_error(fmt::format("{} elements do not make {}", inputs[0].dims.size(), to_string(dims_)));
     return {{dims_, inputs[0].type}};
@@ -57,12 +66,17 @@ private:
   shape dims_;
 };
 
-class squeeze_operation : public view_operation, public onnx_form {
+class squeeze_operation : public view_operation, public onnx_form, public travelling<squeeze_operation> {
 public:
-  explicit squeeze_operation(std::size_t axis) : axis_(axis) {}
+  explicit squeeze_operation(std::size_t axis = 0) : axis_(axis) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("axis", axis_);
+  }
   std::string_view name() const noexcept override { return "squeeze"; }
   std::string describe() const override { return fmt::format("axis {}", axis_); }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 1);
     const shape& dims = inputs[0].dims;
     if (axis_ >= dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis_));
     if (dims[axis_] != 1) throw shape_error(fmt::format("axis {} has extent {}, not 1", axis_, dims[axis_]));
@@ -88,14 +102,20 @@ private:
   strided_copy box_;
 };
 
-class transpose_operation : public operation, public onnx_form {
+class transpose_operation : public operation, public onnx_form, public travelling<transpose_operation> {
 public:
+  transpose_operation() = default;
+  void keep(archive& a) {
+    a.version(1);
+    a.field("order", order_);
+  }
   explicit transpose_operation(std::vector<std::size_t> order) : order_(std::move(order)) {}
 
   std::string_view name() const noexcept override { return "transpose"; }
   std::string describe() const override { return fmt::format("axes {}", fmt::join(order_, ", ")); }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 1);
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
     std::vector<std::size_t> axes(inputs[0].dims.rank());
     std::iota(axes.begin(), axes.end(), std::size_t{0});
@@ -150,6 +170,12 @@ value transpose(const value& x, std::source_location where) {
 
 value transpose(const value& x, const std::vector<std::size_t>& order, std::source_location where) {
   return x.owner(where).apply_one(std::make_shared<transpose_operation>(order), {x}, where);
+}
+
+void add_movement_kinds(operation_registry& to) {
+  to.add<reshape_operation>();
+  to.add<squeeze_operation>();
+  to.add<transpose_operation>();
 }
 
 } // namespace mailgrad

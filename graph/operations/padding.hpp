@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/kernels/window.hpp>
 #include <mailgrad/tensor/shape.hpp>
@@ -29,6 +30,12 @@ struct padding {
   /// So many rows above and below, and so many columns to the left and to the right.
   static constexpr padding of(std::size_t rows, std::size_t columns) {
     return {rule::given, {rows, columns}, {rows, columns}};
+  }
+
+  void keep(archive& a) {
+    a.choice("how", how, rule::given);
+    a.field("before", before);
+    a.field("after", after);
   }
 };
 

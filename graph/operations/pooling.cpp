@@ -1,7 +1,10 @@
 #include <mailgrad/graph/operations/pooling.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/kept_shape.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -43,39 +46,73 @@ private:
   window_grid grid_;
 };
 
+window_grid grid_of(const value_type& x, const pooling_options& options) {
+  if (x.type != dtype::float32) throw shape_error("images are float32");
+  return place_windows(x.dims, options.window, options.stride, options.pad);
+}
+
+shape pooled_dims(const window_grid& g) { return {g.batch, g.out_height, g.out_width, g.channels}; }
+
+void keep_options(archive& a, pooling_options& options) {
+  a.field("window", options.window);
+  a.field("stride", options.stride);
+  a.field("padding", options.pad);
+}
+
 /// Inputs: dy, and for max pooling the position chosen in each window.
-class pooling_gradient_operation : public operation {
+class pooling_gradient_operation : public operation, public travelling<pooling_gradient_operation> {
 public:
-  pooling_gradient_operation(pooling kind, const window_grid& g) : kind_(kind), grid_(g) {}
+  explicit pooling_gradient_operation(pooling kind, const pooling_options& options = {},
+                                      const shape& images = {})
+      : kind_(kind), options_(options), images_(images) {}
+  void keep(archive& a) {
+    a.version(1);
+    keep_options(a, options_);
+    a.field("images", images_);
+  }
 
   std::string_view name() const noexcept override {
     return kind_ == pooling::max ? "max_pool_gradient" : "average_pool_gradient";
   }
-  std::vector<value_type> infer(std::span<const value_type>) const override {
-    return {{shape{grid_.batch, grid_.height, grid_.width, grid_.channels}, dtype::float32}};
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, kind_ == pooling::max ? 2 : 1);
+    const shape pooled = pooled_dims(grid());
+    if (inputs[0] != value_type{pooled, dtype::float32})
+      throw shape_error("expected the gradient of the result");
+    if (kind_ == pooling::max && inputs[1] != value_type{pooled, dtype::int32})
+      throw shape_error("expected a position for each window");
+    return {{images_, dtype::float32}};
   }
   std::unique_ptr<executable> prepare(std::span<const value_type>,
                                       std::span<const value_type>) const override {
-    return std::make_unique<gradient_executable>(kind_, grid_);
+    return std::make_unique<gradient_executable>(kind_, grid());
   }
 
 private:
+  window_grid grid() const { return grid_of({images_, dtype::float32}, options_); }
+
   pooling kind_;
-  window_grid grid_;
+  pooling_options options_;
+  shape images_;
 };
 
 /// Outputs: y, and for max pooling the position chosen in each window.
-class pooling_operation : public operation, public onnx_form {
+class pooling_operation : public operation, public onnx_form, public travelling<pooling_operation> {
 public:
-  pooling_operation(pooling kind, const pooling_options& options) : kind_(kind), options_(options) {}
+  explicit pooling_operation(pooling kind, const pooling_options& options = {})
+      : kind_(kind), options_(options) {}
+  void keep(archive& a) {
+    a.version(1);
+    keep_options(a, options_);
+  }
 
   std::string_view name() const noexcept override {
     return kind_ == pooling::max ? "max_pool" : "average_pool";
   }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    const window_grid g = grid_of(inputs[0]);
-    const shape pooled{g.batch, g.out_height, g.out_width, g.channels};
+    require_operand_count(inputs, 1);
+    const shape pooled = pooled_dims(grid_of(inputs[0], options_));
     if (kind_ == pooling::average) return {{pooled, dtype::float32}};
     return {{pooled, dtype::float32}, {pooled, dtype::int32}};
   }
@@ -85,13 +122,13 @@ public:
     graph& model = inputs[0].owner();
     std::vector<value> needed{*dy[0]};
     if (kind_ == pooling::max) needed.push_back(outputs[1]);
-    return {model.apply_one(std::make_shared<pooling_gradient_operation>(kind_, grid_of(inputs[0].type())),
+    return {model.apply_one(std::make_shared<pooling_gradient_operation>(kind_, options_, inputs[0].dims()),
                             std::move(needed), model.of(outputs[0]).where)};
   }
 
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
-    return std::make_unique<pooling_executable>(kind_, grid_of(inputs[0]));
+    return std::make_unique<pooling_executable>(kind_, grid_of(inputs[0], options_));
   }
 
   std::string describe() const override {
@@ -103,17 +140,12 @@ public:
   std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
                                    std::span<const onnx_value>) const override {
     const std::string x = to.add("Transpose", {inputs[0].name}, {{"perm", onnx_order{0, 3, 1, 2}}});
-    const std::string y =
-        to.add(kind_ == pooling::max ? "MaxPool" : "AveragePool", {x}, onnx_windows(grid_of(inputs[0].type)));
+    const std::string y = to.add(kind_ == pooling::max ? "MaxPool" : "AveragePool", {x},
+                                 onnx_windows(grid_of(inputs[0].type, options_)));
     return {to.add("Transpose", {y}, {{"perm", onnx_order{0, 2, 3, 1}}})};
   }
 
 private:
-  window_grid grid_of(const value_type& x) const {
-    if (x.type != dtype::float32) throw shape_error("images are float32");
-    return place_windows(x.dims, options_.window, options_.stride, options_.pad);
-  }
-
   pooling kind_;
   pooling_options options_;
 };
@@ -130,6 +162,13 @@ value max_pool(const value& x, const pooling_options& options, std::source_locat
 
 value average_pool(const value& x, const pooling_options& options, std::source_location where) {
   return pool(pooling::average, x, options, where);
+}
+
+void add_pooling_kinds(operation_registry& to) {
+  for (const pooling kind : {pooling::max, pooling::average}) {
+    to.add(pooling_operation(kind));
+    to.add(pooling_gradient_operation(kind));
+  }
 }
 
 } // namespace mailgrad

@@ -1,8 +1,11 @@
 #include <mailgrad/graph/operations/reductions.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/kept_shape.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/reduce.hpp>
@@ -46,13 +49,22 @@ private:
 };
 
 /// Repeats x, read as if it had shape `source`, to shape `target`.
-class broadcast_operation : public operation {
+class broadcast_operation : public operation, public travelling<broadcast_operation> {
 public:
+  broadcast_operation() = default;
+  void keep(archive& a) {
+    a.version(1);
+    a.field("source", source_);
+    a.field("target", target_);
+  }
   broadcast_operation(const shape& source, const shape& target) : source_(source), target_(target) {}
 
   std::string_view name() const noexcept override { return "broadcast_to"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 1);
     require_float(inputs[0]);
+    if (inputs[0].dims.size() != source_.size())
+      throw shape_error(fmt::format("does not have as many elements as {}", to_string(source_)));
     if (source_.rank() > target_.rank() || broadcast_shapes(source_, target_) != target_)
       throw shape_error(fmt::format("cannot be repeated to {}", to_string(target_)));
     return {{target_, dtype::float32}};
@@ -102,10 +114,16 @@ protected:
 enum class averaging : std::uint8_t { sum, mean };
 
 /// The public operations: a sum or a mean over a list of axes, or over all axes.
-class reduce_operation : public summing_operation, public onnx_form {
+class reduce_operation : public summing_operation, public onnx_form, public travelling<reduce_operation> {
 public:
-  reduce_operation(averaging what, std::optional<std::vector<std::size_t>> axes, summed_axes keep)
+  explicit reduce_operation(averaging what, std::optional<std::vector<std::size_t>> axes = {},
+                            summed_axes keep = summed_axes::dropped)
       : what_(what), axes_(std::move(axes)), keep_(keep) {}
+  void keep(archive& a) {
+    a.version(1);
+    a.field("axes", axes_);
+    a.choice("summed axes", keep_, summed_axes::kept_as_one);
+  }
 
   std::string_view name() const noexcept override {
     return what_ == averaging::sum ? "reduce_sum" : "reduce_mean";
@@ -127,13 +145,22 @@ private:
 
 /// The reverse of a broadcast. The shape of x is `source` repeated; the result has as many elements as
 /// `source`, and the shape `result`.
-class sum_to_operation : public summing_operation {
+class sum_to_operation : public summing_operation, public travelling<sum_to_operation> {
 public:
+  sum_to_operation() = default;
+  void keep(archive& a) {
+    a.version(1);
+    a.field("source", source_);
+    a.field("result", result_);
+  }
   sum_to_operation(const shape& source, const shape& result) : source_(source), result_(result) {}
 
   std::string_view name() const noexcept override { return "sum_to"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 1);
     require_float(inputs[0]);
+    if (result_.size() != source_.size())
+      throw shape_error(fmt::format("{} and {} differ in size", to_string(source_), to_string(result_)));
     const shape& x = inputs[0].dims;
     if (source_.rank() > x.rank() || broadcast_shapes(source_, x) != x)
       throw shape_error(fmt::format("is not a repetition of {}", to_string(source_)));
@@ -161,6 +188,7 @@ axis_mask reduce_operation::summed(const shape& x) const {
 }
 
 std::vector<value_type> reduce_operation::infer(std::span<const value_type> inputs) const {
+  require_operand_count(inputs, 1);
   require_float(inputs[0]);
   const shape& x = inputs[0].dims;
   const axis_mask mask = summed(x);
@@ -215,39 +243,6 @@ std::vector<adjoint> broadcast_operation::gradient(std::span<const value> inputs
   return {inputs[0].owner().apply_one(sum, {*dy[0]}, line_of(outputs[0]))};
 }
 
-class mean_squared_error_executable : public executable {
-public:
-  explicit mean_squared_error_executable(std::size_t n) : n_(n) {}
-  void run(const stream& s, const call& c) override {
-    mean_squared_difference(s, c.in(0), c.in(1), n_, c.out());
-  }
-
-private:
-  std::size_t n_;
-};
-
-class mean_squared_error_operation : public operation {
-public:
-  std::string_view name() const noexcept override { return "mean_squared_error"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    for (const value_type& t : inputs) require_float(t);
-    if (inputs[0].dims != inputs[1].dims) throw shape_error("the shapes differ");
-    return {{shape{}, dtype::float32}};
-  }
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    const std::source_location where = line_of(outputs[0]);
-    const located a(inputs[0], where), b(inputs[1], where), d(*dy[0], where);
-    const float two_over_n = 2.0F / static_cast<float>(inputs[0].dims().size());
-    const located da(located(a - b, where) * located(d * two_over_n, where), where);
-    return {da.what, -da};
-  }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
-    return std::make_unique<mean_squared_error_executable>(inputs[0].dims.size());
-  }
-};
-
 value reduce(averaging what, const value& x, std::optional<std::vector<std::size_t>> axes, summed_axes keep,
              const std::source_location& where) {
   return x.owner(where).apply_one(std::make_shared<reduce_operation>(what, std::move(axes), keep), {x},
@@ -284,8 +279,10 @@ value sum_to(const value& x, const shape& dims, std::source_location where) {
   return x.owner(where).apply_one(std::make_shared<sum_to_operation>(dims, dims), {x}, where);
 }
 
-value mean_squared_error(const value& a, const value& b, std::source_location where) {
-  return a.owner(where).apply_one(std::make_shared<mean_squared_error_operation>(), {a, b}, where);
+void add_reduction_kinds(operation_registry& to) {
+  for (const averaging what : {averaging::sum, averaging::mean}) to.add(reduce_operation(what));
+  to.add<broadcast_operation>();
+  to.add<sum_to_operation>();
 }
 
 } // namespace mailgrad

@@ -2,6 +2,8 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -14,6 +16,11 @@ struct row_grid {
   explicit row_grid(const shape& s) : columns(s.back()), rows(columns == 0 ? 0 : s.size() / columns) {}
   std::size_t columns, rows;
 };
+
+void require_rows(const value_type& x) {
+  if (x.type != dtype::float32) throw shape_error("expected float32");
+  if (x.dims.rank() == 0) throw shape_error("a scalar has no axis to sum over");
+}
 
 class softmax_executable : public executable {
 public:
@@ -38,10 +45,16 @@ private:
 };
 
 /// Inputs: the result y of softmax, its gradient dy. Output: the gradient of x.
-class softmax_gradient_operation : public operation {
+class softmax_gradient_operation : public operation, public travelling<softmax_gradient_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "softmax_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override { return {inputs[1]}; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2);
+    require_rows(inputs[0]);
+    if (inputs[1] != inputs[0]) throw shape_error("expected the gradient of the result");
+    return {inputs[1]};
+  }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
     return std::make_unique<softmax_gradient_executable>(inputs[0].dims);
@@ -49,12 +62,13 @@ public:
   std::optional<std::size_t> overwrites() const noexcept override { return 1; }
 };
 
-class softmax_operation : public operation, public onnx_form {
+class softmax_operation : public operation, public onnx_form, public travelling<softmax_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "softmax"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    if (inputs[0].type != dtype::float32) throw shape_error("expected float32");
-    if (inputs[0].dims.rank() == 0) throw shape_error("a scalar has no axis to sum over");
+    require_operand_count(inputs, 1);
+    require_rows(inputs[0]);
     return {inputs[0]};
   }
   std::vector<adjoint> gradient(std::span<const value>, std::span<const value> outputs,
@@ -78,6 +92,11 @@ public:
 
 value softmax(const value& x, std::source_location where) {
   return x.owner(where).apply_one(std::make_shared<softmax_operation>(), {x}, where);
+}
+
+void add_softmax_kinds(operation_registry& to) {
+  to.add<softmax_operation>();
+  to.add<softmax_gradient_operation>();
 }
 
 } // namespace mailgrad

@@ -1,6 +1,8 @@
 #include <mailgrad/graph/operations/sparse.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/sparse_product.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -19,6 +21,18 @@ struct batch_sizes {
     return {{c.in<std::int32_t>(0), entries}, c.in(1), {c.in<std::int32_t>(2), offsets}};
   }
 };
+
+/// Checks the first three inputs of both operations. Returns the number of rows.
+std::size_t require_rows(std::span<const value_type> inputs) {
+  const value_type &columns = inputs[0], &offsets = inputs[2];
+  if (columns.type != dtype::int32 || columns.dims.rank() != 1)
+    throw shape_error("columns must be int32[entries]");
+  if (inputs[1] != value_type{columns.dims, dtype::float32})
+    throw shape_error("values must be float32, as many as columns");
+  if (offsets.type != dtype::int32 || offsets.dims.rank() != 1 || offsets.dims[0] == 0)
+    throw shape_error("offsets must be int32[rows + 1]");
+  return offsets.dims[0] - 1;
+}
 
 class product_executable : public executable {
 public:
@@ -47,11 +61,17 @@ private:
 
 /// Inputs: columns, values, offsets, dy. The output has one row for each entry, which is added to the row of
 /// the table that the entry names.
-class gradient_operation : public operation {
+class gradient_operation : public operation, public travelling<gradient_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "sparse_matmul_gradient"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    return {{shape{inputs[0].dims[0], inputs[3].dims[1]}, dtype::float32}};
+    require_operand_count(inputs, 4);
+    const std::size_t rows = require_rows(inputs);
+    const value_type& dy = inputs[3];
+    if (dy.type != dtype::float32 || dy.dims.rank() != 2 || dy.dims[0] != rows)
+      throw shape_error("the gradient must be float32[rows, width]");
+    return {{shape{inputs[0].dims[0], dy.dims[1]}, dtype::float32}};
   }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                       std::span<const value_type>) const override {
@@ -59,23 +79,18 @@ public:
   }
 };
 
-class product_operation : public operation {
+class product_operation : public operation, public travelling<product_operation> {
 public:
+  void keep(archive&) {}
   std::string_view name() const noexcept override { return "sparse_matmul"; }
 
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    const value_type& columns = inputs[0];
-    const value_type& offsets = inputs[2];
+    require_operand_count(inputs, 4);
+    const std::size_t rows = require_rows(inputs);
     const value_type& table = inputs[3];
-    if (columns.type != dtype::int32 || columns.dims.rank() != 1)
-      throw shape_error("columns must be int32[entries]");
-    if (inputs[1] != value_type{columns.dims, dtype::float32})
-      throw shape_error("values must be float32, as many as columns");
-    if (offsets.type != dtype::int32 || offsets.dims.rank() != 1 || offsets.dims[0] == 0)
-      throw shape_error("offsets must be int32[rows + 1]");
     if (table.type != dtype::float32 || table.dims.rank() != 2 || table.dims[1] == 0)
       throw shape_error("the table must be float32[columns of a row, width]");
-    return {{shape{offsets.dims[0] - 1, table.dims[1]}, dtype::float32}};
+    return {{shape{rows, table.dims[1]}, dtype::float32}};
   }
 
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
@@ -98,6 +113,11 @@ value sparse_matmul(const value& columns, const value& values, const value& offs
                     std::source_location where) {
   return columns.owner(where).apply_one(std::make_shared<product_operation>(),
                                         {columns, values, offsets, table}, where);
+}
+
+void add_sparse_kinds(operation_registry& to) {
+  to.add<product_operation>();
+  to.add<gradient_operation>();
 }
 
 } // namespace mailgrad

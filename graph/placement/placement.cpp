@@ -21,8 +21,7 @@ std::string name_of(const graph& g, std::uint32_t id) {
 
 /// "the matmul of models.cpp:12 on cpu:1"
 std::string in_words(const graph& g, const placement& places, std::uint32_t id) {
-  return fmt::format("the {} of {} on {}", name_of(g, id), line_of(g.nodes()[id].where),
-                     to_string(places.of(id)));
+  return fmt::format("the {} of {} on {}", name_of(g, id), line_of(g.nodes()[id]), to_string(places.of(id)));
 }
 
 /// Which devices wait for which others, for the part of a graph that has been walked.
@@ -122,8 +121,7 @@ void require_devices(const graph& g, const placement& places, std::span<const de
     std::string known;
     for (const device d : devices) known.append(known.empty() ? "" : ", ").append(to_string(d));
     throw graph_error(fmt::format("{}: {} is placed on {}, which is no device of its worker; it has {}",
-                                  line_of(g.nodes()[id].where), name_of(g, id), to_string(places.of(id)),
-                                  known));
+                                  line_of(g.nodes()[id]), name_of(g, id), to_string(places.of(id)), known));
   }
 }
 
@@ -136,11 +134,10 @@ void require_variables_apart(const graph& g, const placement& places, const valu
       if (!std::holds_alternative<variable_node>(g.of(v).what)) continue;
       auto& other = reader[v.node()];
       if (other && places.of(*other) != places.of(id))
-        throw graph_error(
-            fmt::format("{}: variable '{}' is read by {} and by {}: under hogwild they would "
-                        "read different values in one step; place them on one device, or take another policy",
-                        line_of(g.nodes()[id].where), g.of(v).name, in_words(g, places, id),
-                        in_words(g, places, *other)));
+        throw graph_error(fmt::format(
+            "{}: variable '{}' is read by {} and by {}: under hogwild they would "
+            "read different values in one step; place them on one device, or take another policy",
+            line_of(g.nodes()[id]), g.of(v).name, in_words(g, places, id), in_words(g, places, *other)));
       other = id;
     }
   }
@@ -161,8 +158,8 @@ void require_one_way(const graph& g, const placement& places, const value& loss)
         throw graph_error(fmt::format(
             "{0}: {1} on {2} reads {3}, which itself waits for {2}: the stages of a pipeline must follow one "
             "another; place it on {4} too",
-            line_of(g.nodes()[id].where), name_of(g, id), to_string(places.of(id)),
-            in_words(g, places, v.node()), to_string(places.of(v.node()))));
+            line_of(g.nodes()[id]), name_of(g, id), to_string(places.of(id)), in_words(g, places, v.node()),
+            to_string(places.of(v.node()))));
       order.add_wait(index_of(id), index_of(v.node()));
     }
   }

@@ -30,7 +30,7 @@ private:
 std::string in_words(const graph& model, std::uint32_t node) {
   const auto& n = model.nodes()[node];
   const auto* op = std::get_if<operation_node>(&n.what);
-  return fmt::format("{}: {}", line_of(n.where), op ? (*op)->name() : n.name);
+  return fmt::format("{}: {}", line_of(n), op ? (*op)->name() : n.name);
 }
 
 /// Makes the steps and storages of a plan, each storage by itself.

@@ -7,6 +7,7 @@
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/program/trial_run.hpp>
 #include <mailgrad/tensor/tensor.hpp>
+#include <mailgrad/tests/support/travelled.hpp>
 
 #include <gtest/gtest.h>
 
@@ -57,11 +58,12 @@ inline tensor random_tensor(const shape& dims, std::uint64_t seed, float low = -
 }
 
 /// Expects the gradient of `y` with respect to each coordinate of `sources` to be the slope that central
-/// differences measure.
+/// differences measure, and the graph with the gradient to travel.
 inline void expect_gradients(const value& y, const std::vector<value>& sources, const feeds& fed = {},
                              const gradient_tolerance& allowed = {}, std::uint64_t step = 0) {
   for (const gradient_mismatch& m : check_gradients(y, sources, fed, allowed, step))
     ADD_FAILURE() << to_string(m);
+  expect_travels(y.owner());
 }
 
 } // namespace mailgrad::test

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <mailgrad/files/archive.hpp>
+
+#include <string_view>
+
+namespace mailgrad {
+
+/// An operation that a graph takes along to another process (travel/graph_bytes.hpp). A graph with an
+/// operation that has no such form stays where it was built.
+class travelling_form {
+public:
+  virtual ~travelling_form() = default;
+
+  /// The name under which a registry knows the operation: "matmul", and "acme.huber" for an operation of a
+  /// user's own. It never changes.
+  virtual std::string_view kind() const noexcept = 0;
+  virtual void write_attributes(archive& to) const = 0;
+  virtual void read_attributes(archive& from) = 0;
+};
+
+/// Gives an operation its form. The operation derives from this class beside `operation`, with itself as T,
+/// and names its attributes once, for writing and for reading:
+///
+///     class huber_operation : public operation, public travelling<huber_operation> {
+///     public:
+///       static constexpr std::string_view own_kind = "acme.huber";
+///       void keep(archive& a) {
+///         a.version(1);
+///         a.field("delta", delta_);
+///       }
+///
+/// The version changes with the meaning of the attributes, and a reader refuses another one than its own. An
+/// operation without attributes has an empty keep(). Without `own_kind`, the kind is the operation's name().
+///
+/// What is read may come from anybody: infer() has to refuse attributes, operands and a number of operands
+/// that the kernel or the gradient cannot work with.
+template <class T>
+class travelling : public travelling_form {
+public:
+  std::string_view kind() const noexcept override {
+    if constexpr (requires { T::own_kind; })
+      return T::own_kind;
+    else
+      return static_cast<const T&>(*this).name();
+  }
+
+  /// Writes a copy, because the function that names the attributes may also change them.
+  void write_attributes(archive& to) const override {
+    static_assert(kept<T>, "the operation needs a public function `void keep(archive&)`");
+    T copy(static_cast<const T&>(*this));
+    copy.keep(to);
+  }
+  void read_attributes(archive& from) override { static_cast<T&>(*this).keep(from); }
+};
+
+} // namespace mailgrad

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/travel/graph_bytes.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace mailgrad::test {
+
+/// Expects that a graph is the same after it was written and read, to the byte.
+inline void expect_travels(const graph& g, const operation_registry& known = {},
+                           std::span<const named_value> outputs = {}) {
+  const std::vector<std::byte> there = write_graph(g, outputs);
+  graph copy;
+  const named_values read = read_graph(copy, there, known);
+  EXPECT_EQ(write_graph(copy, read.all()), there);
+}
+
+} // namespace mailgrad::test
