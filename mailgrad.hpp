@@ -29,6 +29,7 @@
 #include <mailgrad/engine/weights/onnx_file.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>
@@ -43,6 +44,7 @@
 #include <mailgrad/graph/name_scope.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/attention.hpp>
@@ -65,6 +67,9 @@
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/graph/program/trial_run.hpp>
+#include <mailgrad/graph/travel/graph_bytes.hpp>
+#include <mailgrad/graph/travel/travelled_model.hpp>
+#include <mailgrad/graph/travelling.hpp>
 #include <mailgrad/graph/value.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>

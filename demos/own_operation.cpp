@@ -1,13 +1,17 @@
 // A user's own operation: the Huber loss with its kernel, its shape check and its gradient. First the
-// gradient is compared with central differences. Then a straight line is fitted to points of which one in
-// eight is far off. The Huber loss finds the line y = 2x + 1, and the mean squared error does not.
+// gradient is compared with central differences, here and where its graph travels to. Then a straight line is
+// fitted to points of which one in eight is far off. The Huber loss finds the line y = 2x + 1, and the mean
+// squared error does not.
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operation.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/program/gradient_check.hpp>
+#include <mailgrad/graph/travel/graph_bytes.hpp>
+#include <mailgrad/graph/travelling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <array>
@@ -46,9 +50,17 @@ private:
 /// d^2 / 2 for a distance d up to delta, and delta (|d| - delta / 2) beyond; the mean over all elements.
 ///
 /// Source  Huber, "Robust estimation of a location parameter", 1964.
-class huber_operation final : public operation {
+class huber_operation final : public operation, public travelling<huber_operation> {
 public:
-  explicit huber_operation(float delta) : delta_(delta) {}
+  static constexpr std::string_view own_kind = "demos.huber"; ///< its name in a graph that travels
+
+  explicit huber_operation(float delta = 1) : delta_(delta) {}
+
+  /// The attributes, for writing and for reading.
+  void keep(archive& a) {
+    a.version(1);
+    a.field("delta", delta_);
+  }
 
   std::string_view name() const noexcept override { return "huber"; }
 
@@ -57,6 +69,7 @@ public:
 
   /// Two outputs: the loss, and its slope, which only the gradient uses.
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, 2); // a graph that was read may have any number
     const value_type &guess = inputs[0], &target = inputs[1];
     if (guess.type != dtype::float32 || target.type != dtype::float32) throw shape_error("expected float32");
     if (guess.dims != target.dims) throw shape_error("expected a target for each guess");
@@ -84,15 +97,25 @@ value huber_loss(const value& guess, const value& target, float delta = 1,
   return guess.owner(where).apply(std::make_shared<huber_operation>(delta), {guess, target}, where).front();
 }
 
-/// Checks both branches of the formula, with values from -3 to 3 around targets of 0.
-bool gradient_is_right() {
-  graph g;
-  const value guess = g.variable("guess", {4, 5}, initialiser::uniform(-3, 3));
-  const value target = g.constant(tensor({4, 5}));
-  const auto wrong = check_gradients(huber_loss(guess, target), std::array{guess});
+bool is_right(const char* what, const value& loss) {
+  const auto wrong = check_gradients(loss, loss.owner().variables());
   for (const gradient_mismatch& m : wrong) std::printf("%s\n", to_string(m).c_str());
-  std::printf("gradient check: %zu of 20 coordinates are wrong\n", wrong.size());
+  std::printf("%-18s %zu of 20 coordinates are wrong\n", what, wrong.size());
   return wrong.empty();
+}
+
+/// Checks both branches of the formula, with values from -3 to 3 around targets of 0. Then the graph travels,
+/// as it does to a worker on another machine, which needs a registry that knows the operation.
+bool gradient_is_right() {
+  graph here, there;
+  const value guess = here.variable("guess", {4, 5}, initialiser::uniform(-3, 3));
+  const value loss = huber_loss(guess, here.constant(tensor({4, 5})));
+  const std::vector<std::byte> bytes = write_graph(here, std::array{named_value{"loss", loss}});
+
+  operation_registry known;
+  known.add<huber_operation>();
+  const value travelled = read_graph(there, bytes, known).at("loss");
+  return is_right("gradient check", loss) && is_right("after its travel", travelled);
 }
 
 /// Points on y = 2x + 1; every eighth is far above.

@@ -16,14 +16,14 @@ struct seal {
   std::string_view what;  ///< what errors call the bytes: "graph"
 };
 
-/// Puts a header before `content`: the magic, the version, the length, and a CRC-32 of all of it. docs/graph_format.md
-/// has the bytes.
+/// Puts a header before `content`: the magic, the version, the length, and a CRC-32 of all of it.
+/// docs/graph_format.md has the bytes.
 std::vector<std::byte> sealed(const seal& s, std::string_view content);
 
 /// The content, in the memory of `bytes`.
 ///
-/// Errors  archive_error in one line if the bytes begin with another magic, are of another version or length, or
-///         are damaged.
+/// Errors  archive_error in one line if the bytes begin with another magic, are of another version or length,
+///         or are damaged.
 std::string_view unsealed(const seal& s, std::span<const std::byte> bytes);
 
 } // namespace mailgrad

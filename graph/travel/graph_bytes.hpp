@@ -37,9 +37,9 @@ using device_map = std::function<device(device)>;
 ///         for an output of another graph.
 std::vector<std::byte> write_graph(const graph& g, std::span<const named_value> outputs);
 
-/// Adds the graph that the bytes describe to `into`, which is usually empty, and returns its outputs. Shapes
-/// are inferred again and must be those that were written. As for a model function, the input source and the
-/// name, device and sharing scopes of `into` hold.
+/// Adds the graph that the bytes describe to `into`, which is usually empty, and returns its outputs.
+/// Shapes  are inferred again and must be those that were written. As for a model function, the input source
+///         and the name, device and sharing scopes of `into` hold.
 ///
 /// The bytes may come from anybody. Nothing in them is executed: they can only name operations that `known`
 /// has.

@@ -116,6 +116,10 @@ model_graph graph_for(const model_function& build, const model_request& request)
           write_graph(g, std::array{named_value{"logits", made.logits}, named_value{"loss", made.loss}})};
 }
 
+bool same_graph(const model_request& a, const model_request& b) {
+  return fields_in_words(a) == fields_in_words(b);
+}
+
 model_function model_of(std::vector<model_graph> graphs, operation_registry known, graph_limits limits) {
   const auto all = std::make_shared<const library>(std::move(graphs), std::move(known), limits);
   return [all](graph& g, const model_request& request) { return all->build(g, request); };

@@ -21,14 +21,17 @@ struct model_graph {
 /// Errors  as build_model() and write_graph().
 model_graph graph_for(const model_function& build, const model_request& request);
 
+/// Whether one graph serves both requests: they are equal but for the names of their devices.
+bool same_graph(const model_request& a, const model_request& b);
+
 /// A model function without the code of a model: each call reads the graph that was written for its request.
 ///
 /// A function may build another graph for another batch, worker, phase or seed. So a request must be one of
 /// those that graphs are there for, but for the names of its devices: what was placed on the second device of
 /// a request runs on the second device of the call.
 ///
-/// Errors   std::invalid_argument for no graphs, or two of one request. A call throws graph_error, in one line
-///          with both requests, if no graph fits; and what read_graph() throws.
+/// Errors   std::invalid_argument for no graphs, or two of one request. A call throws graph_error, in one
+///          line with both requests, if no graph fits; and what read_graph() throws.
 /// Threads  calls from many threads.
 model_function model_of(std::vector<model_graph> graphs, operation_registry known = {},
                         graph_limits limits = {});

@@ -109,8 +109,8 @@ TEST(ForgedBytes, AreRefusedInOneLineWithoutMuchMemory) {
   EXPECT_GT(count.read, 1'000U) << "some forgeries are graphs";
 }
 
-/// The operations of a graph with operands and attributes that somebody else chose. What an operation does not
-/// refuse, it has to be able to run.
+/// The operations of a graph with operands and attributes that somebody else chose. What an operation does
+/// not refuse, it has to be able to run.
 class forged_operations {
 public:
   forged_operations(const graph_image& image, const operation_registry& known, std::mt19937_64& draw)

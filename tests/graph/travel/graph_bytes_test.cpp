@@ -17,6 +17,7 @@
 #include <limits>
 #include <regex>
 #include <set>
+#include <sstream>
 
 namespace mailgrad {
 namespace {
@@ -60,6 +61,24 @@ TEST(GraphBytes, CarryEveryOperationThereIs) {
   const auto registered = known.kinds();
   EXPECT_EQ(kinds_in(all.g), (std::set<std::string>(registered.begin(), registered.end())));
   expect_travels(all.g, known, all.named());
+}
+
+/// What older programs have written stays readable, so these bytes never change under the number of a format.
+TEST(GraphBytes, AreThoseOfThePage) {
+  graph g;
+  g.set_line("m.cpp:1");
+  const auto there = written(g, relu(g.input("x", {2})));
+  std::ifstream page(std::filesystem::path(MAILGRAD_SOURCE_DIR) / "docs" / "graph_format.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  const std::size_t begin = text.find("```\n6d 67") + 4;
+  std::istringstream block(text.substr(begin, text.find("```", begin) - begin));
+  std::vector<std::byte> on_page;
+  for (std::string line; std::getline(block, line);) {
+    std::istringstream pairs(line.substr(0, 46));
+    for (std::string pair; pairs >> pair;)
+      on_page.push_back(static_cast<std::byte>(std::stoi(pair, nullptr, 16)));
+  }
+  EXPECT_EQ(there, on_page);
 }
 
 /// A class that derives from `operation` alone cannot travel, and one that is not registered is not read.
@@ -241,6 +260,54 @@ public:
 
 value apply_own(const operation_node& op, const value& x) {
   return x.owner().apply_one(op, {x}, std::source_location::current());
+}
+
+/// Applies the operation of a node to other operands in the same graph.
+bool is_refused(graph& g, const node& n, std::vector<value> operands) {
+  try {
+    g.apply(std::get<operation_node>(n.what), std::move(operands), std::source_location::current());
+    return false;
+  } catch (const graph_error&) {
+    return true;
+  }
+}
+
+/// Bytes may give an operation what no model function would, and its kernel reads by address what it is given.
+TEST(GraphBytes, GiveNoOperationOperandsThatItsKernelCannotRead) {
+  every_operation all;
+  all.differentiate();
+  const std::set<std::string_view> takes_any_number{"concat", "gather_tables"};
+  std::size_t gradients = 0;
+  for (std::uint32_t id = 0, count = static_cast<std::uint32_t>(all.g.nodes().size()); id < count; ++id) {
+    const node n = all.g.nodes()[id];
+    const auto* op = std::get_if<operation_node>(&n.what);
+    if (!op) continue;
+    SCOPED_TRACE((*op)->name());
+    std::vector<value> fewer = n.inputs, more = n.inputs;
+    fewer.pop_back();
+    more.push_back(more.back());
+    if (!takes_any_number.contains((*op)->name())) {
+      EXPECT_TRUE(is_refused(all.g, n, fewer));
+      EXPECT_TRUE(is_refused(all.g, n, more));
+    }
+    EXPECT_TRUE(is_refused(all.g, n, {}));
+    if ((*op)->name().find("gradient") == std::string_view::npos) continue;
+    ++gradients;
+    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+      shape longer = n.inputs[i].dims();
+      if (longer.rank() > 0) ++longer[0];
+      const dtype type = n.inputs[i].type().type,
+                  other = type == dtype::int32 ? dtype::float32 : dtype::int32;
+      std::vector<value> wrong = n.inputs;
+      wrong[i] = all.g.constant(tensor(n.inputs[i].dims(), other));
+      EXPECT_TRUE(is_refused(all.g, n, wrong)) << "operand " << i << " of another type";
+      wrong[i] = all.g.constant(tensor({7, 11, 13}, type));
+      EXPECT_TRUE(is_refused(all.g, n, wrong)) << "operand " << i << " of another rank";
+      wrong[i] = all.g.constant(tensor(longer, type));
+      EXPECT_TRUE(longer.rank() == 0 || is_refused(all.g, n, wrong)) << "operand " << i << " of more rows";
+    }
+  }
+  EXPECT_GT(gradients, 20U);
 }
 
 TEST(GraphBytes, NameAnOperationThatCannotTravel) {
