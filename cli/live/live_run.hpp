@@ -15,9 +15,9 @@ namespace mailgrad {
 /// Errors  std::system_error with the address, if nobody can listen there.
 http_server listen(const live_options& options);
 
-/// Shows a run on a page in the browser while it goes on. The page gets the lines of metrics as they come, and
-/// once a second, while somebody looks, what the report would say now and what actors wait for. docs/live.md
-/// describes it.
+/// Shows a run on a page in the browser while it goes on. The page gets the lines of metrics as they come,
+/// and once a second, while somebody looks, what the report would say now and what actors wait for.
+/// docs/live.md describes it.
 ///
 /// Guarantees  no actor of the run waits for a viewer, and a viewer that is too slow is cut off.
 /// Threads     the owner's; it has two of its own.

@@ -100,7 +100,8 @@ bool is_refused(graph& g, const node& n, std::vector<value> operands) {
   }
 }
 
-/// Bytes may give an operation what no model function would, and its kernel reads by address what it is given.
+/// Bytes may give an operation what no model function would, and its kernel reads by address what it is
+/// given.
 TEST(Travelling, GivesNoOperationOperandsThatItsKernelCannotRead) {
   every_operation all;
   all.differentiate();
