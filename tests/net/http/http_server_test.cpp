@@ -102,7 +102,7 @@ TEST_F(HttpServer, TurnsAnExceptionIntoAnAnswer) {
 TEST_F(HttpServer, RefusesWhatIsNoHttp) {
   const std::uint16_t port = serve();
   const std::string binary("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n",
-                           24); // TLS says hello so
+                           21); // TLS says hello so
   for (const std::string& garbage :
        {std::string("garbage\r\n\r\n"), binary, std::string("GET / HTTP/9.9\r\n\r\n"),
         std::string("GET / HTTP/1.1\r\nno colon here\r\n\r\n"),
