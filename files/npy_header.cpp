@@ -15,7 +15,6 @@ namespace mailgrad {
 
 namespace {
 
-constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t alignment = 64;
 
 struct number_name {
@@ -138,14 +137,14 @@ std::size_t byte_size(npy_number n) noexcept {
 npy_text_place parse_npy_preamble(const std::filesystem::path& file, std::string_view who,
                                   std::string_view bytes) {
   const auto fail = [&](const std::string& what) { throw_malformed(file, fmt::format("{}: {}", who, what)); };
-  if (bytes.size() < npy_preamble || !bytes.starts_with(magic))
-    fail(fmt::format("expected an array of numpy, found {}", in_quotes(bytes.substr(0, magic.size()))));
-  const auto version = static_cast<unsigned char>(bytes[magic.size()]);
+  if (bytes.size() < npy_preamble || !bytes.starts_with(npy_magic))
+    fail(fmt::format("expected an array of numpy, found {}", in_quotes(bytes.substr(0, npy_magic.size()))));
+  const auto version = static_cast<unsigned char>(bytes[npy_magic.size()]);
   if (version < 1 || version > 3)
     fail(fmt::format("expected version 1, 2 or 3 of the format, found {}", version));
-  const std::string_view length = bytes.substr(magic.size() + 2);
-  npy_text_place place{magic.size() + 4, static_cast<std::size_t>(number_in<2>(length))};
-  if (version > 1) place = {magic.size() + 6, static_cast<std::size_t>(number_in<4>(length))};
+  const std::string_view length = bytes.substr(npy_magic.size() + 2);
+  npy_text_place place{npy_magic.size() + 4, static_cast<std::size_t>(number_in<2>(length))};
+  if (version > 1) place = {npy_magic.size() + 6, static_cast<std::size_t>(number_in<4>(length))};
   if (place.length > longest_npy_header)
     fail(fmt::format("expected a header of at most {} bytes, found {}", longest_npy_header, place.length));
   return place;
@@ -194,10 +193,10 @@ std::string npy_header_for(npy_number n, const shape& dims) {
   if (dims.rank() > 1) text.resize(text.size() - 2);
   if (dims.rank() == 1) text.resize(text.size() - 1);
   text += "), }";
-  const std::size_t before = magic.size() + 4;
+  const std::size_t before = npy_magic.size() + 4;
   text.append(alignment - (before + text.size() + 1) % alignment, ' ');
   text += '\n';
-  std::string bytes = std::string(magic) + '\1' + '\0';
+  std::string bytes = std::string(npy_magic) + '\1' + '\0';
   append_number<2>(bytes, text.size());
   return bytes + text;
 }

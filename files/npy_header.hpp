@@ -21,6 +21,8 @@ struct npy_header {
   shape dims;
 };
 
+/// With these bytes every array of numpy begins.
+inline constexpr std::string_view npy_magic = "\x93NUMPY";
 /// The bytes before the text of a header: the magic number, the version and the length.
 inline constexpr std::size_t npy_preamble = 12;
 /// The longest text of a header that is read. That of an array of eight axes has about 200 bytes.

@@ -1,7 +1,6 @@
 #include <mailgrad/files/npz.hpp>
 
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/small_floats.hpp>
 
 #include <fmt/format.h>
 
@@ -9,139 +8,54 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
-#include <cmath>
-#include <cstring>
 #include <fstream>
 #include <set>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 
 namespace mailgrad {
 
-static_assert(std::endian::native == std::endian::little, "numbers are read as they lie in memory");
-
 namespace {
 
 constexpr std::string_view suffix = ".npy";
-/// Bytes that are converted at a time.
-constexpr std::size_t piece = std::size_t{1} << 16;
 /// A byte of deflate unpacks to at most this many bytes (zlib's technical notes).
 constexpr std::uint64_t best_ratio = 1032;
 
-/// Stores `value` if `to` can hold it.
-template <class From, class To>
-bool store(From value, To& to) {
-  if constexpr (std::is_same_v<To, float>) {
-    to = static_cast<float>(value);
-    if constexpr (std::is_floating_point_v<From>) return std::isfinite(to) || !std::isfinite(value);
-    return true;
-  } else if constexpr (std::is_floating_point_v<From>) {
-    const bool fits = value >= static_cast<From>(std::numeric_limits<To>::min()) &&
-                      static_cast<double>(value) <= static_cast<double>(std::numeric_limits<To>::max()) &&
-                      value == std::floor(value);
-    if (fits) to = static_cast<To>(value);
-    return fits;
-  } else {
-    if (!std::in_range<To>(value)) return false;
-    to = static_cast<To>(value);
-    return true;
-  }
-}
-
-/// Converts numbers of type `From`. Returns the index of the first that does not fit.
-template <class From, class To>
-std::size_t convert(const char* bytes, std::span<To> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    From value{};
-    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
-    if (!store(value, to[i])) return i;
-  }
-  return to.size();
-}
-
-template <class To>
-std::size_t convert_halves(const char* bytes, std::span<To> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, bytes + i * sizeof bits, sizeof bits);
-    if (!store(float_of_half(bits), to[i])) return i;
-  }
-  return to.size();
-}
-
-template <class To>
-std::size_t convert(npy_number from, const char* bytes, std::span<To> to) {
-  switch (from) {
-  case npy_number::f64:
-    return convert<double>(bytes, to);
-  case npy_number::f32:
-    return convert<float>(bytes, to);
-  case npy_number::f16:
-    return convert_halves(bytes, to);
-  case npy_number::i64:
-    return convert<std::int64_t>(bytes, to);
-  case npy_number::i32:
-    return convert<std::int32_t>(bytes, to);
-  case npy_number::i16:
-    return convert<std::int16_t>(bytes, to);
-  case npy_number::i8:
-    return convert<std::int8_t>(bytes, to);
-  case npy_number::u64:
-    return convert<std::uint64_t>(bytes, to);
-  case npy_number::u32:
-    return convert<std::uint32_t>(bytes, to);
-  case npy_number::u16:
-    return convert<std::uint16_t>(bytes, to);
-  case npy_number::u8:
-  case npy_number::boolean:
-    break;
-  }
-  return convert<std::uint8_t>(bytes, to);
-}
-
-/// An entry of the archive, open for reading.
-class entry_reader {
+/// The bytes of an entry.
+class bytes_of_entry final : public npy_bytes {
 public:
-  entry_reader(zip_t* archive, std::uint64_t entry, const std::filesystem::path& file, std::string who)
-      : file_(file), who_(std::move(who)), entry_(zip_fopen_index(archive, entry, 0)) {
+  bytes_of_entry(zip_t* archive, std::uint64_t entry, std::uint64_t size, const std::filesystem::path& file,
+                 std::string who)
+      : file_(file), who_(std::move(who)), left_(size), entry_(zip_fopen_index(archive, entry, 0)) {
     if (entry_ == nullptr) fail(zip_strerror(archive));
   }
-  ~entry_reader() { zip_fclose(entry_); }
-  entry_reader(const entry_reader&) = delete;
-  entry_reader& operator=(const entry_reader&) = delete;
+  ~bytes_of_entry() override { zip_fclose(entry_); }
+  bytes_of_entry(const bytes_of_entry&) = delete;
+  bytes_of_entry& operator=(const bytes_of_entry&) = delete;
 
+  std::size_t read(std::span<char> to) override {
+    std::size_t done = 0;
+    while (done < to.size()) {
+      const zip_int64_t got = zip_fread(entry_, to.data() + done, to.size() - done);
+      if (got < 0) fail(zip_file_strerror(entry_)); // such as for a wrong checksum at the end
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    left_ -= std::min<std::uint64_t>(left_, done);
+    return done;
+  }
+  std::uint64_t left() const override { return left_; }
+  bool is_packed() const override { return false; } // the archive states the size, which has been checked
+
+private:
   [[noreturn]] void fail(std::string_view what) const {
     throw_malformed(file_, fmt::format("{}: {}", who_, what));
   }
-  /// Reads so many bytes, and not less.
-  void take(char* to, std::size_t count) {
-    while (count > 0) {
-      const zip_int64_t got = zip_fread(entry_, to, count);
-      if (got < 0) fail(zip_file_strerror(entry_));
-      if (got == 0) fail(fmt::format("expected {} bytes more, found the end", count));
-      to += got;
-      count -= static_cast<std::size_t>(got);
-    }
-  }
-  std::string take(std::size_t count) {
-    std::string bytes(count, '\0');
-    take(bytes.data(), count);
-    return bytes;
-  }
-  /// The checksum is compared at the end.
-  void require_end() {
-    char more = 0;
-    const zip_int64_t got = zip_fread(entry_, &more, 1);
-    if (got < 0) fail(zip_file_strerror(entry_));
-    if (got > 0) fail("expected the end after the last number, found further bytes");
-  }
 
-private:
-  const std::filesystem::path& file_;
+  std::filesystem::path file_;
   std::string who_;
+  std::uint64_t left_;
   zip_file_t* entry_;
 };
 
@@ -212,21 +126,15 @@ npz_array npz_file::checked(std::uint64_t entry) const {
       (stored ? status.size != status.comp_size : status.size / best_ratio > status.comp_size))
     throw_malformed(path_, fmt::format("{} is said to have {} bytes, packed {}, and the file has {}", who,
                                        status.size, status.comp_size, archive_->bytes));
-  entry_reader bytes(archive_->handle, entry, path_, who);
-  if (status.size < npy_preamble)
-    bytes.fail(fmt::format("expected an array of numpy, found {} bytes", status.size));
-  std::string head = bytes.take(npy_preamble);
-  const npy_text_place place = parse_npy_preamble(path_, who, head);
-  a.begin = place.begin + place.length;
-  if (a.begin < npy_preamble || a.begin > status.size) bytes.fail("its header is longer than the array");
-  head += bytes.take(static_cast<std::size_t>(a.begin) - npy_preamble);
-  a.header = parse_npy_text(path_, who, std::string_view(head).substr(place.begin));
-  const std::uint64_t width = byte_size(a.header.numbers);
-  const std::uint64_t left = status.size - a.begin;
-  if (left % width != 0 || left / width != a.header.dims.size())
-    bytes.fail(fmt::format("its shape of {} needs {} numbers of {} bytes, found {} bytes",
-                           to_string(a.header.dims), a.header.dims.size(), width, left));
+  a.bytes = status.size;
+  a.header = open(a).header();
   return a;
+}
+
+npy_file npz_file::open(const npz_array& what) const {
+  return {path_, what.name,
+          std::make_unique<bytes_of_entry>(archive_->handle, what.entry, what.bytes, path_,
+                                           array_called(what.name))};
 }
 
 bool npz_file::is_npz(const std::filesystem::path& path) {
@@ -245,19 +153,7 @@ void npz_file::read_as(const npz_array& what, std::span<To> to) {
   if (to.size() != what.header.dims.size())
     throw std::invalid_argument(fmt::format("npz: array '{}' has {} numbers, and there is room for {}",
                                             what.name, what.header.dims.size(), to.size()));
-  entry_reader bytes(archive_->handle, what.entry, path_, array_called(what.name));
-  bytes.take(static_cast<std::size_t>(what.begin));
-  const std::size_t width = byte_size(what.header.numbers);
-  std::string buffer(std::min(piece, to.size() * width), '\0');
-  for (std::size_t first = 0; first < to.size(); first += piece / width) {
-    const std::span<To> part = to.subspan(first, std::min(piece / width, to.size() - first));
-    bytes.take(buffer.data(), part.size() * width);
-    if (const std::size_t done = convert(what.header.numbers, buffer.data(), part); done < part.size())
-      bytes.fail(fmt::format("number {} is {}", first + done,
-                             std::is_same_v<To, float> ? "too large for float32"
-                                                       : "no whole number, or too large for a class"));
-  }
-  bytes.require_end();
+  open(what).read(to);
 }
 
 void npz_file::read(const npz_array& what, std::span<float> to) { read_as(what, to); }

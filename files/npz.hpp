@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/files/npy_header.hpp>
+#include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace mailgrad {
 
-/// An array in a file of numpy.
+/// An array in an archive of numpy.
 struct npz_array {
   std::string name; ///< of the entry, without ".npy"
   npy_header header;
   std::uint64_t entry = 0; ///< its number in the archive
-  std::uint64_t begin = 0; ///< bytes of the entry before the first number
+  std::uint64_t bytes = 0; ///< of the entry, unpacked
 };
 
 /// A file of numpy.savez or numpy.savez_compressed, open for reading: named arrays of numbers in a zip
@@ -41,10 +41,13 @@ public:
   /// Whether a file begins as zip archives do.
   static bool is_npz(const std::filesystem::path& path);
 
+  const std::filesystem::path& file() const noexcept { return path_; }
   const std::vector<npz_array>& arrays() const noexcept { return arrays_; }
   /// The array of that name, or null.
   const npz_array* find(std::string_view name) const noexcept;
 
+  /// Opens an array for reading, as if it were a file of its own. The archive must outlive it.
+  npy_file open(const npz_array& what) const;
   /// Reads the numbers of an array, and converts them.
   ///
   /// Errors  file_error also for a number that `to` cannot hold: one beyond float32, or a fraction among

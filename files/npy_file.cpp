@@ -1,0 +1,142 @@
+#include <mailgrad/files/npy_file.hpp>
+
+#include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/npy_numbers.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace mailgrad {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Bytes that are converted at a time.
+constexpr std::size_t piece = std::size_t{1} << 16;
+
+std::span<std::uint8_t> as_bytes(std::span<char> to) {
+  return {reinterpret_cast<std::uint8_t*>(to.data()), to.size()};
+}
+
+/// Those of a file of its own.
+class bytes_of_file final : public npy_bytes {
+public:
+  explicit bytes_of_file(const fs::path& file) : source_(file) {}
+
+  std::size_t read(std::span<char> to) override { return source_.read(as_bytes(to)); }
+  std::uint64_t left() const override { return source_.most_left(); }
+  bool is_packed() const override { return source_.is_packed(); }
+
+private:
+  byte_source source_;
+};
+
+/// "x" of "data/x.npy.gz".
+std::string name_of(const fs::path& file) {
+  std::string name = file.filename().string();
+  for (const std::string_view suffix : {".gz", ".npy"})
+    if (name.size() > suffix.size() && name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  return name;
+}
+
+} // namespace
+
+npy_file::npy_file(const fs::path& file)
+    : npy_file(file, name_of(file), std::make_unique<bytes_of_file>(file)) {}
+
+npy_file::npy_file(fs::path file, std::string name, std::unique_ptr<npy_bytes> bytes)
+    : file_(std::move(file)), name_(std::move(name)), bytes_(std::move(bytes)) {
+  read_header();
+  require_size();
+  if (left() == 0) require_end();
+}
+
+bool npy_file::is_npy(const fs::path& file) {
+  std::error_code gone;
+  if (!fs::is_regular_file(file, gone)) return false;
+  byte_source source(file);
+  std::array<char, npy_magic.size()> first{};
+  return source.read(as_bytes(first)) == first.size() &&
+         std::string_view(first.data(), first.size()) == npy_magic;
+}
+
+void npy_file::fail(std::string_view what) const {
+  throw_malformed(file_, fmt::format("array {}: {}", in_quotes(name_), what));
+}
+
+/// Reads so many bytes, and not less.
+void npy_file::take(std::span<char> to) {
+  if (const std::size_t got = bytes_->read(to); got < to.size())
+    fail(fmt::format("expected {} bytes more, found the end", to.size() - got));
+}
+
+std::string npy_file::take(std::size_t count) {
+  std::string bytes(count, '\0');
+  take(std::span(bytes));
+  return bytes;
+}
+
+void npy_file::read_header() {
+  const std::uint64_t all = bytes_->left();
+  if (all < npy_preamble) fail(fmt::format("expected an array of numpy, found {} bytes", all));
+  const std::string who = fmt::format("array {}", in_quotes(name_));
+  std::string head = take(npy_preamble);
+  const npy_text_place place = parse_npy_preamble(file_, who, head);
+  const std::size_t end = place.begin + place.length;
+  if (end < npy_preamble || end > all) fail("its header is longer than the array");
+  head += take(end - npy_preamble);
+  header_ = parse_npy_text(file_, who, std::string_view(head).substr(place.begin));
+}
+
+/// The header's shape and type say how many bytes follow.
+void npy_file::require_size() const {
+  const std::uint64_t width = byte_size(header_.numbers);
+  const std::uint64_t found = bytes_->left();
+  const std::uint64_t count = header_.dims.size();
+  const bool fits =
+      bytes_->is_packed() ? found / width >= count : found % width == 0 && found / width == count;
+  if (!fits)
+    fail(fmt::format("its shape of {} needs {} numbers of {} bytes, found {}{} bytes",
+                     to_string(header_.dims), count, width, bytes_->is_packed() ? "at most " : "", found));
+}
+
+/// The checksum of packed bytes is compared where they end.
+void npy_file::require_end() {
+  char more = 0;
+  if (bytes_->read({&more, 1}) > 0) fail("expected the end after the last number, found further bytes");
+}
+
+template <class To>
+void npy_file::read_as(std::span<To> to) {
+  if (to.size() > left())
+    throw std::invalid_argument(
+        fmt::format("npy: array '{}' has {} numbers left, and {} are asked for", name_, left(), to.size()));
+  if (to.empty()) return;
+  const std::size_t width = byte_size(header_.numbers);
+  std::string buffer(std::min(piece, to.size() * width), '\0');
+  while (!to.empty()) {
+    const std::span<To> part = to.first(std::min(piece / width, to.size()));
+    take(std::span(buffer).first(part.size() * width));
+    const std::size_t fitting = convert_numbers(header_.numbers, buffer.data(), part);
+    if (fitting < part.size())
+      fail(fmt::format("number {} is {}", done_ + fitting,
+                       std::is_same_v<To, float> ? "too large for float32"
+                                                 : "no whole number, or too large for a class"));
+    done_ += part.size();
+    to = to.subspan(part.size());
+  }
+  if (left() == 0) require_end();
+}
+
+void npy_file::read(std::span<float> to) { read_as(to); }
+void npy_file::read(std::span<std::int32_t> to) { read_as(to); }
+void npy_file::read(std::span<std::uint8_t> to) { read_as(to); }
+
+} // namespace mailgrad

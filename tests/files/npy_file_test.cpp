@@ -1,0 +1,138 @@
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/files/npy_file.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// An array as numpy.save writes it.
+std::string npy(const std::string& type, const std::string& extents, const std::string& numbers) {
+  const std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + extents + ", }\n";
+  return std::string("\x93NUMPY\1\0", 8) + static_cast<char>(text.size()) + '\0' + text + numbers;
+}
+
+class NpyFile : public ::testing::Test {
+protected:
+  std::string npy_complaint(const std::string& bytes) const {
+    return complaint([&] { npy_file{folder_.write("x.npy", bytes)}; });
+  }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(NpyFile, IsReadPieceByPiece) {
+  npy_file file(folder_.write("x.npy", npy("|u1", "(2, 3)", "abcdef")));
+  EXPECT_EQ(file.name(), "x");
+  EXPECT_EQ(file.header().dims, (shape{2, 3}));
+  std::vector<float> some(4);
+  file.read(some);
+  EXPECT_THAT(some, ElementsAre('a', 'b', 'c', 'd'));
+  EXPECT_EQ(file.left(), 2U);
+  std::vector<std::int32_t> more(3);
+  EXPECT_THROW(file.read(more), std::invalid_argument);
+  more.resize(2);
+  file.read(more);
+  EXPECT_THAT(more, ElementsAre('e', 'f'));
+  EXPECT_EQ(file.left(), 0U);
+}
+
+/// So many that they are converted in several pieces.
+TEST_F(NpyFile, CountsNumbersFromItsFirstOn) {
+  std::vector<double> numbers(20'000, 0.5);
+  numbers[15'000] = 1e300;
+  const std::string bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double));
+  npy_file file(folder_.write("x.npy", npy("<f8", "(20000,)", bytes)));
+  std::vector<float> first(9'999), second(10'001);
+  file.read(first);
+  EXPECT_EQ(complaint([&] { file.read(second); }), "x.npy: array 'x': number 15000 is too large for float32");
+}
+
+TEST_F(NpyFile, MayBePackedWithGzip) {
+  const auto path = folder_.write("x.npy.gz", gzipped(npy("|u1", "(3,)", "abc")));
+  EXPECT_TRUE(npy_file::is_npy(path));
+  npy_file file(path);
+  EXPECT_EQ(file.name(), "x");
+  std::vector<std::uint8_t> numbers(3);
+  file.read(numbers);
+  EXPECT_THAT(numbers, ElementsAre('a', 'b', 'c'));
+  EXPECT_THAT(
+      complaint([&] { npy_file{folder_.write("x.npy.gz", gzipped(npy("|u1", "(3000000000,)", "abc")))}; }),
+      HasSubstr("needs 3000000000 numbers of 1 bytes, found at most"))
+      << "no file of this size unpacks to so much";
+  npy_file longer(folder_.write("x.npy.gz", gzipped(npy("|u1", "(2,)", "abc"))));
+  numbers.resize(2);
+  EXPECT_THAT(complaint([&] { longer.read(numbers); }),
+              HasSubstr("after the last number, found further bytes"));
+  npy_file shorter(folder_.write("x.npy.gz", gzipped(npy("|u1", "(4,)", "abc"))));
+  numbers.resize(4);
+  EXPECT_THAT(complaint([&] { shorter.read(numbers); }), HasSubstr("expected 1 bytes more, found the end"));
+}
+
+TEST_F(NpyFile, IsKnownByItsFirstBytes) {
+  EXPECT_TRUE(npy_file::is_npy(folder_.write("x", npy("|u1", "(1,)", "a"))));
+  EXPECT_FALSE(npy_file::is_npy(folder_.write("x.npy", "1,2,3")));
+  EXPECT_FALSE(npy_file::is_npy(folder_.write("x.npy", "")));
+  EXPECT_FALSE(npy_file::is_npy(folder_.path()));
+  EXPECT_FALSE(npy_file::is_npy(folder_.path() / "none"));
+}
+
+TEST_F(NpyFile, IsRefusedWhereItLies) {
+  EXPECT_EQ(npy_complaint(npy("<f4", "(3,)", "12345678")),
+            "x.npy: array 'x': its shape of 3 needs 3 numbers of 4 bytes, found 8 bytes");
+  EXPECT_THAT(npy_complaint(npy("<f4", "(1000000000000,)", "12345678")), HasSubstr("found 8 bytes"));
+  EXPECT_THAT(npy_complaint(npy("<f4", "(1,)", "12345")), HasSubstr("found 5 bytes"));
+  EXPECT_THAT(npy_complaint(npy("<f4", "(2,)", "123456789")), HasSubstr("found 9 bytes"));
+  EXPECT_THAT(npy_complaint(npy("<f4", "(0, 5)", "1234")), HasSubstr("needs 0 numbers of 4 bytes, found 4"));
+  EXPECT_THAT(npy_complaint("short"), HasSubstr("expected an array of numpy, found 5 bytes"));
+  EXPECT_THAT(npy_complaint(""), HasSubstr("expected an array of numpy, found 0 bytes"));
+  const std::string long_header("\x93NUMPY\1\0\xff\xff{'descr': ", 20);
+  EXPECT_THAT(npy_complaint(long_header), HasSubstr("its header is longer than the array"));
+  EXPECT_EQ(npy_complaint(npy("|O", "(1,)", "pickled")),
+            "x.npy: array 'x': expected numbers, found Python objects, which would run code of the file");
+  EXPECT_THAT(complaint([&] { npy_file{folder_.path() / "none.npy"}; }), HasSubstr("No such file"));
+}
+
+/// Every damage ends in numbers or in one line, plain and packed. A plain file has no checksum, so a number
+/// that changed there goes unnoticed; what changed in the header or in the length does not.
+TEST_F(NpyFile, EndsInNumbersOrInOneLine) {
+  std::string numbers;
+  for (char c = 0; c < 80; ++c) numbers += c;
+  const std::string plain = npy("<f4", "(4, 5)", numbers);
+  const std::string packed = gzipped(plain);
+  std::mt19937 random(4);
+  for (const bool is_packed : {false, true}) {
+    const std::string& whole = is_packed ? packed : plain;
+    int read = 0;
+    for (int i = 0; i < 600; ++i) {
+      std::string bytes = whole;
+      const std::size_t at = random() % bytes.size();
+      if (random() % 4 == 0)
+        bytes.resize(at);
+      else
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+      try {
+        npy_file file(folder_.write("x.npy", bytes));
+        ASSERT_LE(file.header().dims.size(), std::size_t{1} << 20) << "before memory is taken";
+        std::vector<float> to(file.header().dims.size());
+        file.read(to);
+        ++read;
+      } catch (const file_error& e) {
+        EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << e.what();
+      }
+    }
+    EXPECT_LT(read, is_packed ? 60 : 400);
+  }
+}
+
+} // namespace
+} // namespace mailgrad
