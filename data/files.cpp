@@ -104,6 +104,43 @@ candidates ratings_in(const fs::path& folder) {
   return file.empty() ? candidates{} : candidates{rated_in(file)};
 }
 
+/// "x_train.npy" for "x_train"; "X" is as good as "x".
+fs::path array_in(const fs::path& folder, std::string name) {
+  fs::path found = plain_or_packed(folder, name + ".npy");
+  if (!found.empty() || name.front() != 'x') return found;
+  name.front() = 'X';
+  return plain_or_packed(folder, name + ".npy");
+}
+
+/// Samples called x_train, or x, with what lies beside them. Samples without answers are found as well, so
+/// that whoever opens them can say what is lacking.
+candidates arrays_in(const fs::path& folder) {
+  data_files files;
+  files.format = file_format::npy;
+  const bool named = !array_in(folder, "x_train").empty();
+  files.train = {array_in(folder, named ? "x_train" : "x")};
+  files.train_labels = array_in(folder, named ? "y_train" : "y");
+  files.test = array_in(folder, "x_test");
+  files.test_labels = array_in(folder, "y_test");
+  return files.train[0].empty() ? candidates{} : candidates{files};
+}
+
+/// The file `samples` with its answers. It has a test part if it is the training part of its folder.
+candidates array_with_partners(const fs::path& samples) {
+  candidates found = arrays_in(samples.parent_path());
+  if (!found.empty() && found[0].train[0] == samples) return found;
+  found.assign(1, {});
+  found[0].format = file_format::npy;
+  found[0].train = {samples};
+  std::string stem = without_gz(samples.filename().string());
+  stem.resize(stem.size() - (stem.ends_with(".npy") ? 4 : 0));
+  if (const auto end = stem.find('_'); stem.substr(0, end) == "x" || stem.substr(0, end) == "X") {
+    stem.front() = 'y';
+    found[0].train_labels = array_in(samples.parent_path(), stem);
+  }
+  return found;
+}
+
 /// Pairs `train` with the test file beside it, by the first rule that finds one.
 candidates with_partner(const fs::path& train) {
   const std::string name = without_gz(train.filename().string());
@@ -154,6 +191,7 @@ candidates layouts_of(const fs::path& folder) {
   if (auto found = idx_quartets(folder); !found.empty()) return found;
   if (auto found = cifar_records_in(folder); !found.empty()) return found;
   if (auto found = ratings_in(folder); !found.empty()) return found;
+  if (auto found = arrays_in(folder); !found.empty()) return found;
   const std::vector<fs::path> listing = files_in(folder);
   if (auto found = pairs_in(listing); !found.empty()) return found;
   for (file_format format : {file_format::csv, file_format::libsvm, file_format::text, file_format::npz})
@@ -166,7 +204,8 @@ data_files in_folder(const fs::path& folder, const file_options& options) {
   if (found.empty())
     throw_malformed(
         folder, "expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
-                "and test.bin, ratings.dat, X and X.t, X.train and X.test, X.tra and X.tes, train.csv and "
+                "and test.bin, ratings.dat, x.npy and y.npy, X and X.t, X.train and X.test, X.tra and X.tes, "
+                "train.csv and "
                 "test.csv, one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz, one *.npz, or a "
                 "folder of *.png or *.jpg for each class; found none of them");
   if (found.size() > 1)
@@ -195,6 +234,11 @@ data_files of_file(const fs::path& file, const file_options& options) {
   if (options.format != file_format::automatic) files.format = options.format;
   if (files.format == file_format::automatic) files.format = format_of(file);
   if (files.format == file_format::ratings) return rated_in(file);
+  if (files.format == file_format::npy) {
+    found = array_with_partners(file);
+    if (options.train_fraction) found[0].test = found[0].test_labels = fs::path();
+    return found[0];
+  }
   if (files.format == file_format::idx) {
     found = idx_quartets(file.parent_path());
     if (found.empty())

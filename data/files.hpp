@@ -9,7 +9,7 @@
 
 namespace mailgrad {
 
-enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text, ratings, npz, pictures };
+enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text, ratings, npz, npy, pictures };
 
 struct file_options {
   file_format format = file_format::automatic; ///< of a single file; automatic: by its name and first lines
@@ -24,9 +24,9 @@ struct data_files {
   file_format format = file_format::automatic;
   std::string name;
   std::vector<std::filesystem::path> train; ///< files, or the folder of pictures
-  std::filesystem::path train_labels;       ///< IDX
+  std::filesystem::path train_labels;       ///< IDX and npy; empty if there is none
   std::filesystem::path test;               ///< if empty, the training file has to be cut
-  std::filesystem::path test_labels;        ///< IDX
+  std::filesystem::path test_labels;        ///< IDX and npy; empty if there is none
   std::filesystem::path class_names;        ///< a file with one name a line; empty if there is none
   std::filesystem::path items;              ///< a file that describes what is rated; empty if there is none
 
@@ -36,13 +36,14 @@ struct data_files {
 
 /// Finds the files of a data set. A folder must hold exactly one of these, each plain or with .gz:
 ///
-/// train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...   IDX train.bin, test.bin, or data_batch_1.bin
-/// ..., test_batch.bin  CIFAR; class names in labels.txt ratings.dat, with movies.dat if there is one
-/// ratings, to be cut X, X.t                                                        libsvm X.train, X.test
-/// libsvm or CSV X.tra, X.tes                                                  CSV train.csv, test.csv
-/// CSV one *.data or *.csv; one *-vect or *.libsvm; one *.txt        CSV; libsvm; text; to be cut one *.npz
-/// arrays of numpy train/CLASS/*.png, test/CLASS/*.png, or CLASS/*.png           PNG or JPEG pictures, a
-/// folder for each class
+/// - train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...: IDX;
+/// - train.bin, test.bin, or data_batch_1.bin ..., test_batch.bin: CIFAR, with class names in labels.txt;
+/// - ratings.dat, with movies.dat if there is one: ratings, to be cut;
+/// - x_train.npy, y_train.npy, with x_test.npy, y_test.npy if there are any; or x.npy, y.npy: arrays of numpy;
+/// - X, X.t: libsvm; X.train, X.test: libsvm or CSV; X.tra, X.tes and train.csv, test.csv: CSV;
+/// - one *.data or *.csv: CSV; one *-vect or *.libsvm: libsvm; one *.txt: text; each to be cut;
+/// - one *.npz: arrays of numpy;
+/// - train/CLASS/*.png, test/CLASS/*.png, or CLASS/*.png: PNG or JPEG pictures, a folder for each class.
 ///
 /// A single file is taken with its test file if that lies beside it; otherwise it is to be cut.
 /// Errors  file_error, one line that says what was looked for.

@@ -183,7 +183,8 @@ void require_task(const data_files& files, const open_options& options) {
   const bool ratings = files.format == file_format::ratings;
   if (options.task == label_kind::classes && ratings)
     throw_malformed(files.train.front(), "expected classes, found ratings, which are numbers to predict");
-  const bool either = files.format == file_format::csv || files.format == file_format::npz;
+  const bool either = files.format == file_format::csv || files.format == file_format::npz ||
+                      files.format == file_format::npy;
   if (options.task == label_kind::numbers && !ratings && !either)
     throw_malformed(files.train.front(),
                     "expected numbers to predict, as a CSV file may have them, found classes");
@@ -206,6 +207,8 @@ data_split open_files(const data_files& files, const open_options& options) {
     return open_ratings(files, options);
   case file_format::npz:
     return open_npz(files, options);
+  case file_format::npy:
+    return open_npy(files, options);
   case file_format::pictures:
     return open_pictures(files, options);
   case file_format::automatic:

@@ -35,13 +35,6 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   });
 }
 
-std::vector<fs::path> pictures_in(const fs::path& folder) {
-  return listed(folder, [](const fs::directory_entry& e) {
-    std::error_code gone;
-    return is_picture_name(e.path().filename().string()) && e.is_regular_file(gone);
-  });
-}
-
 /// A picture and the number of its class.
 struct labelled_file {
   fs::path file;
@@ -56,7 +49,7 @@ std::vector<labelled_file> files_of(const fs::path& folder, label_map& labels) {
     if (!label)
       throw_malformed(group, fmt::format("expected {}, found the folder {}", labels.expected("class name"),
                                          in_quotes(name)));
-    const std::vector<fs::path> files = pictures_in(group);
+    const std::vector<fs::path> files = pictures_of(group);
     if (files.empty()) throw_malformed(group, "expected pictures *.png or *.jpg of a class, found none");
     for (const fs::path& file : files) all.push_back({file, *label});
   }
@@ -90,8 +83,15 @@ void read_into(std::span<std::uint8_t> pixels, const fs::path& file, const shape
 
 } // namespace
 
+std::vector<fs::path> pictures_of(const fs::path& folder) {
+  return listed(folder, [](const fs::directory_entry& e) {
+    std::error_code gone;
+    return is_picture_name(e.path().filename().string()) && e.is_regular_file(gone);
+  });
+}
+
 bool is_picture_folder(const fs::path& folder) {
-  return std::ranges::any_of(folders_in(folder), [](const fs::path& f) { return !pictures_in(f).empty(); });
+  return std::ranges::any_of(folders_in(folder), [](const fs::path& f) { return !pictures_of(f).empty(); });
 }
 
 labelled_pictures read_pictures(const fs::path& folder, const picture_options& options, label_map& labels) {

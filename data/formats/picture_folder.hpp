@@ -27,6 +27,11 @@ struct labelled_pictures {
   std::vector<std::int32_t> labels;
 };
 
+/// The files *.png, *.jpg and *.jpeg of a folder, in the order of their names.
+///
+/// Errors  file_error for a folder that cannot be read.
+std::vector<std::filesystem::path> pictures_of(const std::filesystem::path& folder);
+
 /// Whether a folder has folders with pictures in them.
 bool is_picture_folder(const std::filesystem::path& folder);
 

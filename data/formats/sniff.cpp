@@ -2,6 +2,7 @@
 
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/line_reader.hpp>
+#include <mailgrad/files/npy_header.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>
@@ -58,11 +59,12 @@ struct advice {
   std::string_view words;
 };
 
+constexpr std::string_view one_picture =
+    "one picture; name the folder that has a folder for each class, or predict it by --picture-files";
+
 constexpr std::array known_others{
     advice{"PAR1", "a Parquet file; write it as CSV: pandas.read_parquet(f).to_csv('f.csv', index=False)"},
-    advice{"\x93NUMPY", "one array of numpy; join samples and answers: numpy.savez('f.npz', x=x, y=y)"},
-    advice{"\x89PNG", "one picture; name the folder that has a folder for each class"},
-    advice{"\xFF\xD8\xFF", "one picture; name the folder that has a folder for each class"},
+    advice{"\x89PNG", one_picture}, advice{"\xFF\xD8\xFF", one_picture},
     advice{"\xFF\xFE", "a text in UTF-16; write it in UTF-8"},
     advice{"\xFE\xFF", "a text in UTF-16; write it in UTF-8"}};
 
@@ -80,12 +82,12 @@ file_format format_of_name(std::string_view name) {
     std::string_view suffix;
     file_format format;
   };
-  constexpr std::array rules{rule{".bin", file_format::cifar},         rule{".csv", file_format::csv},
-                             rule{".data", file_format::csv},          rule{".tra", file_format::csv},
-                             rule{".tes", file_format::csv},           rule{".libsvm", file_format::libsvm},
-                             rule{".svm", file_format::libsvm},        rule{"-vect", file_format::libsvm},
-                             rule{".txt", file_format::text},          rule{".npz", file_format::npz},
-                             rule{"ratings.dat", file_format::ratings}};
+  constexpr std::array rules{rule{".bin", file_format::cifar},  rule{".csv", file_format::csv},
+                             rule{".data", file_format::csv},   rule{".tra", file_format::csv},
+                             rule{".tes", file_format::csv},    rule{".libsvm", file_format::libsvm},
+                             rule{".svm", file_format::libsvm}, rule{"-vect", file_format::libsvm},
+                             rule{".txt", file_format::text},   rule{".npz", file_format::npz},
+                             rule{".npy", file_format::npy},    rule{"ratings.dat", file_format::ratings}};
   const auto found = std::ranges::find_if(rules, [=](const rule& r) { return name.ends_with(r.suffix); });
   return found == rules.end() ? file_format::automatic : found->format;
 }
@@ -97,6 +99,7 @@ file_format format_of_content(const std::filesystem::path& file) {
   if (head.starts_with(byte_order_mark)) head.remove_prefix(byte_order_mark.size());
   if (head.starts_with(std::string_view("\0\0\x08", 3))) return file_format::idx;
   if (head.starts_with("PK\3\4")) return file_format::npz;
+  if (head.starts_with(npy_magic)) return file_format::npy;
   if (head.empty() || !is_text(head) || !advice_in(head).empty()) return file_format::automatic;
   std::string_view rest = head;
   for (std::size_t i = 0; i < head_lines && !rest.empty(); ++i) {

@@ -8,7 +8,7 @@
 namespace mailgrad {
 
 /// Tells the format by the end of a file's name, without .gz: .bin, .csv, .data, .tra, .tes, .libsvm, .svm,
-/// -vect, .txt, ratings.dat. Returns `automatic` for other names.
+/// -vect, .txt, .npz, .npy, ratings.dat. Returns `automatic` for other names.
 file_format format_of_name(std::string_view name);
 
 /// Tells the format by a file's first lines. Returns `automatic` if they fit none.

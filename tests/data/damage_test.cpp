@@ -57,6 +57,12 @@ std::vector<damage_case> damage_cases() {
   const std::string films = "022::To Be (1942)::Comedy|War\n333::A::Drama\n";
   const std::string prose =
       "To be, or not to be: that is the question. Na\u00efve \u20ac \U0001F600, is it not?";
+  const std::string head = "\x93NUMPY\1" + std::string("\0A\0", 3);
+  const std::string samples =
+      head + "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 2, 2), }  \n" + "abcdefghijklmnop";
+  const std::string answers =
+      head + "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }       \n" + "abab";
+  const std::vector<std::pair<std::string, std::string>> arrays{{"y.npy", answers}};
   return {{"train-images-idx3-ubyte", images, small, idx},
           {"t10k-labels-idx1-ubyte", labels, small, idx},
           {"train-images-idx3-ubyte", gzipped(images), small, idx},
@@ -71,7 +77,9 @@ std::vector<damage_case> damage_cases() {
           {"movies.dat", films, small, {{"ratings.dat", ratings}}},
           {"x.txt", prose, small, {}},
           {"x.txt", gzipped(prose), small, {}},
-          {"x", svm, small, {}}};
+          {"x", svm, small, {}},
+          {"x.npy", samples, small, arrays},
+          {"y.npy.gz", gzipped(answers), small, {{"x.npy", samples}}}};
 }
 
 TEST(Damage, EndsInADatasetOrInOneLine) {

@@ -138,6 +138,27 @@ TEST(Files, SayThatThereAreSeveralSets) {
   EXPECT_THAT(complaint([&] { find(folder); }), HasSubstr("found 'a.csv' and 'b.csv'; name the file"));
 }
 
+TEST(Files, AreArraysOfNumpySideBySide) {
+  const scratch_folder folder;
+  for (const char* name :
+       {"X_train.npy", "y_train.npy.gz", "x_test.npy", "y_test.npy", "notes.txt", "other.npy"})
+    folder.write(name, "");
+  for (const char* name : {"", "X_train.npy"}) {
+    const data_files files = find(folder, name);
+    EXPECT_EQ(files.format, file_format::npy);
+    EXPECT_EQ(files.train.front().filename(), "X_train.npy");
+    EXPECT_EQ(files.train_labels.filename(), "y_train.npy.gz");
+    EXPECT_EQ(files.test.filename(), "x_test.npy");
+    EXPECT_EQ(files.test_labels.filename(), "y_test.npy");
+  }
+  EXPECT_TRUE(find(folder, "X_train.npy", {.train_fraction = 0.5}).test.empty()) << "so it is to be cut";
+  const data_files test = find(folder, "x_test.npy");
+  EXPECT_EQ(test.train.front().filename(), "x_test.npy");
+  EXPECT_EQ(test.train_labels.filename(), "y_test.npy");
+  EXPECT_TRUE(test.test.empty());
+  EXPECT_TRUE(find(folder, "other.npy").train_labels.empty());
+}
+
 TEST(Files, AreAllThatIsRead) {
   const scratch_folder folder;
   const auto ratings = folder.write("ratings.dat", "1::1::3::100\n2::1::4::200\n");

@@ -122,6 +122,59 @@ TEST_F(OpenArrays, RefusesArraysThatDoNotFit) {
               HasSubstr("has no axis of samples"));
 }
 
+/// The same arrays as files of their own, side by side.
+class OpenArrayFiles : public testing::Test {
+protected:
+  std::string open_complaint(const std::string& name = "", const open_options& options = {}) const {
+    return complaint([&] { open_data((folder.path() / name).string(), options); });
+  }
+
+  scratch_folder folder;
+};
+
+TEST_F(OpenArrayFiles, AreReadAsThoseOfAnArchive) {
+  folder.write("x_train.npy", npy<std::uint8_t>("|u1", "(2, 1, 2)", {0, 51, 102, 255}));
+  folder.write("y_train.npy", npy<std::uint8_t>("|u1", "(2,)", {5, 4}));
+  folder.write("x_test.npy", npy<std::uint8_t>("|u1", "(1, 1, 2)", {1, 2}));
+  folder.write("y_test.npy.gz", gzipped(npy<std::uint8_t>("|u1", "(1,)", {5})));
+  const data_split split = open_data(folder.path().string());
+  EXPECT_EQ(split.train.sample_dims(), (shape{1, 2, 1}));
+  EXPECT_EQ(std::get<byte_features>(split.train.features()).values,
+            (std::vector<std::uint8_t>{0, 51, 102, 255}));
+  EXPECT_THAT(split.train.labels(), ElementsAre(1, 0));
+  EXPECT_THAT(split.test.labels(), ElementsAre(1));
+  EXPECT_THAT(split.class_names, ElementsAre("4", "5"));
+  EXPECT_THAT(split.divisors, ElementsAre(255));
+  EXPECT_EQ(open_data((folder.path() / "x_train.npy").string()).test.size(), 1U) << "named by its samples";
+}
+
+TEST_F(OpenArrayFiles, AreCutWithoutATestPart) {
+  folder.write("X.npy", two_rows);
+  folder.write("y.npy", npy<float>("<f4", "(2,)", {0.5F, 2}));
+  const data_split split = open_data(folder.path().string());
+  EXPECT_EQ(split.train.size(), 1U);
+  EXPECT_EQ(split.test.size(), 1U);
+  EXPECT_TRUE(split.train.has_targets());
+  EXPECT_THAT(open_complaint("", {.limit = {15}}), HasSubstr("of memory, found more"));
+  EXPECT_THAT(open_complaint("", {.task = label_kind::classes}),
+              HasSubstr("y.npy: array 'y': number 0 is no whole number"));
+}
+
+TEST_F(OpenArrayFiles, AreRefusedByName) {
+  folder.write("x.npy", two_rows);
+  EXPECT_THAT(open_complaint(), HasSubstr("x.npy: expected answers beside the samples, in y.npy"));
+  folder.write("y.npy", npy<std::int32_t>("<i4", "(3,)", {1, 2, 3}));
+  EXPECT_EQ(open_complaint(), "x.npy: arrays 'x' and 'y': 2 samples have 3 answers");
+  folder.write("y.npy", npy<std::int32_t>("|O", "(2,)", {1, 2}));
+  EXPECT_THAT(open_complaint(), HasSubstr("y.npy: array 'y': expected numbers, found Python objects"));
+  folder.write("y.npy", two_classes);
+  folder.write("x_test.npy", npy<float>("<f4", "(1, 3)", {1, 2, 3}));
+  EXPECT_THAT(open_complaint(), HasSubstr("x_test.npy: expected answers beside the samples"));
+  folder.write("y_test.npy", npy<std::int32_t>("<i4", "(1,)", {3}));
+  EXPECT_THAT(open_complaint(),
+              HasSubstr("x_test.npy: expected samples of 2 in x_test, as in x_train, found 3"));
+}
+
 TEST_F(OpenArrays, LimitsItsMemory) {
   const entries all{{"x", two_rows}, {"y", two_classes}};
   EXPECT_NO_THROW(open(all, {.limit = {16}}));

@@ -165,7 +165,6 @@ TEST_F(OpenData, SaysWhatBecomesOfAFormatThatItDoesNotRead) {
     EXPECT_THAT(open_complaint("some"), HasSubstr("some: expected a data set, found " + says));
   };
   refused("PAR1 and text PAR1", "a Parquet file; write it as CSV: ");
-  refused("\x93NUMPY\1", "one array of numpy; join samples and answers: numpy.savez");
   refused("\x89PNG\r\n", "one picture; name the folder");
   refused("\xFF\xD8\xFF\xE0", "one picture; name the folder");
   refused("\xFF\xFEx", "a text in UTF-16; write it in UTF-8");
