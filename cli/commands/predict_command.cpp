@@ -3,17 +3,25 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/prediction_output.hpp>
+#include <mailgrad/data/formats/array_rows.hpp>
 #include <mailgrad/data/formats/number_rows.hpp>
+#include <mailgrad/data/formats/unlabelled_pictures.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/npy_file.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -23,20 +31,25 @@ namespace {
 struct predict_words {
   trained_words trained;
   std::string rows;
+  std::vector<std::string> pictures;
   std::string format = "csv";
 };
 
 /// Rows are answered in groups of this size, so that a long file takes no more memory than a short one.
 constexpr std::size_t group = 256;
 
-void predict_rows(std::istream& in, const std::string& name, const table_words& form, predictor& model,
-                  prediction_output& out) {
+/// The bytes of pictures that are decoded at a time.
+constexpr std::size_t decoded_bytes = std::size_t{1} << 26;
+
+void require_plain_numbers(const predictor& model) {
   if (model.inputs() == 0)
     throw std::invalid_argument("--rows: the model does not read plain numbers; name a data set by --data");
-  number_rows rows(in, name, model.inputs(), rows_as(form, model.card().table));
+}
+
+template <class Rows>
+void predict_each(Rows& rows, predictor& model, prediction_output& out) {
   std::vector<float> samples;
   std::vector<float> answers;
-  errno = 0;
   for (bool more = true; more;) {
     samples.clear();
     while (samples.size() < group * model.inputs() && (more = rows.next(samples))) {
@@ -45,27 +58,80 @@ void predict_rows(std::istream& in, const std::string& name, const table_words& 
     model.answers(samples, answers);
     out.write(answers);
   }
+}
+
+void predict_text(std::istream& in, const std::string& name, const table_words& form, predictor& model,
+                  prediction_output& out) {
+  require_plain_numbers(model);
+  number_rows rows(in, name, model.inputs(), rows_as(form, model.card().table));
+  errno = 0;
+  predict_each(rows, model, out);
   if (in.bad()) throw_unreadable(name, errno != 0 ? errno : EIO); // a folder can be opened, but not read
 }
 
+void predict_array(const std::string& name, predictor& model, prediction_output& out) {
+  require_plain_numbers(model);
+  array_rows rows(name, model.card().request.sample_dims);
+  predict_each(rows, model, out);
+}
+
+/// Pixels mean to a model what they meant in training only if it was trained on bytes.
+void require_model_of_pictures(const model_card& card) {
+  const shape& dims = card.request.sample_dims;
+  if (dims.rank() != 3 || (dims[2] != 1 && dims[2] != 3))
+    throw std::invalid_argument(fmt::format("--picture-files: the model reads samples of {}, and pictures "
+                                            "have a height, a width and 1 or 3 channels",
+                                            to_string(dims)));
+  if (card.divisors != std::vector<float>{255})
+    throw std::invalid_argument(
+        "--picture-files: the model was trained on numbers that were not divided by 255, "
+        "as pixels are; name an array by --rows");
+}
+
+/// The data set takes labels, but the answers do not depend on them.
+dataset with_any_labels(byte_features pictures, const model_request& r, std::size_t count) {
+  if (r.wanted == answer::a_class) return {std::move(pictures), std::vector<std::int32_t>(count), r.classes};
+  return {std::move(pictures), std::vector<float>(count)};
+}
+
+void predict_pictures(const std::vector<std::string>& named, const predictor& model, prediction_output& out) {
+  require_model_of_pictures(model.card());
+  const model_request& r = model.card().request;
+  const std::vector<std::filesystem::path> files = find_pictures(named);
+  const std::size_t at_once = std::max<std::size_t>(1, decoded_bytes / r.sample_dims.size());
+  for (std::span rest(files); !rest.empty(); rest = rest.subspan(std::min(at_once, rest.size()))) {
+    const auto some = rest.first(std::min(at_once, rest.size()));
+    out.write(model.answers(with_any_labels(decode_pictures(some, r.sample_dims), r, some.size())), some);
+  }
+}
+
+void predict_file(const predict_words& w, predictor& model, prediction_output& out) {
+  if (npy_file::is_npy(w.rows)) return predict_array(w.rows, model, out);
+  errno = 0;
+  std::ifstream file(w.rows, std::ios::binary);
+  if (!file) throw_unreadable(w.rows, errno != 0 ? errno : EIO);
+  predict_text(file, w.rows, w.trained.table, model, out);
+}
+
 int predict_to(std::ostream& to, const predict_words& w) {
-  if (w.rows.empty() == w.trained.data.empty())
-    throw std::invalid_argument("predict: name either a data set by --data or rows of numbers by --rows");
+  if (int{w.rows.empty()} + int{w.trained.data.empty()} + int{w.pictures.empty()} != 2)
+    throw std::invalid_argument("predict: name either a data set by --data, or rows of numbers by --rows, or "
+                                "pictures by --picture-files");
   predictor model = open_model(w.trained);
   if (model.card().request.features == feature_kind::tokens)
     throw std::invalid_argument("predict: the model is one of texts; 'mailgrad generate' writes with it");
   const auto format = w.format == "csv" ? prediction_output::form::csv : prediction_output::form::json_lines;
   prediction_output out(to, model.card(), format);
-  if (w.rows == "-") {
-    predict_rows(std::cin, "standard input", w.trained.table, model, out);
-  } else if (!w.rows.empty()) {
-    errno = 0;
-    std::ifstream file(w.rows, std::ios::binary);
-    if (!file) throw_unreadable(w.rows, errno != 0 ? errno : EIO);
-    predict_rows(file, w.rows, w.trained.table, model, out);
-  } else {
+  if (!w.pictures.empty())
+    predict_pictures(w.pictures, model, out);
+  else if (w.rows == "-")
+    predict_text(std::cin, "standard input", w.trained.table, model, out);
+  else if (!w.rows.empty())
+    predict_file(w, model, out);
+  else if (npy_file::is_npy(w.trained.data)) // its samples alone are enough
+    predict_array(w.trained.data, model, out);
+  else
     out.write(model.answers(open_samples(w.trained, model.card(), lacking_row::refused).test));
-  }
   return exit_code::done;
 }
 
@@ -88,14 +154,22 @@ command make_predict_command(CLI::App& app) {
   add_model_file(*parser, words->trained);
   add_samples(*parser, words->trained,
               "A data set, as 'mailgrad train' takes it: its test part, or all of a file that has none; the "
-              "labels are not looked at");
+              "labels are not looked at. A file *.npy needs none beside it");
   parser
       ->add_option(
           "--rows", words->rows,
-          "Rows without labels, between commas, semicolons or tabs; -: standard input. Numbers and words are "
-          "those of the files that the model was trained on: it divides and encodes them itself")
+          "Rows without labels, between commas, semicolons or tabs, or an array of numpy (*.npy) of samples; "
+          "-: rows from standard input. Numbers and words are those of the files that the model was trained "
+          "on: it divides and encodes them itself")
       ->check(file_name())
       ->type_name("FILE");
+  parser
+      ->add_option(
+          "--picture-files", words->pictures,
+          "Pictures without labels: PNG and JPEG files, and folders of them. Each answer begins with "
+          "the name of its file")
+      ->check(file_name())
+      ->type_name("PATH...");
   parser
       ->add_option("--format", words->format,
                    "How the answers are written: csv or jsonl, a JSON object a line")
@@ -103,7 +177,8 @@ command make_predict_command(CLI::App& app) {
       ->capture_default_str();
   parser->footer("For classes, an answer is the likeliest class, its probability, and that of every class.\n"
                  "Example:\n"
-                 "  mailgrad predict --model-file iris.safetensors --rows - < flowers.csv");
+                 "  mailgrad predict --model-file iris.safetensors --rows - < flowers.csv\n"
+                 "  mailgrad predict --model-file sky.safetensors --picture-files new/ last.png");
   return {parser, [words] { return predict(*words); }};
 }
 

@@ -37,49 +37,64 @@ answers_not_written::answers_not_written(int code)
 prediction_output::prediction_output(std::ostream& out, const model_card& card, form how)
     : out_(out), card_(card), form_(how) {}
 
-void prediction_output::write_header() {
+void prediction_output::write_header(bool names_files) {
   const std::size_t outputs = card_.request.outputs();
-  std::string line;
+  std::string line = names_files ? "file," : "";
   if (card_.request.wanted == answer::a_class) {
-    line = "class,probability";
+    line += "class,probability";
     for (std::size_t c = 0; c < outputs; ++c) line += ',' + field(name_of(card_, c));
   } else if (outputs == 1) {
-    line = "number";
+    line += "number";
   } else {
     for (std::size_t i = 0; i < outputs; ++i) line += fmt::format("{}number{}", i == 0 ? "" : ",", i + 1);
   }
   out_ << line << '\n';
 }
 
-void prediction_output::write(std::span<const float> answers) {
-  if (!begun_ && form_ == form::csv) write_header();
+void prediction_output::write(std::span<const float> answers, std::span<const std::filesystem::path> files) {
+  if (!begun_ && form_ == form::csv) write_header(!files.empty());
   begun_ = true;
   const std::size_t outputs = card_.request.outputs();
-  for (; !answers.empty(); answers = answers.subspan(outputs)) {
+  for (std::size_t i = 0; i * outputs < answers.size(); ++i) {
+    const std::filesystem::path* const file = files.empty() ? nullptr : &files[i];
     errno = 0;
-    write_one(answers.first(outputs));
+    if (form_ == form::csv)
+      write_csv(answers.subspan(i * outputs, outputs), file);
+    else
+      write_json(answers.subspan(i * outputs, outputs), file);
     if (!out_) throw answers_not_written(errno != 0 ? errno : EIO);
   }
 }
 
-void prediction_output::write_one(std::span<const float> answer) {
-  row_.assign(answer.begin(), answer.end());
-  if (card_.request.wanted == answer::a_number) {
-    if (form_ == form::json_lines)
-      out_ << json{{"numbers", row_}}.dump() << '\n';
-    else
-      out_ << fmt::format("{}\n", fmt::join(row_, ","));
-    return;
-  }
+/// Makes probabilities of a row of logits. Returns the likeliest class.
+std::size_t prediction_output::likeliest_in_row() {
   softmax_rows(row_, row_.size());
-  const auto likeliest = std::ranges::max_element(row_);
-  const std::string name = name_of(card_, static_cast<std::size_t>(likeliest - row_.begin()));
-  if (form_ == form::json_lines)
-    out_ << json{{"class", name}, {"probability", *likeliest}, {"probabilities", row_}}.dump(
-                -1, ' ', false, json::error_handler_t::replace)
-         << '\n';
-  else
-    out_ << fmt::format("{},{},{}\n", field(name), *likeliest, fmt::join(row_, ","));
+  return static_cast<std::size_t>(std::ranges::max_element(row_) - row_.begin());
+}
+
+void prediction_output::write_csv(std::span<const float> found, const std::filesystem::path* file) {
+  row_.assign(found.begin(), found.end());
+  if (file != nullptr) out_ << field(file->string()) << ',';
+  if (card_.request.wanted == answer::a_class) {
+    const std::size_t c = likeliest_in_row();
+    out_ << fmt::format("{},{},", field(name_of(card_, c)), row_[c]);
+  }
+  out_ << fmt::format("{}\n", fmt::join(row_, ","));
+}
+
+void prediction_output::write_json(std::span<const float> found, const std::filesystem::path* file) {
+  row_.assign(found.begin(), found.end());
+  json object;
+  if (file != nullptr) object["file"] = file->string();
+  if (card_.request.wanted == answer::a_class) {
+    const std::size_t c = likeliest_in_row();
+    object["class"] = name_of(card_, c);
+    object["probability"] = row_[c];
+    object["probabilities"] = row_;
+  } else {
+    object["numbers"] = row_;
+  }
+  out_ << object.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
 }
 
 } // namespace mailgrad

@@ -7,7 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include <filesystem>
+#include <sstream>
+#include <string>
 #include <vector>
 
 // What the tool does with folders of pictures, and with arrays of numpy.
@@ -17,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using testing::tool;
 
 class Pictures : public ::testing::Test {
@@ -57,6 +62,51 @@ TEST_F(Pictures, AreLearntAndPredicted) {
   ASSERT_EQ(predicted.code(), 0) << predicted.err();
   EXPECT_THAT(predicted.out(),
               AllOf(HasSubstr("class,probability,day,night\nday,0."), HasSubstr("\nnight,0.")));
+}
+
+/// The answers are those that the data set gets, with the names of the files before them.
+TEST_F(Pictures, NeedNoLabelsToBePredicted) {
+  draw("sky");
+  tool t(train(path("sky"), {"--save", path("sky.npz")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  tool labelled({"predict", "--model-file", path("sky.npz"), "--data", path("sky")});
+  tool csv(
+      {"predict", "--model-file", path("sky.npz"), "--picture-files", path("sky/day"), path("sky/night")});
+  ASSERT_EQ(csv.code(), 0) << csv.err();
+  std::istringstream lines(csv.out());
+  std::string line, without_names;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line, "file,class,probability,day,night");
+  for (without_names = line.substr(5) + '\n'; std::getline(lines, line);) {
+    EXPECT_THAT(line, StartsWith(path("sky/")));
+    without_names += line.substr(line.find(',') + 1) + '\n';
+  }
+  EXPECT_EQ(without_names, labelled.out());
+  tool jsonl({"predict", "--model-file", path("sky.npz"), "--format", "jsonl", "--picture-files",
+              path("sky/night/3.jpg")});
+  ASSERT_EQ(jsonl.code(), 0) << jsonl.err();
+  const auto answer = nlohmann::json::parse(jsonl.out());
+  EXPECT_EQ(answer["file"], path("sky/night/3.jpg"));
+  EXPECT_EQ(answer["class"], "night");
+}
+
+TEST_F(Pictures, WithoutLabelsAreRefusedByName) {
+  draw("sky");
+  tool t(train(path("sky"), {"--save", path("sky.npz")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const auto refused = [&](const std::string& name, const std::string& why) {
+    tool p(
+        {"predict", "--model-file", path("sky.npz"), "--picture-files", path("sky/day/0.png"), path(name)});
+    EXPECT_EQ(p.code(), 2);
+    EXPECT_EQ(p.out(), "") << "no answer before all of a group are decoded";
+    EXPECT_THAT(p.err(), HasSubstr(name + why));
+  };
+  folder_.write("wide.png", png_of(5, 4, 1, std::string(20, 'a')));
+  refused("wide.png", ": expected 4x4 pixels, as the model reads them, found 5x4");
+  folder_.write("cut.jpg", jpeg_of(4, 4, 1, std::string(16, 'a')).substr(0, 300));
+  refused("cut.jpg", ": the picture is damaged");
+  refused("none.png", ": cannot be read: No such file");
+  refused("sky", ": expected pictures *.png or *.jpg in the folder, found none");
 }
 
 TEST_F(Pictures, AreRefusedByTheNameOfTheFile) {

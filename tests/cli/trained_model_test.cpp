@@ -103,6 +103,28 @@ TEST_F(TrainedModel, PredictsRowsWithoutLabels) {
   EXPECT_NEAR(second["probabilities"][0].get<double>() + second["probabilities"][1].get<double>(), 1, 1e-6);
 }
 
+/// The same numbers give the same answers, whether they are written as a text or as an array.
+TEST_F(TrainedModel, PredictsAnArrayOfSamples) {
+  const std::string model = trained();
+  const std::string rows = folder_.write("new.csv", "94,2\n1,85\n").string();
+  const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }\n";
+  const std::string array =
+      std::string("\x93NUMPY\1\0", 8) + static_cast<char>(header.size()) + '\0' + header;
+  const std::string named = folder_.write("new.npy", array + "\x5e\x02\x01\x55").string();
+  tool text({"predict", "--model-file", model, "--rows", rows});
+  for (const char* option : {"--rows", "--data"}) {
+    tool t({"predict", "--model-file", model, option, named});
+    ASSERT_EQ(t.code(), 0) << t.err();
+    EXPECT_THAT(lines_of(t.out()), SizeIs(3));
+    EXPECT_EQ(t.out(), text.out()) << option;
+  }
+  const std::string cut = folder_.write("cut.npy", array + "\x5e\x02\x01").string();
+  tool refused({"predict", "--model-file", model, "--rows", cut});
+  EXPECT_EQ(refused.code(), 2);
+  EXPECT_THAT(refused.err(),
+              HasSubstr("array 'cut': its shape of 2x2 needs 4 numbers of 1 bytes, found 3 bytes"));
+}
+
 TEST_F(TrainedModel, PredictsSamplesOfADataSetAsItsTestDoes) {
   const std::string model = trained();
   tool t({"predict", "--model-file", model, "--data", path("rows.csv")});
@@ -191,12 +213,17 @@ TEST_F(TrainedModel, IsRefusedInOneLine) {
           "the header is said to have");
   refused({"test", "--model-file", model}, "--data");
   refused({"test", "--data", path("rows.csv")}, "--model-file");
-  refused({"predict", "--model-file", model}, "either a data set by --data or rows of numbers by --rows");
+  refused({"predict", "--model-file", model},
+          "either a data set by --data, or rows of numbers by --rows, or pictures by --picture-files");
   refused({"predict", "--model-file", model, "--rows", path("none")}, "none: cannot be read");
   refused({"predict", "--model-file", model, "--rows", folder_.path().string()},
           "cannot be read: Is a directory");
   refused({"predict", "--model-file", model, "--rows", path("rows.csv")},
           "expected 2 fields, as the model reads them, found 3");
+  refused({"predict", "--model-file", model, "--rows", path("rows.csv"), "--picture-files", path("rows.csv")},
+          "either a data set by --data");
+  refused({"predict", "--model-file", model, "--picture-files", path("rows.csv")},
+          "--picture-files: the model reads samples of 2, and pictures have");
   refused({"generate", "--model-file", model}, "a model of windows of tokens is needed");
   refused({"test", "--model-file", model, "--data", path("rows.csv"), "--report", model}, "both name");
 }
