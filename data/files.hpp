@@ -9,7 +9,18 @@
 
 namespace mailgrad {
 
-enum class file_format : std::uint8_t { automatic, idx, cifar, csv, libsvm, text, ratings, npz, npy, pictures };
+enum class file_format : std::uint8_t {
+  automatic,
+  idx,
+  cifar,
+  csv,
+  libsvm,
+  text,
+  ratings,
+  npz,
+  npy,
+  pictures
+};
 
 struct file_options {
   file_format format = file_format::automatic; ///< of a single file; automatic: by its name and first lines
