@@ -25,5 +25,5 @@ function(mailgrad_embed target name file)
     COMMAND ${CMAKE_COMMAND} -DIN=${file} -DNAME=${name} -DOUT=${source} -P ${mailgrad_embed_script}
     DEPENDS ${file} ${mailgrad_embed_script} VERBATIM)
   target_sources(${target} PRIVATE ${source})
-  set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
