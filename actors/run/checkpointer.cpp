@@ -63,6 +63,7 @@ void checkpointer::collect() {
   due_ = false;
   collecting_ = true;
   asked_ = time_->now();
+  note_begin();
   steps_ = options_.card.steps;
   parts_.clear();
   for (worker& w : workers_) w.absent = false;
@@ -107,6 +108,7 @@ void checkpointer::ask_shards_and_feeder() {
 }
 
 void checkpointer::give_up() {
+  note_given_up();
   given_up_ = true;
   due_ = collecting_ = false;
   parts_.clear();
@@ -135,6 +137,7 @@ void checkpointer::take_own_part() {
 void checkpointer::write_if_whole() {
   if (parts_.size() < workers_.size() + shards_.size() + 1) return;
   take_own_part();
+  note_whole();
   collecting_ = false;
   writing_ = true;
   send(self_, options_.writer, write_checkpoint{number_, steps_, std::exchange(parts_, {})});
@@ -157,6 +160,7 @@ std::optional<wait_named> checkpointer::name_wait() const {
 
 void checkpointer::on_written(const checkpoint_written& x) {
   writing_ = false;
+  note_end(x);
   if (x.failure.empty()) {
     ++account_.written;
     account_.bytes += x.bytes;
@@ -168,6 +172,35 @@ void checkpointer::on_written(const checkpoint_written& x) {
   }
   account_.seconds += in_seconds(instant{x.took});
   if (when_done_) take_last(std::exchange(when_done_, nullptr));
+}
+
+std::vector<checkpoint_times> checkpointer::end_timeline() {
+  note_given_up();
+  return std::move(timeline_);
+}
+
+void checkpointer::note_begin() {
+  if (options_.traced) timeline_.push_back({number_, asked_});
+}
+
+void checkpointer::note_whole() {
+  if (!options_.traced) return;
+  timeline_.back().collected = time_->now();
+  timeline_.back().steps = steps_;
+}
+
+void checkpointer::note_end(const checkpoint_written& x) {
+  if (!options_.traced) return;
+  checkpoint_times& last = timeline_.back();
+  last.ended = time_->now();
+  last.what = x.failure.empty() ? checkpoint_times::fate::written : checkpoint_times::fate::failed;
+  last.file = x.file;
+  last.bytes = x.bytes;
+  last.failure = x.failure;
+}
+
+void checkpointer::note_given_up() {
+  if (options_.traced && collecting_) timeline_.back().collected = timeline_.back().ended = time_->now();
 }
 
 } // namespace mailgrad

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
+#include <mailgrad/engine/account/checkpoint_times.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
@@ -21,6 +22,7 @@ struct checkpointer_options {
       card{}; ///< its steps and time are those of workers that no longer exist, and of earlier runs
   std::uint64_t every_batches = 0; ///< 0: not by batches
   std::int64_t every = 0;          ///< ns; 0: not by time
+  bool traced = false;             ///< notes when each checkpoint was collected and written
 };
 
 /// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors,
@@ -67,6 +69,9 @@ public:
   bool is_writing() const noexcept { return writing_; }
 
   const checkpoint_account& account() const noexcept { return account_; }
+  /// When each was collected and written, if that is noted. Call it at the end of the run: one whose parts
+  /// are still to come is given up.
+  std::vector<checkpoint_times> end_timeline();
 
 private:
   struct worker {
@@ -83,6 +88,10 @@ private:
   void take_part_of(std::uint32_t worker);
   void take_own_part();
   void write_if_whole();
+  void note_begin();
+  void note_whole();
+  void note_end(const checkpoint_written& x);
+  void note_given_up();
 
   caf::event_based_actor* self_;
   checkpointer_options options_;
@@ -104,6 +113,7 @@ private:
   checkpoint_parts parts_;
   std::function<void()> when_done_;
   checkpoint_account account_;
+  std::vector<checkpoint_times> timeline_; ///< the last one may be under way
 };
 
 } // namespace mailgrad

@@ -306,6 +306,7 @@ void coordinator::end_if_all_reported() {
   if (checkpointer_.is_writing()) return;
   outcome_.switches = switcher_.done();
   outcome_.checkpoints = checkpointer_.account();
+  outcome_.checkpoint_timeline = checkpointer_.end_timeline();
   options_.on_end(std::move(outcome_));
   self_->quit();
 }

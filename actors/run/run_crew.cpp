@@ -182,7 +182,7 @@ void run_crew::spawn_coordinator() {
   if (plan_.resumed) options.resumed = plan_.resumed->schedule;
   if (options_.checkpoint_writer)
     options.checkpoints = {options_.checkpoint_writer, card_of(plan_), plan_.options.checkpoints.every_steps,
-                           plan_.options.checkpoints.every.count()};
+                           plan_.options.checkpoints.every.count(), plan_.options.trace_events > 0};
   coordinator_ = options_.coordinator_has_thread
                      ? spawn<mailgrad::coordinator, caf::detached>(system_, std::move(options))
                      : spawn<mailgrad::coordinator>(system_, std::move(options));

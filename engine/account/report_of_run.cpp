@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace mailgrad {
 
@@ -155,7 +156,10 @@ training_progress final_progress(const run_outcome& outcome, instant elapsed) {
 
 run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
   run_trace t{started, ended, ending_in_words(outcome.how)};
-  t.switches = outcome.switches;
+  // A run that is resumed also reports the switches of the earlier process, whose clock was another one.
+  std::ranges::copy_if(outcome.switches, std::back_inserter(t.switches),
+                       [&](const policy_switch& s) { return s.begun > instant{0} && s.begun >= started; });
+  t.checkpoints = outcome.checkpoint_timeline;
   const auto add = [&t](const auto& track, const std::string& name) {
     if (track)
       t.tracks.push_back(track);

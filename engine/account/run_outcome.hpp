@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
+#include <mailgrad/engine/account/checkpoint_times.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <cstdint>
@@ -32,6 +33,7 @@ struct run_outcome {
   std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
   bool feeder_lost = false;
   checkpoint_account checkpoints{};
+  std::vector<checkpoint_times> checkpoint_timeline{}; ///< if the run has a timeline
 };
 
 /// The books of a run whose actors have told nothing yet.

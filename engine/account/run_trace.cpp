@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -162,11 +165,52 @@ void write_track(event_list& list, std::size_t number, const trace_track& track,
   }
 }
 
+struct coordinator_event {
+  instant begin{0};
+  std::optional<instant> end{}; ///< none: a moment
+  std::string name;
+  json args;
+};
+
+coordinator_event fate_of(const checkpoint_times& c) {
+  switch (c.what) {
+  case checkpoint_times::fate::written:
+    return {c.ended,
+            std::nullopt,
+            "checkpoint written",
+            {{"number", c.number}, {"step", c.steps}, {"file", c.file}, {"bytes", c.bytes}}};
+  case checkpoint_times::fate::failed:
+    return {c.ended,
+            std::nullopt,
+            "checkpoint failed",
+            {{"number", c.number}, {"step", c.steps}, {"why", c.failure}}};
+  case checkpoint_times::fate::given_up:
+    break;
+  }
+  return {c.ended, std::nullopt, "checkpoint given up", {{"number", c.number}}};
+}
+
+/// A file may be written while the policy switches, so the events are put in order.
+std::vector<coordinator_event> events_of_coordinator(const run_trace& trace) {
+  std::vector<coordinator_event> events;
+  for (const policy_switch& s : trace.switches)
+    events.push_back(
+        {s.begun, s.ended, "switch from " + s.from + " to " + s.to, {{"step", s.step}, {"why", s.why}}});
+  for (const checkpoint_times& c : trace.checkpoints) {
+    events.push_back({c.begun, c.collected, "checkpoint", {{"number", c.number}}});
+    events.push_back(fate_of(c));
+  }
+  std::ranges::stable_sort(events, {}, &coordinator_event::begin);
+  return events;
+}
+
 void write_coordinator(event_list& list, const run_trace& trace) {
   list.name_track(coordinator_track, "coordinator");
-  for (const policy_switch& s : trace.switches)
-    list.span(coordinator_track, "switch from " + s.from + " to " + s.to, "work", s.begun - trace.started,
-              s.ended - trace.started, {{"step", s.step}, {"why", s.why}});
+  for (const coordinator_event& e : events_of_coordinator(trace))
+    if (e.end)
+      list.span(coordinator_track, e.name, "work", e.begin - trace.started, *e.end - trace.started, e.args);
+    else
+      list.moment(coordinator_track, e.name, e.begin - trace.started, e.args);
   list.moment(coordinator_track, trace.how, trace.ended - trace.started, json::object());
 }
 

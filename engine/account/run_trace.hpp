@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/engine/account/checkpoint_times.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
@@ -18,15 +19,16 @@ struct run_trace {
   std::vector<std::shared_ptr<const trace_track>> tracks{}; ///< of workers, shards, then the feeder
   std::vector<std::string> lost{};                          ///< names of tracks lost with their actors
   std::vector<policy_switch> switches{};
+  std::vector<checkpoint_times> checkpoints{};
 };
 
 /// Writes the trace event format that Perfetto and Chrome open: a JSON object whose `traceEvents` are one
 /// event a line.
 ///
-/// There is one process, with a track for each actor and one of the coordinator for switches of policy. Work
-/// and waits are complete events ("X") that never overlap on a track. An event without duration is an instant
-/// event ("i"). Args of `apply`: worker, step, version_read, version (made) and gap. `otherData` says what is
-/// missing.
+/// There is one process, with a track for each actor and one of the coordinator for switches of policy and
+/// checkpoints. Work and waits are complete events ("X") that never overlap on a track. An event without
+/// duration is an instant event ("i"). Args of `apply`: worker, step, version_read, version (made) and gap.
+/// `otherData` says what is missing.
 /// Units   ts and dur are microseconds since the run began, to the nanosecond.
 /// Source  Google, "Trace Event Format", 2016.
 void write_trace(std::ostream& out, const run_trace& trace);

@@ -1,16 +1,11 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/runs/assembled_run.hpp>
-#include <mailgrad/tests/engine/ticking_time.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
-
-#include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/tests/actors/runs/traced_runs.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 // The timelines of whole runs, one message at a time, on a clock that goes on whenever it is read.
 
@@ -24,41 +19,9 @@ using testing::drawn_order;
 using testing::drawn_orders;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-/// A run to its end in a drawn order, and its timeline.
-class traced_run {
-public:
-  traced_run(const testing::assembly& a, drawn_order order) : assembly_(a) {
-    system_.deliver(order);
-    trace = trace_of(run_.outcome(), instant{0}, instant{0});
-  }
-
-  const run_outcome& outcome() const { return run_.outcome(); }
-  std::map<trace_kind, std::uint64_t> kinds(const trace_track& t) const {
-    std::map<trace_kind, std::uint64_t> found;
-    for (const trace_event& e : t.events()) ++found[e.what];
-    return found;
-  }
-  const trace_track& worker(std::uint32_t r) const { return *trace.tracks[r]; }
-  const trace_track& feeder() const { return *trace.tracks.back(); }
-  const trace_track& shard(std::uint32_t s) const { return *trace.tracks[assembly_.workers + s]; }
-
-  run_trace trace;
-
-private:
-  testing::assembly assembly_;
-  testing::deterministic_system system_;
-  testing::assembled_run run_{system_.actors(), assembly_, testing::small_data(),
-                              std::make_shared<testing::ticking_time>()};
-};
-
-testing::assembly traced(const std::string& policy) {
-  testing::assembly a;
-  a.policy = policy;
-  a.batches = 30;
-  a.trace_events = 10'000;
-  return a;
-}
+using testing::traced;
+using testing::traced_run;
+using testing::waits_under;
 
 class TraceOfPolicy : public ::testing::TestWithParam<const char*> {};
 
@@ -108,18 +71,6 @@ INSTANTIATE_TEST_SUITE_P(SeveralPolicies, TraceOfPolicy,
                          ::testing::Values("async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
                                            "async, sync@6, ssp:1@15"),
                          [](const auto& policy) { return testing::test_name(policy.param); });
-
-/// What all workers of some runs waited for.
-std::set<trace_kind> waits_under(const std::string& policy) {
-  std::set<trace_kind> found;
-  for (const drawn_order& order : drawn_orders(10)) {
-    const testing::assembly a = traced(policy);
-    const traced_run run(a, order);
-    for (std::uint32_t r = 0; r < a.workers; ++r)
-      for (const auto& [kind, count] : run.kinds(run.worker(r))) found.insert(kind);
-  }
-  return found;
-}
 
 TEST(Trace, NamesWhatAWorkerWaitsFor) {
   const auto in_async = waits_under("async");

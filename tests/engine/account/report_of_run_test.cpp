@@ -250,6 +250,16 @@ TEST(ReportOfRun, NameEveryEnding) {
   }
 }
 
+/// What was switched before a run was resumed has no time on the clock of this process.
+TEST(ReportOfRun, ShowsOnItsTimelineWhatThisProcessDid) {
+  run_outcome o = quiet_run();
+  o.switches = {{5, "async", "sync", "early"}, {9, "sync", "async", "late", 20s, 21s}};
+  o.checkpoint_timeline = {{1, 22s, 23s, 24s, checkpoint_times::fate::written, 9, "file", 10, {}}};
+  const run_trace trace = trace_of(o, 10s, 30s);
+  EXPECT_THAT(trace.switches, ElementsAre(::testing::Field(&policy_switch::why, "late")));
+  EXPECT_THAT(trace.checkpoints, ElementsAre(::testing::Field(&checkpoint_times::file, "file")));
+}
+
 TEST(ReportOfRun, SayInWordsHowLongAWaitIs) {
   EXPECT_EQ(in_words({"worker 0 waits for a batch", instant{2100ms}.count()}),
             "worker 0 waits for a batch, for 2.1 s");

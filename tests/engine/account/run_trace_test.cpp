@@ -25,6 +25,15 @@ json written(const run_trace& trace) {
   return json::parse(out.str());
 }
 
+/// All events of a trace without tracks of actors, but for the names of tracks.
+json written_events(const run_trace& trace) {
+  const json all = written(trace);
+  json events = json::array();
+  for (const json& e : all["traceEvents"])
+    if (e["ph"] != "M") events.push_back(e);
+  return events;
+}
+
 TEST(RunTrace, SaysWhatItDoesNotShow) {
   auto full = std::make_shared<trace_track>("worker 0", 1, 0ns);
   full->work({trace_kind::compute, 0ns, 1ns});
@@ -102,6 +111,29 @@ TEST(RunTrace, CountsSwitchesFromTheBeginningOfTheRun) {
             json::parse(R"({"ph":"X","name":"switch from sync to async","cat":"work",
       "ts":4.0,"dur":1.0,"args":{"step":50,"why":"slow"},"pid":1,"tid":2})"));
   EXPECT_EQ(events.back()["ts"], 7.0);
+}
+
+/// Collecting is a span. The moment that follows says what became of the file, also while a policy switches.
+TEST(RunTrace, ShowsCheckpointsAndWhatBecameOfThem) {
+  using enum checkpoint_times::fate;
+  run_trace trace{2us, 30us, "completed", {}, {}, {{50, "sync", "async", "slow", 6us, 12us}}};
+  trace.checkpoints = {{1, 3us, 5us, 9us, written, 40, "kept/checkpoint-40", 1234, {}},
+                       {2, 13us, 14us, 15us, failed, 60, "kept/checkpoint-60", 0, "the disk is full"},
+                       {3, 16us, 18us, 18us, given_up, 0, {}, 0, {}}};
+  const json events = written_events(trace);
+  EXPECT_EQ(events, json::parse(R"([
+    {"ph":"X","name":"checkpoint","cat":"work","ts":1.0,"dur":2.0,"args":{"number":1},"pid":1,"tid":2},
+    {"ph":"X","name":"switch from sync to async","cat":"work","ts":4.0,"dur":6.0,
+     "args":{"step":50,"why":"slow"},"pid":1,"tid":2},
+    {"ph":"i","s":"t","name":"checkpoint written","cat":"moment","ts":7.0,
+     "args":{"number":1,"step":40,"file":"kept/checkpoint-40","bytes":1234},"pid":1,"tid":2},
+    {"ph":"X","name":"checkpoint","cat":"work","ts":11.0,"dur":1.0,"args":{"number":2},"pid":1,"tid":2},
+    {"ph":"i","s":"t","name":"checkpoint failed","cat":"moment","ts":13.0,
+     "args":{"number":2,"step":60,"why":"the disk is full"},"pid":1,"tid":2},
+    {"ph":"X","name":"checkpoint","cat":"work","ts":14.0,"dur":2.0,"args":{"number":3},"pid":1,"tid":2},
+    {"ph":"i","s":"t","name":"checkpoint given up","cat":"moment","ts":16.0,"args":{"number":3},
+     "pid":1,"tid":2},
+    {"ph":"i","s":"t","name":"completed","cat":"moment","ts":28.0,"args":{},"pid":1,"tid":2}])"));
 }
 
 struct shown_kind {

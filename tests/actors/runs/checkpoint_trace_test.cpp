@@ -1,0 +1,101 @@
+#include <mailgrad/tests/actors/runs/traced_runs.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+// Checkpoints on the timelines of whole runs.
+
+namespace mailgrad {
+using messaging::kill, messaging::spawn;
+
+namespace {
+
+using testing::drawn_order;
+using testing::drawn_orders;
+using ::testing::IsEmpty;
+using testing::traced;
+using testing::traced_run;
+using testing::waits_under;
+
+class CheckpointTrace : public ::testing::TestWithParam<const char*> {};
+
+/// The coordinator does one of both at a time.
+TEST_P(CheckpointTrace, ShowsEachCheckpointApartFromSwitches) {
+  for (const drawn_order& order : drawn_orders(20)) {
+    testing::assembly a = traced(GetParam());
+    a.checkpoint_every = 4;
+    const traced_run run(a, order);
+    const checkpoint_account& account = run.outcome().checkpoints;
+    const auto& checkpoints = run.outcome().checkpoint_timeline;
+    ASSERT_EQ(checkpoints.size(), account.written + account.failed);
+    ASSERT_GE(checkpoints.size(), 3U);
+    instant last{0};
+    for (std::size_t i = 0; i < checkpoints.size(); ++i) {
+      const checkpoint_times& c = checkpoints[i];
+      EXPECT_EQ(c.number, i + 1);
+      EXPECT_GT(c.begun, last) << "one at a time";
+      EXPECT_GT(c.collected, c.begun);
+      EXPECT_GT(c.ended, c.collected);
+      EXPECT_EQ(c.what, i % 2 == 0 ? checkpoint_times::fate::written : checkpoint_times::fate::failed);
+      EXPECT_EQ(c.failure, i % 2 == 0 ? "" : "the disk is full");
+      EXPECT_EQ(c.file, "a file");
+      EXPECT_EQ(c.bytes, 1234U);
+      for (const policy_switch& s : run.trace.switches)
+        EXPECT_TRUE(s.ended <= c.begun || c.collected <= s.begun)
+            << "checkpoint " << c.number << ": " << s.to;
+      last = c.ended;
+    }
+    EXPECT_EQ(checkpoints.back().steps, a.batches) << "of the end";
+  }
+}
+
+/// A worker marks the place between two messages and goes on, so it has no wait to name.
+TEST_P(CheckpointTrace, HasTheSameWaitsOfWorkersWithCheckpoints) {
+  EXPECT_EQ(waits_under(GetParam()), waits_under(GetParam(), 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(SeveralPolicies, CheckpointTrace,
+                         ::testing::Values("async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
+                                           "async, sync@6, ssp:1@15"),
+                         [](const auto& policy) { return testing::test_name(policy.param); });
+
+/// Its parts cannot all come, so it ends on the timeline when that is known.
+TEST(TraceOfCheckpoints, EndOneThatIsGivenUp) {
+  int given_up = 0;
+  for (drawn_order& order : drawn_orders(40)) {
+    testing::deterministic_system system;
+    testing::assembly a = traced("async");
+    a.checkpoint_every = 2;
+    a.checkpoint_writer = spawn<testing::failing_writer>(system.actors());
+    {
+      const testing::assembled_run run(system.actors(), a, testing::small_data(),
+                                       std::make_shared<testing::ticking_time>());
+      system.deliver(order, 200 + 5 * order.seed(), [] {});
+      kill(run.shards[1]);
+      system.deliver(order);
+      ASSERT_EQ(run.times_ended(), 1U);
+      for (const checkpoint_times& c : run.outcome().checkpoint_timeline) {
+        EXPECT_GT(c.collected, c.begun);
+        if (c.what != checkpoint_times::fate::given_up) continue;
+        ++given_up;
+        EXPECT_EQ(c.ended, c.collected);
+        EXPECT_EQ(&c, &run.outcome().checkpoint_timeline.back()) << "none begins any more";
+      }
+    }
+    kill(a.checkpoint_writer);
+  }
+  EXPECT_GT(given_up, 0) << "no order lost the shard while a checkpoint was collected";
+}
+
+TEST(TraceOfCheckpoints, AreNotRecordedUnlessAskedFor) {
+  testing::assembly a = traced("async");
+  a.trace_events = 0;
+  a.checkpoint_every = 4;
+  const traced_run run(a, drawn_order(1));
+  EXPECT_THAT(run.trace.checkpoints, IsEmpty());
+}
+
+} // namespace
+} // namespace mailgrad
