@@ -1,6 +1,6 @@
 #include <mailgrad/files/npy_numbers.hpp>
 
-#include <mailgrad/files/small_floats.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <bit>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <mailgrad/files/little_endian.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/files/safetensors_header.hpp>
-#include <mailgrad/files/small_floats.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,7 @@
 
 #include <mailgrad/files/little_endian.hpp>
 #include <mailgrad/files/safetensors.hpp>
-#include <mailgrad/files/small_floats.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace mailgrad {
+
+// Numbers of 16 bits, as files of weights and messages hold them. Each is exact as float32. There are no
+// branches, so that compilers vectorise a loop over these functions.
+
+/// bfloat16: the upper half of a float32.
+inline float float_of_bfloat16(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16U);
+}
+
+/// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
+inline float float_of_half(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000U) << 16U;
+  const std::uint32_t magnitude = bits & 0x7fffU;
+  const std::uint32_t normal = (magnitude << 13U) + (112U << 23U);
+  const std::uint32_t not_finite = (magnitude << 13U) + (224U << 23U);
+  const float small =
+      static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F; // zero, or below 2^-14
+  const std::uint32_t finite = magnitude < 0x400U ? std::bit_cast<std::uint32_t>(small) : normal;
+  return std::bit_cast<float>(sign | (magnitude < 0x7c00U ? finite : not_finite));
+}
+
+/// The nearest bfloat16, of two equally near the one whose last bit is 0. A number that rounds to 2^128
+/// becomes infinite. A NaN stays one and becomes quiet; its upper bits are kept.
+inline std::uint16_t bfloat16_of_float(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  const std::uint32_t rounded = bits + 0x7fffU + (bits >> 16U & 1U);
+  return static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16U);
+}
+
+/// The nearest binary16, of two equally near the one whose last bit is 0. A magnitude from 65520 on becomes
+/// infinite. A NaN stays one and becomes quiet; its upper bits are kept.
+inline std::uint16_t half_of_float(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = bits >> 16U & 0x8000U;
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  const std::uint32_t normal = (magnitude + 0xfffU + (magnitude >> 13U & 1U) - (112U << 23U)) >> 13U;
+  // The last bit of a float32 in [0.5, 1) is the smallest binary16, so the addition rounds to a multiple of
+  // it.
+  const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
+  const std::uint32_t small = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F);
+  const std::uint32_t nan = 0x7e00U | (magnitude >> 13U & 0x3ffU);
+  const std::uint32_t finite = magnitude < 0x38800000U ? small : normal;
+  const std::uint32_t number = magnitude < 0x477ff000U ? finite : 0x7c00U;
+  return static_cast<std::uint16_t>(sign | (magnitude > 0x7f800000U ? nan : number));
+}
+
+} // namespace mailgrad
