@@ -18,6 +18,8 @@ public:
       return "device failure";
     case world_errc::malformed_file:
       return "malformed file";
+    case world_errc::malformed_message:
+      return "malformed message";
     }
     return fmt::format("unknown error {}", code);
   }

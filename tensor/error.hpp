@@ -23,6 +23,7 @@ enum class world_errc {
   no_such_device = 1, ///< the machine or this build lacks the device
   device_failure,     ///< the device's driver reported an error
   malformed_file,     ///< a file does not hold what its format promises
+  malformed_message,  ///< a message does not hold what its format promises
 };
 
 } // namespace mailgrad

@@ -12,6 +12,7 @@ TEST(WorldCategory, HasWordsForEachCode) {
   EXPECT_EQ(make_error_code(world_errc::no_such_device).message(), "no such device");
   EXPECT_EQ(make_error_code(world_errc::device_failure).message(), "device failure");
   EXPECT_EQ(make_error_code(world_errc::malformed_file).message(), "malformed file");
+  EXPECT_EQ(make_error_code(world_errc::malformed_message).message(), "malformed message");
 }
 
 TEST(WorldCategory, NamesACodeItDoesNotKnow) { EXPECT_EQ(world_category().message(99), "unknown error 99"); }

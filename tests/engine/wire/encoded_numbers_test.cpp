@@ -1,0 +1,315 @@
+#include <mailgrad/engine/wire/encoded_numbers.hpp>
+
+#include <mailgrad/engine/wire/wire_error.hpp>
+#include <mailgrad/engine/wire/wire_words.hpp>
+#include <mailgrad/tests/engine/wire/wire_problem.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace mailgrad {
+namespace {
+
+using testing::bits_of;
+using testing::drawn_numbers;
+using testing::expect_refused;
+using testing::formats_to_test;
+using testing::lossy_formats;
+
+using bytes = std::vector<std::byte>;
+using floats = std::vector<float>;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+bytes encoded(std::string_view format, std::span<const float> x, std::span<float> residual = {}) {
+  const wire_format f = parse_wire_format(format);
+  bytes to(encoded_bytes(f, x.size()));
+  EXPECT_TRUE(encode_numbers(f, x, residual, to)) << format;
+  return to;
+}
+
+floats decoded(std::string_view format, const bytes& from, std::size_t n) {
+  floats to(n, 99);
+  decode_numbers(parse_wire_format(format), from, to);
+  return to;
+}
+
+std::string in_hex(const bytes& all) {
+  std::string text;
+  for (const std::byte b : all) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    text += digits[static_cast<std::size_t>(b) >> 4U];
+    text += digits[static_cast<std::size_t>(b) & 15U];
+  }
+  return text;
+}
+
+/// The examples of docs/wire_formats.md.
+TEST(EncodedNumbers, AreTheBytesOfThePage) {
+  const floats x{1, -2, 0.5F};
+  EXPECT_EQ(in_hex(encoded("float32", x)), "00000000"
+                                           "03000000"
+                                           "00000000"
+                                           "0000803f"
+                                           "000000c0"
+                                           "0000003f");
+  EXPECT_EQ(in_hex(encoded("float16", x)), "01000000"
+                                           "03000000"
+                                           "00000000"
+                                           "003c"
+                                           "00c0"
+                                           "0038");
+  EXPECT_EQ(in_hex(encoded("bfloat16", x)), "02000000"
+                                            "03000000"
+                                            "00000000"
+                                            "803f"
+                                            "00c0"
+                                            "003f");
+  EXPECT_EQ(in_hex(encoded("int8:block=16", x)), "03000000"
+                                                 "03000000"
+                                                 "10000000"
+                                                 "0502813c"
+                                                 "3f8120");
+  EXPECT_EQ(in_hex(encoded("top-k:0.6", x)), "04000000"
+                                             "03000000"
+                                             "02000000"
+                                             "00000000"
+                                             "01000000"
+                                             "0000803f"
+                                             "000000c0");
+  EXPECT_EQ(in_hex(encoded("1-bit:block=16", x)), "05000000"
+                                                  "03000000"
+                                                  "10000000"
+                                                  "000000c0"
+                                                  "0000403f"
+                                                  "05");
+}
+
+TEST(EncodedNumbers, TakeAsManyBytesAsThePageSays) {
+  const auto size = [](const char* format, std::size_t n) {
+    return encoded_bytes(parse_wire_format(format), n);
+  };
+  for (const char* format : {"float32", "float16", "bfloat16", "int8", "top-k:0.01", "1-bit"})
+    EXPECT_EQ(size(format, 0), 12U) << format;
+  EXPECT_EQ(size("float32", 1000), 12U + 4000);
+  EXPECT_EQ(size("float16", 1000), 12U + 2000);
+  EXPECT_EQ(size("int8:block=256", 256), 12U + 4 + 256);
+  EXPECT_EQ(size("int8:block=256", 257), 12U + 8 + 257);
+  EXPECT_EQ(size("1-bit:block=512", 512), 12U + 8 + 64);
+  EXPECT_EQ(size("1-bit:block=512", 513), 12U + 16 + 65);
+  EXPECT_EQ(size("top-k:0.01", 1), 12U + 8);       // at least one
+  EXPECT_EQ(size("top-k:0.07", 100), 12U + 8 * 7); // to the nearest
+  EXPECT_EQ(size("top-k:1", 100), 12U + 8 * 100);
+}
+
+/// Whether x, of numbers up to `largest`, may be read as y.
+bool is_within_bounds(std::string_view format, float x, float y, float largest) {
+  const float off = std::abs(x - y);
+  if (format == "float16") return off <= std::max(std::abs(x) * 0x1p-11F, 0x1p-25F);
+  if (format == "bfloat16") return off <= std::abs(x) * 0x1p-8F;
+  if (format.starts_with("int8")) return off <= largest / 254 * 1.000001F;
+  if (format.starts_with("top-k")) return y == 0 || off == 0;
+  if (format.starts_with("1-bit")) return x < 0 ? y < 0 : y >= 0;
+  return off == 0;
+}
+
+/// Sizes around every block and byte, and what each number may be off by.
+TEST(EncodedNumbers, AreReadWithinTheirBoundsAtEverySize) {
+  std::mt19937_64 rng(1);
+  for (const std::string_view format : formats_to_test)
+    for (const std::size_t n :
+         {0U, 1U, 2U, 7U, 8U, 9U, 15U, 16U, 17U, 31U, 32U, 33U, 255U, 256U, 257U, 511U, 512U, 513U}) {
+      const floats x = drawn_numbers(n, rng);
+      const floats y = decoded(format, encoded(format, x), n);
+      const float largest =
+          x.empty() ? 0 : std::abs(std::ranges::max(x, {}, [](float v) { return std::abs(v); }));
+      for (std::size_t i = 0; i < n; ++i) {
+        ASSERT_TRUE(is_within_bounds(format, x[i], y[i], largest))
+            << format << ": " << x[i] << " as " << y[i];
+      }
+    }
+}
+
+TEST(EncodedNumbers, LeaveInTheResidualWhatTheReceiverLacks) {
+  std::mt19937_64 rng(2);
+  for (const std::string_view format : lossy_formats)
+    for (const std::size_t n : {0U, 1U, 16U, 17U, 100U, 1000U}) {
+      const floats x = drawn_numbers(n, rng);
+      const floats before = drawn_numbers(n, rng);
+      floats residual = before;
+      const floats y = decoded(format, encoded(format, x, residual), n);
+      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(residual[i], (x[i] + before[i]) - y[i]) << format;
+    }
+}
+
+TEST(EncodedNumbers, AreTheSameWithAResidualOfZerosAndWithoutOne) {
+  std::mt19937_64 rng(3);
+  const floats x = drawn_numbers(777, rng);
+  for (const std::string_view format : lossy_formats) {
+    floats zeros(x.size());
+    EXPECT_EQ(encoded(format, x, zeros), encoded(format, x)) << format;
+  }
+}
+
+TEST(EncodedNumbers, SayWhatIsNotFiniteOrAreNotMade) {
+  for (const float bad : {infinity, -infinity, nan})
+    for (const std::string_view format : lossy_formats) {
+      const wire_format f = parse_wire_format(format);
+      floats x(40, 1), residual(40, 0.125F);
+      x[23] = bad;
+      bytes to(encoded_bytes(f, x.size()));
+      const bool made = encode_numbers(f, x, residual, to);
+      EXPECT_EQ(made, format == "float16" || format == "bfloat16") << format;
+      if (!made) {
+        EXPECT_EQ(residual, floats(40, 0.125F)) << format;
+        continue;
+      }
+      const float read = decoded(format, to, 40)[23];
+      EXPECT_TRUE(std::isnan(bad) ? std::isnan(read) : read == bad);
+      EXPECT_EQ(residual[23], 0.125F);
+    }
+}
+
+TEST(EncodedNumbers, KeepEveryBitOfFloat32) {
+  const floats x{nan, infinity, -0.0F, std::numeric_limits<float>::denorm_min()};
+  EXPECT_EQ(bits_of(decoded("float32", encoded("float32", x), 4)), bits_of(x));
+}
+
+/// FNV-1a over the bytes of all formats and their residuals: a figure of one machine holds on every other.
+TEST(EncodedNumbers, AreTheSameBitsOnEveryProcessor) {
+  std::uint64_t hash = 14695981039346656037U;
+  const auto add = [&](std::uint64_t byte) { hash = (hash ^ byte) * 1099511628211U; };
+  std::uint32_t state = 1; // not by a distribution of the library, which may differ
+  const auto draw = [&] {
+    state = state * 1664525 + 1013904223;
+    const float unit = static_cast<float>(state >> 8U) * 0x1p-24F - 0.5F;
+    return unit * unit * unit;
+  };
+  for (const std::string_view format : lossy_formats) {
+    floats x(1003), residual(1003);
+    for (float& v : x) v = draw();
+    for (float& v : residual) v = draw() / 16;
+    for (const std::byte b : encoded(format, x, residual)) add(static_cast<std::uint64_t>(b));
+    for (const std::uint32_t bits : bits_of(residual)) add(bits);
+  }
+  EXPECT_EQ(hash, 10694776311082424130U);
+}
+
+TEST(EncodedNumbers, AreRefusedWithOtherLengths) {
+  const floats x(4);
+  floats three(3), four(4);
+  bytes small(10), right(28);
+  const auto encode = [&](const char* format, std::span<float> residual, std::span<std::byte> to) {
+    return [&x, format, residual, to] {
+      static_cast<void>(encode_numbers(parse_wire_format(format), x, residual, to));
+    };
+  };
+  expect_refused({
+      {"too little room", encode("float32", {}, small),
+       "float32: 4 numbers take 28 bytes; there is room for 10"},
+      {"too much room", encode("float16", {}, right),
+       "float16: 4 numbers take 20 bytes; there is room for 28"},
+      {"another residual", encode("int8", three, small), "int8:block=256: 4 numbers with a residual of 3"},
+      {"a residual of float32", encode("float32", four, right), "float32 takes no residual"},
+      {"too many", [] { encoded_bytes(parse_wire_format("float16"), std::size_t{1} << 32U); },
+       "4294967296 numbers are more than 32 bits can count"},
+  });
+}
+
+// Bytes from elsewhere.
+
+struct forgery {
+  const char* format;
+  std::size_t numbers;
+  std::size_t at; ///< a word to change
+  std::uint32_t word;
+  const char* says;
+};
+
+TEST(EncodedNumbers, FromElsewhereAreRefusedInOneLine) {
+  constexpr std::uint32_t a_nan = 0x7fc00000, an_infinity = 0x7f800000, minus_one = 0xbf800000;
+  constexpr std::uint32_t too_large = 0x7c01020bU; // 127 times this is infinite
+  const std::array forgeries{
+      forgery{"float16", 4, 0, 2, "float16 message: expected encoding 1, found 2"},
+      forgery{"float16", 4, 0, 0x101, "expected encoding 1, found 257"},
+      forgery{"float16", 4, 4, 5, "expected 4 numbers, found 5"},
+      forgery{"float16", 4, 8, 1, "expected 0 numbers a block, found 1"},
+      forgery{"int8", 4, 8, 128, "expected 256 numbers a block, found 128"},
+      forgery{"int8", 4, 12, a_nan, "expected scales from 0 on, found nan as number 0"},
+      forgery{"int8", 4, 12, minus_one, "found -1 as number 0"},
+      forgery{"int8", 4, 12, too_large, "expected scales from 0 on"},
+      forgery{"int8", 4, 16, 0x00800000, "expected multiples from -127 on, found -128 as number 2"},
+      forgery{"top-k:0.5", 4, 8, 3, "expected 2 places, found 3"},
+      forgery{"top-k:0.5", 4, 12, 4, "expected ascending places from 0 to 3, found 4"},
+      forgery{"top-k:0.5", 4, 16, 0, "expected ascending places from 1 to 3, found 0"},
+      forgery{"top-k:0.5", 4, 24, an_infinity, "expected numbers that are finite, found inf as number 1"},
+      forgery{"1-bit", 4, 12, a_nan, "expected means that are finite, found nan as number 0"},
+      forgery{"1-bit", 12, 18, 0x10ff0000, "expected 12 signs, found bits behind them"},
+  };
+  for (const forgery& wrong : forgeries) {
+    bytes message = encoded(wrong.format, floats(wrong.numbers, 1));
+    put_whole(message, wrong.at, wrong.word);
+    floats to(wrong.numbers, 99);
+    expect_refused(
+        {{wrong.says, [&] { decode_numbers(parse_wire_format(wrong.format), message, to); }, wrong.says}});
+    EXPECT_EQ(to, floats(wrong.numbers, 99)) << "something was written";
+  }
+}
+
+TEST(EncodedNumbers, OfOtherLengthsAreRefused) {
+  for (const std::string_view format : formats_to_test) {
+    const wire_format f = parse_wire_format(format);
+    bytes message = encoded(format, floats(40, 1));
+    floats to(40, 99);
+    for (std::size_t n = 0; n < message.size(); ++n) {
+      const bytes cut(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(n));
+      EXPECT_THROW(decode_numbers(f, cut, to), wire_error) << format;
+    }
+    message.push_back({});
+    EXPECT_THROW(decode_numbers(f, message, to), wire_error) << format;
+    EXPECT_EQ(to, floats(40, 99));
+  }
+}
+
+/// Each is read to finite numbers or refused; what stands around the numbers stays. The sanitizers see reads.
+TEST(EncodedNumbers, ForgedAHundredThousandTimesNeverWriteBesideTheirPlace) {
+  constexpr std::size_t n = 67, guard = 8, rounds = 100'000;
+  std::mt19937_64 rng(4);
+  std::vector<bytes> right;
+  for (const std::string_view format : formats_to_test)
+    right.push_back(encoded(format, drawn_numbers(n, rng)));
+  std::size_t refused = 0;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    const std::string_view format = formats_to_test[round % right.size()];
+    bytes message = right[round % right.size()];
+    for (std::uint64_t flips = rng() % 4; flips > 0; --flips)
+      message[rng() % message.size()] ^= std::byte{1} << (rng() % 8);
+    if (rng() % 4 == 0) message.resize(rng() % (message.size() + 1));
+    if (rng() % 16 == 0)
+      put_whole(message, rng() % 3 * 4 % std::max<std::size_t>(message.size(), 4), 0xffffffff);
+    floats memory(n + 2 * guard, 99);
+    const std::span<float> to(memory.data() + guard, n);
+    try {
+      decode_numbers(parse_wire_format(format), message, to);
+    } catch (const wire_error&) {
+      ++refused;
+      ASSERT_EQ(memory, floats(n + 2 * guard, 99)) << format;
+    }
+    for (std::size_t i = 0; i < guard; ++i) ASSERT_TRUE(memory[i] == 99 && memory[n + guard + i] == 99);
+    const bool may_be_infinite = format.find("float") != format.npos;
+    for (const float v : to) ASSERT_TRUE(may_be_infinite || std::isfinite(v)) << format;
+  }
+  EXPECT_GT(refused, rounds / 4);
+  EXPECT_LT(refused, rounds);
+}
+
+} // namespace
+} // namespace mailgrad
