@@ -80,9 +80,8 @@ bool judged_by_test(const training_options& o, const data_split& data) {
   return by_tests && !o.replay && data.validation.size() == 0;
 }
 
-/// Adds what only the tool knows, such as the model's name and the commit.
+/// Adds what only the tool knows, such as the commit.
 void add_what_the_tool_knows(training_report& r, const train_words& w, const std::string& date, int signal) {
-  r.model = w.model;
   r.span = w.span.name();
   r.origin.commit = build_commit;
   r.origin.date = date;
@@ -120,6 +119,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (live) listening = listen(*live);
   options.record = w.outputs.record;
   options.words = std::move(given);
+  options.model_name = w.model;
   options.replay = std::move(replay);
   options.resume = std::move(from);
   const model_function model = spanning(find_model(w.model), w.span);

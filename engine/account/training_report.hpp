@@ -73,7 +73,7 @@ struct training_report {
   provenance origin;
   std::vector<std::string>
       command;       ///< the options of the command line that decide what is computed, if there was one
-  std::string model; ///< as the command line named it, if there was one
+  std::string model; ///< as the command line or training_options::model_name called it
   std::string span;  ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
   std::size_t weights = 0; ///< of the model, without gaps between its variables
   std::string policy;

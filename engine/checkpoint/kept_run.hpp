@@ -18,8 +18,10 @@ namespace mailgrad {
 struct checkpoint_card {
   std::uint32_t workers = 0;
   std::uint32_t shards = 0;
-  std::vector<std::pair<std::string, std::string>> facts{}; ///< facts_of() the run
-  std::vector<std::string> words{};                         ///< its command line
+  /// facts_of() the run, and the names of its model and data, which only messages use. A reader takes the
+  /// facts that it knows.
+  std::vector<std::pair<std::string, std::string>> facts{};
+  std::vector<std::string> words{}; ///< its command line
   std::string replayed{};      ///< SHA-256 of the weights with which the repeated run ended; empty: no replay
   std::uint64_t steps = 0;     ///< mini-batches that all workers had trained
   std::int64_t elapsed = 0;    ///< ns since the first process began to train, without pauses between two

@@ -13,6 +13,7 @@ void describe(training_report& r, const run_plan& plan) {
   r.command = o.words;
   r.policy = o.policy;
   r.cure = plan.cure.text();
+  r.model = o.model_name;
   r.data = plan.data->name;
   r.optimizer = name(o.optimizer);
   r.learning_rate = base_learning_rate(o.optimizer);

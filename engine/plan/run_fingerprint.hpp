@@ -15,6 +15,10 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
                                                           const model_request& request,
                                                           const data_split& data, const training_options& o);
 
+/// The names of the facts that give the training samples and the model by their SHA-256.
+inline constexpr const char* samples_fact = "SHA-256 of the training samples";
+inline constexpr const char* model_fact = "SHA-256 of the model";
+
 /// Requires, before a plug-in's code runs, that it is the recorded one. Plug-ins are compared by the SHA-256
 /// of their files.
 ///

@@ -79,7 +79,9 @@ struct training_options {
   kept_weights keep = kept_weights::last;
   /// The file for the recording, the order in which shards take gradients. Empty: no file, as in a replay.
   std::string record{};
-  std::vector<std::string> words{};          ///< the command line, for readers of the recording
+  std::vector<std::string> words{}; ///< the command line, for readers of the recording
+  /// What the user calls the model, as "mlp:hidden=16": for reports and messages alone. May be empty.
+  std::string model_name{};
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; only the devices may differ from it
   checkpoint_options checkpoints{};
   /// A checkpoint of the same run, to go on from; null: the run begins. Devices, steps, epochs and the

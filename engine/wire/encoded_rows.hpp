@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-// Rows of the gradient of a table as bytes, laid out as docs/wire_formats.md says: the numbers of the rows exactly,
-// in their order, and their values in the format.
+// Rows of the gradient of a table as bytes, laid out as docs/wire_formats.md says: the numbers of the rows
+// exactly, in their order, and their values in the format.
 
 /// The table that rows are of.
 struct table_extent {
@@ -27,8 +27,8 @@ std::size_t encoded_row_bytes(const wire_format& f, std::size_t rows, std::size_
 /// Writes the listed rows of `part`, as encode_numbers() writes its numbers. A row that comes twice takes its
 /// residual with it the first time, and both leave there what the receiver will lack.
 ///
-/// Shapes  residual: float32[rows * width] of the table, or empty for none; to: encoded_row_bytes() of the listed
-///         rows, those before the first negative one.
+/// Shapes  residual: float32[rows * width] of the table, or empty for none; to: encoded_row_bytes() of the
+///         listed rows, those before the first negative one.
 /// Errors  shape_error for other lengths, or a row that the table lacks; nothing has changed then.
 /// Threads one caller at a time for one residual; `scratch` is memory between the steps, of any size.
 [[nodiscard]] bool encode_rows(const wire_format& f, const gradient_rows& part, const table_extent& table,
@@ -41,8 +41,8 @@ struct decoded_rows {
   std::vector<float> values; ///< float32[n, width]
 };
 
-/// Reads what encode_rows() has written, with everything checked as by decode_numbers(). The values take at most
-/// `width` times as many bytes as there are in `from`, plus those of the format itself.
+/// Reads what encode_rows() has written, with everything checked as by decode_numbers(). The values take at
+/// most `width` times as many bytes as there are in `from`, plus those of the format itself.
 ///
 /// Errors  wire_error; `to` lists no row then.
 void decode_rows(const wire_format& f, std::span<const std::byte> from, const table_extent& table,

@@ -8,21 +8,21 @@
 
 namespace mailgrad {
 
-/// A worker's side of a lossy format, for one range of the dense weights: what a message lacks is kept here and
-/// added to the next gradient. If a shard discards a gradient, all that its message held comes back.
+/// A worker's side of a lossy format, for one range of the dense weights: what a message lacks is kept here
+/// and added to the next gradient. If a shard discards a gradient, all that its message held comes back.
 ///
 ///     send(step, g)        sends q = Q(g + r), and keeps r = g + r - q
 ///     applied(step)        the shard has applied or merged it: q is forgotten
 ///     give_back(step)      the shard has discarded it: r = r + q
 ///
-/// So the gradients of a worker add up to what was applied, plus the residual, plus what is in flight. Each sum of
-/// two floats is rounded; nothing else is lost. The gradients are those that the shard would apply, so a factor of
-/// clipping has been multiplied in.
+/// So the gradients of a worker add up to what was applied, plus the residual, plus what is in flight. Each
+/// sum of two floats is rounded; nothing else is lost. The gradients are those that the shard would apply, so
+/// a factor of clipping has been multiplied in.
 ///
 /// float32 lacks nothing: it has no residual, and a discarded gradient is gone, as it is without a network.
 ///
-/// Source  Seide et al., Interspeech 2014; Karimireddy et al., ICML 2019, Algorithm 2. Differs: several messages may
-///         be in flight, and discarded ones are given back.
+/// Source  Seide et al., Interspeech 2014; Karimireddy et al., ICML 2019, Algorithm 2. Differs: several
+///         messages may be in flight, and discarded ones are given back.
 /// Units   memory: 4 bytes a weight, as many again from the first give_back() on, and the messages in flight.
 /// Threads one caller at a time; messages may be released on any thread.
 class error_feedback {

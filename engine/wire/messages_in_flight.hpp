@@ -10,7 +10,8 @@
 
 namespace mailgrad {
 
-/// The bytes of an encoded gradient. They are written once, so who sends them may hold them as long as it takes.
+/// The bytes of an encoded gradient. They are written once, so who sends them may hold them as long as it
+/// takes.
 using wire_message = std::shared_ptr<const std::vector<std::byte>>;
 
 /// The messages that a worker has sent to a shard and whose fate it does not know yet, by the step of their

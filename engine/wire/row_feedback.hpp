@@ -8,8 +8,8 @@
 
 namespace mailgrad {
 
-/// What error_feedback is for dense weights, for the rows of one table. What a row lacks waits until the row comes
-/// again.
+/// What error_feedback is for dense weights, for the rows of one table. What a row lacks waits until the row
+/// comes again.
 ///
 /// Units   memory: as much as the table, and the messages in flight.
 /// Threads one caller at a time; messages may be released on any thread.
@@ -19,8 +19,8 @@ public:
 
   /// Null if a number is not finite and the format cannot say so: nothing has changed then.
   ///
-  /// Errors  shape_error for rows that the table lacks, or of another width; std::invalid_argument for a step in
-  ///         flight.
+  /// Errors  shape_error for rows that the table lacks, or of another width; std::invalid_argument for a step
+  ///         in flight.
   wire_message send(step_number step, const gradient_rows& part);
 
   /// Errors  std::invalid_argument for a step that is not in flight.

@@ -8,8 +8,8 @@
 
 namespace mailgrad {
 
-/// How the numbers of a gradient are written into a message. docs/wire_formats.md has every byte. The values are
-/// those in the bytes.
+/// How the numbers of a gradient are written into a message. docs/wire_formats.md has every byte. The values
+/// are those in the bytes.
 enum class wire_encoding : std::uint8_t {
   float32 = 0,
   float16 = 1,
@@ -28,7 +28,8 @@ struct wire_format {
   friend bool operator==(const wire_format&, const wire_format&) = default;
 };
 
-/// Reads "float32", "float16", "bfloat16", "int8", "int8:block=256", "top-k:0.01", "1-bit" or "1-bit:block=512".
+/// Reads "float32", "float16", "bfloat16", "int8", "int8:block=256", "top-k:0.01", "1-bit" or
+/// "1-bit:block=512".
 ///
 /// Errors  std::invalid_argument in one line that says what would be right.
 wire_format parse_wire_format(std::string_view text);

@@ -197,6 +197,13 @@ TEST_F(Checkpoints, OfAnotherRunAreRefused) {
   };
   refused({"--seed", "5"}, "; the seed was 1, and is 5 here");
   refused({"--seed", "5", "--model", "mlp:hidden=6"}, "; the seed was 1, and is 5 here");
+  const std::string other = (scratch_.path() / "other.csv").string();
+  std::filesystem::copy_file(MAILGRAD_SMALL_CSV, other);
+  std::ofstream(other, std::ios::app) << "1,1,1,0\n";
+  refused({"--data", other}, "the training data were small.csv (SHA-256 ");
+  refused({"--data", other}, ", and are other.csv (SHA-256 ");
+  refused({"--model", "mlp:hidden=6"}, "the model was mlp:hidden=5 (SHA-256 ");
+  refused({"--model", "mlp:hidden=6"}, ", and is mlp:hidden=6 (SHA-256 ");
   refused({"--shards", "3"}, "there were 1 shards, and are 3 here");
   refused({"--policy", "hogwild"}, "the policy was async, and is hogwild here");
   refused({"--load", "weights.safetensors"}, "leave --load out");

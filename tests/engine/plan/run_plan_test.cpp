@@ -118,10 +118,12 @@ TEST(RunPlan, OfShardsAloneHasNoStepsAndNoData) {
 TEST(RunDescription, TellsTheOptionsOfARun) {
   training_options o = on_cores(2, "hogwild");
   o.words = {"mailgrad", "train"};
+  o.model_name = "mlp";
   o.seed = 9;
   training_report r;
   r.steps = 12;
   describe(r, planned(o));
+  EXPECT_EQ(r.model, "mlp");
   EXPECT_EQ(r.policy, "hogwild");
   EXPECT_EQ(r.shards, 0U) << "the run has none, whatever the option says";
   EXPECT_EQ(r.workers, 2U);

@@ -16,8 +16,8 @@ using floats = std::vector<float>;
 
 constexpr std::size_t workers = 4, samples = 32, features = 24;
 
-/// Linear regression whose samples are dealt to workers by where they lie, so that the workers' gradients do not
-/// vanish where their mean does.
+/// Linear regression whose samples are dealt to workers by where they lie, so that the workers' gradients do
+/// not vanish where their mean does.
 struct regression {
   std::vector<std::vector<floats>> x{workers};
   std::vector<floats> y{workers};

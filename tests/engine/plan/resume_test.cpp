@@ -1,0 +1,111 @@
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <mailgrad/engine/plan/resume.hpp>
+#include <mailgrad/graph/models/layer_stack.hpp>
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace mailgrad {
+namespace {
+
+using testing::expect_refused;
+using testing::small_data;
+using testing::small_model;
+using testing::small_samples;
+
+model_function other_model() {
+  return [](graph& g, const model_request& request) {
+    return build_classifier(g, {dense_layer{9, activation::tanh}, dense_layer{}}, request);
+  };
+}
+
+std::shared_ptr<const data_split> other_data() {
+  return std::make_shared<data_split>(data_split{small_samples(48, 7), small_samples(24, 2), "other", {}});
+}
+
+training_options named(std::string model_name, std::uint64_t seed = 1) {
+  training_options o;
+  o.batch = 8;
+  o.seed = seed;
+  o.model_name = std::move(model_name);
+  return o;
+}
+
+run_plan first_run() { return plan_run(small_model(), small_data(), named("mlp:hidden=8")); }
+
+/// A checkpoint in memory, with what is read of it before any worker or shard is.
+std::shared_ptr<const checkpoint> kept_as(checkpoint_card card) {
+  kept_schedule schedule{"async"};
+  feeder_position position;
+  checkpoint_parts parts;
+  const auto run = std::make_shared<saved_fields>();
+  run->field("card", card);
+  run->field("schedule", schedule);
+  const auto feeder = std::make_shared<saved_fields>();
+  feeder->field("feeder", position);
+  parts["run"] = run;
+  parts["feeder"] = feeder;
+  return std::make_shared<const checkpoint>(checkpoint::of(parts, "kept"));
+}
+
+/// As written before names were kept.
+checkpoint_card without_names(checkpoint_card card) {
+  std::erase_if(card.facts, [](const auto& fact) { return fact.first.starts_with("name of"); });
+  return card;
+}
+
+void go_on(run_plan plan, const checkpoint_card& card) {
+  plan.options.resume = kept_as(card);
+  plan_resume(plan);
+}
+
+std::string refusal_of(const run_plan& plan, const checkpoint_card& card) {
+  try {
+    go_on(plan, card);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "not refused";
+}
+
+TEST(Resume, NamesModelDataAndSeedOfAnotherRun) {
+  const run_plan other = plan_run(other_model(), other_data(), named("mlp:hidden=9", 2));
+  const std::string sum = "SHA-256 [0-9a-f]{12}[.]{3}";
+  EXPECT_THAT(refusal_of(other, card_of(first_run())),
+              ::testing::MatchesRegex(
+                  "checkpoint 'kept' is of another run: the training data were small [(]" + sum +
+                  "[)], and are other [(]" + sum + "[)] here; the model was mlp:hidden=8 [(]" + sum +
+                  "[)], and is mlp:hidden=9 [(]" + sum + "[)] here; the seed was 1, and is 2 here"));
+}
+
+/// A file of the model or the data may have been moved.
+TEST(Resume, RefusesNoRunForItsNames) {
+  const auto moved = std::make_shared<data_split>(*small_data());
+  moved->name = "elsewhere";
+  EXPECT_NO_THROW(go_on(plan_run(small_model(), moved, named("models/mine.json")), card_of(first_run())));
+  EXPECT_NO_THROW(go_on(plan_run(small_model(), moved, named("")), card_of(first_run())));
+}
+
+TEST(Resume, ReadsCheckpointsThatTellNoNames) {
+  const checkpoint_card old = without_names(card_of(first_run()));
+  EXPECT_EQ(old.facts.size() + 2, card_of(first_run()).facts.size());
+  EXPECT_NO_THROW(go_on(first_run(), old));
+  EXPECT_THAT(refusal_of(plan_run(other_model(), small_data(), named("lenet")), old),
+              ::testing::MatchesRegex(".*: the model was SHA-256 [0-9a-f]{12}[.]{3}, and is lenet [(]SHA-256 "
+                                      "[0-9a-f]{12}[.]{3}[)] here"));
+}
+
+/// A model function of the user's own has a name only if its options give one.
+TEST(Resume, TellsModelsWithoutNamesByTheirDigest) {
+  const checkpoint_card unnamed = card_of(plan_run(small_model(), small_data(), named("")));
+  expect_refused({"another model", [&] { go_on(plan_run(other_model(), small_data(), named("")), unnamed); },
+                  "the model was SHA-256 "});
+}
+
+} // namespace
+} // namespace mailgrad
