@@ -1,7 +1,7 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
 # Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, zip::zip, PNG::PNG,
 # turbojpeg::turbojpeg, OpenSSL::Crypto, CAF::core, nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto (which brings
-# protobuf), Boost::headers, CLI11::CLI11, GTest::gtest. protobuf_generate() calls protoc. CHARTJS_FILE is a
+# protobuf), Boost::headers, xxhash::xxhash, CLI11::CLI11, GTest::gtest. protobuf_generate() calls protoc. CHARTJS_FILE is a
 # script that the tool holds.
 #
 # What an installed static library still needs must also stand in mailgradConfig.cmake.in.
@@ -22,6 +22,7 @@ find_package(ONNX REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(Boost 1.74 REQUIRED)
 find_package(CHARTJS REQUIRED)
+find_package(XXHASH REQUIRED)
 find_package(CAF REQUIRED COMPONENTS core)
 
 if(MAILGRAD_ONEDNN)

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace mailgrad::net {
+
+/// Why a session ended. The numbers are those of a goodbye on the wire, so none is ever given away again.
+enum class end_reason : std::uint8_t {
+  left = 1,         ///< one side said goodbye of its own will
+  silent = 2,       ///< no byte came for longer than the time that the server dictates
+  lost = 3,         ///< the connection closed without a goodbye
+  malformed = 4,    ///< bytes came that are no frame, or a frame that has no place here
+  out_of_order = 5, ///< a frame is missing: a higher sequence number came than the next one
+  no_credit = 6,    ///< the peer sent more than it was allowed to
+  superseded = 7,   ///< a later incarnation of the same member took its place
+  refused = 8,      ///< the server did not take the peer in
+  late = 9,         ///< the session was not complete within the time for a hello
+};
+
+/// "silent", "out of order"
+std::string_view to_string(end_reason r) noexcept;
+
+/// Whether the number is that of a reason.
+bool is_end_reason(std::uint8_t number) noexcept;
+
+/// How a session ended: the reason, and one line for the user with what was expected and what was found.
+struct ending {
+  end_reason reason = end_reason::left;
+  std::string words;
+
+  friend bool operator==(const ending&, const ending&) = default;
+};
+
+/// A peer broke the protocol. `what()` is one line with what was expected and what was found.
+class protocol_error : public std::runtime_error {
+public:
+  explicit protocol_error(const std::string& words, end_reason reason = end_reason::malformed)
+      : std::runtime_error(words), reason_(reason) {}
+
+  end_reason reason() const noexcept { return reason_; }
+
+private:
+  end_reason reason_;
+};
+
+} // namespace mailgrad::net
