@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-// A frame is what travels between two processes: a header of 44 bytes and a payload. docs/wire_format.md shows
-// both byte by byte.
+// A frame is what travels between two processes: a header of 44 bytes and a payload. docs/wire_format.md
+// shows both byte by byte.
 
 namespace mailgrad::net {
 
@@ -61,8 +61,8 @@ using header_bytes = std::array<std::byte, frame_header_bytes>;
 
 header_bytes encode(const frame_header& h);
 
-/// Reads a header and checks magic, its own checksum, version, kind and length, in this order. Hello and refusal
-/// are read in every version, so that two builds can tell each other which one they speak.
+/// Reads a header and checks magic, its own checksum, version, kind and length, in this order. Hello and
+/// refusal are read in every version, so that two builds can tell each other which one they speak.
 ///
 /// Errors  protocol_error.
 frame_header decode_header(std::span<const std::byte, frame_header_bytes> from);

@@ -14,8 +14,8 @@ class frame_sink {
 public:
   virtual ~frame_sink() = default;
 
-  /// Asked when a header is whole and right, before any memory is taken for its payload. The answer is where the
-  /// payload shall go, as long as the header says; an empty span: into memory of the decoder.
+  /// Asked when a header is whole and right, before any memory is taken for its payload. The answer is where
+  /// the payload shall go, as long as the header says; an empty span: into memory of the decoder.
   virtual std::span<std::byte> place_of(const frame_header& h) = 0;
   /// A frame is whole and its checksum right. The payload is valid until the call returns.
   virtual void take(const frame_header& h, byte_view payload) = 0;
@@ -23,8 +23,8 @@ public:
 
 /// Finds frames in a stream of bytes that arrives in any cuts, and takes no more memory than one frame needs.
 ///
-/// Bytes are written to room() and then told by filled(), so a body can be received where it shall lie. feed()
-/// copies bytes that lie elsewhere.
+/// Bytes are written to room() and then told by filled(), so a body can be received where it shall lie.
+/// feed() copies bytes that lie elsewhere.
 /// Errors  protocol_error at the first byte that can be no frame. The decoder takes nothing more after that.
 /// Threads one caller at a time.
 class frame_decoder {

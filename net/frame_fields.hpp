@@ -34,7 +34,8 @@ private:
 
 /// Reads what a frame_writer has written, and trusts nothing: each read checks how many bytes are left.
 ///
-/// Errors  protocol_error that names the frame, the offset in its payload, what was expected and what was found.
+/// Errors  protocol_error that names the frame, the offset in its payload, what was expected and what was
+///         found.
 class frame_reader {
 public:
   /// `frame` names it in errors: "hello". Both must outlive the reader.

@@ -1,0 +1,158 @@
+#include <mailgrad/net/hello.hpp>
+
+#include <mailgrad/net/ending.hpp>
+#include <mailgrad/net/frame.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+namespace mailgrad::net {
+
+namespace {
+
+constexpr std::array<std::string_view, 2> plane_names{"control", "bulk"};
+constexpr std::array<std::string_view, 14> code_names{
+    "",      "hello", "protocol", "run",   "role",    "number", "incarnation",
+    "model", "data",  "wire",     "build", "session", "time",   "connections"};
+
+/// Both texts of a refusal together leave room for its other bytes.
+constexpr std::size_t most_refusal_text = 1024;
+
+plane plane_named(std::string_view name) {
+  for (std::size_t i = 0; i < plane_names.size(); ++i)
+    if (plane_names[i] == name) return static_cast<plane>(i);
+  throw protocol_error(fmt::format("connection: expected control or bulk, found '{}'", printable(name)));
+}
+
+role checked_role(std::string_view name) {
+  if (const auto known = role_named(name)) return *known;
+  throw protocol_error(fmt::format("role: expected worker, shard or watcher, found '{}'", printable(name)));
+}
+
+} // namespace
+
+std::string_view to_string(plane p) noexcept { return plane_names[static_cast<std::uint8_t>(p)]; }
+std::string_view to_string(refusal_code c) noexcept { return code_names[static_cast<std::uint8_t>(c)]; }
+
+std::string refusal::words() const {
+  return fmt::format("{}: expected {}, found {}", to_string(code), expected, found);
+}
+
+features to_features(const hello& h) {
+  features all = h.says;
+  all.try_emplace(std::string(feature::protocol), std::to_string(protocol_version));
+  all.insert_or_assign(std::string(feature::role), std::string(to_string(h.part)));
+  all.insert_or_assign(std::string(feature::connection), std::string(to_string(h.connection)));
+  if (h.number) all.insert_or_assign(std::string(feature::number), std::to_string(*h.number));
+  if (h.incarnation > 0)
+    all.insert_or_assign(std::string(feature::incarnation), std::to_string(h.incarnation));
+  if (h.session != 0) all.insert_or_assign(std::string(feature::session), key_text(h.session));
+  return all;
+}
+
+hello to_hello(features says) {
+  hello h;
+  if (const auto name = found_in(says, feature::role)) h.part = checked_role(*name);
+  if (const auto name = found_in(says, feature::connection)) h.connection = plane_named(*name);
+  if (const auto number = number_in(says, feature::number, UINT32_MAX))
+    h.number = static_cast<std::uint32_t>(*number);
+  h.incarnation = static_cast<std::uint32_t>(number_in(says, feature::incarnation, UINT32_MAX).value_or(0));
+  h.session = key_in(says, feature::session).value_or(0);
+  h.says = std::move(says);
+  return h;
+}
+
+bytes encode(const welcome& w) {
+  bytes written;
+  frame_writer{written}
+      .u64(w.run)
+      .u64(w.session)
+      .u8(static_cast<std::uint8_t>(w.you.part))
+      .u32(w.you.number)
+      .u32(w.incarnation)
+      .u32(static_cast<std::uint32_t>(w.times.heartbeat().count()))
+      .u32(w.messages)
+      .u32(w.bodies)
+      .u64(w.most_body_bytes);
+  return written;
+}
+
+welcome decode_welcome(byte_view payload) {
+  frame_reader reader{"welcome", payload};
+  welcome w;
+  w.run = reader.u64();
+  w.session = reader.u64();
+  const std::uint8_t part = reader.u8();
+  if (part > static_cast<std::uint8_t>(role::watcher))
+    reader.fail(fmt::format("expected a role from 0 to 3, found {}", part));
+  w.you.part = static_cast<role>(part);
+  w.you.number = reader.u32();
+  w.incarnation = reader.u32();
+  const std::chrono::milliseconds heartbeat{reader.u32()};
+  if (heartbeat < timing::least_heartbeat || heartbeat > timing::most_heartbeat)
+    reader.fail(fmt::format("expected a heartbeat each {} to {} ms, found {}",
+                            timing::least_heartbeat.count(), timing::most_heartbeat.count(),
+                            heartbeat.count()));
+  w.times = timing{heartbeat};
+  w.messages = reader.u32();
+  w.bodies = reader.u32();
+  w.most_body_bytes = reader.u64();
+  reader.end();
+  return w;
+}
+
+bytes encode(const refusal& r) {
+  bytes written;
+  frame_writer{written}
+      .u8(static_cast<std::uint8_t>(r.code))
+      .text(std::string_view{r.expected}.substr(0, most_refusal_text))
+      .text(std::string_view{r.found}.substr(0, most_refusal_text));
+  return written;
+}
+
+refusal decode_refusal(byte_view payload) {
+  frame_reader reader{"refusal", payload};
+  const std::uint8_t code = reader.u8();
+  if (code == 0 || code >= code_names.size())
+    reader.fail(fmt::format("expected a code from 1 to {}, found {}", code_names.size() - 1, code));
+  refusal r{static_cast<refusal_code>(code), "", ""};
+  r.expected = printable(reader.text(), most_refusal_text);
+  r.found = printable(reader.text(), most_refusal_text);
+  reader.end();
+  return r;
+}
+
+std::optional<refusal> compare(const std::vector<demand>& expected, const features& says) {
+  for (const demand& d : expected) {
+    const auto found = found_in(says, d.name);
+    if (!found && d.optional) continue;
+    if (found && std::find(d.accepted.begin(), d.accepted.end(), *found) != d.accepted.end()) continue;
+    return refusal{d.code, fmt::format("{}", fmt::join(d.accepted, " or ")),
+                   found ? printable(*found) : "nothing"};
+  }
+  return std::nullopt;
+}
+
+std::vector<demand> demands_of(const features& server, const std::vector<role>& roles,
+                               const std::vector<std::string>& wires) {
+  std::vector<demand> all;
+  const auto same = [&](std::string_view name, refusal_code code, bool optional) {
+    if (const auto mine = found_in(server, name))
+      all.push_back({std::string(name), {std::string(*mine)}, code, optional});
+  };
+  all.push_back({std::string(feature::protocol), {std::to_string(protocol_version)}, refusal_code::protocol});
+  same(feature::run, refusal_code::run, true);
+  demand one_of{std::string(feature::role), {}, refusal_code::role};
+  for (role r : roles) one_of.accepted.emplace_back(to_string(r));
+  all.push_back(std::move(one_of));
+  same(feature::build, refusal_code::build, false);
+  same(feature::model, refusal_code::model, true);
+  same(feature::data, refusal_code::data, true);
+  if (!wires.empty()) all.push_back({std::string(feature::wire), wires, refusal_code::wire});
+  return all;
+}
+
+} // namespace mailgrad::net

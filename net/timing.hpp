@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+
+namespace mailgrad::net {
+
+/// Time since some fixed moment, on one clock that is handed in.
+using instant = std::chrono::nanoseconds;
+
+/// Every time limit of a session, derived from one number that the server dictates.
+class timing {
+public:
+  static constexpr std::chrono::milliseconds usual_heartbeat{250};
+  static constexpr std::chrono::milliseconds least_heartbeat{10};
+  static constexpr std::chrono::milliseconds most_heartbeat{60'000};
+
+  constexpr timing() = default;
+  constexpr explicit timing(std::chrono::milliseconds heartbeat) : heartbeat_(heartbeat) {}
+
+  /// How often each side gives a sign of life.
+  constexpr std::chrono::milliseconds heartbeat() const noexcept { return heartbeat_; }
+  /// A peer of which no byte came for longer than this is dead: 1.5 s.
+  constexpr instant silence() const noexcept { return 6 * heartbeat_; }
+  /// From the connection to the whole session: 2 s.
+  constexpr instant hello() const noexcept { return 8 * heartbeat_; }
+  /// How long a side that has ended waits for its last frame to leave: 0.5 s.
+  constexpr instant farewell() const noexcept { return 2 * heartbeat_; }
+
+  friend bool operator==(const timing&, const timing&) = default;
+
+private:
+  std::chrono::milliseconds heartbeat_ = usual_heartbeat;
+};
+
+} // namespace mailgrad::net

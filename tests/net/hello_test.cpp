@@ -1,0 +1,148 @@
+#include <mailgrad/net/hello.hpp>
+
+#include <mailgrad/tests/net/protocol_complaint.hpp>
+
+#include <mailgrad/net/frame.hpp>
+
+namespace mailgrad::net {
+namespace {
+
+using testing::HasSubstr;
+
+features server_features() {
+  return {{"run", key_text(7)}, {"model", "12ab"}, {"data", "56ef"}, {"build", "4dd287a g++ 12 avx512"}};
+}
+
+std::vector<demand> server_demands() {
+  return demands_of(server_features(), {role::worker, role::shard}, {"float32", "bfloat16"});
+}
+
+/// What a peer says that fits the server.
+features fitting() {
+  features says = server_features();
+  says["wire"] = "bfloat16";
+  return to_features({.says = says, .part = role::worker, .number = 2, .incarnation = 3});
+}
+
+TEST(Hello, IsReadAsItWasWritten) {
+  const hello said{.says = {{"wire", "float32"}},
+                   .part = role::shard,
+                   .number = 2,
+                   .incarnation = 3,
+                   .connection = plane::bulk,
+                   .session = 0xfedcba9876543210};
+  const hello heard = to_hello(decode_features("hello", encode(to_features(said))));
+  EXPECT_EQ(heard.part, role::shard);
+  EXPECT_EQ(heard.number, 2U);
+  EXPECT_EQ(heard.incarnation, 3U);
+  EXPECT_EQ(heard.connection, plane::bulk);
+  EXPECT_EQ(heard.session, 0xfedcba9876543210U);
+  EXPECT_EQ(found_in(heard.says, "wire"), "float32");
+  EXPECT_EQ(found_in(heard.says, "protocol"), "1");
+}
+
+TEST(Hello, OfTheLargestKindFitsIntoItsFrame) {
+  features all;
+  for (std::size_t i = 0; i < 13; ++i)
+    all[std::string(31, static_cast<char>('a' + i))] = std::string(256, 'x');
+  EXPECT_LE(encode(all).size(), most_payload_bytes(frame_kind::hello));
+}
+
+TEST(Hello, NamesRolesAndConnectionsThatThereAreNot) {
+  EXPECT_EQ(protocol_complaint([] {
+              to_hello({{"role", "king"}});
+            }),
+            "role: expected worker, shard or watcher, found 'king'");
+  EXPECT_EQ(protocol_complaint([] {
+              to_hello({{"connection", "third"}});
+            }),
+            "connection: expected control or bulk, found 'third'");
+}
+
+TEST(Hello, ThatFitsIsNotRefused) { EXPECT_EQ(compare(server_demands(), fitting()), std::nullopt); }
+
+TEST(Hello, MayLeaveOutWhatTheServerTells) {
+  features says = fitting();
+  for (const char* name : {"run", "model", "data"}) says.erase(name);
+  EXPECT_EQ(compare(server_demands(), says), std::nullopt);
+}
+
+struct wrong_feature {
+  std::string name, found, line;
+};
+
+class HelloRefusals : public testing::TestWithParam<wrong_feature> {};
+
+TEST_P(HelloRefusals, NameWhatBothSidesSayOnBothSides) {
+  features says = fitting();
+  if (GetParam().found.empty())
+    says.erase(GetParam().name);
+  else
+    says[GetParam().name] = GetParam().found;
+  const auto at_server = compare(server_demands(), says);
+  ASSERT_TRUE(at_server);
+  EXPECT_EQ(at_server->words(), GetParam().line);
+  EXPECT_EQ(decode_refusal(encode(*at_server)), *at_server) << "the peer must read the same";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, HelloRefusals,
+    testing::Values(wrong_feature{"protocol", "2", "protocol: expected 1, found 2"},
+                    wrong_feature{"protocol", "", "protocol: expected 1, found nothing"},
+                    wrong_feature{"run", key_text(8),
+                                  "run: expected 0000000000000007, found 0000000000000008"},
+                    wrong_feature{"role", "watcher", "role: expected worker or shard, found watcher"},
+                    wrong_feature{"build", "4dd287a g++ 12 avx2",
+                                  "build: expected 4dd287a g++ 12 avx512, found 4dd287a g++ 12 avx2"},
+                    wrong_feature{"build", "", "build: expected 4dd287a g++ 12 avx512, found nothing"},
+                    wrong_feature{"model", "34cd", "model: expected 12ab, found 34cd"},
+                    wrong_feature{"data", "78\n", "data: expected 56ef, found 78\\x0a"},
+                    wrong_feature{"wire", "int8", "wire: expected float32 or bfloat16, found int8"}),
+    [](const auto& tested) { return std::to_string(tested.index); });
+
+TEST(Welcome, IsReadAsItWasWritten) {
+  const welcome said{.run = 1,
+                     .session = 2,
+                     .you = {role::shard, 3},
+                     .incarnation = 4,
+                     .times = timing{std::chrono::milliseconds{100}},
+                     .messages = 5,
+                     .bodies = 6,
+                     .most_body_bytes = 7};
+  EXPECT_EQ(decode_welcome(encode(said)), said);
+  const bytes whole = encode(said);
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_NE(protocol_complaint([&] { decode_welcome(byte_view{whole}.first(size)); }), "") << size;
+}
+
+TEST(Welcome, DictatesNoHeartbeatThatNobodyCouldKeep) {
+  bytes said = encode(welcome{.times = timing{std::chrono::milliseconds{9}}});
+  EXPECT_THAT(protocol_complaint([&] { decode_welcome(said); }),
+              HasSubstr("expected a heartbeat each 10 to 60000 ms, found 9"));
+}
+
+TEST(Refusal, OfLongWordsFitsIntoItsFrame) {
+  const refusal r{refusal_code::build, std::string(5000, 'a'), std::string(5000, 'b')};
+  EXPECT_LE(encode(r).size(), most_payload_bytes(frame_kind::refusal));
+  EXPECT_EQ(decode_refusal(encode(r)).found.size(), 1024U);
+}
+
+TEST(Refusal, OfAPeerIsPrintedInOneLine) {
+  const refusal r{refusal_code::run, "a\nb", "\x1b[31m"};
+  EXPECT_EQ(decode_refusal(encode(r)).words(), "run: expected a\\x0ab, found \\x1b[31m");
+  bytes unknown = encode(r);
+  unknown[0] = std::byte{200};
+  EXPECT_THAT(protocol_complaint([&] { decode_refusal(unknown); }),
+              HasSubstr("expected a code from 1 to 13"));
+}
+
+TEST(Timing, DerivesEveryLimitFromOneNumber) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(timing{}.heartbeat(), 250ms);
+  EXPECT_EQ(timing{}.silence(), 1500ms);
+  EXPECT_EQ(timing{}.hello(), 2s);
+  EXPECT_EQ(timing{100ms}.silence(), 600ms);
+}
+
+} // namespace
+} // namespace mailgrad::net
