@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-// How a session begins. Who connects says `hello`, and the server answers with `welcome` or `refusal`. Nobody is
-// in before the welcome.
+// How a session begins. Who connects says `hello`, and the server answers with `welcome` or `refusal`. Nobody
+// is in before the welcome.
 
 namespace mailgrad::net {
 
@@ -73,7 +73,7 @@ struct welcome {
   std::uint64_t session = 0;
   member you{};
   std::uint32_t incarnation = 1;
-  timing times;
+  timing times{};
   std::uint32_t messages = 64;
   std::uint32_t bodies = 4;
   std::uint64_t most_body_bytes = std::uint64_t{1} << 30;
@@ -97,12 +97,13 @@ struct demand {
   bool optional = false; ///< whether a peer may say nothing of it, since it takes what the server has
 };
 
-/// Compares what a server expects with what a peer says, in the order of the demands. Nothing, if all is well.
+/// Compares what a server expects with what a peer says, in the order of the demands. Nothing, if all is
+/// well.
 std::optional<refusal> compare(const std::vector<demand>& expected, const features& says);
 
-/// The demands of a server with these features: the same protocol and build, a role among `roles`, a wire format
-/// among `wires`. Run, model and data are compared if the peer names them. A feature that the server does not have
-/// is not demanded.
+/// The demands of a server with these features: the same protocol and build, a role among `roles`, a wire
+/// format among `wires`. Run, model and data are compared if the peer names them. A feature that the server
+/// does not have is not demanded.
 std::vector<demand> demands_of(const features& server, const std::vector<role>& roles,
                                const std::vector<std::string>& wires);
 

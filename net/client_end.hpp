@@ -1,0 +1,47 @@
+#pragma once
+
+#include <mailgrad/net/endpoint.hpp>
+
+namespace mailgrad::net {
+
+/// The client's side of a network: one session, whose first connection is control and whose second is bulk.
+///
+/// Threads that of the network.
+class client_end final : public endpoint {
+public:
+  client_end(hello says, session_events& events, instant now) : session_(std::move(says), events, now) {}
+
+  session& own() noexcept { return session_; }
+  const session& own() const noexcept { return session_; }
+  /// Whether the network shall make the bulk connection now. True until begin_bulk().
+  bool wants_bulk() const noexcept { return !bulk_ && session_.wants_bulk(); }
+  /// Which connection will be the control or the bulk one, told before it is opened.
+  void begin_control(connection_id c) noexcept { control_ = c; }
+  void begin_bulk(connection_id c) noexcept { bulk_ = c; }
+
+  void opened(connection_id c, instant now) override { session_.attach(plane_of(c), now); }
+  void received(connection_id c, byte_view data, instant now) override {
+    session_.receive(plane_of(c), data, now);
+  }
+  std::span<std::byte> place(connection_id c) override { return session_.place(plane_of(c)); }
+  void filled(connection_id c, std::size_t count, instant now) override {
+    session_.filled(plane_of(c), count, now);
+  }
+  void closed(connection_id c, std::string_view words, instant now) override {
+    session_.lose(plane_of(c), words, now);
+  }
+  std::optional<outgoing> next(connection_id c, instant now) override {
+    return session_.next(plane_of(c), now);
+  }
+  bool is_through(connection_id) const override { return session_.is_through(); }
+  void tick(instant now) override { session_.tick(now); }
+  instant deadline() const override { return session_.deadline(); }
+
+private:
+  plane plane_of(connection_id c) const noexcept { return c == bulk_ ? plane::bulk : plane::control; }
+
+  session session_;
+  std::optional<connection_id> control_, bulk_;
+};
+
+} // namespace mailgrad::net

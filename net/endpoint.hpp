@@ -1,0 +1,44 @@
+#pragma once
+
+#include <mailgrad/net/session.hpp>
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace mailgrad::net {
+
+/// A connection among those of one endpoint, numbered by the network that makes it.
+struct connection_id {
+  std::uint64_t value = 0;
+
+  friend auto operator<=>(const connection_id&, const connection_id&) = default;
+};
+
+/// One side of a network: what a network tells about its connections, and asks to send. The server has one for all
+/// its peers, a client has one for itself. Neither knows which network it is.
+///
+/// Threads that of the network.
+class endpoint {
+public:
+  virtual ~endpoint() = default;
+
+  virtual void opened(connection_id c, instant now) = 0;
+  virtual void received(connection_id c, byte_view data, instant now) = 0;
+  /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next.
+  virtual std::span<std::byte> place(connection_id c) = 0;
+  virtual void filled(connection_id c, std::size_t count, instant now) = 0;
+  /// The connection closed, or could not be made. The endpoint has no more to do with it.
+  virtual void closed(connection_id c, std::string_view words, instant now) = 0;
+
+  virtual std::optional<outgoing> next(connection_id c, instant now) = 0;
+  /// Whether there is nothing more to say or to hear: the network closes the connection when all has been sent.
+  virtual bool is_through(connection_id c) const = 0;
+
+  virtual void tick(instant now) = 0;
+  /// When tick() must be called at the latest.
+  virtual instant deadline() const = 0;
+};
+
+} // namespace mailgrad::net

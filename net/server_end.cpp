@@ -1,0 +1,200 @@
+#include <mailgrad/net/server_end.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace mailgrad::net {
+
+struct server_end::guest final : session_events {
+  guest(const welcome& terms, instant now) : its(terms, *this, now) {}
+
+  void joined(const welcome& terms) override { layers->joined(terms); }
+  void message_came(byte_view message) override { layers->message_came(message); }
+  std::span<std::byte> place_of_body(byte_view tag, std::uint64_t size) override {
+    return layers->place_of_body(tag, size);
+  }
+  void body_came(byte_view tag) override { layers->body_came(tag); }
+  void credit_came() override { layers->credit_came(); }
+  void ended(const ending& why) override { layers->ended(why); }
+
+  session_events* layers = nullptr;
+  bool has_bulk = false;
+  session its;
+};
+
+server_end::server_end(server_options options, doorkeeper& keeper)
+    : options_(std::move(options)), keeper_(&keeper) {
+  if (!options_.draw) throw std::invalid_argument("server: expected a source of session numbers, found none");
+}
+
+void server_end::opened(connection_id c, instant now) {
+  connection& made = connections_[c];
+  made.unknown = std::make_unique<arrival>(now + options_.times.hello());
+  if (connections_.size() > options_.most_connections)
+    refuse(made, {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"});
+}
+
+void server_end::received(connection_id id, byte_view data, instant now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || found->second.refused) return;
+  connection& c = found->second;
+  if (c.unknown) {
+    try {
+      data = data.subspan(c.unknown->receive(data));
+      if (!c.unknown->said()) return;
+      const hello said = *c.unknown->said();
+      c.unknown.reset();
+      judge(c, said, now);
+    } catch (const protocol_error& e) {
+      refuse(c, {refusal_code::malformed, "a hello", e.what()});
+    }
+  }
+  if (c.known && !data.empty()) c.known->its.receive(c.part, data, now);
+}
+
+std::span<std::byte> server_end::place(connection_id c) {
+  const auto found = connections_.find(c);
+  if (found == connections_.end() || !found->second.known) return {};
+  return found->second.known->its.place(found->second.part);
+}
+
+void server_end::filled(connection_id c, std::size_t count, instant now) {
+  const connection& known = connections_.at(c);
+  known.known->its.filled(known.part, count, now);
+}
+
+void server_end::closed(connection_id c, std::string_view words, instant now) {
+  const auto found = connections_.find(c);
+  if (found == connections_.end()) return;
+  const connection gone = std::move(found->second);
+  connections_.erase(found);
+  if (gone.known) gone.known->its.lose(gone.part, words, now);
+}
+
+std::optional<outgoing> server_end::next(connection_id c, instant now) {
+  const auto found = connections_.find(c);
+  if (found == connections_.end()) return std::nullopt;
+  connection& to = found->second;
+  if (to.refusal_frame) {
+    outgoing last;
+    last.header = encode({.kind = frame_kind::refusal,
+                          .run = options_.run,
+                          .length = static_cast<std::uint32_t>(to.refusal_frame->size()),
+                          .checksum = checksum_of(*to.refusal_frame)});
+    last.payload = std::move(*to.refusal_frame);
+    to.refusal_frame.reset();
+    return last;
+  }
+  return to.known ? to.known->its.next(to.part, now) : std::nullopt;
+}
+
+bool server_end::is_through(connection_id c) const {
+  const auto found = connections_.find(c);
+  if (found == connections_.end()) return true;
+  const connection& known = found->second;
+  if (known.refused) return !known.refusal_frame;
+  return known.known && known.known->its.is_through();
+}
+
+void server_end::tick(instant now) {
+  for (auto& [id, c] : connections_)
+    if (c.unknown && !c.refused && now >= c.unknown->late_at())
+      refuse(c, {refusal_code::late,
+                 fmt::format("a hello within {} ms", 8 * options_.times.heartbeat().count()), "none"});
+  std::vector<std::shared_ptr<guest>> here;
+  for (const auto& [who, g] : guests_) here.push_back(g);
+  for (const auto& g : here) g->its.tick(now);
+  std::erase_if(guests_,
+                [](const auto& entry) { return entry.second->its.now_is() == session::state::ended; });
+}
+
+instant server_end::deadline() const {
+  instant first = instant::max();
+  for (const auto& [id, c] : connections_)
+    if (c.unknown && !c.refused) first = std::min(first, c.unknown->late_at());
+  for (const auto& [who, g] : guests_) first = std::min(first, g->its.deadline());
+  return first;
+}
+
+session* server_end::find(const member& m) noexcept {
+  const auto found = guests_.find(m);
+  if (found == guests_.end() || found->second->its.now_is() == session::state::ended) return nullptr;
+  return &found->second->its;
+}
+
+void server_end::leave_all(std::string_view words, instant now) {
+  const auto here = guests_; // since events may let others in
+  for (const auto& [who, g] : here) g->its.leave(words, now);
+}
+
+void server_end::refuse(connection& c, const refusal& why) {
+  c.refused = true;
+  c.refusal_frame = encode(why);
+  keeper_->turned_away(why);
+}
+
+void server_end::judge(connection& c, const hello& said, instant now) {
+  if (said.connection == plane::bulk) return attach_bulk(c, said, now);
+  if (const auto wrong = compare(options_.demands, said.says)) return refuse(c, *wrong);
+  admit_control(c, said, now);
+}
+
+std::optional<refusal> server_end::seat(const hello& said, member& found) {
+  const auto seats = options_.seats.find(said.part);
+  const std::uint32_t count = seats == options_.seats.end() ? 0 : seats->second;
+  found.part = said.part;
+  if (said.number) {
+    found.number = *said.number;
+    if (found.number < count) return std::nullopt;
+    return refusal{refusal_code::number, fmt::format("one of {} {}s", count, to_string(said.part)),
+                   to_string(found)};
+  }
+  for (found.number = 0; found.number < count; ++found.number)
+    if (!find(found)) return std::nullopt;
+  return refusal{refusal_code::number, fmt::format("a free one of {} {}s", count, to_string(said.part)),
+                 "none"};
+}
+
+void server_end::admit_control(connection& c, const hello& said, instant now) {
+  welcome terms{.run = options_.run,
+                .times = options_.times,
+                .messages = options_.messages,
+                .bodies = options_.bodies,
+                .most_body_bytes = options_.most_body_bytes};
+  if (const auto wrong = seat(said, terms.you)) return refuse(c, *wrong);
+  const auto life = fence_.admit(terms.you, said.incarnation);
+  if (const auto* wrong = std::get_if<refusal>(&life)) return refuse(c, *wrong);
+  terms.incarnation = std::get<std::uint32_t>(life);
+  do terms.session = options_.draw();
+  while (terms.session == 0);
+  if (session* before = find(terms.you))
+    before->end({end_reason::superseded,
+                 fmt::format("{}: incarnation {} took the place of incarnation {}", to_string(terms.you),
+                             terms.incarnation, before->terms().incarnation)},
+                now);
+  c.known = std::make_shared<guest>(terms, now);
+  c.known->layers = &keeper_->let_in(c.known->its);
+  guests_[terms.you] = c.known;
+  c.known->its.attach(plane::control, now);
+}
+
+void server_end::attach_bulk(connection& c, const hello& said, instant now) {
+  const auto found = std::find_if(guests_.begin(), guests_.end(), [&](const auto& entry) {
+    return said.session != 0 && entry.second->its.terms().session == said.session;
+  });
+  if (found == guests_.end() || found->second->its.now_is() != session::state::greeting ||
+      found->second->has_bulk) {
+    const std::uint32_t highest = said.number ? fence_.highest({said.part, *said.number}) : 0;
+    return refuse(c, {refusal_code::session, "a session that waits for its bulk connection",
+                      fmt::format("{} of incarnation {}, when the highest is {}", key_text(said.session),
+                                  said.incarnation, highest)});
+  }
+  c.part = plane::bulk;
+  c.known = found->second;
+  c.known->has_bulk = true;
+  c.known->its.attach(plane::bulk, now);
+}
+
+} // namespace mailgrad::net

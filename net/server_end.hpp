@@ -1,0 +1,88 @@
+#pragma once
+
+#include <mailgrad/net/arrival.hpp>
+#include <mailgrad/net/endpoint.hpp>
+#include <mailgrad/net/fence.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace mailgrad::net {
+
+/// What a server expects and allows.
+struct server_options {
+  std::vector<demand> demands{};
+  std::map<role, std::uint32_t> seats{}; ///< how many members of each role it takes; those not named: none
+  std::uint64_t run = 0;
+  timing times{};
+  std::uint32_t messages = 64; ///< first credit, of each peer and in both directions
+  std::uint32_t bodies = 4;
+  std::uint64_t most_body_bytes = std::uint64_t{1} << 30;
+  std::size_t most_connections = 1024;
+  std::function<std::uint64_t()> draw{}; ///< gives numbers that nobody can guess, for sessions
+};
+
+/// Who decides what becomes of a peer that fits.
+class doorkeeper {
+public:
+  virtual ~doorkeeper() = default;
+
+  /// A member is let in. The events are those of its session, which outlives this call; they must live until
+  /// ended() of them has been called.
+  virtual session_events& let_in(session& s) = 0;
+  /// Somebody was not taken in. The peer is told the same.
+  virtual void turned_away(const refusal& why) = 0;
+};
+
+/// The server's side of a network: hears who arrives, lets in who fits, and fences off older incarnations.
+///
+/// Threads that of the network.
+class server_end final : public endpoint {
+public:
+  /// Errors  std::invalid_argument if there is nothing to draw from.
+  server_end(server_options options, doorkeeper& keeper);
+
+  void opened(connection_id c, instant now) override;
+  void received(connection_id c, byte_view data, instant now) override;
+  std::span<std::byte> place(connection_id c) override;
+  void filled(connection_id c, std::size_t count, instant now) override;
+  void closed(connection_id c, std::string_view words, instant now) override;
+  std::optional<outgoing> next(connection_id c, instant now) override;
+  bool is_through(connection_id c) const override;
+  void tick(instant now) override;
+  instant deadline() const override;
+
+  /// The live session of a member; none if there is none.
+  session* find(const member& m) noexcept;
+  /// Ends every session, for the words.
+  void leave_all(std::string_view words, instant now);
+  const fence& incarnations() const noexcept { return fence_; }
+  std::size_t connections() const noexcept { return connections_.size(); }
+
+private:
+  /// Events come to the doorkeeper's object, which is known only after the session exists.
+  struct guest;
+  struct connection {
+    std::unique_ptr<arrival> unknown; ///< until the hello is whole
+    std::shared_ptr<guest> known;
+    plane part = plane::control;
+    std::optional<bytes> refusal_frame;
+    bool refused = false;
+  };
+
+  void refuse(connection& c, const refusal& why);
+  void judge(connection& c, const hello& said, instant now);
+  std::optional<refusal> seat(const hello& said, member& found);
+  void admit_control(connection& c, const hello& said, instant now);
+  void attach_bulk(connection& c, const hello& said, instant now);
+
+  server_options options_;
+  doorkeeper* keeper_;
+  fence fence_;
+  std::map<connection_id, connection> connections_;
+  std::map<member, std::shared_ptr<guest>> guests_;
+};
+
+} // namespace mailgrad::net

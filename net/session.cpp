@@ -1,0 +1,195 @@
+#include <mailgrad/net/session.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace mailgrad::net {
+
+namespace {
+
+double in_seconds(instant span) { return std::chrono::duration<double>(span).count(); }
+
+} // namespace
+
+session::session(hello says, session_events& events, instant now)
+    : events_(&events), is_client_(true), hello_(std::move(says)),
+      began_(now), lines_{line{*this}, line{*this}} {
+  terms_.session = 0;
+}
+
+session::session(const welcome& terms, session_events& events, instant now)
+    : events_(&events), is_client_(false), terms_(terms), began_(now), lines_{line{*this}, line{*this}} {
+  messages_in_.allowed = messages_out_.allowed = told_messages_ = terms.messages;
+  bodies_in_.allowed = bodies_out_.allowed = terms.bodies;
+}
+
+void session::attach(plane p, instant now) {
+  line& l = line_of(p);
+  l.attached = true;
+  l.heard = l.said = now;
+  if (is_client_) return;
+  l.in = 1; // the hello
+  if (p == plane::bulk && state_ == state::greeting) join(now);
+}
+
+template <class Read>
+void session::guarded(plane p, instant now, Read read) {
+  if (state_ == state::ended) return;
+  reading_ = p;
+  now_ = now;
+  line_of(p).heard = now;
+  try {
+    read(line_of(p).decoder);
+  } catch (const protocol_error& e) {
+    end({e.reason(), fmt::format("{}: {}", peer_name(), e.what())}, now, true);
+  }
+}
+
+void session::receive(plane p, byte_view data, instant now) {
+  guarded(p, now, [&](frame_decoder& d) { d.feed(data); });
+}
+
+void session::filled(plane p, std::size_t count, instant now) {
+  guarded(p, now, [&](frame_decoder& d) { d.filled(count); });
+}
+
+void session::lose(plane p, std::string_view words, instant now) {
+  if (state_ == state::ended) return;
+  std::string told =
+      fmt::format("{}: the {} connection closed without a goodbye: {}", peer_name(), to_string(p), words);
+  if (p == plane::bulk && line_of(plane::control).attached) {
+    // Both connections of a peer that leaves close at once, and the reason stands in the other one.
+    if (!bulk_lost_) bulk_lost_ = now;
+    bulk_words_ = std::move(told);
+    return;
+  }
+  end({end_reason::lost, std::move(told)}, now, false);
+}
+
+void session::tick(instant now) {
+  if (state_ == state::ended) return;
+  if (bulk_lost_ && now >= *bulk_lost_ + terms_.times.heartbeat()) {
+    end({end_reason::lost, bulk_words_}, now, true);
+    return;
+  }
+  if (state_ == state::greeting) {
+    if (now >= began_ + terms_.times.hello())
+      end({end_reason::late, fmt::format("{}: expected both connections within {} s, found {}", peer_name(),
+                                         in_seconds(terms_.times.hello()),
+                                         line_of(plane::bulk).attached ? "no welcome on the second" : "one")},
+          now, true);
+    return;
+  }
+  for (const plane p : {plane::control, plane::bulk}) {
+    line& l = line_of(p);
+    if (now - l.heard > terms_.times.silence()) {
+      end({end_reason::silent,
+           fmt::format("{}: expected a sign of life each {} ms, found none on the {} connection for {:.1f} s",
+                       peer_name(), terms_.times.heartbeat().count(), to_string(p),
+                       in_seconds(now - l.heard))},
+          now, true);
+      return;
+    }
+    if (now >= l.said + terms_.times.heartbeat()) l.heartbeat_due = true;
+  }
+}
+
+instant session::deadline() const noexcept {
+  if (state_ == state::ended) return instant::max();
+  instant first = bulk_lost_ ? *bulk_lost_ + terms_.times.heartbeat() : instant::max();
+  if (state_ == state::greeting) return std::min(first, began_ + terms_.times.hello());
+  for (const line& l : lines_) {
+    first = std::min(first, l.heard + terms_.times.silence() + instant{1});
+    if (!l.heartbeat_due) first = std::min(first, l.said + terms_.times.heartbeat());
+  }
+  return first;
+}
+
+bool session::send(bytes message) {
+  if (message.size() > most_message_bytes)
+    throw std::length_error(
+        fmt::format("message: expected at most {} bytes, found {}", most_message_bytes, message.size()));
+  if (state_ != state::joined) throw std::logic_error("session: send() before it is joined or after its end");
+  messages_out_.wanted = messages_out_.empty();
+  if (messages_out_.wanted) return false;
+  ++messages_out_.used;
+  messages_.push_back(std::move(message));
+  return true;
+}
+
+bool session::send_body(bytes tag, byte_view body, std::shared_ptr<const void> keeps) {
+  if (tag.size() > most_tag_bytes)
+    throw std::length_error(
+        fmt::format("body: expected a tag of at most {} bytes, found {}", most_tag_bytes, tag.size()));
+  if (body.size() > terms_.most_body_bytes)
+    throw std::length_error(
+        fmt::format("body: expected at most {} bytes, found {}", terms_.most_body_bytes, body.size()));
+  if (state_ != state::joined)
+    throw std::logic_error("session: send_body() before it is joined or after its end");
+  bodies_out_.wanted = bodies_out_.empty();
+  if (bodies_out_.wanted) return false;
+  ++bodies_out_.used;
+  bodies_.push_back({std::move(tag), body, std::move(keeps)});
+  return true;
+}
+
+void session::allow(std::uint32_t messages, std::uint32_t bodies) {
+  messages_in_.allowed += messages;
+  bodies_in_.allowed += bodies;
+  // Bodies are few and large, so each is told. Messages are told by the half of the window.
+  credit_due_ |= bodies > 0 || messages_in_.allowed - told_messages_ >= std::max(terms_.messages / 2, 1U);
+}
+
+void session::set_progress(progress p) {
+  constexpr std::size_t most_words = 512;
+  if (p.waits_for.size() > most_words) p.waits_for.resize(most_words);
+  mine_ = std::move(p);
+}
+
+void session::join(instant now) {
+  state_ = state::joined;
+  for (line& l : lines_) {
+    l.heard = now;
+    l.heartbeat_due = true;
+  }
+  events_->joined(terms_);
+}
+
+void session::end(ending why, instant now, bool tell) {
+  if (state_ == state::ended) return;
+  now_ = now;
+  state_ = state::ended;
+  goodbye_due_ = tell && line_of(plane::control).attached && (!is_client_ || line_of(plane::control).welcome);
+  messages_.clear();
+  bodies_.clear();
+  body_in_.reset();
+  outcome_ = std::move(why);
+  events_->ended(*outcome_);
+}
+
+std::string session::self_name() const {
+  if (!is_client_) return "server";
+  if (terms_.session == 0) return std::string(to_string(hello_.part));
+  return fmt::format("{} (incarnation {})", to_string(terms_.you), terms_.incarnation);
+}
+
+std::string session::peer_name() const {
+  if (is_client_) return "server";
+  return fmt::format("{} (incarnation {})", to_string(terms_.you), terms_.incarnation);
+}
+
+instant session::last_heard() const noexcept { return std::max(lines_[0].heard, lines_[1].heard); }
+
+std::string session::waits() const {
+  if (state_ != state::joined) return "";
+  const auto words = [this](const credit& c, std::string_view what) {
+    return fmt::format("{} waits for credit of {}: all {} {} that it may have sent are under way",
+                       self_name(), peer_name(), c.allowed, what);
+  };
+  if (bodies_out_.wanted) return words(bodies_out_, "bodies");
+  return messages_out_.wanted ? words(messages_out_, "messages") : "";
+}
+
+} // namespace mailgrad::net

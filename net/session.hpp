@@ -1,0 +1,203 @@
+#pragma once
+
+#include <mailgrad/net/ending.hpp>
+#include <mailgrad/net/frame_decoder.hpp>
+#include <mailgrad/net/hello.hpp>
+#include <mailgrad/net/session_events.hpp>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace mailgrad::net {
+
+/// A frame to send: the header, a payload that belongs to it, and bytes of a body that lie elsewhere. One of the
+/// two is empty.
+struct outgoing {
+  header_bytes header{};
+  bytes payload;
+  byte_view body;
+  std::shared_ptr<const void> keeps; ///< what `body` lies in
+
+  byte_view content() const noexcept { return body.empty() ? byte_view{payload} : body; }
+};
+
+/// One incarnation of a member and its server, seen from one of the two: a state machine of two connections with
+/// one fate. It has no socket, no thread and no clock: whoever owns the connections tells it what came and when,
+/// and asks it what to send.
+///
+///     greeting --both connections stand--> joined --any reason--> ended
+///                  `------------any reason------------------------^
+///
+/// The server is joined when it has read the hello of the bulk connection, and then answers by a welcome. The client
+/// is joined by the first thing that it hears from a server that is: this welcome, or any frame on the control
+/// connection, which may overtake it. So whatever is sent finds the other side joined.
+///
+/// Guarantees  frames of a connection are handed on in the order in which they were sent, each once, and none of
+///             another session. A message or body without credit ends the session before memory is taken for it.
+/// Units   moments are those of one clock; the session only compares them.
+/// Errors  none: what a peer does wrong ends the session, and ended() of the events says why.
+/// Threads one caller at a time, and the events are called from within. They may call the session again, but must
+///         not destroy it.
+class session final : frame_sink {
+public:
+  enum class state : std::uint8_t { greeting, joined, ended };
+
+  /// The client's side, before anything has been sent.
+  session(hello says, session_events& events, instant now);
+  /// The server's side, for a peer that it takes in by these terms.
+  session(const welcome& terms, session_events& events, instant now);
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+
+  // What the owner of the connections tells.
+
+  /// A connection stands. Of a server: its hello has been read already, so the bulk connection is the last to come.
+  void attach(plane p, instant now);
+  /// Bytes came, in any cuts.
+  void receive(plane p, byte_view data, instant now);
+  /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next, or after
+  /// the end. Saves a copy.
+  std::span<std::byte> place(plane p) noexcept {
+    frame_decoder& d = line_of(p).decoder;
+    return state_ != state::ended && d.is_placed() ? d.room() : std::span<std::byte>{};
+  }
+  void filled(plane p, std::size_t count, instant now);
+  /// The connection closed, or could not be made; the words say what the system said.
+  void lose(plane p, std::string_view words, instant now);
+  /// Time has passed. Asked for at deadline() at the latest.
+  void tick(instant now);
+
+  // What it asks of that owner.
+
+  /// The next frame to send; none if there is nothing to say now.
+  std::optional<outgoing> next(plane p, instant now);
+  /// The moment by which tick() and next() must be asked again, although nothing came.
+  instant deadline() const noexcept;
+  /// Of a client: the control connection is welcome, so the bulk connection may be made.
+  bool wants_bulk() const noexcept { return state_ == state::greeting && is_client_ && terms_.session != 0; }
+  /// Whether it has ended and next() has given its last frame.
+  bool is_through() const noexcept { return state_ == state::ended && !goodbye_due_; }
+
+  // What the layers above say.
+
+  /// Sends a message. False, and nothing is sent, if there is no credit; credit_came() of the events then says
+  /// when there is.
+  /// Errors  std::length_error above most_message_bytes. std::logic_error unless joined.
+  bool send(bytes message);
+  /// Sends a body in pieces. It is not copied: `keeps` must hold its memory until it is let go.
+  /// Errors  as send(), for a tag above most_tag_bytes and a body above the largest that the welcome allows.
+  bool send_body(bytes tag, byte_view body, std::shared_ptr<const void> keeps);
+  /// There is room for so many more messages and bodies, since that many have been worked off.
+  void allow(std::uint32_t messages, std::uint32_t bodies);
+  /// What the next heartbeats tell. Words beyond 512 bytes are cut.
+  void set_progress(progress p);
+  /// Ends it of one's own will.
+  void leave(std::string_view words, instant now) { end({end_reason::left, std::string(words)}, now, true); }
+  /// Ends it for this reason, and tells the peer.
+  void end(const ending& why, instant now) { end(why, now, true); }
+
+  // What it knows.
+
+  state now_is() const noexcept { return state_; }
+  /// Why it ended; none before.
+  const std::optional<ending>& outcome() const noexcept { return outcome_; }
+  /// As the welcome says; its session is 0 before a client has read it.
+  const welcome& terms() const noexcept { return terms_; }
+  /// "worker 2 (incarnation 3)"
+  std::string self_name() const;
+  std::string peer_name() const;
+  const progress& peer_progress() const noexcept { return peer_progress_; }
+  /// When the last byte came, on whichever connection.
+  instant last_heard() const noexcept;
+  /// "worker 2 waits for credit of server: 64 messages are under way"; empty if it does not wait.
+  std::string waits() const;
+  std::uint64_t duplicates() const noexcept { return duplicates_; }
+
+private:
+  /// One connection.
+  struct line {
+    explicit line(frame_sink& sink) : decoder(sink) {}
+
+    frame_decoder decoder;
+    bool attached = false;
+    bool greeted = false; ///< hello or welcome has been sent
+    bool welcome = false; ///< of a client: has read the welcome
+    std::uint64_t in = 0; ///< number of the next frame
+    std::uint64_t out = 0;
+    instant heard{0};
+    instant said{0};
+    bool heartbeat_due = false;
+  };
+  struct body_out {
+    bytes tag;
+    byte_view data;
+    std::shared_ptr<const void> keeps;
+    std::size_t sent = 0;
+    bool begun = false;
+  };
+  /// Cumulative counts of what may be sent and what was.
+  struct credit {
+    std::uint64_t allowed = 0, used = 0;
+    bool wanted = false; ///< a send was refused
+    bool empty() const noexcept { return used >= allowed; }
+  };
+
+  std::span<std::byte> place_of(const frame_header& h) override;
+  void take(const frame_header& h, byte_view payload) override;
+
+  line& line_of(plane p) noexcept { return lines_[static_cast<std::size_t>(p)]; }
+  const line& line_of(plane p) const noexcept { return lines_[static_cast<std::size_t>(p)]; }
+
+  void check_identity(const frame_header& h) const;
+  void check_plane(frame_kind k) const;
+  std::span<std::byte> piece_place(std::uint32_t length) const;
+  void take_greeting(const frame_header& h, byte_view payload);
+  void take_credit(byte_view payload);
+  void take_body(byte_view payload);
+  void take_piece(std::size_t length);
+  void take_heartbeat(byte_view payload);
+  void take_goodbye(byte_view payload);
+  void join(instant now);
+  void end(ending why, instant now, bool tell);
+  template <class Read>
+  void guarded(plane p, instant now, Read read);
+
+  outgoing frame_of(plane p, frame_kind k, bytes payload, instant now);
+  std::optional<outgoing> next_of_body(instant now);
+  bytes greeting(plane p) const;
+  bytes heartbeat() const;
+
+  session_events* events_;
+  bool is_client_;
+  hello hello_; ///< of a client
+  welcome terms_;
+  state state_ = state::greeting;
+  std::optional<ending> outcome_;
+  bool goodbye_due_ = false;
+  instant began_;
+  std::array<line, 2> lines_;
+  plane reading_ = plane::control; ///< whose bytes are being read
+  instant now_{0};                 ///< when they came
+  std::optional<instant> bulk_lost_;
+  std::string bulk_words_;
+
+  std::deque<bytes> messages_;
+  std::deque<body_out> bodies_;
+  credit messages_out_, bodies_out_; ///< as the peer allows
+  credit messages_in_, bodies_in_;   ///< as this side allows
+  bool credit_due_ = false;
+  std::uint64_t told_messages_ = 0; ///< of messages_in_.allowed, what the peer knows
+
+  std::optional<std::span<std::byte>> body_in_; ///< the place of the body that is arriving
+  bytes tag_in_;
+  std::size_t body_in_count_ = 0;
+
+  progress mine_, peer_progress_;
+  std::uint64_t duplicates_ = 0;
+};
+
+} // namespace mailgrad::net

@@ -1,0 +1,196 @@
+#include <mailgrad/net/server_end.hpp>
+
+#include <mailgrad/tests/net/played_layers.hpp>
+
+#include <gmock/gmock.h>
+
+namespace mailgrad::net {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::StartsWith;
+
+/// A server, and peers whose bytes are written by hand.
+struct ServerEndTest : testing::Test, doorkeeper {
+  session_events& let_in(session& s) override {
+    sessions.push_back(&s);
+    return *layers.emplace_back(std::make_unique<played_layers>());
+  }
+  void turned_away(const refusal& why) override { refusals.push_back(why.words()); }
+
+  instant now = 10s;
+  std::uint64_t drawn = 100;
+  std::vector<std::unique_ptr<played_layers>> layers;
+  std::vector<session*> sessions;
+  std::vector<std::string> refusals;
+  std::uint64_t connections = 0;
+  server_end server{{.demands = demands_of({{"run", key_text(7)}}, {role::worker}, {}),
+                     .seats = {{role::worker, 2}},
+                     .run = 7,
+                     .most_connections = 20,
+                     .draw = [this] { return drawn++; }},
+                    *this};
+
+  connection_id open() {
+    const connection_id c{++connections};
+    server.opened(c, now);
+    return c;
+  }
+  connection_id say(const hello& h) {
+    const connection_id c = open();
+    server.received(c, whole_frame({.kind = frame_kind::hello}, encode(to_features(h))), now);
+    return c;
+  }
+  connection_id say_bulk(std::uint64_t session) {
+    return say({.connection = plane::bulk, .session = session});
+  }
+  /// The words of the refusal that the peer gets.
+  std::string refusal_to(connection_id c) {
+    const auto frame = server.next(c, now);
+    if (!frame || decode_header(frame->header).kind != frame_kind::refusal) return "no refusal";
+    EXPECT_TRUE(server.is_through(c));
+    return decode_refusal(frame->payload).words();
+  }
+  welcome welcome_to(connection_id c) {
+    const auto frame = server.next(c, now);
+    EXPECT_TRUE(frame);
+    return decode_welcome(frame->payload);
+  }
+};
+
+TEST_F(ServerEndTest, LetsInWhoFits) {
+  const welcome terms = welcome_to(say({}));
+  EXPECT_EQ(terms.you, (member{role::worker, 0}));
+  EXPECT_EQ(terms.incarnation, 1U);
+  EXPECT_EQ(terms.session, 100U);
+  EXPECT_EQ(welcome_to(say_bulk(100)), terms);
+  EXPECT_THAT(refusals, IsEmpty());
+}
+
+TEST_F(ServerEndTest, TellsBothSidesWhyItRefuses) {
+  const connection_id c = say({.says = {{"run", key_text(8)}}});
+  EXPECT_EQ(refusal_to(c), "run: expected 0000000000000007, found 0000000000000008");
+  EXPECT_THAT(refusals, ElementsAre("run: expected 0000000000000007, found 0000000000000008"));
+  EXPECT_THAT(sessions, IsEmpty());
+}
+
+TEST_F(ServerEndTest, RefusesAnotherVersionThatTheHeaderTells) {
+  const connection_id c = open();
+  server.received(c, whole_frame({.version = 2, .kind = frame_kind::hello}, encode(to_features({}))), now);
+  EXPECT_EQ(refusal_to(c), "protocol: expected 1, found 2");
+}
+
+TEST_F(ServerEndTest, RefusesNumbersThatItDoesNotHave) {
+  EXPECT_EQ(refusal_to(say({.number = 2})), "number: expected one of 2 workers, found worker 2");
+  welcome_to(say({}));
+  EXPECT_EQ(welcome_to(say({})).you.number, 1U);
+  EXPECT_EQ(refusal_to(say({})), "number: expected a free one of 2 workers, found none");
+  EXPECT_EQ(refusal_to(say({.part = role::shard})), "role: expected worker, found shard");
+}
+
+TEST_F(ServerEndTest, FencesOffAnOlderIncarnation) {
+  welcome_to(say({.number = 1, .incarnation = 5}));
+  EXPECT_EQ(refusal_to(say({.number = 1, .incarnation = 5})),
+            "incarnation: expected 6 or later of worker 1, found 5");
+  EXPECT_EQ(welcome_to(say({.number = 1})).incarnation, 6U);
+}
+
+TEST_F(ServerEndTest, EndsASessionWhoseMemberComesBack) {
+  const connection_id before = say({.number = 1});
+  welcome_to(before);
+  EXPECT_EQ(welcome_to(say({.number = 1})).incarnation, 2U);
+  ASSERT_THAT(layers[0]->ends, SizeIs(1));
+  EXPECT_EQ(layers[0]->ends[0],
+            (ending{end_reason::superseded, "worker 1: incarnation 2 took the place of incarnation 1"}));
+  EXPECT_EQ(decode_header(server.next(before, now)->header).kind, frame_kind::goodbye);
+  EXPECT_TRUE(server.is_through(before));
+  EXPECT_EQ(server.find({role::worker, 1}), sessions[1]);
+  EXPECT_THAT(refusal_to(say_bulk(100)), StartsWith("session: expected a session that waits"))
+      << "of the older one";
+}
+
+TEST_F(ServerEndTest, RefusesASecondBulkConnectionOfOneSession) {
+  welcome_to(say({}));
+  welcome_to(say_bulk(100));
+  EXPECT_THAT(refusal_to(say_bulk(100)), StartsWith("session: "));
+  EXPECT_THAT(refusal_to(say_bulk(0)), StartsWith("session: "));
+}
+
+TEST_F(ServerEndTest, RefusesWhatIsNoHello) {
+  connection_id c = open();
+  server.received(c, as_bytes("GET / HTTP/1.1\r\n"), now);
+  EXPECT_THAT(refusal_to(c),
+              StartsWith("hello: expected a hello, found frame: expected 'mgnf', found 'GET '"));
+  c = open();
+  server.received(c, whole_frame({.kind = frame_kind::message}, {}), now);
+  EXPECT_THAT(refusal_to(c), HasSubstr("found a message as frame 0"));
+  c = open();
+  server.received(c, whole_frame({.kind = frame_kind::hello}, as_bytes("\x01")), now);
+  EXPECT_THAT(refusal_to(c), HasSubstr("hello: offset 1: expected 2 bytes, found 0"));
+}
+
+TEST_F(ServerEndTest, RefusesWhoSaysNothingInTime) {
+  const connection_id c = open();
+  server.received(c, as_bytes("m"), now);
+  EXPECT_EQ(server.deadline(), now + 2s);
+  now += 2s - 1ns;
+  server.tick(now);
+  EXPECT_FALSE(server.is_through(c));
+  now += 1ns;
+  server.tick(now);
+  EXPECT_EQ(refusal_to(c), "time: expected a hello within 2000 ms, found none");
+}
+
+TEST_F(ServerEndTest, TakesSoManyConnectionsAndNoMore) {
+  for (int i = 0; i < 20; ++i) open();
+  EXPECT_EQ(refusal_to(open()), "connections: expected at most 20, found one more");
+  EXPECT_THAT(refusals, SizeIs(1));
+  server.closed({1}, "", now);
+  server.closed({21}, "", now);
+  EXPECT_EQ(server.next(open(), now), std::nullopt);
+}
+
+TEST_F(ServerEndTest, TakesWhatFollowsAHelloAtOnce) {
+  welcome_to(say({}));
+  const connection_id c = open();
+  bytes all = whole_frame({.kind = frame_kind::hello},
+                          encode(to_features({.connection = plane::bulk, .session = 100})));
+  bytes heartbeat;
+  frame_writer{heartbeat}.u64(1).text("");
+  const bytes next =
+      whole_frame({.kind = frame_kind::heartbeat, .run = 7, .session = 100, .sequence = 1}, heartbeat);
+  all.insert(all.end(), next.begin(), next.end());
+  server.received(c, all, now);
+  EXPECT_EQ(layers[0]->joins, 1);
+}
+
+TEST_F(ServerEndTest, LeavesAllAtItsEnd) {
+  welcome_to(say({}));
+  welcome_to(say({}));
+  server.leave_all("the run is over", now);
+  for (const auto& l : layers) EXPECT_THAT(l->ends, ElementsAre(ending{end_reason::left, "the run is over"}));
+  server.tick(now);
+  EXPECT_EQ(server.find({role::worker, 0}), nullptr);
+}
+
+TEST(Fence, KnowsTheHighestIncarnationOfEachMember) {
+  fence f;
+  const member a{role::worker, 0}, b{role::shard, 0};
+  EXPECT_EQ(std::get<std::uint32_t>(f.admit(a, 0)), 1U);
+  EXPECT_EQ(std::get<std::uint32_t>(f.admit(a, 7)), 7U);
+  EXPECT_EQ(std::get<std::uint32_t>(f.admit(b, 0)), 1U);
+  EXPECT_TRUE(f.is_current(a, 7));
+  EXPECT_FALSE(f.is_current(a, 1));
+  EXPECT_EQ(std::get<refusal>(f.admit(a, 7)).words(),
+            "incarnation: expected 8 or later of worker 0, found 7");
+  EXPECT_EQ(std::get<std::uint32_t>(f.admit(a, UINT32_MAX)), UINT32_MAX);
+  EXPECT_TRUE(std::holds_alternative<refusal>(f.admit(a, 0)));
+  EXPECT_FALSE(f.is_current({role::worker, 1}, 0));
+}
+
+} // namespace
+} // namespace mailgrad::net
