@@ -7,8 +7,8 @@
 
 namespace mailgrad::net {
 
-/// A connection of which nothing is known yet: it may say one hello of at most 4 KiB within its time, and gets no
-/// memory for anything else.
+/// A connection of which nothing is known yet: it may say one hello of at most 4 KiB within its time, and
+/// gets no memory for anything else.
 ///
 /// Threads one caller at a time.
 class arrival final : frame_sink {

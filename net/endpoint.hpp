@@ -16,8 +16,8 @@ struct connection_id {
   friend auto operator<=>(const connection_id&, const connection_id&) = default;
 };
 
-/// One side of a network: what a network tells about its connections, and asks to send. The server has one for all
-/// its peers, a client has one for itself. Neither knows which network it is.
+/// One side of a network: what a network tells about its connections, and asks to send. The server has one
+/// for all its peers, a client has one for itself. Neither knows which network it is.
 ///
 /// Threads that of the network.
 class endpoint {
@@ -33,7 +33,8 @@ public:
   virtual void closed(connection_id c, std::string_view words, instant now) = 0;
 
   virtual std::optional<outgoing> next(connection_id c, instant now) = 0;
-  /// Whether there is nothing more to say or to hear: the network closes the connection when all has been sent.
+  /// Whether there is nothing more to say or to hear: the network closes the connection when all has been
+  /// sent.
   virtual bool is_through(connection_id c) const = 0;
 
   virtual void tick(instant now) = 0;

@@ -10,13 +10,13 @@ namespace mailgrad::net {
 
 /// Remembers the highest incarnation of every member, so that nobody comes back from the dead as who it was.
 ///
-/// A process that was taken for dead may still live, frozen or cut off. What it sends then belongs to an older
-/// incarnation and counts no more; it may join again under a higher one.
+/// A process that was taken for dead may still live, frozen or cut off. What it sends then belongs to an
+/// older incarnation and counts no more; it may join again under a higher one.
 /// Threads one caller at a time.
 class fence {
 public:
-  /// Lets the next incarnation in: the one that is wanted, or by 0 the one after the highest. Those before it are
-  /// no more from here on.
+  /// Lets the next incarnation in: the one that is wanted, or by 0 the one after the highest. Those before it
+  /// are no more from here on.
   /// Returns the incarnation, or the refusal of one that is not higher than all before it.
   std::variant<std::uint32_t, refusal> admit(const member& m, std::uint32_t wanted);
 

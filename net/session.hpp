@@ -14,8 +14,8 @@
 
 namespace mailgrad::net {
 
-/// A frame to send: the header, a payload that belongs to it, and bytes of a body that lie elsewhere. One of the
-/// two is empty.
+/// A frame to send: the header, a payload that belongs to it, and bytes of a body that lie elsewhere. One of
+/// the two is empty.
 struct outgoing {
   header_bytes header{};
   bytes payload;
@@ -25,23 +25,24 @@ struct outgoing {
   byte_view content() const noexcept { return body.empty() ? byte_view{payload} : body; }
 };
 
-/// One incarnation of a member and its server, seen from one of the two: a state machine of two connections with
-/// one fate. It has no socket, no thread and no clock: whoever owns the connections tells it what came and when,
-/// and asks it what to send.
+/// One incarnation of a member and its server, seen from one of the two: a state machine of two connections
+/// with one fate. It has no socket, no thread and no clock: whoever owns the connections tells it what came
+/// and when, and asks it what to send.
 ///
 ///     greeting --both connections stand--> joined --any reason--> ended
 ///                  `------------any reason------------------------^
 ///
-/// The server is joined when it has read the hello of the bulk connection, and then answers by a welcome. The client
-/// is joined by the first thing that it hears from a server that is: this welcome, or any frame on the control
-/// connection, which may overtake it. So whatever is sent finds the other side joined.
+/// The server is joined when it has read the hello of the bulk connection, and then answers by a welcome. The
+/// client is joined by the first thing that it hears from a server that is: this welcome, or any frame on the
+/// control connection, which may overtake it. So whatever is sent finds the other side joined.
 ///
-/// Guarantees  frames of a connection are handed on in the order in which they were sent, each once, and none of
-///             another session. A message or body without credit ends the session before memory is taken for it.
+/// Guarantees  frames of a connection are handed on in the order in which they were sent, each once, and none
+///             of another session. A message or body without credit ends the session before memory is taken
+///             for it.
 /// Units   moments are those of one clock; the session only compares them.
 /// Errors  none: what a peer does wrong ends the session, and ended() of the events says why.
-/// Threads one caller at a time, and the events are called from within. They may call the session again, but must
-///         not destroy it.
+/// Threads one caller at a time, and the events are called from within. They may call the session again, but
+///         must not destroy it.
 class session final : frame_sink {
 public:
   enum class state : std::uint8_t { greeting, joined, ended };
@@ -55,12 +56,13 @@ public:
 
   // What the owner of the connections tells.
 
-  /// A connection stands. Of a server: its hello has been read already, so the bulk connection is the last to come.
+  /// A connection stands. Of a server: its hello has been read already, so the bulk connection is the last to
+  /// come.
   void attach(plane p, instant now);
   /// Bytes came, in any cuts.
   void receive(plane p, byte_view data, instant now);
-  /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next, or after
-  /// the end. Saves a copy.
+  /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next, or
+  /// after the end. Saves a copy.
   std::span<std::byte> place(plane p) noexcept {
     frame_decoder& d = line_of(p).decoder;
     return state_ != state::ended && d.is_placed() ? d.room() : std::span<std::byte>{};
@@ -84,8 +86,8 @@ public:
 
   // What the layers above say.
 
-  /// Sends a message. False, and nothing is sent, if there is no credit; credit_came() of the events then says
-  /// when there is.
+  /// Sends a message. False, and nothing is sent, if there is no credit; credit_came() of the events then
+  /// says when there is.
   /// Errors  std::length_error above most_message_bytes. std::logic_error unless joined.
   bool send(bytes message);
   /// Sends a body in pieces. It is not copied: `keeps` must hold its memory until it is let go.

@@ -9,8 +9,8 @@
 
 namespace mailgrad::net {
 
-/// How far a process has come, in its own words. A heartbeat carries it, so that one which lives and does not get
-/// on can be told from one that works.
+/// How far a process has come, in its own words. A heartbeat carries it, so that one which lives and does not
+/// get on can be told from one that works.
 struct progress {
   std::uint64_t step = 0;
   std::string waits_for; ///< empty if it works; "worker 1 at the barrier of step 17"
@@ -30,8 +30,8 @@ public:
   virtual void joined(const welcome& terms) = 0;
   /// A message, valid until the call returns. session::allow() gives its credit back.
   virtual void message_came(byte_view message) = 0;
-  /// A body begins: where shall its bytes go? Exactly `size` of them, into memory that stays until body_came() or
-  /// ended(). `size` is at most what the welcome allows; 0 bytes have any place.
+  /// A body begins: where shall its bytes go? Exactly `size` of them, into memory that stays until
+  /// body_came() or ended(). `size` is at most what the welcome allows; 0 bytes have any place.
   virtual std::span<std::byte> place_of_body(byte_view tag, std::uint64_t size) = 0;
   /// The body is whole, and every checksum was right. session::allow() gives its credit back.
   virtual void body_came(byte_view tag) = 0;

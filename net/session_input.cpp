@@ -4,7 +4,8 @@
 
 #include <stdexcept>
 
-// What a session makes of the frames that arrive. Everything is checked in place_of(), before memory is taken.
+// What a session makes of the frames that arrive. Everything is checked in place_of(), before memory is
+// taken.
 
 namespace mailgrad::net {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-// What a session sends. Heartbeats and credit go before messages, and bodies go in pieces, so that neither waits
-// for a large body.
+// What a session sends. Heartbeats and credit go before messages, and bodies go in pieces, so that neither
+// waits for a large body.
 
 namespace mailgrad::net {
 
