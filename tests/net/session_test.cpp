@@ -313,7 +313,8 @@ TEST_F(SessionTest, IgnoresAFrameThatComesTwice) {
 
 TEST_F(SessionTest, NeverWritesAPieceTwice) {
   join();
-  ASSERT_TRUE(client.send_body({}, as_bytes(std::string(most_piece_bytes + 4, 'x')), nullptr));
+  const std::string body(most_piece_bytes + 4, 'x');
+  ASSERT_TRUE(client.send_body({}, as_bytes(body), nullptr));
   server.receive(plane::bulk, taken(client, plane::bulk, now), now);
   const bytes piece = taken(client, plane::bulk, now);
   server.receive(plane::bulk, piece, now);
