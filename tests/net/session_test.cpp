@@ -172,7 +172,8 @@ TEST_F(SessionTest, TakesSilenceOfMoreThanSixHeartbeatsForDeath) {
 
 TEST_F(SessionTest, TakesAnyByteForASignOfLife) {
   join();
-  ASSERT_TRUE(client.send_body(bytes_of("b"), as_bytes(std::string(100, 'x')), nullptr));
+  const std::string body(100, 'x');
+  ASSERT_TRUE(client.send_body(bytes_of("b"), as_bytes(body), nullptr));
   const bytes begin = taken(client, plane::bulk, now);
   for (std::size_t i = 0; i < begin.size(); ++i) {
     now += 1s;

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <mailgrad/net/network.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace mailgrad::net {
+
+/// What a connection does to the frames on it. Probabilities are those of each frame.
+struct weather {
+  instant delay = std::chrono::milliseconds{1};
+  instant jitter{0};                  ///< added to the delay, anything up to it
+  double loss = 0;                    ///< sent again, as TCP does: later, and so are those behind it
+  double duplicate = 0;               ///< comes twice
+  double drop = 0;                    ///< never comes, which TCP does not do
+  double reorder = 0;                 ///< comes later than the next one, which TCP does not do
+  double damage = 0;                  ///< comes with another bit
+  std::uint64_t bytes_per_second = 0; ///< 0: no limit
+};
+
+/// A network in one thread on a virtual clock. Whatever happens is drawn from a seed, so a seed repeats its trace.
+///
+/// Connections behave as those of TCP do, with so much of buffers in the kernels as a sender finds there, and
+/// with faults on request: bytes come in drawn cuts, peers are killed, frozen and cut off.
+/// Threads one caller; endpoints are called from run_until().
+class simulated_network final : public network {
+public:
+  explicit simulated_network(std::uint64_t seed, weather w = {});
+  ~simulated_network() override;
+
+  std::string listen(server_end& server, const std::string& address) override;
+  void connect(client_end& client, const std::string& address) override;
+  void forget(endpoint& e) override;
+  void post(endpoint& e, std::function<void(instant)> work) override;
+
+  instant now() const noexcept { return now_; }
+  /// Lets time pass up to this moment.
+  /// Errors  std::logic_error if time stands still, since an endpoint has a deadline that tick() does not move.
+  void run_until(instant moment);
+  /// Does something at a moment to come.
+  void at(instant moment, std::function<void()> work);
+  /// A digest of all that has happened.
+  std::uint64_t trace() const noexcept { return trace_; }
+
+  void set_weather(const weather& w) noexcept { weather_ = w; }
+  /// The process is gone: its connections close, unless it is cut off too.
+  void kill(endpoint& e);
+  /// The process stands still, and what comes for it waits.
+  void freeze(endpoint& e);
+  void wake(endpoint& e);
+  /// Nothing goes from or to it, and nobody is told. What was sent meanwhile comes after mend().
+  void cut(endpoint& e);
+  /// Nothing goes from it, but what others send comes.
+  void cut_outgoing(endpoint& e);
+  void mend(endpoint& e);
+  /// It reads no more than so many bytes a second of each connection; 0: no limit.
+  void slow_down(endpoint& e, std::uint64_t bytes_per_second);
+
+private:
+  struct host;
+  struct direction;
+  struct wire;
+  struct packet;
+  struct event {
+    instant when;
+    std::uint64_t number; ///< events of one moment happen in the order in which they were made
+    std::function<void()> what;
+    friend bool operator>(const event& a, const event& b) {
+      return a.when != b.when ? a.when > b.when : a.number > b.number;
+    }
+  };
+
+  host& host_of(endpoint& e);
+  connection_id open(host& from, host& to);
+  void pump(host& h);
+  void transmit(wire& w, bool up, const outgoing& frame);
+  void send_on(wire& w, bool up, packet p);
+  void fly(wire& w, bool up, packet p);
+  void arrive(connection_id c, bool up, packet p);
+  void drain(wire& w, bool up);
+  void drain_all(host& h);
+  void read(wire& w, bool up, const packet& p);
+  void close(wire& w, bool up, std::string_view words);
+  void schedule_tick(host& h);
+  void mend_direction(wire& w, bool up);
+  bool is_cut(const wire& w, bool up) const;
+  bool drawn(double probability);
+  void note(std::uint64_t what) noexcept;
+
+  std::mt19937_64 random_;
+  weather weather_;
+  instant now_{std::chrono::seconds{1}};
+  std::uint64_t next_event_ = 0, next_connection_ = 1, trace_ = 0xcbf29ce484222325;
+  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+  std::map<endpoint*, std::unique_ptr<host>> hosts_;
+  std::vector<std::unique_ptr<host>> graves_; ///< events may still refer to them
+  std::map<connection_id, std::unique_ptr<wire>> wires_;
+  std::map<std::string, server_end*> servers_;
+};
+
+} // namespace mailgrad::net

@@ -1,0 +1,80 @@
+#include <mailgrad/tests/net/simulated_run.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+// Sessions over a network that fails as a seed says. MAILGRAD_NET_SCHEDULES is how many seeds each of the tests
+// tries, and MAILGRAD_NET_SEED the first of them.
+
+namespace mailgrad::net {
+namespace {
+
+std::uint64_t from_environment(const char* name, std::uint64_t usual) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : usual;
+}
+
+/// Plays seeds and says of the first that breaks a promise how to repeat it.
+std::map<end_reason, int> play_all(const fault_plan& plan, std::uint64_t usual_count) {
+  std::map<end_reason, int> reasons;
+  const std::uint64_t first = from_environment("MAILGRAD_NET_SEED", 1);
+  const std::uint64_t count = from_environment("MAILGRAD_NET_SCHEDULES", usual_count);
+  std::uint64_t messages = 0, bodies = 0, duplicates = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    simulated_run run{seed, plan};
+    const run_notes& notes = run.play();
+    EXPECT_THAT(notes.faults, testing::IsEmpty())
+        << "repeat by MAILGRAD_NET_SEED=" << seed << " MAILGRAD_NET_SCHEDULES=1";
+    if (!notes.faults.empty()) break;
+    for (const auto& [why, times] : run.reasons()) reasons[why] += times;
+    for (const auto& [number, b] : notes.books)
+      for (const auto& w : b.ways) messages += w.messages_came, bodies += w.bodies_came;
+    duplicates += notes.duplicates;
+  }
+  std::cout << count << " schedules, " << messages << " messages, " << bodies << " bodies, " << duplicates
+            << " duplicates";
+  for (const auto& [why, times] : reasons) std::cout << ", " << times << " " << to_string(why);
+  std::cout << "\n";
+  return reasons;
+}
+
+TEST(SessionSchedules, InGoodWeatherEndBecauseSomebodyLeaves) {
+  const auto reasons = play_all({}, 150);
+  EXPECT_EQ(reasons.size(), 1U);
+}
+
+TEST(SessionSchedules, OutliveSlowReaders) { play_all({.slow = true}, 150); }
+
+TEST(SessionSchedules, KeepTheirPromisesWhenPeersDieFreezeAndComeBack) {
+  const auto reasons = play_all({.cuts = true, .slow = true}, 1200);
+  for (const end_reason r : {end_reason::left, end_reason::silent, end_reason::lost, end_reason::superseded})
+    EXPECT_GT(reasons.count(r), 0U) << "no schedule ended a session as " << to_string(r);
+}
+
+TEST(SessionSchedules, KeepTheirPromisesWhenFramesAreLostAndSentAgain) {
+  play_all({.cuts = true, .losses = true, .slow = true}, 600);
+}
+
+TEST(SessionSchedules, KeepTheirPromisesOnANetworkThatBreaksItsOwn) {
+  const auto reasons = play_all({.cuts = true, .losses = true, .broken = true}, 600);
+  for (const end_reason r : {end_reason::malformed, end_reason::out_of_order})
+    EXPECT_GT(reasons.count(r), 0U) << "no schedule ended a session as " << to_string(r);
+}
+
+TEST(SessionSchedules, OfOneSeedAreTheSame) {
+  const fault_plan plan{.cuts = true, .losses = true, .broken = true, .slow = true};
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    simulated_run one{seed, plan}, again{seed, plan}, other{seed + 100, plan};
+    one.play();
+    again.play();
+    other.play();
+    EXPECT_EQ(one.trace(), again.trace());
+    EXPECT_NE(one.trace(), other.trace());
+  }
+}
+
+} // namespace
+} // namespace mailgrad::net
