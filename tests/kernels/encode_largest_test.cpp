@@ -78,6 +78,20 @@ TEST(EncodeLargest, FindsAtEverySizeWhatSortingFinds) {
   }
 }
 
+/// The large ones lie where no sample looks, or only there.
+TEST(EncodeLargest, FindsThemWhereverTheyLie) {
+  std::mt19937_64 rng(3);
+  std::normal_distribution<float> normal(0, 1);
+  floats even(20'000), hidden(20'000), seen(20'000);
+  for (std::size_t i = 0; i < even.size(); ++i) {
+    even[i] = normal(rng);
+    hidden[i] = normal(rng) * (i / 64 % 32 == 0 ? 1e-3F : 1.0F);
+    seen[i] = normal(rng) * (i / 64 % 32 == 0 ? 1.0F : 1e-3F);
+  }
+  for (const floats& x : {even, hidden, seen})
+    for (const std::size_t k : {1U, 20U, 200U, 2000U, 19'999U}) expect_as_by_sorting(x, floats(x.size()), k);
+}
+
 TEST(EncodeLargest, TakesTheFirstOfEquals) {
   std::mt19937_64 rng(2);
   for (std::size_t n = 1; n < 300; n += 13) {
