@@ -6,19 +6,28 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-[[noreturn]] void refuse(std::string_view text, std::string_view what) {
-  throw std::invalid_argument(
-      fmt::format("'{}' is no address to listen at: {}; expected HOST:PORT, as 127.0.0.1:8080, 0.0.0.0:80 or "
-                  "[::1]:0, where port 0 is any that is free",
-                  text, what));
+/// Which addresses are read, for the words of a refusal.
+struct use {
+  std::string_view name, expected;
+};
+constexpr use to_listen{
+    "address to listen at",
+    "HOST:PORT, as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:0, where port 0 is any that is free"};
+constexpr use to_connect{"address of a server",
+                         "HOST:PORT, as 127.0.0.1:7000, [::1]:7000 or node3.local:7000"};
+
+[[noreturn]] void refuse(const use& u, std::string_view text, std::string_view what) {
+  throw std::invalid_argument(fmt::format("'{}' is no {}: {}; expected {}", text, u.name, what, u.expected));
 }
 
 bool is_number_of(int family, const std::string& host) {
@@ -36,6 +45,34 @@ std::optional<std::string> host_of(std::string_view text) {
   return host;
 }
 
+/// Host and port of "HOST:PORT"; the host is any text.
+std::pair<std::string_view, std::uint16_t> parts_of(const use& u, std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) refuse(u, text, "there is no port");
+  const std::string_view digits = text.substr(colon + 1);
+  const auto port = parse_whole(digits);
+  if (!port || digits.size() > 5 || *port > std::numeric_limits<std::uint16_t>::max())
+    refuse(u, text, fmt::format("'{}' is no port from 0 to 65535", digits));
+  return {text.substr(0, colon), static_cast<std::uint16_t>(*port)};
+}
+
+/// Whether a text may be the name of a host. What ends as a number does is none, since the system would read
+/// "127.1" and "0x7f000001" as addresses.
+bool is_name(std::string_view host) {
+  constexpr std::size_t longest_name = 253;
+  constexpr std::string_view digits = "0123456789";
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  const auto is_allowed = [&](char c) {
+    return digits.find(c) != std::string_view::npos || letters.find(c) != std::string_view::npos ||
+           c == '-' || c == '_' || c == '.';
+  };
+  if (host.empty() || host.size() > longest_name || !std::all_of(host.begin(), host.end(), is_allowed))
+    return false;
+  const std::string_view last = host.substr(host.rfind('.') + 1);
+  return last.find_first_not_of(digits) != std::string_view::npos && !last.starts_with("0x") &&
+         !last.starts_with("0X");
+}
+
 } // namespace
 
 bool listen_address::is_loopback() const {
@@ -45,15 +82,19 @@ bool listen_address::is_loopback() const {
 }
 
 listen_address parse_listen_address(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) refuse(text, "there is no port");
-  const std::string_view digits = text.substr(colon + 1);
-  const auto port = parse_whole(digits);
-  if (!port || digits.size() > 5 || *port > std::numeric_limits<std::uint16_t>::max())
-    refuse(text, fmt::format("'{}' is no port from 0 to 65535", digits));
-  const auto host = host_of(text.substr(0, colon));
-  if (!host) refuse(text, fmt::format("'{}' is no IP address", text.substr(0, colon)));
-  return {*host, static_cast<std::uint16_t>(*port)};
+  const auto [found, port] = parts_of(to_listen, text);
+  const auto host = host_of(found);
+  if (!host) refuse(to_listen, text, fmt::format("'{}' is no IP address", found));
+  return {*host, port};
+}
+
+listen_address parse_server_address(std::string_view text) {
+  const auto [found, port] = parts_of(to_connect, text);
+  if (port == 0) refuse(to_connect, text, "port 0 is none that a server has");
+  if (const auto number = host_of(found)) return {*number, port};
+  if (!is_name(found))
+    refuse(to_connect, text, fmt::format("'{}' is neither an IP address nor a name", found));
+  return {std::string(found), port};
 }
 
 std::string to_string(const listen_address& a) {

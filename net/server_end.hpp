@@ -59,6 +59,7 @@ public:
   /// Ends every session, for the words.
   void leave_all(std::string_view words, instant now);
   const fence& incarnations() const noexcept { return fence_; }
+  const timing& times() const noexcept { return options_.times; }
   std::size_t connections() const noexcept { return connections_.size(); }
 
 private:

@@ -29,7 +29,10 @@ void session::attach(plane p, instant now) {
   line& l = line_of(p);
   l.attached = true;
   l.heard = l.said = now;
-  if (is_client_) return;
+  if (is_client_) {
+    if (p == plane::control) began_ = now; // the server may have been waited for
+    return;
+  }
   l.in = 1; // the hello
   if (p == plane::bulk && state_ == state::greeting) join(now);
 }
@@ -57,8 +60,11 @@ void session::filled(plane p, std::size_t count, instant now) {
 
 void session::lose(plane p, std::string_view words, instant now) {
   if (state_ == state::ended) return;
-  std::string told =
-      fmt::format("{}: the {} connection closed without a goodbye: {}", peer_name(), to_string(p), words);
+  // Before the welcome a client was promised nothing, so the words say all.
+  const bool is_stranger = is_client_ && !line_of(p).welcome;
+  std::string told = is_stranger ? fmt::format("{}: {}", peer_name(), words)
+                                 : fmt::format("{}: the {} connection closed without a goodbye: {}",
+                                               peer_name(), to_string(p), words);
   if (p == plane::bulk && line_of(plane::control).attached) {
     // Both connections of a peer that leaves close at once, and the reason stands in the other one.
     if (!bulk_lost_) bulk_lost_ = now;

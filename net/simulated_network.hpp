@@ -25,7 +25,8 @@ struct weather {
   std::uint64_t bytes_per_second = 0; ///< 0: no limit
 };
 
-/// A network in one thread on a virtual clock. Whatever happens is drawn from a seed, so a seed repeats its trace.
+/// A network in one thread on a virtual clock. Whatever happens is drawn from a seed, so a seed repeats its
+/// trace.
 ///
 /// Connections behave as those of TCP do, with so much of buffers in the kernels as a sender finds there, and
 /// with faults on request: bytes come in drawn cuts, peers are killed, frozen and cut off.
@@ -42,7 +43,8 @@ public:
 
   instant now() const noexcept { return now_; }
   /// Lets time pass up to this moment.
-  /// Errors  std::logic_error if time stands still, since an endpoint has a deadline that tick() does not move.
+  /// Errors  std::logic_error if time stands still, since an endpoint has a deadline that tick() does not
+  ///         move.
   void run_until(instant moment);
   /// Does something at a moment to come.
   void at(instant moment, std::function<void()> work);

@@ -62,6 +62,18 @@ TEST(ListenAddress, RefusesWhatIsNone) {
         << text;
 }
 
+TEST(ListenAddress, ReadsTheNameOfAServerToConnectTo) {
+  EXPECT_EQ(parse_server_address("node3.local:7000"), (listen_address{"node3.local", 7000}));
+  EXPECT_EQ(parse_server_address("10gpu-node:7000"), (listen_address{"10gpu-node", 7000}));
+  EXPECT_EQ(parse_server_address("10.0.0.3:7000"), (listen_address{"10.0.0.3", 7000}));
+  EXPECT_EQ(parse_server_address("[fe80::1]:7000"), (listen_address{"fe80::1", 7000}));
+  for (const std::string_view text :
+       {"node3:0", "127.1:80", "node.0x7f:80", "a b:80", ":80", "::1:80", "node3"})
+    EXPECT_THAT([&] { parse_server_address(text); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr("is no address of a server")))
+        << text;
+}
+
 TEST(ListenAddress, RefusesAZeroByteBehindANumber) {
   EXPECT_THROW(parse_listen_address(std::string_view("127.0.0.1\0:80", 13)), std::invalid_argument);
 }

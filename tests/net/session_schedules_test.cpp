@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <iostream>
 
-// Sessions over a network that fails as a seed says. MAILGRAD_NET_SCHEDULES is how many seeds each of the tests
-// tries, and MAILGRAD_NET_SEED the first of them.
+// Sessions over a network that fails as a seed says. MAILGRAD_NET_SCHEDULES is how many seeds each of the
+// tests tries, and MAILGRAD_NET_SEED the first of them.
 
 namespace mailgrad::net {
 namespace {

@@ -17,8 +17,8 @@ struct fault_plan {
   bool slow = false;   ///< readers that read slowly
 };
 
-/// A server and some workers that talk over a simulated network for some seconds while faults happen, then in peace,
-/// and then leave. Whatever breaks a promise is noted.
+/// A server and some workers that talk over a simulated network for some seconds while faults happen, then in
+/// peace, and then leave. Whatever breaks a promise is noted.
 class simulated_run final : public doorkeeper {
 public:
   simulated_run(std::uint64_t seed, const fault_plan& plan);

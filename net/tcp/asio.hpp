@@ -1,0 +1,20 @@
+#pragma once
+
+// What of Boost.Asio the sources of this folder use. Not installed, since each source that includes it takes
+// many seconds to compile.
+
+#include <utility> // before Asio 1.74, which lacks it by g++ 12
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace mailgrad::net {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+} // namespace mailgrad::net

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace mailgrad::net {
+
+/// What came of one try to move bytes.
+struct moved {
+  enum class outcome : std::uint8_t {
+    some,   ///< `count` bytes went
+    later,  ///< none now; there will be more when the socket is ready
+    ended,  ///< the peer sends no more
+    failed, ///< never again, as the words say
+  };
+  outcome what = outcome::later;
+  std::size_t count = 0;
+  bool is_all = false; ///< of a read: hardly more is there now
+  std::string words{};
+};
+
+/// How bytes get on a socket and off it: as they are, or by a cipher. Nothing here waits.
+///
+/// Threads that of the network.
+class byte_pipe {
+public:
+  virtual ~byte_pipe() = default;
+
+  /// Reads into these places, one after the other.
+  virtual moved read(std::span<const iovec> to) = 0;
+  /// Writes from these places, as much as goes now.
+  virtual moved write(std::span<const iovec> from) = 0;
+};
+
+} // namespace mailgrad::net

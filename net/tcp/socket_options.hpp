@@ -1,0 +1,15 @@
+#pragma once
+
+#include <mailgrad/net/timing.hpp>
+
+namespace mailgrad::net {
+
+/// How much of each connection the kernel holds. Told before it stands, since the largest window is agreed on
+/// at its begin. A kernel that refuses an option goes on without it.
+void set_buffers(int socket) noexcept;
+
+/// Small frames go at once, no more than is needed waits in the kernel, and a peer that confirms nothing is
+/// given up after the silence that a session allows.
+void set_latency(int socket, const timing& times) noexcept;
+
+} // namespace mailgrad::net

@@ -1,0 +1,102 @@
+#include <mailgrad/net/tcp/tcp_connection.hpp>
+
+#include <mailgrad/net/tcp/tcp_host.hpp>
+
+#include <array>
+
+namespace mailgrad::net {
+
+namespace {
+
+constexpr std::size_t most_leaving = 256; // those beyond are closed at once
+constexpr int most_reads_of_leaving = 16;
+
+} // namespace
+
+tcp_connection::tcp_connection(connection_id id, tcp_loop& loop, tcp::socket socket,
+                               std::unique_ptr<byte_pipe> bytes)
+    : id_(id), loop_(&loop), socket_(std::move(socket)), end_(loop.io()), bytes_(std::move(bytes)) {}
+
+bool tcp_connection::turn() {
+  if (!host) return drain(), false;
+  return host->read(shared_from_this());
+}
+
+bool tcp_connection::send() {
+  std::array<iovec, 2 * outbox::most_frames> parts;
+  while (!out.empty()) {
+    if (is_blocked_) return false;
+    const moved m = bytes_->write(out.gather(parts));
+    switch (m.what) {
+    case moved::outcome::some:
+      out.sent(m.count);
+      break;
+    case moved::outcome::later:
+      wait_writable();
+      return false;
+    case moved::outcome::ended:
+    case moved::outcome::failed:
+      // What the peer said last may still be there to be read, and then the end, with its reason.
+      is_shut_ = true;
+      out.clear();
+    }
+  }
+  return true;
+}
+
+void tcp_connection::wait_readable() {
+  if (is_waiting_ || is_hot || !is_open()) return;
+  is_waiting_ = true;
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code failed) {
+    self->is_waiting_ = false;
+    if (failed || !self->is_open()) return;
+    if (!self->host) return self->drain();
+    if (!self->host->read(self)) self->wait_readable();
+  });
+}
+
+void tcp_connection::wait_writable() {
+  if (std::exchange(is_blocked_, true)) return;
+  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code failed) {
+    self->is_blocked_ = false;
+    if (failed || !self->is_open()) return;
+    if (!self->host) return self->drain();
+    self->host->flush(self);
+  });
+}
+
+void tcp_connection::leave(instant farewell) {
+  host = nullptr;
+  if (loop_->leaving().size() >= most_leaving) return close();
+  const auto self = shared_from_this();
+  loop_->leaving().insert(self);
+  end_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(farewell));
+  end_.async_wait([self](error_code cancelled) {
+    if (!cancelled) self->close();
+  });
+  drain();
+}
+
+/// Closing while something is unread would make the kernel throw away what is under way, the last words too.
+void tcp_connection::drain() {
+  error_code ignored;
+  if (send() && !std::exchange(is_shut_, true)) socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  const std::span<std::byte> room = loop_->scratch();
+  const iovec to{room.data(), room.size()};
+  for (int i = 0; i < most_reads_of_leaving; ++i) {
+    const moved m = bytes_->read({&to, 1});
+    if (m.what == moved::outcome::ended || m.what == moved::outcome::failed) return close();
+    if (m.what == moved::outcome::later) break;
+  }
+  wait_readable();
+}
+
+void tcp_connection::close() {
+  error_code ignored;
+  socket_.close(ignored);
+  end_.cancel();
+  out.clear();
+  loop_->leaving().erase(shared_from_this());
+}
+
+} // namespace mailgrad::net

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <mailgrad/net/tcp/byte_pipe.hpp>
+#include <mailgrad/net/tcp/outbox.hpp>
+#include <mailgrad/net/tcp/tcp_loop.hpp>
+
+#include <memory>
+
+namespace mailgrad::net {
+
+/// One connection: its socket, what it shall still send, and the host whose it is. Without a host it leaves:
+/// it sends what is left, reads until the peer has closed too, and then closes.
+///
+/// Threads that of the network.
+class tcp_connection final : public std::enable_shared_from_this<tcp_connection> {
+public:
+  tcp_connection(connection_id id, tcp_loop& loop, tcp::socket socket, std::unique_ptr<byte_pipe> bytes);
+
+  connection_id id() const noexcept { return id_; }
+  bool is_open() const noexcept { return socket_.is_open(); }
+  int native() { return socket_.native_handle(); }
+  byte_pipe& bytes() noexcept { return *bytes_; }
+
+  /// Reads a turn's worth. Whether anything came.
+  bool turn();
+  /// Sends what is gathered. False if some of it is left, since the socket takes no more now.
+  bool send();
+  /// Has the host read as soon as there is something, unless it is told so anyway.
+  void wait_readable();
+  /// Has the host go on sending as soon as the socket takes something.
+  void wait_writable();
+  /// Whether the socket takes no more until the system says otherwise.
+  bool is_blocked() const noexcept { return is_blocked_; }
+
+  /// Belongs to no host any more.
+  void leave(instant farewell);
+  void close();
+
+  tcp_host* host = nullptr;
+  outbox out;
+  bool speaks = false; ///< has sent a frame
+  bool is_hot = false;
+  instant hot_until{0};
+
+private:
+  void drain();
+
+  connection_id id_;
+  tcp_loop* loop_;
+  tcp::socket socket_;
+  asio::steady_timer end_;
+  std::unique_ptr<byte_pipe> bytes_;
+  bool is_waiting_ = false; ///< for something to read
+  bool is_blocked_ = false;
+  bool is_shut_ = false; ///< sends no more
+};
+
+} // namespace mailgrad::net

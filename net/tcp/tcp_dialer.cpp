@@ -1,0 +1,116 @@
+#include <mailgrad/net/tcp/tcp_dialer.hpp>
+
+#include <mailgrad/net/listen_address.hpp>
+#include <mailgrad/net/tcp/socket_options.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mailgrad::net {
+
+namespace {
+
+constexpr std::chrono::milliseconds longest_pause{500};
+
+asio::steady_timer::duration for_asio(instant span) {
+  return std::chrono::duration_cast<asio::steady_timer::duration>(span);
+}
+double in_seconds(instant span) { return std::chrono::duration<double>(span).count(); }
+
+} // namespace
+
+tcp_dialer::tcp_dialer(asio::io_context& io, plan p, done told)
+    : io_(&io), plan_(std::move(p)), told_(std::move(told)), resolver_(io), socket_(io), clock_(io),
+      until_(asio::steady_timer::clock_type::now() + for_asio(plan_.patience)) {}
+
+void tcp_dialer::begin() {
+  error_code is_name;
+  if (const auto number = asio::ip::make_address(plan_.host, is_name); !is_name) {
+    places_ = {tcp::endpoint(number, plan_.port)};
+    return try_next();
+  }
+  resolver_.async_resolve(
+      plan_.host, std::to_string(plan_.port), tcp::resolver::numeric_service,
+      [self = shared_from_this()](error_code failed, const tcp::resolver::results_type& found) {
+        if (!self->told_) return;
+        if (failed)
+          return self->give_up(fmt::format("cannot connect to {}: there is no host '{}' ({}): check the name",
+                                           self->name(), self->plan_.host, failed.message()));
+        for (const auto& entry : found) self->places_.push_back(entry.endpoint());
+        self->try_next();
+      });
+}
+
+void tcp_dialer::cancel() {
+  told_ = nullptr;
+  error_code ignored;
+  resolver_.cancel();
+  clock_.cancel();
+  socket_.close(ignored);
+}
+
+void tcp_dialer::try_next() {
+  if (next_ == places_.size()) return pause();
+  const tcp::endpoint& to = places_[next_++];
+  socket_ = tcp::socket(*io_);
+  socket_.open(to.protocol(), last_);
+  if (last_) return try_next();
+  set_buffers(socket_.native_handle());
+  is_late_ = false;
+  clock_.expires_after(for_asio(plan_.answer));
+  clock_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (cancelled || !self->told_) return;
+    self->is_late_ = true;
+    error_code unused;
+    self->socket_.close(unused);
+  });
+  socket_.async_connect(to, [self = shared_from_this()](error_code failed) { self->answered(failed); });
+}
+
+void tcp_dialer::answered(error_code failed) {
+  if (!told_) return;
+  clock_.cancel();
+  if (!failed && !is_late_) {
+    const done told = std::exchange(told_, nullptr);
+    return told(std::move(socket_), "");
+  }
+  last_ = is_late_ ? error_code(asio::error::timed_out) : failed;
+  try_next();
+}
+
+void tcp_dialer::pause() {
+  const auto moment = asio::steady_timer::clock_type::now();
+  if (moment >= until_) return give_up(words_of(last_));
+  next_ = 0;
+  clock_.expires_at(std::min(moment + pause_, until_));
+  pause_ = std::min(2 * pause_, longest_pause);
+  clock_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (!cancelled && self->told_) self->try_next();
+  });
+}
+
+void tcp_dialer::give_up(const std::string& words) {
+  const done told = std::exchange(told_, nullptr);
+  told(tcp::socket(*io_), words);
+}
+
+std::string tcp_dialer::name() const { return to_string(listen_address{plan_.host, plan_.port}); }
+
+std::string tcp_dialer::words_of(error_code failed) const {
+  const std::string tried =
+      plan_.patience.count() > 0 ? fmt::format(", tried for {} s", in_seconds(plan_.patience)) : "";
+  if (failed == asio::error::connection_refused)
+    return fmt::format(
+        "cannot connect to {}: nobody listens there{}: start the server, or check host and port", name(),
+        tried);
+  if (failed == asio::error::timed_out)
+    return fmt::format(
+        "cannot connect to {}: no answer within {} s{}: check the address, and that no firewall "
+        "is in the way",
+        name(), in_seconds(plan_.answer), tried);
+  return fmt::format("cannot connect to {}: {}{}: check the address and the network", name(),
+                     failed.message(), tried);
+}
+
+} // namespace mailgrad::net

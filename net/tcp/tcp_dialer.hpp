@@ -1,0 +1,57 @@
+#pragma once
+
+#include <mailgrad/net/tcp/asio.hpp>
+#include <mailgrad/net/timing.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad::net {
+
+/// One try after the other to connect to a server: at each address that its name has, and again after a pause
+/// as long as nobody listens there.
+///
+/// Threads that of the network.
+class tcp_dialer final : public std::enable_shared_from_this<tcp_dialer> {
+public:
+  struct plan {
+    std::string host; ///< a number or a name
+    std::uint16_t port = 0;
+    instant patience{0}; ///< tries again for so long
+    instant answer{0};   ///< waits so long for each answer
+    bool only_loopback = false;
+  };
+  /// Called once: with a socket that stands, or with words that say why there is none.
+  using done = std::function<void(tcp::socket socket, const std::string& words)>;
+
+  tcp_dialer(asio::io_context& io, plan p, done told);
+
+  void begin();
+  /// Nobody is told anything more.
+  void cancel();
+
+private:
+  void try_next();
+  void answered(error_code failed);
+  void pause();
+  void give_up(const std::string& words);
+  std::string words_of(error_code failed) const;
+  std::string name() const;
+
+  asio::io_context* io_;
+  plan plan_;
+  done told_;
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer clock_;
+  std::vector<tcp::endpoint> places_;
+  std::size_t next_ = 0;
+  asio::steady_timer::time_point until_;
+  std::chrono::milliseconds pause_{25};
+  error_code last_;
+  bool is_late_ = false; ///< the try under way had no answer in time
+};
+
+} // namespace mailgrad::net
