@@ -1,6 +1,7 @@
 #include <mailgrad/actors/training.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/run/books_desk.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
@@ -66,12 +67,19 @@ best_weights best_weights_of(const run_plan& plan) {
                       plan.resumed ? plan.resumed->best : std::nullopt);
 }
 
+/// One device for each worker of another process. What it is called there does not matter here.
+training_options for_workers_elsewhere(training_options options, const remote::serve_options& serve) {
+  options.devices.assign(serve.workers, device{device_kind::cpu, 0});
+  options.workers = serve.workers;
+  return options;
+}
+
 } // namespace
 
 class training::implementation {
 public:
   implementation(model_function model, std::shared_ptr<const data_split> data, training_options options,
-                 std::shared_ptr<const time_source> time);
+                 std::optional<remote::serve_options> serve, std::shared_ptr<const time_source> time);
   ~implementation();
 
   void stop(const std::string& why) { send_anonymously(crew_->coordinator(), stop_training{why}); }
@@ -105,6 +113,8 @@ private:
   run_crew_options crew_options();
   void keep_checkpoints();
   void wait();
+  void wait_for_workers(const remote::serve_options& serve);
+  std::string answer(const std::string& what, const std::string& argument);
 
   const std::shared_ptr<const time_source> time_;
   const instant created_; ///< where timelines begin
@@ -129,23 +139,61 @@ private:
   std::optional<run_watch> watch_;
   caf::actor checkpoint_writer_; ///< until the crew has it
   std::optional<run_crew> crew_;
+  std::function<std::string()> status_;
+  std::optional<remote::worker_server>
+      elsewhere_; ///< lets in workers of other processes; ends before the crew
 };
 
 training::implementation::implementation(model_function model, std::shared_ptr<const data_split> data,
-                                         training_options options, std::shared_ptr<const time_source> time)
+                                         training_options options, std::optional<remote::serve_options> serve,
+                                         std::shared_ptr<const time_source> time)
     : time_(required(std::move(time), "time source")), created_(time_->now()),
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options))),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (!plan_.options.record.empty()) record();
   if (!plan_.options.checkpoints.folder.empty()) keep_checkpoints();
   watch_.emplace(home_.system(), files_to_watch());
-  crew_.emplace(home_.system(), plan_, crew_options());
+  run_crew_options crew = crew_options();
+  if (serve) {
+    wait_for_workers(*serve);
+    crew.roles.workers = false;
+  }
+  crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
+  if (elsewhere_)
+    elsewhere_->begin(
+        home_.system(), {crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()}, time_,
+        [this](const std::string& what, const std::string& argument) { return answer(what, argument); });
+}
+
+void training::implementation::wait_for_workers(const remote::serve_options& serve) {
+  status_ = serve.status;
+  elsewhere_.emplace(serve, plan_);
+  if (serve.on_listening) serve.on_listening(elsewhere_->address());
+  while (!elsewhere_->wait_for(std::chrono::milliseconds{200}))
+    if (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined()))
+      throw std::runtime_error(
+          fmt::format("given up: {} of {} workers had joined", elsewhere_->joined(), plan_.workers()));
+}
+
+/// What a watcher of another process asks for.
+std::string training::implementation::answer(const std::string& what, const std::string& argument) {
+  if (what == "status") return status_ ? status_() : "{}";
+  if (what == "switch") {
+    switch_policy(argument, "asked for from another process");
+    return "policy " + argument + " begins when every worker has finished its step";
+  }
+  if (what == "stop") {
+    stop(argument.empty() ? "asked for from another process" : argument);
+    return "the run ends when every worker has finished its step";
+  }
+  throw std::invalid_argument(fmt::format("expected status, switch or stop, found '{}'", what));
 }
 
 /// The actors use the members declared above them, so they must end first.
 training::implementation::~implementation() {
   tests_end_ = true;
+  if (elsewhere_) elsewhere_->end("the run was given up");
   crew_->give_up();
   home_.wait();
 }
@@ -312,6 +360,7 @@ training_report training::implementation::report_so_far(std::chrono::millisecond
 
 training_report training::implementation::report(const std::function<bool()>& stop_test) {
   wait();
+  if (elsewhere_) elsewhere_->end("the run has ended");
   tests_end_ = true;
   training_report r = report_of(*outcome_, written());
   describe(r, plan_, ended_ - crew_->started(), outcome_->checkpoints);
@@ -334,6 +383,11 @@ run_trace training::implementation::trace() {
 training::training(model_function model, std::shared_ptr<const data_split> data, training_options options,
                    std::shared_ptr<const time_source> time)
     : self_(std::make_unique<implementation>(std::move(model), std::move(data), std::move(options),
+                                             std::nullopt, std::move(time))) {}
+training::training(model_function model, std::shared_ptr<const data_split> data, training_options options,
+                   remote::serve_options serve, std::shared_ptr<const time_source> time)
+    : self_(std::make_unique<implementation>(std::move(model), std::move(data),
+                                             for_workers_elsewhere(std::move(options), serve), serve,
                                              std::move(time))) {}
 training::~training() = default;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
@@ -38,6 +39,13 @@ namespace mailgrad {
 class training {
 public:
   training(model_function model, std::shared_ptr<const data_split> data, training_options options,
+           std::shared_ptr<const time_source> time = std::make_shared<machine_time>());
+  /// A run whose workers are other processes, which join it (remote/membership.hpp). It returns when as many
+  /// have joined as `serve` says. The devices of the options are not used: each worker brings one.
+  ///
+  /// Errors  as above, and those of remote::worker_server; std::runtime_error if the owner gives up waiting.
+  training(model_function model, std::shared_ptr<const data_split> data, training_options options,
+           remote::serve_options serve,
            std::shared_ptr<const time_source> time = std::make_shared<machine_time>());
   /// Stops the run if it has not ended.
   ~training();

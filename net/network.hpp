@@ -24,6 +24,8 @@ public:
   virtual void connect(client_end& client, const std::string& address) = 0;
   /// Closes all connections of an endpoint. Nothing of it is called after this.
   virtual void forget(endpoint& e) = 0;
+  /// The moment on the clock of this network, which all moments of its endpoints are of.
+  virtual instant now() const noexcept = 0;
   /// Does something with a session of the endpoint on the network's thread, and then sends what it has to
   /// say.
   virtual void post(endpoint& e, std::function<void(instant now)> work) = 0;

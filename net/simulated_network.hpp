@@ -41,7 +41,7 @@ public:
   void forget(endpoint& e) override;
   void post(endpoint& e, std::function<void(instant)> work) override;
 
-  instant now() const noexcept { return now_; }
+  instant now() const noexcept override { return now_; }
   /// Lets time pass up to this moment.
   /// Errors  std::logic_error if time stands still, since an endpoint has a deadline that tick() does not
   ///         move.

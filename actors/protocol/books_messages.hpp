@@ -55,4 +55,9 @@ auto inspect(Inspector& f, copy_books& x) {
   return wire::fields(f, x);
 }
 
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, worker_books& x) {
+  return wire::fields(f, x, wire::field("so_far", x.so_far));
+}
+
 } // namespace mailgrad

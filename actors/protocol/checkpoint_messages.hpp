@@ -124,4 +124,10 @@ auto inspect(Inspector& f, checkpoint_written& x) {
                       wire::field("bytes", x.bytes), wire::field("took", x.took));
 }
 
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, checkpoint_part& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("name", x.name),
+                      wire::field("fields", x.fields), wire::field("steps", x.steps));
+}
+
 } // namespace mailgrad

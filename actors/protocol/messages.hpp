@@ -5,6 +5,7 @@
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
 #include <mailgrad/actors/protocol/metrics_messages.hpp>
 #include <mailgrad/actors/protocol/recording_messages.hpp>
+#include <mailgrad/actors/protocol/remote_messages.hpp>
 #include <mailgrad/actors/protocol/run_messages.hpp>
 #include <mailgrad/actors/protocol/shard_messages.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>
@@ -107,6 +108,10 @@ CAF_ADD_TYPE_ID(mailgrad, (mailgrad::tell_books))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::copy_books))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::shard_books))
 CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_books))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::terms_told))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::worker_leaves))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::run_asked))
+CAF_ADD_TYPE_ID(mailgrad, (mailgrad::run_answered))
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
 

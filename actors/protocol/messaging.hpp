@@ -35,6 +35,41 @@ void send_anonymously(const Handle& to, Ts&&... xs) {
 #endif
 }
 
+/// Hands a message to an actor as if `from` had sent it; null: nobody.
+inline void send_as(const caf::actor& from, const caf::actor& to, caf::message m) {
+  hand_over::release(hand_over::tag(to));
+  const hand_over::inside_caf hidden;
+  auto* receiver = caf::actor_cast<caf::abstract_actor*>(to);
+  auto sender = caf::actor_cast<caf::strong_actor_ptr>(from);
+#if CAF_MAJOR_VERSION >= 1
+  receiver->enqueue(caf::make_mailbox_element(std::move(sender), caf::make_message_id(), std::move(m)),
+                    nullptr);
+#else
+  receiver->enqueue(std::move(sender), caf::make_message_id(), std::move(m), nullptr);
+#endif
+}
+
+/// The message in an element of a mailbox.
+inline caf::message content_of(const caf::mailbox_element& what) {
+#if CAF_MAJOR_VERSION >= 1
+  return what.payload;
+#else
+  return what.copy_content_to_message();
+#endif
+}
+
+/// Ends an actor with these words as its reason, for whoever watches it.
+inline void end_with_words(const caf::actor& whom, const std::string& words) {
+  hand_over::release(hand_over::tag(whom));
+  const hand_over::inside_caf hidden;
+  const caf::exit_msg end{whom->address(), caf::make_error(caf::sec::runtime_error, words)};
+#if CAF_MAJOR_VERSION >= 1
+  caf::anon_mail(end).send(whom);
+#else
+  caf::anon_send(whom, end);
+#endif
+}
+
 /// Ends an actor as a crash would: it handles no further message.
 inline void kill(const caf::actor& whom) {
   hand_over::release(hand_over::tag(whom));

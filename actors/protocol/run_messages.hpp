@@ -182,4 +182,20 @@ auto inspect(Inspector& f, go_on& x) {
   return wire::fields(f, x);
 }
 
+// These carry reports, which only our own inspector can write.
+
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, worker_finished& x) {
+  return wire::fields(f, x, wire::field("report", x.report));
+}
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, loss_diverged& x) {
+  return wire::fields(f, x, wire::field("report", x.report), wire::field("step", x.step));
+}
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, worker_failed& x) {
+  return wire::fields(f, x, wire::field("report", x.report), wire::field("step", x.step),
+                      wire::field("why", x.why));
+}
+
 } // namespace mailgrad

@@ -123,7 +123,8 @@ auto inspect(Inspector& f, gradient_id& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradient_times& x) {
-  return wire::fields(f, x, wire::field("read", x.read), wire::field("compute", x.compute));
+  return wire::fields(f, x, wire::field("read", x.read), wire::field("compute", x.compute),
+                      wire::field("wire", x.wire));
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradient_header& x) {

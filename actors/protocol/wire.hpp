@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -48,10 +49,16 @@ optional_on_wire<T> on_wire(std::optional<T>& value) {
   return {value};
 }
 
+/// An inspector of our own, which gets every field by its name: field_inspector (actors/remote/).
+template <class Inspector>
+concept names_fields = Inspector::names_fields;
+
 /// The body of every `inspect`: `return wire::fields(f, x, wire::field("a", x.a), ...);`.
 template <class Inspector, class T, class... Ts>
 auto fields(Inspector& f, [[maybe_unused]] T& x, named_field<Ts>... xs) {
-  if constexpr (caf_compat::is_caf_1)
+  if constexpr (names_fields<Inspector>)
+    (f.field(xs.name, xs.value), ...);
+  else if constexpr (caf_compat::is_caf_1)
     return f.object(x).fields(f.field(xs.name, xs.value)...);
   else
     return f(on_wire(xs.value)...);
@@ -61,7 +68,9 @@ auto fields(Inspector& f, [[maybe_unused]] T& x, named_field<Ts>... xs) {
 template <class Inspector>
 auto refuse_to_leave([[maybe_unused]] Inspector& f) {
   const auto why = [] { return std::string("memory of a process was to be sent to another"); };
-  if constexpr (caf_compat::is_caf_1)
+  if constexpr (names_fields<Inspector>)
+    throw std::logic_error(why());
+  else if constexpr (caf_compat::is_caf_1)
     return f.emplace_error(caf::sec::runtime_error, why()), false;
   else if constexpr (!std::is_void_v<typename Inspector::result_type>) // else it is printed
     return caf::make_error(caf::sec::runtime_error, why());

@@ -6,11 +6,8 @@
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
-#include <mailgrad/actors/worker/device_actor.hpp>
-#include <mailgrad/actors/worker/spanning_replica.hpp>
-#include <mailgrad/actors/worker/stage_actor.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/worker/replica.hpp>
 
 #include <fmt/format.h>
 
@@ -189,59 +186,16 @@ void run_crew::spawn_coordinator() {
 }
 
 void run_crew::spawn_device(std::uint32_t worker) {
-  const training_options& o = plan_.options;
-  device_actor_options options;
-  options.run = plan_.run;
-  options.worker = {worker};
-  give_runner(options);
-  if (options_.runner) options.runner = options_.runner(options.worker, std::move(options.runner));
-  if (o.local_steps > 0) {
-    options.local = std::make_shared<local_steps>(
-        plan_.layout, local_steps_options{o.local_steps, o.optimizer, plan_.cure.traits().pull});
-  }
-  if (store_) options.writer = std::make_shared<hogwild_writer>(*plan_.layout, store_, o.optimizer);
-  options.direct = !plan_.first_policy().traits().needs_shards;
-  for (std::size_t s = 0; s < plan_.layout->shard_count(); ++s)
-    options.shard_begins.push_back(plan_.layout->shard(s).begin);
-  options.shards = shards_;
+  worker_surroundings with{
+      plan_.model, {shards_, feeder_, tracker_, coordinator_}, options_.time, options_.created};
   for (std::uint32_t s = 0; options_.between && s < shards_.size(); ++s)
-    options.shards[s] = options_.between({worker}, s, shards_[s]);
-  options.clip_norm = o.optimizer.clip_norm;
-  options.feeder = feeder_;
-  options.tracker = tracker_;
-  options.coordinator = coordinator_;
-  options.time = options_.time;
-  options.sample_gap = o.sample_gap;
-  if (plan_.resumed) options.resumed = plan_.resumed->worker(worker);
-  options.trace =
-      new_track(options.runner_hears ? fmt::format("worker {}", worker)
-                                     : fmt::format("worker {} on {}", worker,
-                                                   to_string(plan_.request_of(worker).devices.front())));
-  devices_.push_back(spawn<device_actor>(system_, std::move(options)));
-}
-
-/// A worker computes on one device, or in stages on several devices with an actor each.
-void run_crew::give_runner(device_actor_options& options) {
-  const std::uint32_t worker = options.worker.value;
-  const model_request request = plan_.request_of(worker);
-  if (request.devices.size() == 1) {
-    options.runner = std::make_shared<replica>(plan_.model, request, plan_.replica_layout);
-    return;
-  }
-  spanning_replica::options span{
-      options.worker,  request.devices, {}, plan_.options.micro_batches, plan_.replica_layout, {},
-      plan_.sums_apart};
-  for (std::size_t p = 0; p < request.devices.size(); ++p) {
-    span.stages.push_back(spawn<stage_actor>(
-        system_, stage_actor_options{p, request.devices, plan_.model, request, plan_.replica_layout,
-                                     request.devices.size() + 1, options_.time, plan_.sums_apart}));
-    span.traces.push_back(
-        new_track(fmt::format("worker {}, stage on {}", worker, to_string(request.devices[p]))));
-  }
-  stages_.insert(stages_.end(), span.stages.begin(), span.stages.end());
-  const auto spanning = std::make_shared<spanning_replica>(std::move(span));
-  options.runner = spanning;
-  options.runner_hears = [spanning](caf::event_based_actor* self) { return spanning->hear(self); };
+    with.peers.shards[s] = options_.between({worker}, s, shards_[s]);
+  if (store_)
+    with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
+  with.runner = options_.runner;
+  spawned_worker made = spawn_worker(system_, terms_of(plan_, {worker}), std::move(with));
+  devices_.push_back(std::move(made.device));
+  stages_.insert(stages_.end(), made.stages.begin(), made.stages.end());
 }
 
 } // namespace mailgrad

@@ -15,7 +15,6 @@
 
 namespace mailgrad {
 
-struct device_actor_options;
 class step_runner;
 
 /// Which actors of a run live in this system. A process may have only some of them.
@@ -93,7 +92,6 @@ private:
   void spawn_feeder();
   void spawn_coordinator();
   void spawn_device(std::uint32_t worker);
-  void give_runner(device_actor_options& options);
 
   caf::actor_system& system_;
   run_plan plan_;

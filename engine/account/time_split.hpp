@@ -52,13 +52,15 @@ private:
 struct gradient_times {
   std::optional<instant> read;    ///< getting the weights of this shard into the model
   std::optional<instant> compute; ///< forward, backward and clipping; of the whole model
+  /// How long the worker's gradient before this one and its answer were between the processes, both together.
+  std::optional<instant> wire{};
 };
 
 /// The time of gradients by activity. A part that was not measured is empty, not 0.
 struct time_split {
   duration_stat read;    ///< getting the weights into the model
   duration_stat compute; ///< forward, backward and clipping
-  duration_stat wire;    ///< between processes
+  duration_stat wire;    ///< between processes, both ways together
   duration_stat mailbox; ///< from sending until the shard takes the gradient from its mailbox
   duration_stat apply;   ///< the update; each gradient of a batch gets an equal share
 
@@ -74,6 +76,7 @@ struct time_split {
   void arrive(const gradient_times& times, std::optional<instant> waited) noexcept {
     if (times.read) read.add(*times.read);
     if (times.compute) compute.add(*times.compute);
+    if (times.wire) wire.add(*times.wire);
     if (waited) mailbox.add(*waited);
   }
 

@@ -12,7 +12,8 @@ namespace mailgrad::net {
 std::chrono::microseconds usual_spin() noexcept;
 
 struct tcp_options {
-  /// How long the thread reads again and again before it sleeps. An answer that finds it awake is heard sooner.
+  /// How long the thread reads again and again before it sleeps. An answer that finds it awake is heard
+  /// sooner.
   std::chrono::microseconds spin = usual_spin();
   /// For how long connect() tries again where nobody listens, since a server may be started later.
   std::chrono::milliseconds patience{10'000};
@@ -28,14 +29,14 @@ struct tcp_options {
 ///     net.forget(client);                                            // then it may be destroyed
 ///
 /// Addresses are those of parse_listen_address(), and connect() looks up names besides.
-/// Guarantees  after forget() has returned, nothing of the endpoint is called, and nothing that was posted for it
-///             is done. Of many connections none holds up another.
+/// Guarantees  after forget() has returned, nothing of the endpoint is called, and nothing that was posted
+///             for it is done. Of many connections none holds up another.
 /// Errors  listen(): std::invalid_argument for an address that is none, std::system_error if it is taken.
 ///         connect(): std::invalid_argument; what goes wrong later ends the session in one line.
-/// Threads any, for every function. listen(), connect() and forget() wait for the network's thread, so whoever
-///         calls them may hold no lock that an event takes. The work of post() and the events are called on the
-///         network's thread: they may call any function and destroy neither the network nor an endpoint. No
-///         exception may leave them, but what session_events says.
+/// Threads any, for every function. listen(), connect() and forget() wait for the network's thread, so
+///         whoever calls them may hold no lock that an event takes. The work of post() and the events are
+///         called on the network's thread: they may call any function and destroy neither the network nor an
+///         endpoint. No exception may leave them, but what session_events says.
 class tcp_network final : public network {
 public:
   /// Errors  std::invalid_argument if a time is negative. std::system_error if there is no thread to be had.
@@ -50,7 +51,7 @@ public:
   void post(endpoint& e, std::function<void(instant now)> work) override;
 
   /// The moment on the clock of this network.
-  instant now() const noexcept;
+  instant now() const noexcept override;
 
 private:
   class implementation;

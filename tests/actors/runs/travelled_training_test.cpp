@@ -1,3 +1,4 @@
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <mailgrad/actors/training.hpp>
@@ -17,7 +18,6 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
-#include <random>
 
 // Whole runs with a model that came as bytes end with the same weights as with the function that built it.
 
@@ -26,8 +26,11 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::options_for;
+using testing::pictures;
 using testing::small_data;
 using testing::sparse_data;
+using testing::tastes;
+using testing::text;
 using ::testing::ThrowsMessage;
 
 /// Passes requests on to a model, and keeps the graph of each.
@@ -64,45 +67,6 @@ void expect_same_weights(const model_function& model, const std::shared_ptr<cons
   EXPECT_EQ(there.ended, "completed");
   EXPECT_EQ(there.parameters_sha256, here.parameters_sha256);
   EXPECT_EQ(there.test_accuracy, here.test_accuracy);
-}
-
-std::shared_ptr<const data_split> pictures() {
-  const auto drawn = [](std::size_t count, std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    std::vector<float> pixels(count * 64);
-    for (float& p : pixels) p = static_cast<float>(random() >> 11) * 0x1p-53F;
-    std::vector<std::int32_t> labels(count);
-    for (std::int32_t& l : labels) l = static_cast<std::int32_t>(random() % 3);
-    return dataset{float_features{{8, 8, 1}, std::move(pixels)}, std::move(labels), 3};
-  };
-  return std::make_shared<data_split>(data_split{drawn(32, 1), drawn(8, 2), "pictures", {}});
-}
-
-std::shared_ptr<const data_split> text() {
-  const auto squares = [](std::int32_t first) {
-    token_windows windows{{}, 6, 6};
-    for (std::int32_t i = first; i < first + 6 * 32 + 1; ++i) windows.tokens.push_back(i * i % 5);
-    return dataset{std::move(windows), {}, 5};
-  };
-  return std::make_shared<data_split>(
-      data_split{squares(0), squares(500), "text", {"a", "b", "c", "d", "e"}});
-}
-
-std::shared_ptr<const data_split> tastes() {
-  const auto drawn = [](std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    categorical_features f{{6, 4}, {}, 1, {}};
-    std::vector<float> targets;
-    for (int i = 0; i < 48; ++i) {
-      const auto user = static_cast<std::int32_t>(random() % 6),
-                 film = static_cast<std::int32_t>(random() % 4);
-      f.categories.insert(f.categories.end(), {user, film});
-      f.values.push_back(static_cast<float>(user) / 6);
-      targets.push_back(user % 2 == film % 2 ? 1.0F : 0.0F);
-    }
-    return dataset{std::move(f), std::move(targets)};
-  };
-  return std::make_shared<data_split>(data_split{drawn(1), drawn(2), "tastes", {}});
 }
 
 training_options short_run(std::uint32_t workers) {

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/wire.hpp>
+
+#include <cstdint>
+#include <string>
+
+// What the hosts of two processes say to each other: one actor in each process that begins and ends what it
+// has of the run. All other messages go from actor to actor, as within one process.
+//
+//     server --terms_told--> worker's process: it spawns its device actor, which joins
+//     worker's process --worker_leaves--> server: all that it will ever say has been said
+//     watcher --run_asked--> server --run_answered--> watcher
+
+namespace mailgrad {
+
+/// Server to a worker's process, once: what its worker is to do (worker_terms.hpp). No answer.
+struct terms_told {
+  std::string terms;
+};
+
+/// A worker's process to server, as its last message: the worker has ended. The server ends the session.
+struct worker_leaves {};
+
+/// Watcher to server: what it wants to know or to change. The server answers with `run_answered`.
+struct run_asked {
+  std::uint64_t number = 0; ///< of the question, chosen by the watcher
+  std::string what;         ///< "status", "switch", "stop"
+  std::string argument;     ///< of "switch" a policy, of "stop" the reason
+};
+
+/// Server to watcher, in answer to `run_asked`.
+struct run_answered {
+  std::uint64_t number = 0;
+  bool refused = false;
+  std::string text; ///< of a status a JSON object; of a refusal one line
+};
+
+template <class Inspector>
+auto inspect(Inspector& f, terms_told& x) {
+  return wire::fields(f, x, wire::field("terms", x.terms));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_leaves& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, run_asked& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("what", x.what),
+                      wire::field("argument", x.argument));
+}
+template <class Inspector>
+auto inspect(Inspector& f, run_answered& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("refused", x.refused),
+                      wire::field("text", x.text));
+}
+
+} // namespace mailgrad

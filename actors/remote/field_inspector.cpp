@@ -1,0 +1,29 @@
+#include <mailgrad/actors/remote/field_inspector.hpp>
+
+#include <mailgrad/files/nested_fields.hpp>
+
+#include <fmt/format.h>
+
+namespace mailgrad::remote {
+
+void field_inspector::field(std::string_view name, caf::actor& x) {
+  actor_address a = reads() ? actor_address{} : book_.of(x);
+  archive_.group(name, [&] {
+    archive_.choice("duty", a.what, last_duty);
+    archive_.field("number", a.number);
+  });
+  if (!reads()) return;
+  x = book_.at(a);
+  if (!x) throw archive_error(fmt::format("{}: {} is not known here", name, to_string(a)));
+}
+
+void field_inspector::field(std::string_view name, std::shared_ptr<const saved_fields>& x) {
+  archive_.group(name, [&] {
+    if (reads())
+      x = read_nested(archive_);
+    else
+      write_nested(archive_, *x);
+  });
+}
+
+} // namespace mailgrad::remote

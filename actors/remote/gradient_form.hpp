@@ -1,0 +1,48 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/body_form.hpp>
+#include <mailgrad/actors/remote/exchange_clock.hpp>
+#include <mailgrad/engine/model/object_pool.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace mailgrad::remote {
+
+/// What both processes of a link know of the values that go between them.
+struct exchange_terms {
+  run_id run{};
+  rank worker{};
+  incarnation life{};
+  std::shared_ptr<const parameter_layout> layout;
+  std::shared_ptr<const time_source> time;
+  std::shared_ptr<exchange_clock> clock;
+};
+
+/// Gradients as bytes. A shard gets its own range. A dense range lies in the message as it lies in memory and
+/// is not copied; rows of tables, ranges that are covered in part, and weights for a sampled gap make an
+/// archive.
+///
+/// The shard gets a gradient of the size of the model, of which only its range has pages in memory.
+class gradient_form final : public body_form {
+public:
+  explicit gradient_form(exchange_terms terms);
+
+  attached write(const caf::message& m, const actor_address& to, field_inspector& fields) override;
+  arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
+                 std::uint64_t size) override;
+
+private:
+  shard_range dense_range(std::uint32_t shard) const;
+  attached pack(const push_gradient& x, std::uint32_t shard) const;
+  void unpack(const std::string& bytes, std::uint32_t shard, gradient& into, snapshot& read) const;
+  void require_ours(const gradient_id& id, std::uint32_t shard) const;
+  caf::message arrive(const gradient_header& header, std::uint32_t shard,
+                      std::shared_ptr<const gradient> values, snapshot read) const;
+
+  exchange_terms terms_;
+  std::vector<object_pool<gradient>> gradients_; ///< by shard
+};
+
+} // namespace mailgrad::remote

@@ -1,0 +1,48 @@
+#include <mailgrad/actors/remote/guest_host.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad::remote {
+using messaging::on;
+
+worker_desk::worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
+                         std::function<std::string()> write_terms)
+    : self_(self), by_(std::move(by)), write_terms_(std::move(write_terms)) {}
+
+caf::behavior worker_desk::make_behavior() {
+  by_->post({duty::host}, {}, kind_of<terms_told>(), caf::make_message(terms_told{write_terms_()}));
+  return {
+      on(self_,
+         [this](const worker_leaves&) {
+           by_->leave("the work of the worker is done");
+           self_->quit();
+         }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+watcher_desk::watcher_desk(caf::event_based_actor* self, std::shared_ptr<link> by, run_answers answers)
+    : self_(self), by_(std::move(by)), answers_(std::move(answers)) {}
+
+caf::behavior watcher_desk::make_behavior() {
+  return {
+      on(self_, [this](const run_asked& x) { answer(x); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+void watcher_desk::answer(const run_asked& x) const {
+  run_answered told{x.number, false, {}};
+  try {
+    told.text = answers_(x.what, x.argument);
+  } catch (const std::invalid_argument& e) {
+    told.refused = true;
+    told.text = e.what();
+  }
+  by_->post({duty::host}, {}, kind_of<run_answered>(), caf::make_message(std::move(told)));
+}
+
+} // namespace mailgrad::remote

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/link.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+// What a server answers the hosts of other processes: a desk for each of them, which is an actor.
+
+namespace mailgrad::remote {
+
+/// Answers a watcher's question about the run. It may block. std::invalid_argument becomes a refusal.
+using run_answers = std::function<std::string(const std::string& what, const std::string& argument)>;
+
+/// Tells a worker's process its terms first. When that process has said all that it had to say, its session
+/// is ended.
+class worker_desk {
+public:
+  static constexpr const char* name = "mailgrad.worker-desk";
+
+  /// `write_terms` is called once, and builds the graphs of the model.
+  worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
+              std::function<std::string()> write_terms);
+  caf::behavior make_behavior();
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<link> by_;
+  std::function<std::string()> write_terms_;
+};
+
+/// Answers who watches a run. It has a thread of its own, because answers take their time.
+class watcher_desk {
+public:
+  static constexpr const char* name = "mailgrad.watcher-desk";
+
+  watcher_desk(caf::event_based_actor* self, std::shared_ptr<link> by, run_answers answers);
+  caf::behavior make_behavior();
+
+private:
+  void answer(const run_asked& x) const;
+
+  caf::event_based_actor* self_;
+  std::shared_ptr<link> by_;
+  run_answers answers_;
+};
+
+} // namespace mailgrad::remote

@@ -1,0 +1,260 @@
+#include <mailgrad/actors/remote/link.hpp>
+
+#include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/files/byte_archive.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace mailgrad::remote {
+
+namespace {
+
+/// What stands before the fields of a letter, in this order: order u64; to, from: duty u8, number u32 each;
+/// kind u16; where the fields are: 0 here and no body, 1 here and a body with values, 2 in the body.
+enum class layout : std::uint8_t { fields = 0, fields_and_values = 1, fields_in_body = 2 };
+
+constexpr std::size_t most_fields_bytes = 768; ///< in the tag of a body
+constexpr std::size_t layout_offset = 8 + 5 + 5 + 2;
+
+void write_address(net::frame_writer& w, const actor_address& a) {
+  w.u8(static_cast<std::uint8_t>(a.what)).u32(a.number);
+}
+
+actor_address read_address(net::frame_reader& r) {
+  const std::uint8_t what = r.u8();
+  if (what > static_cast<std::uint8_t>(last_duty))
+    r.fail(fmt::format("expected a duty from 0 to {}, found {}", static_cast<int>(last_duty), what));
+  return {static_cast<duty>(what), r.u32()};
+}
+
+[[noreturn]] void refuse(const std::string& words) { throw net::protocol_error("letter: " + words); }
+
+} // namespace
+
+void link::add(actor_address a, caf::actor handle) {
+  const std::lock_guard lock(mutex_);
+  if (!over_) book_.add(a, std::move(handle));
+}
+
+caf::actor link::add(actor_address a, const std::function<caf::actor()>& spawned) {
+  const std::lock_guard lock(mutex_); // whatever the actor posts waits for it
+  caf::actor made = spawned();
+  if (!over_) book_.add(a, made);
+  return made;
+}
+
+caf::actor link::add_far(caf::actor_system& system, actor_address a) {
+  caf::actor made;
+  {
+    const hand_over::inside_caf hidden;
+    made = system.spawn<far_actor>(shared_from_this(), a);
+  }
+  std::optional<std::string> over;
+  {
+    const std::lock_guard lock(mutex_);
+    over = over_;
+    if (!over) book_.add(a, made);
+  }
+  if (over) messaging::end_with_words(made, *over);
+  return made;
+}
+
+void link::take_form(message_kind kind, std::unique_ptr<body_form> form) {
+  const std::lock_guard lock(mutex_);
+  forms_[kind] = std::move(form);
+}
+
+std::string link::peer_name() const {
+  const std::lock_guard lock(mutex_);
+  return peer_;
+}
+
+// -- to the other process -----------------------------------------------------------------------------------
+
+link::outgoing link::written(const actor_address& to, const caf::actor& from, message_kind kind,
+                             const caf::message& m) {
+  outgoing made;
+  net::frame_writer head(made.head);
+  head.u64(posted_);
+  write_address(head, to);
+  write_address(head, book_.of(from));
+  head.u16(kind);
+  byte_archive_writer fields;
+  field_inspector inspector(fields, book_);
+  const auto form = forms_.find(kind);
+  made.has_body = form != forms_.end();
+  if (made.has_body)
+    made.body = form->second->write(m, to, inspector);
+  else
+    write_fields(kind, m, inspector);
+  const net::byte_view text = net::as_bytes(fields.bytes());
+  if (!made.has_body && made.head.size() + 1 + text.size() > net::most_message_bytes) {
+    const auto kept = std::make_shared<const std::string>(fields.bytes());
+    head.u8(static_cast<std::uint8_t>(layout::fields_in_body));
+    made.body = {net::as_bytes(*kept), kept};
+    made.has_body = true;
+    return made;
+  }
+  head.u8(static_cast<std::uint8_t>(made.has_body ? layout::fields_and_values : layout::fields)).raw(text);
+  return made;
+}
+
+void link::post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return;
+    waiting_.push_back(written(to, from, kind, m));
+    ++posted_;
+    if (std::exchange(flush_asked_, true)) return;
+  }
+  network_.post(*endpoint_, [self = shared_from_this()](net::instant) { self->flush(); });
+}
+
+void link::flush() {
+  for (;;) {
+    outgoing letter;
+    {
+      const std::lock_guard lock(mutex_);
+      flush_asked_ = false;
+      if (waiting_.empty() || !session_) return;
+      letter = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    if (send(letter)) continue;
+    const std::lock_guard lock(mutex_);
+    waiting_.push_front(std::move(letter));
+    return;
+  }
+}
+
+/// False if there is no credit.
+bool link::send(outgoing& letter) {
+  if (session_->now_is() != net::session::state::joined) return false;
+  if (letter.has_body) return session_->send_body(letter.head, letter.body.bytes, letter.body.keeps);
+  return session_->send(letter.head);
+}
+
+void link::leave(std::string words) {
+  network_.post(*endpoint_, [self = shared_from_this(), words = std::move(words)](net::instant now) {
+    if (self->session_) self->session_->leave(words, now);
+  });
+}
+
+// -- from the other process ---------------------------------------------------------------------------------
+
+void link::joined(const net::welcome& terms) {
+  {
+    const std::lock_guard lock(mutex_);
+    peer_ = session_->peer_name();
+  }
+  if (events_.on_joined) events_.on_joined(terms);
+  flush();
+}
+
+/// Reads a letter. `place` is null if it came without a body, or gets the place of its body.
+link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, std::uint64_t size) {
+  net::frame_reader r("letter", head);
+  incoming letter;
+  letter.order = r.u64();
+  if (letter.order < next_) refuse(fmt::format("expected number {} or later, found {}", next_, letter.order));
+  letter.to = read_address(r);
+  letter.from = read_address(r);
+  const message_kind kind = r.u16();
+  const auto how = static_cast<layout>(r.u8());
+  letter.had_body = place != nullptr;
+  if ((how == layout::fields) == letter.had_body || how > layout::fields_in_body)
+    r.fail("expected fields that fit how the letter came");
+  if (how == layout::fields_and_values) {
+    const std::lock_guard lock(mutex_);
+    const auto form = forms_.find(kind);
+    if (form == forms_.end()) refuse(fmt::format("kind {} has no values that may come now", kind));
+    byte_archive_reader fields(net::as_text(r.rest()), std::string(name_of(kind)));
+    field_inspector inspector(fields, book_);
+    arriving body = form->second->begin(inspector, letter.from, letter.to, size);
+    fields.require_end();
+    *place = body.place;
+    letter.make = std::move(body.finish);
+    return letter;
+  }
+  const net::byte_view rest = r.rest();
+  const auto text = std::make_shared<std::string>(net::as_text(rest));
+  if (how == layout::fields_in_body) {
+    text->assign(size, '\0');
+    *place = std::as_writable_bytes(std::span(*text));
+  }
+  letter.make = [this, kind, text] {
+    byte_archive_reader fields(*text, std::string(name_of(kind)));
+    const std::lock_guard lock(mutex_);
+    field_inspector inspector(fields, book_);
+    caf::message m = read_fields(kind, inspector);
+    fields.require_end();
+    return m;
+  };
+  return letter;
+}
+
+void link::message_came(net::byte_view message) { take(opened(message, nullptr, 0)); }
+
+std::span<std::byte> link::place_of_body(net::byte_view tag, std::uint64_t size) {
+  std::span<std::byte> place;
+  try {
+    body_ = opened(tag, &place, size);
+  } catch (const archive_error& e) {
+    refuse(e.what());
+  }
+  return place;
+}
+
+void link::body_came(net::byte_view) { take(std::exchange(body_, {})); }
+
+/// The two connections are read one apart from the other, so a letter may come before one that was sent
+/// first. Credit bounds how many wait here.
+void link::take(incoming letter) {
+  if (!early_.try_emplace(letter.order, std::move(letter)).second) refuse("two have the same number");
+  for (auto it = early_.find(next_); it != early_.end(); it = early_.find(next_)) {
+    const incoming ready = std::move(it->second);
+    early_.erase(it);
+    ++next_;
+    hand_out(ready);
+    if (!session_) return;
+    session_->allow(ready.had_body ? 0 : 1, ready.had_body ? 1 : 0);
+  }
+}
+
+/// A letter to an actor that is no more is dropped.
+void link::hand_out(const incoming& letter) {
+  caf::message m;
+  try {
+    m = letter.make();
+  } catch (const archive_error& e) {
+    refuse(e.what());
+  }
+  caf::actor to, from;
+  {
+    const std::lock_guard lock(mutex_);
+    to = book_.at(letter.to);
+    from = book_.at(letter.from);
+  }
+  if (to) messaging::send_as(from, to, std::move(m));
+}
+
+void link::ended(const net::ending& why) {
+  session_ = nullptr;
+  early_.clear();
+  std::vector<caf::actor> far;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = why.words;
+    waiting_.clear();
+    book_.for_each([&](const actor_address&, const caf::actor& a) {
+      if (is_far(a)) far.push_back(a);
+    });
+    book_.clear();
+  }
+  for (const caf::actor& a : far) messaging::end_with_words(a, why.words);
+  if (events_.on_ended) events_.on_ended(why);
+}
+
+} // namespace mailgrad::remote

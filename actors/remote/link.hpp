@@ -1,0 +1,117 @@
+#pragma once
+
+#include <mailgrad/actors/remote/body_form.hpp>
+#include <mailgrad/actors/remote/message_table.hpp>
+#include <mailgrad/net/network.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace mailgrad::remote {
+
+/// What the owner of a link is told. All of it is called on the network's thread and must not block.
+struct link_events {
+  std::function<void(const net::welcome& terms)> on_joined{};
+  /// The last event.
+  std::function<void(const net::ending& why)> on_ended{};
+};
+
+/// The way of messages between the actors of two processes, seen from one of them: what stands above a
+/// session.
+///
+/// A message that an actor sends to a far_actor becomes a letter: the addresses of receiver and sender, the
+/// kind of message and its fields, by way of the control connection; values such as those of a gradient go
+/// beside it, by way of the bulk connection. In the other process the message is handed to the actor that it
+/// is addressed to, and its sender is the far_actor of who sent it.
+///
+/// Guarantees  letters are handed out in the order in which they were sent, whichever connection they came
+///             by; so a message cannot overtake another one, as between actors of one process. A letter that
+///             finds no credit waits here and not at its sender.
+/// Threads     add(), add_far(), take_form(), post() and leave(): any. The rest is the network's.
+class link final : public net::session_events, public std::enable_shared_from_this<link> {
+public:
+  link(net::network& by, link_events events) : network_(by), events_(std::move(events)) {}
+
+  /// Sets what is below, before anything is posted or comes.
+  void attach(net::endpoint& end, net::session& s) {
+    endpoint_ = &end;
+    session_ = &s;
+  }
+
+  /// Lets letters reach an actor of this process, and names it in letters.
+  void add(actor_address a, caf::actor handle);
+  /// The same for an actor that speaks as soon as it is spawned: `spawned` returns it, and nothing that it
+  /// says leaves before its address is known.
+  caf::actor add(actor_address a, const std::function<caf::actor()>& spawned);
+  /// Makes an actor that stands in for one of the other process. It ends when the session does, with the
+  /// words of its end.
+  caf::actor add_far(caf::actor_system& system, actor_address a);
+  /// Sets how values of such messages travel. Without it, none may come or go.
+  void take_form(message_kind kind, std::unique_ptr<body_form> form);
+
+  /// Sends a message. Never waits.
+  void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
+  /// Ends the session of one's own will. What has not left yet is lost.
+  void leave(std::string words);
+  /// Ends what stands above the session, if ended() has not. For an owner whose network calls nothing more.
+  void give_up(std::string words) {
+    if (session_) ended({net::end_reason::left, std::move(words)});
+  }
+  /// "worker 2 (incarnation 1)": the other process, known once it has joined.
+  std::string peer_name() const;
+
+  // -- session_events
+
+  void joined(const net::welcome& terms) override;
+  void message_came(net::byte_view message) override;
+  std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override;
+  void body_came(net::byte_view tag) override;
+  void credit_came() override { flush(); }
+  void ended(const net::ending& why) override;
+
+private:
+  /// A letter to send.
+  struct outgoing {
+    net::bytes head;
+    attached body{};
+    bool has_body = false;
+  };
+  /// A letter that has arrived.
+  struct incoming {
+    std::uint64_t order = 0;
+    actor_address to, from;
+    std::function<caf::message()> make; ///< may throw archive_error
+    bool had_body = false;
+  };
+
+  outgoing written(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
+  bool send(outgoing& letter);
+  void flush();
+  incoming opened(net::byte_view head, std::span<std::byte>* place, std::uint64_t size);
+  void take(incoming letter);
+  void hand_out(const incoming& letter);
+
+  net::network& network_;
+  net::endpoint* endpoint_ = nullptr;
+  link_events events_;
+  net::session* session_ = nullptr; ///< null after its end
+  std::uint64_t next_ = 0;          ///< the order of the letter to hand out next
+  std::map<std::uint64_t, incoming> early_;
+  incoming body_; ///< whose bytes are arriving
+
+  mutable std::mutex mutex_; ///< guards the members below
+  address_book book_;
+  std::map<message_kind, std::unique_ptr<body_form>> forms_;
+  std::deque<outgoing> waiting_;
+  std::uint64_t posted_ = 0;
+  bool flush_asked_ = false;
+  std::optional<std::string> over_; ///< the words of the end
+  std::string peer_;
+};
+
+} // namespace mailgrad::remote

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/net/network.hpp>
+#include <mailgrad/tensor/device.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad::remote {
+
+/// How a process joins a run.
+struct join_options {
+  device place{device_kind::cpu, 0};     ///< on which its worker computes
+  std::optional<std::uint32_t> number{}; ///< which worker it wants to be; none: whichever is free
+  operation_registry known{};            ///< with operations of the program's own, if the model has such
+  /// What carries the bytes; null: TCP.
+  std::shared_ptr<net::network> network{};
+  std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
+};
+
+/// A run did not take a process in, in words that name what it expected and what it found.
+class join_error : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A worker in a run of another process.
+///
+///     remote::membership here("10.0.0.1:7000", {});
+///     here.wait();
+///
+/// Its handles are those of actors like any others: they can be sent to, asked and watched. The worker's
+/// actor lives here; coordinator, feeder, tracker and shards are far_actors, which end when the server is
+/// gone.
+/// Threads  one owner; the handles: any.
+class membership {
+public:
+  /// Joins, which takes as long as the server needs for all workers to come.
+  ///
+  /// Errors  join_error: refused, nobody listens, or the connection ended first.
+  membership(const std::string& address, join_options options);
+  /// Leaves if it has not ended.
+  ~membership();
+  membership(const membership&) = delete;
+  membership& operator=(const membership&) = delete;
+
+  /// "worker 1 (incarnation 1)"
+  std::string name() const;
+  caf::actor worker() const;
+  worker_peers peers() const;
+
+  /// Waits until the worker has its terms, but at most for `span`; true if it has begun or ended.
+  bool wait_for_begin(std::chrono::milliseconds span);
+  /// Waits until the membership has ended, but at most for `span`; true if it has.
+  bool wait_for(std::chrono::milliseconds span);
+  /// Waits for the end. Returns why: the reason `left` is that of a run that went well.
+  net::ending wait();
+  /// Ends the worker after its present step. Does not wait.
+  void leave();
+
+private:
+  class implementation;
+  std::unique_ptr<implementation> self_;
+};
+
+} // namespace mailgrad::remote

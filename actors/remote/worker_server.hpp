@@ -1,0 +1,94 @@
+#pragma once
+
+#include <mailgrad/actors/remote/guest_host.hpp>
+#include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/actors/remote/serve_options.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/net/server_end.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad::remote {
+
+/// Lets workers of other processes into a run, and people who watch it.
+///
+///     listening --all workers are here--> begin(): each is told its terms --end()--> closed
+///
+/// A worker's actor joins the shards and the coordinator as one of this process does: they get a far_actor in
+/// its place.
+/// Threads one owner; the events come on the network's thread.
+class worker_server final : net::doorkeeper {
+public:
+  /// Listens.
+  ///
+  /// Errors  std::invalid_argument, std::system_error as the network's listen(); std::invalid_argument for a
+  ///         run that cannot be spread over processes (hogwild, a parameter actor or a rule of the user's
+  ///         that workers need).
+  worker_server(serve_options options, const run_plan& plan);
+  /// Ends all sessions.
+  ~worker_server();
+  worker_server(const worker_server&) = delete;
+  worker_server& operator=(const worker_server&) = delete;
+
+  /// Where workers find it, with the port that was free.
+  const std::string& address() const noexcept { return address_; }
+  std::uint32_t joined() const;
+  /// Waits until all workers have joined, but at most for `span`; true if they have.
+  bool wait_for(std::chrono::milliseconds span);
+
+  /// Tells the workers what they are to do, those here and those that come later. The peers are the actors of
+  /// the run.
+  void begin(caf::actor_system& system, worker_peers peers, std::shared_ptr<const time_source> time,
+             run_answers answers);
+  /// Ends every session with these words, and lets nobody in any more. Blocks until nothing more is called.
+  void end(const std::string& words);
+
+private:
+  /// One who was let in.
+  struct guest {
+    net::welcome terms;
+    std::shared_ptr<link> by;
+    bool joined = false;
+    caf::actor host{}; ///< the desk for it, once the run has begun
+  };
+  /// What is there once the run has begun.
+  struct running {
+    caf::actor_system& system;
+    worker_peers peers;
+    std::shared_ptr<const time_source> time;
+    run_answers answers;
+  };
+
+  net::session_events& let_in(net::session& s) override;
+  void turned_away(const net::refusal& why) override;
+  void on_joined(std::uint64_t session);
+  void on_ended(std::uint64_t session, const net::ending& why);
+  void greet(guest& g);
+  void greet_worker(guest& g);
+  void greet_watcher(guest& g);
+  void tell(const std::string& words) const;
+
+  serve_options options_;
+  const run_plan& plan_;
+  std::string address_;
+
+  mutable std::mutex mutex_; ///< guards the three members below
+  std::condition_variable changed_;
+  std::map<std::uint64_t, guest> guests_; ///< by session
+  std::optional<running> running_;
+
+  std::shared_ptr<net::network> network_;
+  std::unique_ptr<net::server_end> end_;
+  bool closed_ = false;
+};
+
+} // namespace mailgrad::remote

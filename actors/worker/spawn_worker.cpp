@@ -1,0 +1,95 @@
+#include <mailgrad/actors/worker/spawn_worker.hpp>
+
+#include <mailgrad/actors/worker/device_actor.hpp>
+#include <mailgrad/actors/worker/spanning_replica.hpp>
+#include <mailgrad/actors/worker/stage_actor.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace mailgrad {
+using messaging::spawn;
+
+namespace {
+
+class worker_assembly {
+public:
+  worker_assembly(caf::actor_system& system, const worker_terms& terms, worker_surroundings with)
+      : system_(system), terms_(terms), with_(std::move(with)) {}
+
+  spawned_worker spawn_all() {
+    device_actor_options options;
+    give_runner(options);
+    if (with_.runner) options.runner = with_.runner(terms_.worker, std::move(options.runner));
+    options.run = terms_.run;
+    options.worker = terms_.worker;
+    options.life = terms_.life;
+    if (terms_.local) options.local = std::make_shared<local_steps>(terms_.layout, *terms_.local);
+    if (with_.shared) {
+      options.writer =
+          std::make_shared<hogwild_writer>(*terms_.layout, with_.shared->store, with_.shared->rule);
+      options.direct = with_.shared->from_start;
+    }
+    for (std::size_t s = 0; s < terms_.layout->shard_count(); ++s)
+      options.shard_begins.push_back(terms_.layout->shard(s).begin);
+    options.shards = with_.peers.shards;
+    options.feeder = with_.peers.feeder;
+    options.tracker = with_.peers.tracker;
+    options.coordinator = with_.peers.coordinator;
+    options.clip_norm = terms_.clip_norm;
+    options.time = with_.time;
+    options.sample_gap = terms_.sample_gap;
+    options.resumed = terms_.resumed;
+    options.trace = new_track(track_name(options.runner_hears != nullptr));
+    return {spawn<device_actor>(system_, std::move(options)), std::move(stages_)};
+  }
+
+private:
+  std::shared_ptr<trace_track> new_track(std::string name) const {
+    if (terms_.trace_events == 0) return nullptr;
+    return std::make_shared<trace_track>(std::move(name), terms_.trace_events, with_.created);
+  }
+
+  std::string track_name(bool spans) const {
+    if (spans) return fmt::format("worker {}", terms_.worker.value);
+    return fmt::format("worker {} on {}", terms_.worker.value, to_string(terms_.request.devices.front()));
+  }
+
+  /// A worker computes on one device, or in stages on several devices with an actor each.
+  void give_runner(device_actor_options& options) {
+    const model_request& request = terms_.request;
+    if (request.devices.size() == 1) {
+      options.runner = std::make_shared<replica>(with_.model, request, terms_.replica_layout);
+      return;
+    }
+    spanning_replica::options span{terms_.worker,        request.devices,       {},
+                                   terms_.micro_batches, terms_.replica_layout, {},
+                                   terms_.sums_apart};
+    for (std::size_t p = 0; p < request.devices.size(); ++p) {
+      span.stages.push_back(spawn<stage_actor>(
+          system_, stage_actor_options{p, request.devices, with_.model, request, terms_.replica_layout,
+                                       request.devices.size() + 1, with_.time, terms_.sums_apart}));
+      span.traces.push_back(new_track(
+          fmt::format("worker {}, stage on {}", terms_.worker.value, to_string(request.devices[p]))));
+    }
+    stages_ = span.stages;
+    const auto spanning = std::make_shared<spanning_replica>(std::move(span));
+    options.runner = spanning;
+    options.runner_hears = [spanning](caf::event_based_actor* self) { return spanning->hear(self); };
+  }
+
+  caf::actor_system& system_;
+  const worker_terms& terms_;
+  worker_surroundings with_;
+  std::vector<caf::actor> stages_;
+};
+
+} // namespace
+
+spawned_worker spawn_worker(caf::actor_system& system, const worker_terms& terms, worker_surroundings with) {
+  return worker_assembly(system, terms, std::move(with)).spawn_all();
+}
+
+} // namespace mailgrad

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// Whom a worker talks to. A handle may be an actor of this process, or one that stands in for an actor of
+/// another.
+struct worker_peers {
+  std::vector<caf::actor> shards; ///< empty if the whole run is hogwild
+  caf::actor feeder;
+  caf::actor tracker;
+  caf::actor coordinator;
+};
+
+/// How workers share one block under hogwild.
+struct shared_block {
+  std::shared_ptr<hogwild_store> store;
+  optimizer_options rule;
+  bool from_start = false; ///< the first policy is hogwild
+};
+
+/// What a worker of this process needs besides its terms.
+struct worker_surroundings {
+  model_function model;
+  worker_peers peers;
+  std::shared_ptr<const time_source> time;
+  instant created{0};                   ///< where its timeline begins
+  std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
+  /// Gives the runner that the worker uses instead of `own`, the one of its terms.
+  std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
+};
+
+struct spawned_worker {
+  caf::actor device;
+  std::vector<caf::actor> stages; ///< of a worker that spans several devices; else none
+};
+
+/// Spawns the device actor of a worker, and the stages of one that spans several devices.
+///
+/// Errors  graph_error, std::system_error: a replica that cannot be built.
+spawned_worker spawn_worker(caf::actor_system& system, const worker_terms& terms, worker_surroundings with);
+
+} // namespace mailgrad

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <mailgrad/files/archive.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
+
+#include <string_view>
+
+namespace mailgrad {
+
+/// Writes or reads an update rule with all its settings, so that another process can make the same steps.
+///
+/// Errors  std::invalid_argument for a rule of the user's own, which another process may not have.
+///         archive_error for a rule that there is not, or a setting out of its range.
+void keep_optimizer(archive& a, std::string_view name, optimizer_options& o);
+
+} // namespace mailgrad

@@ -1,0 +1,154 @@
+#include <mailgrad/engine/plan/worker_terms.hpp>
+
+#include <mailgrad/engine/plan/optimizer_fields.hpp>
+#include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/files/nested_fields.hpp>
+#include <mailgrad/graph/kept_shape.hpp>
+#include <mailgrad/graph/travel/request_fields.hpp>
+#include <mailgrad/graph/travel/travelled_model.hpp>
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::uint64_t most_shards = 1 << 16;
+
+/// A variable without its first values, which a worker gets from the shards.
+struct told_variable {
+  std::string name;
+  shape dims;
+  bool sparse = false;
+
+  void keep(archive& a) {
+    a.field("name", name);
+    a.field("shape", dims);
+    a.field("sparse", sparse);
+  }
+};
+
+/// Offsets and cuts follow from names, shapes and the number of shards.
+void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout) {
+  std::vector<told_variable> told;
+  std::uint64_t shards = 0;
+  if (!a.reads()) {
+    for (const placed_variable& v : layout->variables()) told.push_back({v.name, v.dims, v.sparse});
+    shards = layout->shard_count();
+  }
+  a.group(name, [&] {
+    a.field("variables", told);
+    a.field("shards", shards);
+  });
+  if (!a.reads()) return;
+  if (shards > most_shards)
+    throw archive_error(fmt::format("{}: expected at most {} shards, found {}", name, most_shards, shards));
+  std::vector<placed_variable> variables;
+  for (told_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
+  try {
+    layout = std::make_shared<parameter_layout>(variables, shards);
+  } catch (const std::invalid_argument& e) {
+    throw archive_error(fmt::format("{}: {}", name, e.what()));
+  }
+}
+
+void keep_local(archive& a, std::optional<local_steps_options>& local) {
+  bool present = local.has_value();
+  a.field("steps locally", present);
+  if (!present) return local.reset();
+  if (!local) local.emplace();
+  a.group("local steps", [&] {
+    a.field("steps", local->steps);
+    keep_optimizer(a, "optimizer", local->optimizer);
+    a.field("pull", local->pull);
+  });
+}
+
+void keep_resumed(archive& a, std::shared_ptr<saved_fields>& resumed) {
+  bool present = resumed != nullptr;
+  a.field("resumed", present);
+  if (!present) return resumed.reset();
+  a.group("checkpoint", [&] {
+    if (a.reads())
+      resumed = read_nested(a);
+    else
+      write_nested(a, *resumed);
+  });
+}
+
+} // namespace
+
+void worker_terms::keep(archive& a) {
+  a.version(1);
+  a.field("run", run);
+  a.field("worker", worker);
+  a.field("life", life);
+  a.field("request", request);
+  keep_layout(a, "layout", layout);
+  keep_layout(a, "replica layout", replica_layout);
+  keep_local(a, local);
+  a.field("clip norm", clip_norm);
+  a.field("sample gap", sample_gap);
+  a.field("micro batches", micro_batches);
+  a.field("sums apart", sums_apart);
+  a.field("trace events", trace_events);
+  keep_resumed(a, resumed);
+}
+
+worker_terms terms_of(const run_plan& plan, rank worker) {
+  const training_options& o = plan.options;
+  worker_terms t;
+  t.run = plan.run;
+  t.worker = worker;
+  t.request = plan.request_of(worker.value);
+  t.layout = plan.layout;
+  t.replica_layout = plan.replica_layout;
+  if (o.local_steps > 0) t.local = local_steps_options{o.local_steps, o.optimizer, plan.cure.traits().pull};
+  t.clip_norm = o.optimizer.clip_norm;
+  t.sample_gap = o.sample_gap;
+  t.micro_batches = o.micro_batches;
+  t.sums_apart = plan.sums_apart;
+  t.trace_events = o.trace_events;
+  if (plan.resumed) t.resumed = plan.resumed->worker(worker.value);
+  return t;
+}
+
+std::string write_terms(const run_plan& plan, const worker_terms& terms) {
+  worker_terms told = terms;
+  told.request.devices.resize(1);
+  told.sums_apart = false; // one device has one sum
+  told.trace_events = 0;   // its clock is another one
+  std::set<std::size_t> sizes{plan.options.batch};
+  if (const std::size_t rest = plan.data->train.size() % plan.options.batch; rest > 0) sizes.insert(rest);
+  std::vector<model_graph> graphs;
+  for (const std::size_t size : sizes) {
+    model_request r = told.request;
+    r.batch = size;
+    graphs.push_back(graph_for(plan.model, r));
+  }
+  const std::vector<std::byte> model = write_model(graphs);
+  std::string text(reinterpret_cast<const char*>(model.data()), model.size());
+  byte_archive_writer a;
+  a.field("terms", told);
+  a.field("model", text);
+  return a.bytes();
+}
+
+told_terms read_terms(std::string_view bytes, operation_registry known) {
+  byte_archive_reader a(bytes, "terms");
+  told_terms told;
+  std::string model;
+  a.field("terms", told.terms);
+  a.field("model", model);
+  a.require_end();
+  told.model = model_of(read_model(std::as_bytes(std::span(model))), std::move(known));
+  return told;
+}
+
+} // namespace mailgrad

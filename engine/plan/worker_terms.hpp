@@ -1,0 +1,63 @@
+#pragma once
+
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/worker/local_steps.hpp>
+#include <mailgrad/files/archive.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/identity.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// What a worker must know of its run, besides the code of its model: values that can be written as bytes.
+struct worker_terms {
+  run_id run{};
+  rank worker{};
+  incarnation life{};
+  /// What its graphs are built for. The devices are those of the worker, in their order.
+  model_request request{};
+  std::shared_ptr<const parameter_layout> layout{};         ///< where the weights lie in the shards
+  std::shared_ptr<const parameter_layout> replica_layout{}; ///< where those lie that it computes with
+  std::optional<local_steps_options> local{};               ///< if it takes steps of its own
+  double clip_norm = 0;                                     ///< the largest norm of a gradient; 0: no limit
+  std::uint64_t sample_gap = 0;                             ///< it compares one of so many gradients; 0: none
+  std::size_t micro_batches = 1;                            ///< of a worker that spans several devices
+  bool sums_apart = false;                                  ///< the shards add up what its devices compute
+  std::size_t trace_events = 0;                             ///< the most events of its timeline; 0: none
+  std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
+
+  /// Writes or reads all of it.
+  ///
+  /// Errors  std::invalid_argument if it cannot be told to another process: an update rule of the user's own
+  ///         in local steps. archive_error if what is read makes no sense.
+  void keep(archive& a);
+};
+
+/// The terms of one worker.
+worker_terms terms_of(const run_plan& plan, rank worker);
+
+/// The terms of a worker in another process, which has one device and no code of the model, and its graphs,
+/// one for each size that a batch of the run can have.
+///
+/// Errors  those of worker_terms::keep() and graph_for().
+std::string write_terms(const run_plan& plan, const worker_terms& terms);
+
+/// The terms, with the model that the graphs make. The bytes come from a server, which may be broken: they
+/// are checked like those of any file.
+struct told_terms {
+  worker_terms terms;
+  model_function model;
+};
+
+/// Errors  archive_error in one line; std::invalid_argument as model_of().
+told_terms read_terms(std::string_view bytes, operation_registry known = {});
+
+} // namespace mailgrad
