@@ -1,0 +1,37 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad::net {
+
+/// A port of 127.0.0.1 at which something else than a server of Mailgrad is.
+class plain_listener {
+public:
+  plain_listener() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    at_.sin_family = AF_INET;
+    at_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at_;
+    if (bind(socket_, reinterpret_cast<const sockaddr*>(&at_), size) != 0 || listen(socket_, 16) != 0 ||
+        getsockname(socket_, reinterpret_cast<sockaddr*>(&at_), &size) != 0)
+      throw std::runtime_error("no port is free");
+  }
+  ~plain_listener() { close(socket_); }
+  plain_listener(const plain_listener&) = delete;
+  plain_listener& operator=(const plain_listener&) = delete;
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(ntohs(at_.sin_port)); }
+  /// Waits for a peer, and closes its connection.
+  void turn_away() const { close(accept(socket_, nullptr, nullptr)); }
+
+private:
+  int socket_;
+  sockaddr_in at_{};
+};
+
+} // namespace mailgrad::net
