@@ -1,0 +1,252 @@
+#pragma once
+
+#include "measuring.hpp"
+
+#include <mailgrad/net/tcp/tcp_network.hpp>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <future>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+// Both ends of the channels that channel.cpp compares, in one process with a thread at each end.
+
+namespace mailgrad::bench {
+
+using bytes = std::vector<std::byte>;
+
+inline constexpr std::size_t largest_body = std::size_t{16} << 20;
+
+/// Microseconds in which a thread that looks all the time sees what another one wrote.
+inline double hand_over_spinning() {
+  constexpr int turns = 20'000;
+  std::atomic<int> turn = 0;
+  std::thread other([&] {
+    for (int i = 1; i < 2 * turns; i += 2) {
+      while (turn.load(std::memory_order_acquire) != i) {
+      }
+      turn.store(i + 1, std::memory_order_release);
+    }
+  });
+  const stopwatch watch;
+  for (int i = 0; i < 2 * turns; i += 2) {
+    turn.store(i + 1, std::memory_order_release);
+    while (turn.load(std::memory_order_acquire) != i + 2) {
+    }
+  }
+  const double seconds = watch.seconds();
+  other.join();
+  return seconds / (2 * turns) * 1e6;
+}
+
+/// The same for threads that sleep until they are woken.
+inline double hand_over_sleeping() {
+  constexpr int turns = 5'000;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int turn = 0;
+  const auto take_turns = [&](int mine) {
+    for (int i = 0; i < turns; ++i) {
+      std::unique_lock guard(mutex);
+      changed.wait(guard, [&] { return turn % 2 == mine; });
+      ++turn;
+      changed.notify_one();
+    }
+  };
+  const stopwatch watch;
+  std::thread other([&] { take_turns(1); });
+  take_turns(0);
+  other.join();
+  return watch.seconds() / (2 * turns) * 1e6;
+}
+
+/// Two connected blocking sockets, and nothing but their bytes.
+class bare_pair {
+public:
+  bare_pair() {
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    ends_[0] = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, reinterpret_cast<sockaddr*>(&at), size) != 0 || listen(listener, 1) != 0 ||
+        getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size) != 0 ||
+        connect(ends_[0], reinterpret_cast<sockaddr*>(&at), size) != 0)
+      throw std::runtime_error("no loopback");
+    ends_[1] = accept(listener, nullptr, nullptr);
+    close(listener);
+    for (const int end : ends_) {
+      constexpr int on = 1;
+      setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+  }
+  ~bare_pair() {
+    for (const int end : ends_) close(end);
+  }
+  bare_pair(const bare_pair&) = delete;
+  bare_pair& operator=(const bare_pair&) = delete;
+
+  /// GB/s of `count` bodies.
+  double throughput(std::size_t size, std::size_t count) {
+    const stopwatch watch;
+    std::thread sender([&] {
+      for (std::size_t i = 0; i < count; ++i) send_all(ends_[0], size);
+    });
+    for (std::size_t i = 0; i < count; ++i) receive_all(ends_[1], size);
+    const double seconds = watch.seconds();
+    sender.join();
+    return static_cast<double>(size * count) / seconds / 1e9;
+  }
+  /// Microseconds of one.
+  double round_trip(std::size_t size, int count) {
+    std::thread other([&] {
+      for (int i = 0; i < count; ++i) {
+        receive_all(ends_[1], size);
+        send_all(ends_[1], size);
+      }
+    });
+    const stopwatch watch;
+    for (int i = 0; i < count; ++i) {
+      send_all(ends_[0], size);
+      receive_all(ends_[0], size);
+    }
+    const double seconds = watch.seconds();
+    other.join();
+    return seconds / count * 1e6;
+  }
+
+private:
+  void send_all(int end, std::size_t size) {
+    for (std::size_t done = 0; done < size;) {
+      const ssize_t n = send(end, out_.data() + done, size - done, MSG_NOSIGNAL);
+      if (n <= 0) throw std::runtime_error("send");
+      done += static_cast<std::size_t>(n);
+    }
+  }
+  void receive_all(int end, std::size_t size) {
+    for (std::size_t done = 0; done < size;) {
+      const ssize_t n = recv(end, in_.data() + done, size - done, 0);
+      if (n <= 0) throw std::runtime_error("recv");
+      done += static_cast<std::size_t>(n);
+    }
+  }
+
+  int ends_[2];
+  bytes out_ = bytes(largest_body, std::byte{1}), in_ = bytes(largest_body);
+};
+
+/// One end of a session: sends on what comes, or counts it.
+class session_side final : public net::session_events {
+public:
+  net::session* own = nullptr;
+  bool answers = false;
+  std::size_t wanted = 0, came = 0; ///< messages or bodies, until done() is told
+  std::size_t to_send = 0, size = 0;
+  std::promise<void>* done = nullptr;
+  std::promise<void> is_joined;
+  std::atomic<bool> may_end{false};
+
+  void joined(const net::welcome&) override { is_joined.set_value(); }
+  void message_came(net::byte_view message) override {
+    own->allow(1, 0);
+    if (answers || ++came < wanted)
+      own->send(bytes(message.begin(), message.end()));
+    else
+      done->set_value();
+  }
+  std::span<std::byte> place_of_body(net::byte_view, std::uint64_t size_of) override {
+    return std::span{in_}.first(size_of);
+  }
+  void body_came(net::byte_view) override {
+    own->allow(0, 1);
+    if (++came == wanted) done->set_value();
+  }
+  void credit_came() override { send_bodies(); }
+  void ended(const net::ending& why) override {
+    if (may_end) return;
+    std::fprintf(stderr, "channel: %s\n", why.words.c_str());
+    std::abort();
+  }
+  void send_bodies() {
+    while (to_send > 0 && own->send_body({}, net::byte_view{*out_}.first(size), out_)) --to_send;
+  }
+
+private:
+  std::shared_ptr<const bytes> out_ = std::make_shared<bytes>(largest_body, std::byte{1});
+  bytes in_ = bytes(largest_body);
+};
+
+/// A session between two networks of this process.
+class session_pair final : net::doorkeeper {
+public:
+  session_pair() {
+    client_.own = &client_end_.own();
+    client_net_.connect(client_end_, server_net_.listen(server_end_, "127.0.0.1:0"));
+    client_.is_joined.get_future().wait();
+    server_.is_joined.get_future().wait();
+  }
+  ~session_pair() {
+    server_.may_end = true;
+    client_net_.forget(client_end_);
+    server_net_.forget(server_end_);
+  }
+  session_pair(const session_pair&) = delete;
+  session_pair& operator=(const session_pair&) = delete;
+
+  double throughput(std::size_t size, std::size_t count) {
+    std::promise<void> done;
+    reset(server_net_, server_end_, server_, count, &done);
+    const stopwatch watch;
+    client_net_.post(client_end_, [&](net::instant) {
+      client_.to_send = count;
+      client_.size = size;
+      client_.send_bodies();
+    });
+    done.get_future().wait();
+    return static_cast<double>(size * count) / watch.seconds() / 1e9;
+  }
+  double round_trip(std::size_t size, int count) {
+    std::promise<void> done;
+    server_.answers = true;
+    reset(client_net_, client_end_, client_, static_cast<std::size_t>(count), &done);
+    const stopwatch watch;
+    client_net_.post(client_end_, [&](net::instant) { client_.own->send(bytes(size, std::byte{1})); });
+    done.get_future().wait();
+    return watch.seconds() / count * 1e6;
+  }
+
+private:
+  net::session_events& let_in(net::session& s) override {
+    server_.own = &s;
+    return server_;
+  }
+  void turned_away(const net::refusal&) override {}
+  static void reset(net::network& net, net::endpoint& e, session_side& side, std::size_t wanted,
+                    std::promise<void>* done) {
+    std::promise<void> set;
+    net.post(e, [&](net::instant) {
+      side.wanted = wanted;
+      side.came = 0;
+      side.done = done;
+      set.set_value();
+    });
+    set.get_future().wait();
+  }
+
+  session_side server_, client_;
+  net::tcp_network server_net_, client_net_;
+  net::server_end server_end_{{.seats = {{net::role::worker, 1}}, .run = 1, .draw = [] { return 1; }}, *this};
+  net::client_end client_end_{{}, client_, client_net_.now()};
+};
+
+} // namespace mailgrad::bench
