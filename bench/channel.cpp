@@ -1,5 +1,5 @@
-// Measures a session over TCP beside a bare blocking socket over loopback, in turns: bodies of 64 KiB to 16 MiB
-// one way, and a message of 4 KiB there and back. Both have a thread at each end. What it costs to wake
+// Measures a session over TCP beside a bare blocking socket over loopback, in turns: bodies of 64 KiB to 16
+// MiB one way, and a message of 4 KiB there and back. Both have a thread at each end. What it costs to wake
 // another thread stands beside, since every exchange holds some of it.
 
 #include "channel_peers.hpp"

@@ -1,6 +1,6 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
 # Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, zip::zip, PNG::PNG,
-# turbojpeg::turbojpeg, OpenSSL::Crypto, CAF::core, nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto (which brings
+# turbojpeg::turbojpeg, OpenSSL::Crypto, OpenSSL::SSL, CAF::core, nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto (which brings
 # protobuf), Boost::headers, xxhash::xxhash, CLI11::CLI11, GTest::gtest. protobuf_generate() calls protoc. CHARTJS_FILE is a
 # script that the tool holds.
 #
@@ -14,7 +14,7 @@ find_package(CSV REQUIRED)
 find_package(ZIP REQUIRED)
 find_package(PNG REQUIRED)
 find_package(TURBOJPEG REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto SSL)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)

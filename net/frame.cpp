@@ -59,6 +59,10 @@ header_bytes encode(const frame_header& h) {
 
 void check_magic(byte_view first) {
   const std::string_view found = as_text(first.first(std::min(first.size(), magic.size())));
+  constexpr char begin_of_tls = 22;
+  if (!found.empty() && found.front() == begin_of_tls)
+    throw protocol_error(
+        fmt::format("frame: expected '{}', found TLS: the peer has keys and this side has none", magic));
   if (!magic.starts_with(found))
     throw protocol_error(fmt::format("frame: expected '{}', found '{}': the peer speaks another protocol",
                                      magic, printable(found)));

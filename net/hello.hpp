@@ -34,6 +34,7 @@ enum class refusal_code : std::uint8_t {
   session = 11,    ///< a bulk connection of a session that is not there
   late = 12,       ///< no hello within its time
   full = 13,       ///< the server has as many connections as it takes
+  keys = 14,       ///< other keys than the server's, or none
 };
 std::string_view to_string(refusal_code c) noexcept;
 

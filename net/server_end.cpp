@@ -135,6 +135,12 @@ void server_end::refuse(connection& c, const refusal& why) {
   keeper_->turned_away(why);
 }
 
+void server_end::refuse(connection_id c, const refusal& why) {
+  const auto found = connections_.find(c);
+  if (found != connections_.end() && found->second.unknown && !found->second.refused)
+    refuse(found->second, why);
+}
+
 void server_end::judge(connection& c, const hello& said, instant now) {
   if (said.connection == plane::bulk) return attach_bulk(c, said, now);
   if (const auto wrong = compare(options_.demands, said.says)) return refuse(c, *wrong);

@@ -52,6 +52,9 @@ public:
   std::optional<outgoing> next(connection_id c, instant now) override;
   bool is_through(connection_id c) const override;
   void tick(instant now) override;
+
+  /// Turns away a connection of which nothing is known yet, for a reason that the network found.
+  void refuse(connection_id c, const refusal& why);
   instant deadline() const override;
 
   /// The live session of a member; none if there is none.

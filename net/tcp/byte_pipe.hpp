@@ -1,9 +1,12 @@
 #pragma once
 
+#include <mailgrad/net/hello.hpp>
+
 #include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,15 +15,18 @@ namespace mailgrad::net {
 /// What came of one try to move bytes.
 struct moved {
   enum class outcome : std::uint8_t {
-    some,   ///< `count` bytes went
-    later,  ///< none now; there will be more when the socket is ready
-    ended,  ///< the peer sends no more
-    failed, ///< never again, as the words say
+    some,    ///< `count` bytes went
+    later,   ///< none now; there will be more when the socket is ready
+    not_yet, ///< of a write: none before a read has brought what the peer says first
+    ended,   ///< the peer sends no more
+    failed,  ///< never again, as the words say
   };
   outcome what = outcome::later;
   std::size_t count = 0;
   bool is_all = false; ///< of a read: hardly more is there now
   std::string words{};
+  /// Of a read that failed because both sides do not have the same keys. A server may still write a refusal.
+  std::optional<refusal> refused{};
 };
 
 /// How bytes get on a socket and off it: as they are, or by a cipher. Nothing here waits.
@@ -34,6 +40,11 @@ public:
   virtual moved read(std::span<const iovec> to) = 0;
   /// Writes from these places, as much as goes now.
   virtual moved write(std::span<const iovec> from) = 0;
+  /// Whether bytes have been read from the socket that no read() has given yet.
+  virtual bool holds_input() const noexcept { return false; }
+  /// Whether bytes of its own, or that write() took, still wait for the socket. write() of nothing sends
+  /// them.
+  virtual bool holds_output() const noexcept { return false; }
 };
 
 } // namespace mailgrad::net

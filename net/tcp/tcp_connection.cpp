@@ -24,7 +24,7 @@ bool tcp_connection::turn() {
 
 bool tcp_connection::send() {
   std::array<iovec, 2 * outbox::most_frames> parts;
-  while (!out.empty()) {
+  while (!out.empty() || bytes_->holds_output()) {
     if (is_blocked_) return false;
     const moved m = bytes_->write(out.gather(parts));
     switch (m.what) {
@@ -34,6 +34,10 @@ bool tcp_connection::send() {
     case moved::outcome::later:
       wait_writable();
       return false;
+    case moved::outcome::not_yet:
+      if (host) return false;
+      out.clear(); // who leaves does not wait to be greeted
+      break;
     case moved::outcome::ended:
     case moved::outcome::failed:
       // What the peer said last may still be there to be read, and then the end, with its reason.
@@ -47,12 +51,14 @@ bool tcp_connection::send() {
 void tcp_connection::wait_readable() {
   if (is_waiting_ || is_hot || !is_open()) return;
   is_waiting_ = true;
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code failed) {
+  const auto look = [self = shared_from_this()](error_code failed) {
     self->is_waiting_ = false;
     if (failed || !self->is_open()) return;
     if (!self->host) return self->drain();
     if (!self->host->read(self)) self->wait_readable();
-  });
+  };
+  if (bytes_->holds_input()) return asio::post(loop_->io(), [look] { look({}); });
+  socket_.async_wait(tcp::socket::wait_read, look);
 }
 
 void tcp_connection::wait_writable() {

@@ -28,7 +28,7 @@ void tcp_dialer::begin() {
   error_code is_name;
   if (const auto number = asio::ip::make_address(plan_.host, is_name); !is_name) {
     places_ = {tcp::endpoint(number, plan_.port)};
-    return try_next();
+    return begin_trying();
   }
   resolver_.async_resolve(
       plan_.host, std::to_string(plan_.port), tcp::resolver::numeric_service,
@@ -38,8 +38,18 @@ void tcp_dialer::begin() {
           return self->give_up(fmt::format("cannot connect to {}: there is no host '{}' ({}): check the name",
                                            self->name(), self->plan_.host, failed.message()));
         for (const auto& entry : found) self->places_.push_back(entry.endpoint());
-        self->try_next();
+        self->begin_trying();
       });
+}
+
+void tcp_dialer::begin_trying() {
+  if (plan_.only_loopback)
+    std::erase_if(places_, [](const tcp::endpoint& x) { return !x.address().is_loopback(); });
+  if (!places_.empty()) return try_next();
+  give_up(fmt::format(
+      "cannot connect to {} without keys, since others could read along: give --keys DIR or --token "
+      "FILE, of the server's `mailgrad keys new`",
+      name()));
 }
 
 void tcp_dialer::cancel() {

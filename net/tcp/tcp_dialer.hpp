@@ -19,9 +19,9 @@ public:
   struct plan {
     std::string host; ///< a number or a name
     std::uint16_t port = 0;
-    instant patience{0}; ///< tries again for so long
-    instant answer{0};   ///< waits so long for each answer
-    bool only_loopback = false;
+    instant patience{0};        ///< tries again for so long
+    instant answer{0};          ///< waits so long for each answer
+    bool only_loopback = false; ///< connects to this machine alone
   };
   /// Called once: with a socket that stands, or with words that say why there is none.
   using done = std::function<void(tcp::socket socket, const std::string& words)>;
@@ -33,6 +33,7 @@ public:
   void cancel();
 
 private:
+  void begin_trying();
   void try_next();
   void answered(error_code failed);
   void pause();

@@ -2,6 +2,7 @@
 
 #include <mailgrad/net/tcp/plain_pipe.hpp>
 #include <mailgrad/net/tcp/socket_options.hpp>
+#include <mailgrad/net/tls/tls_pipe.hpp>
 
 #include <fmt/format.h>
 
@@ -18,11 +19,11 @@ constexpr std::size_t read_behind_place = 4 << 10;
 
 } // namespace
 
-tcp_host::tcp_host(tcp_loop& loop, server_end& server)
-    : loop_(&loop), at_(&server), server_(&server), clock_(loop.io()) {}
+tcp_host::tcp_host(tcp_loop& loop, server_end& server, keys_ptr keys)
+    : loop_(&loop), at_(&server), server_(&server), keys_(std::move(keys)), clock_(loop.io()) {}
 
-tcp_host::tcp_host(tcp_loop& loop, client_end& client)
-    : loop_(&loop), at_(&client), client_(&client), clock_(loop.io()) {}
+tcp_host::tcp_host(tcp_loop& loop, client_end& client, keys_ptr keys)
+    : loop_(&loop), at_(&client), client_(&client), keys_(std::move(keys)), clock_(loop.io()) {}
 
 timing tcp_host::times() const { return server_ ? server_->times() : client_->own().terms().times; }
 
@@ -51,7 +52,7 @@ void tcp_host::dial(instant patience) {
   // A name may mean several machines, and both connections lead to one.
   const listen_address& to = is_bulk ? found_ : where_;
   dialer_ = std::make_shared<tcp_dialer>(
-      loop_->io(), tcp_dialer::plan{to.host, to.port, patience, times().hello()},
+      loop_->io(), tcp_dialer::plan{to.host, to.port, patience, times().hello(), keys_ == nullptr},
       [self = shared_from_this(), id](tcp::socket socket, const std::string& words) {
         self->dialer_.reset();
         if (words.empty()) return self->open(id, std::move(socket));
@@ -68,7 +69,7 @@ void tcp_host::open(connection_id id, tcp::socket socket) {
     const tcp::endpoint peer = socket.remote_endpoint(gone);
     found_ = {peer.address().to_string(), peer.port()};
   }
-  auto wire = std::make_unique<plain_pipe>(socket.native_handle());
+  auto wire = make_pipe(socket.native_handle());
   const auto c = std::make_shared<tcp_connection>(id, *loop_, std::move(socket), std::move(wire));
   c->host = this;
   connections_.emplace(id, c);
@@ -96,17 +97,16 @@ bool tcp_host::read(const connection_ptr& c) {
     if (m.what == moved::outcome::later) break;
     any = true;
     if (m.what != moved::outcome::some) {
-      lose(c, m.words);
+      lose(c, m);
       break;
     }
     count += m.count;
     if (!take(c, place, m.count) || m.is_all) break;
   }
+  // What a read answers by itself, and what has waited for it, goes now.
+  if (has(c) && (any || !c->out.empty() || c->bytes().holds_output())) flush(c);
   if (!any || !at_) return any;
-  if (has(c)) {
-    loop_->heat(c);
-    flush(c);
-  }
+  if (has(c)) loop_->heat(c);
   pump();
   return true;
 }
@@ -128,10 +128,11 @@ void tcp_host::flush(const connection_ptr& c) {
       if (!frame) break;
       c->out.push(std::move(*frame));
     }
-    if (c->out.empty()) break;
-    if (!std::exchange(c->speaks, true)) speakers_.push_back(c);
-    c->send();
+    if (c->out.empty() && !c->bytes().holds_output()) break;
+    if (!c->out.empty() && !std::exchange(c->speaks, true)) speakers_.push_back(c);
+    const bool is_all = c->send();
     loop_->heat(c); // since an answer may come
+    if (!is_all) break;
     if (round == most_batches_a_turn) c->wait_writable();
   }
   if (!has(c) || !at_->is_through(c->id())) return;
@@ -154,19 +155,33 @@ void tcp_host::pump() {
   loop_->watch(*this);
 }
 
-void tcp_host::lose(const connection_ptr& c, const std::string& words) {
+void tcp_host::lose(const connection_ptr& c, const moved& last) {
+  if (server_ && last.refused) { // it still hears why
+    server_->refuse(c->id(), *last.refused);
+    return flush(c);
+  }
   connections_.erase(c->id());
   std::erase(speakers_, c);
   c->host = nullptr;
   c->close();
-  const bool is_early = client_ && client_->own().now_is() == session::state::greeting;
-  at_->closed(c->id(),
-              is_early
-                  ? fmt::format("{} closed the connection before it took us in ({}): expected a server of "
-                                "Mailgrad there",
-                                to_string(where_), words)
-                  : words,
-              loop_->now());
+  at_->closed(c->id(), end_words(last), loop_->now());
+}
+
+std::string tcp_host::end_words(const moved& last) const {
+  if (!client_ || client_->own().now_is() != session::state::greeting) return last.words;
+  const std::string name = to_string(where_);
+  if (last.refused)
+    return fmt::format("{}: {}: give both sides keys of one `mailgrad keys new`, or none on one machine",
+                       name, last.refused->words());
+  if (last.what == moved::outcome::failed && keys_) return fmt::format("{}: {}", name, last.words);
+  return fmt::format(
+      "{} closed the connection before it took us in ({}): expected a server of Mailgrad there", name,
+      last.words);
+}
+
+std::unique_ptr<byte_pipe> tcp_host::make_pipe(int socket) const {
+  if (!keys_) return std::make_unique<plain_pipe>(socket);
+  return std::make_unique<tls_pipe>(socket, keys_, server_ ? tls_pipe::side::server : tls_pipe::side::client);
 }
 
 void tcp_host::let_go(const connection_ptr& c) {

@@ -5,6 +5,7 @@
 #include <mailgrad/net/tcp/tcp_connection.hpp>
 #include <mailgrad/net/tcp/tcp_dialer.hpp>
 #include <mailgrad/net/tcp/tcp_listener.hpp>
+#include <mailgrad/net/tls/tls_keys.hpp>
 
 #include <map>
 #include <memory>
@@ -19,8 +20,11 @@ namespace mailgrad::net {
 /// Threads that of the network.
 class tcp_host final : public std::enable_shared_from_this<tcp_host> {
 public:
-  tcp_host(tcp_loop& loop, server_end& server);
-  tcp_host(tcp_loop& loop, client_end& client);
+  using keys_ptr = std::shared_ptr<const tls_keys>;
+
+  /// Without keys its connections are plain.
+  tcp_host(tcp_loop& loop, server_end& server, keys_ptr keys);
+  tcp_host(tcp_loop& loop, client_end& client, keys_ptr keys);
 
   /// Errors  std::system_error.
   listen_address listen(const listen_address& where);
@@ -43,7 +47,9 @@ private:
   void open(connection_id id, tcp::socket socket);
   bool take(const connection_ptr& c, std::span<std::byte> place, std::size_t count);
   void pump();
-  void lose(const connection_ptr& c, const std::string& words);
+  void lose(const connection_ptr& c, const moved& last);
+  std::string end_words(const moved& last) const;
+  std::unique_ptr<byte_pipe> make_pipe(int socket) const;
   void let_go(const connection_ptr& c);
   bool has(const connection_ptr& c) const { return c->host == this; }
   void tick();
@@ -53,6 +59,7 @@ private:
   endpoint* at_;
   client_end* client_ = nullptr;
   server_end* server_ = nullptr;
+  keys_ptr keys_;
   std::map<connection_id, connection_ptr> connections_;
   std::vector<connection_ptr> speakers_; ///< those that have said something
   std::vector<std::shared_ptr<tcp_listener>> listeners_;

@@ -3,6 +3,8 @@
 #include <mailgrad/net/tcp/tcp_host.hpp>
 #include <mailgrad/net/tcp/tcp_loop.hpp>
 
+#include <fmt/format.h>
+
 #include <sched.h>
 
 #include <future>
@@ -45,9 +47,15 @@ public:
 
   std::string listen(server_end& server, const std::string& address) {
     const listen_address where = parse_listen_address(address);
+    if (!options_.keys && !where.is_loopback())
+      throw std::invalid_argument(fmt::format(
+          "cannot listen at {} without keys, since anybody could join: give --keys DIR (`mailgrad keys "
+          "new DIR` makes it) or --token FILE, or listen at 127.0.0.1",
+          address));
     return on_thread([&] {
       const auto found = hosts_.find(&server);
-      const auto host = found != hosts_.end() ? found->second : std::make_shared<tcp_host>(loop_, server);
+      const auto host =
+          found != hosts_.end() ? found->second : std::make_shared<tcp_host>(loop_, server, options_.keys);
       std::string at = to_string(host->listen(where));
       hosts_.emplace(&server, host);
       return at;
@@ -57,7 +65,7 @@ public:
   void connect(client_end& client, const std::string& address) {
     const listen_address where = parse_server_address(address);
     on_thread([&] {
-      const auto host = std::make_shared<tcp_host>(loop_, client);
+      const auto host = std::make_shared<tcp_host>(loop_, client, options_.keys);
       if (!hosts_.emplace(&client, host).second)
         throw std::invalid_argument(
             "tcp network: expected a client that is not connected, found one that is");

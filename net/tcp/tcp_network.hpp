@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/network.hpp>
+#include <mailgrad/net/tls/tls_keys.hpp>
 
 #include <chrono>
 #include <memory>
@@ -17,6 +18,9 @@ struct tcp_options {
   std::chrono::microseconds spin = usual_spin();
   /// For how long connect() tries again where nobody listens, since a server may be started later.
   std::chrono::milliseconds patience{10'000};
+  /// Every connection is encrypted, and its peer has to have the same kind of keys. None: plain, and on this
+  /// machine alone.
+  std::shared_ptr<const tls_keys> keys{};
 };
 
 /// Connections of TCP, all of them on one thread of its own.
@@ -31,8 +35,10 @@ struct tcp_options {
 /// Addresses are those of parse_listen_address(), and connect() looks up names besides.
 /// Guarantees  after forget() has returned, nothing of the endpoint is called, and nothing that was posted
 ///             for it is done. Of many connections none holds up another.
-/// Errors  listen(): std::invalid_argument for an address that is none, std::system_error if it is taken.
-///         connect(): std::invalid_argument; what goes wrong later ends the session in one line.
+/// Errors  listen(): std::invalid_argument for an address that is none, or not of this machine alone if there
+///         are no keys; std::system_error if it is taken. connect(): std::invalid_argument for an address
+///         that is none; what goes wrong later ends the session in one line. A peer with other keys is a
+///         refusal to both.
 /// Threads any, for every function. listen(), connect() and forget() wait for the network's thread, so
 ///         whoever calls them may hold no lock that an event takes. The work of post() and the events are
 ///         called on the network's thread: they may call any function and destroy neither the network nor an

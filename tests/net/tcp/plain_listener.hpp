@@ -29,6 +29,16 @@ public:
   /// Waits for a peer, and closes its connection.
   void turn_away() const { close(accept(socket_, nullptr, nullptr)); }
 
+  /// The first bytes that a peer says.
+  std::string hear(std::size_t count) const {
+    const int peer = accept(socket_, nullptr, nullptr);
+    std::string heard(count, '\0');
+    const ssize_t n = recv(peer, heard.data(), count, MSG_WAITALL);
+    close(peer);
+    heard.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return heard;
+  }
+
 private:
   int socket_;
   sockaddr_in at_{};

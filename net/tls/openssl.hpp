@@ -1,0 +1,60 @@
+#pragma once
+
+// What of OpenSSL the sources of this folder use, owned. Not installed.
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include <memory>
+#include <new>
+#include <string>
+
+namespace mailgrad::net::openssl {
+
+template <auto Free>
+struct freed_by {
+  template <class T>
+  void operator()(T* x) const noexcept {
+    Free(x);
+  }
+};
+
+using bio = std::unique_ptr<BIO, freed_by<BIO_free_all>>;
+using bio_method = std::unique_ptr<BIO_METHOD, freed_by<BIO_meth_free>>;
+using certificate = std::unique_ptr<X509, freed_by<X509_free>>;
+using context = std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>>;
+using connection = std::unique_ptr<SSL, freed_by<SSL_free>>;
+using extension = std::unique_ptr<X509_EXTENSION, freed_by<X509_EXTENSION_free>>;
+using key = std::unique_ptr<EVP_PKEY, freed_by<EVP_PKEY_free>>;
+using name = std::unique_ptr<X509_NAME, freed_by<X509_NAME_free>>;
+using session = std::unique_ptr<SSL_SESSION, freed_by<SSL_SESSION_free>>;
+
+/// For what fails only without memory.
+template <class Owned>
+Owned made(typename Owned::pointer p) {
+  if (p == nullptr) throw std::bad_alloc();
+  return Owned(p);
+}
+
+/// What OpenSSL says of the last failure of this thread, in words; the rest is forgotten.
+inline std::string last_words() {
+  const unsigned long code = ERR_peek_last_error();
+  const char* reason = ERR_reason_error_string(code);
+  ERR_clear_error();
+  return reason != nullptr ? reason : "unknown failure";
+}
+
+/// The common name, which is what users see of a certificate.
+inline std::string common_name(const X509_NAME* n) {
+  char text[65] = ""; // the longest that X.509 allows
+  if (n == nullptr ||
+      X509_NAME_get_text_by_NID(const_cast<X509_NAME*>(n), NID_commonName, text, sizeof text) < 0)
+    return "?";
+  return text;
+}
+
+} // namespace mailgrad::net::openssl

@@ -1,0 +1,76 @@
+#include <mailgrad/net/tls/socket_bio.hpp>
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace mailgrad::net {
+
+const BIO_METHOD* socket_bio::method() {
+  static const openssl::bio_method made = [] {
+    auto m = openssl::made<openssl::bio_method>(
+        BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "mailgrad socket"));
+    BIO_meth_set_read_ex(m.get(), read);
+    BIO_meth_set_write_ex(m.get(), write);
+    BIO_meth_set_ctrl(m.get(), control);
+    return m;
+  }();
+  return made.get();
+}
+
+openssl::bio socket_bio::make_bio() {
+  auto b = openssl::made<openssl::bio>(BIO_new(method()));
+  BIO_set_data(b.get(), this);
+  BIO_set_init(b.get(), 1);
+  return b;
+}
+
+int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
+  auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
+  BIO_clear_retry_flags(b);
+  const ssize_t n = recv(self.socket_, to, room, MSG_DONTWAIT);
+  if (n > 0) {
+    *count = static_cast<std::size_t>(n);
+    return 1;
+  }
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    BIO_set_retry_read(b);
+    return 0;
+  }
+  self.has_ended_ = true;
+  if (n < 0) self.error_ = errno;
+  return 0;
+}
+
+int socket_bio::write(BIO* b, const char* from, std::size_t size, std::size_t* count) {
+  auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
+  const auto* first = reinterpret_cast<const std::byte*>(from);
+  self.out_.insert(self.out_.end(), first, first + size);
+  *count = size;
+  return 1;
+}
+
+long socket_bio::control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+bool socket_bio::flush() {
+  while (sent_ < out_.size()) {
+    const ssize_t n = send(socket_, out_.data() + sent_, out_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0) {
+      sent_ += static_cast<std::size_t>(n);
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
+    has_ended_ = true; // whoever reads is told why
+    break;
+  }
+  out_.clear();
+  sent_ = 0;
+  return true;
+}
+
+std::string socket_bio::end_words() const {
+  return error_ != 0 ? std::generic_category().message(error_) : "closed by the peer";
+}
+
+} // namespace mailgrad::net

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/tls/openssl.hpp>
+
+#include <cstddef>
+#include <string>
+
+namespace mailgrad::net {
+
+/// Where a connection of OpenSSL has its bytes from and gives them to. Records that it writes are gathered,
+/// so that one call to the socket sends many of them.
+///
+/// Threads one caller at a time.
+class socket_bio {
+public:
+  explicit socket_bio(int socket) noexcept : socket_(socket) {}
+  socket_bio(const socket_bio&) = delete;
+  socket_bio& operator=(const socket_bio&) = delete;
+
+  /// For SSL_set_bio(), which owns it. It must not outlive this.
+  openssl::bio make_bio();
+
+  /// Sends what is gathered. False if some of it is left.
+  bool flush();
+  std::size_t gathered() const noexcept { return out_.size() - sent_; }
+  /// Whether the peer sends no more, or the socket failed.
+  bool has_ended() const noexcept { return has_ended_; }
+  /// What the system said of a socket that failed; "closed by the peer" otherwise.
+  std::string end_words() const;
+
+private:
+  static int read(BIO* b, char* to, std::size_t room, std::size_t* count);
+  static int write(BIO* b, const char* from, std::size_t size, std::size_t* count);
+  static long control(BIO* b, int command, long, void*);
+  static const BIO_METHOD* method();
+
+  int socket_;
+  bytes out_;
+  std::size_t sent_ = 0; ///< of these
+  bool has_ended_ = false;
+  int error_ = 0;
+};
+
+} // namespace mailgrad::net

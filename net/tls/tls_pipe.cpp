@@ -1,0 +1,226 @@
+#include <mailgrad/net/tls/tls_pipe.hpp>
+
+#include <mailgrad/net/ending.hpp>
+#include <mailgrad/net/tcp/plain_pipe.hpp>
+
+#include <fmt/format.h>
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace mailgrad::net {
+
+namespace {
+
+constexpr std::size_t record_bytes = 16 << 10;    // the largest that TLS has
+constexpr std::size_t most_encrypted = 256 << 10; // in one go, so that it stays in a cache
+constexpr std::size_t much_read = 256 << 10;
+constexpr unsigned char of_handshake = 22, of_alert = 21; // the first byte of a record of TLS
+
+moved later() { return {.what = moved::outcome::later}; }
+moved some(std::size_t count, bool is_all) {
+  return {.what = moved::outcome::some, .count = count, .is_all = is_all};
+}
+
+/// What the authorities are called that a client accepts; "" if it said none.
+std::string authorities_of(const SSL* connection) {
+  const STACK_OF(X509_NAME)* names = SSL_get0_peer_CA_list(connection);
+  return sk_X509_NAME_num(names) > 0 ? openssl::common_name(sk_X509_NAME_value(names, 0)) : "";
+}
+
+} // namespace
+
+tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std::uint64_t bytes_a_key)
+    : handle_(socket), keys_(std::move(keys)), side_(s), bytes_a_key_(bytes_a_key), bytes_left_(bytes_a_key),
+      socket_(socket), ssl_(openssl::made<openssl::connection>(
+                           SSL_new(s == side::server ? keys_->own().server() : keys_->own().client()))) {
+  SSL_set_app_data(ssl_.get(), &peer_);
+  openssl::bio b = socket_.make_bio();
+  BIO_up_ref(b.get()); // one for each way
+  SSL_set_bio(ssl_.get(), b.get(), b.get());
+  b.release();
+  if (s == side::server) {
+    SSL_set_accept_state(ssl_.get());
+    return;
+  }
+  SSL_set_connect_state(ssl_.get());
+  SSL_do_handshake(ssl_.get()); // gathers the first record
+  ERR_clear_error();
+}
+
+moved tls_pipe::read(std::span<const iovec> to) {
+  switch (stage_) {
+  case stage::unknown:
+    if (moved m = look(); stage_ == stage::unknown || m.what == moved::outcome::failed) return m;
+    return greet(to);
+  case stage::greeting:
+    return greet(to);
+  case stage::open:
+    return decrypt(to);
+  case stage::refused:
+    return plain_read(to);
+  case stage::listening:
+    return listen();
+  }
+  return later();
+}
+
+/// Whether the peer speaks TLS at all, by its first byte.
+moved tls_pipe::look() {
+  std::array<std::byte, 8> first;
+  const ssize_t n = recv(handle_, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return later();
+  const auto begin = n > 0 ? static_cast<unsigned char>(first[0]) : of_handshake;
+  stage_ = stage::greeting; // which also notices an end
+  if (begin == of_handshake || begin == of_alert) return {};
+  const std::string_view said = as_text(byte_view{first}.first(static_cast<std::size_t>(n)));
+  const bool is_ours = said.front() == 'm';
+  if (side_ == side::server)
+    return refuse(is_ours ? "a peer without keys" : fmt::format("'{}'", printable(said)));
+  return refuse(is_ours ? "a server without keys" : fmt::format("'{}'", printable(said)));
+}
+
+moved tls_pipe::greet(std::span<const iovec> to) {
+  ERR_clear_error();
+  const int done = SSL_do_handshake(ssl_.get());
+  const int error = SSL_get_error(ssl_.get(), done);
+  socket_.flush();
+  if (done != 1) return error == SSL_ERROR_WANT_READ ? later() : fail();
+  if (keys_->own().is_token() && SSL_session_reused(ssl_.get()) != 1) return refuse(found_words("no token"));
+  stage_ = stage::open;
+  return decrypt(to);
+}
+
+moved tls_pipe::decrypt(std::span<const iovec> to) {
+  if (has_read_ && !reads_much_ && to.front().iov_len > 0) {
+    // Only now, since what a server says behind an alert must stay in the socket.
+    reads_much_ = true;
+    SSL_clear_mode(ssl_.get(), SSL_MODE_RELEASE_BUFFERS);
+    SSL_set_default_read_buffer_len(ssl_.get(), much_read);
+    SSL_set_read_ahead(ssl_.get(), 1);
+  }
+  std::size_t count = 0;
+  for (const iovec& part : to)
+    for (std::size_t done = 0; done < part.iov_len;) {
+      std::size_t n = 0;
+      ERR_clear_error();
+      const int got =
+          SSL_read_ex(ssl_.get(), static_cast<std::byte*>(part.iov_base) + done, part.iov_len - done, &n);
+      if (got == 1) {
+        has_read_ = true;
+        done += n;
+        count += n;
+        continue;
+      }
+      if (count > 0) return some(count, true);
+      return SSL_get_error(ssl_.get(), got) == SSL_ERROR_WANT_READ ? later() : fail();
+    }
+  return some(count, false);
+}
+
+moved tls_pipe::plain_read(std::span<const iovec> to) { return plain_pipe(handle_).read(to); }
+
+/// OpenSSL goes on no more.
+moved tls_pipe::fail() {
+  const unsigned long code = ERR_peek_last_error();
+  const bool is_alert = code != 0 && ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET;
+  const std::string words = openssl::last_words();
+  socket_.flush();
+  if (code == 0 || (socket_.has_ended() && !is_alert))
+    return {.what = moved::outcome::ended, .words = socket_.end_words()};
+  if (stage_ == stage::open && (side_ == side::server || has_read_))
+    return {.what = moved::outcome::failed, .words = fmt::format("TLS: {}", words)};
+  if (side_ == side::server || !is_alert) return refuse(found_words(words));
+  stage_ = stage::listening;
+  local_reason_ = words;
+  return listen();
+}
+
+moved tls_pipe::refuse(std::string found) {
+  stage_ = stage::refused;
+  return {.what = moved::outcome::failed,
+          .words = "other keys",
+          .refused = refusal{refusal_code::keys, expected_words(), std::move(found)}};
+}
+
+/// Reads why the server refused, as far as it says so.
+moved tls_pipe::listen() {
+  std::array<std::byte, most_greeting_bytes> place;
+  const iovec to{place.data(), place.size()};
+  moved m = plain_read({&to, 1});
+  if (m.what == moved::outcome::later) return m;
+  try {
+    reason_.feed(byte_view{place}.first(m.count));
+  } catch (const protocol_error&) {
+    m.what = moved::outcome::ended;
+  }
+  if (reason_.said())
+    return {.what = moved::outcome::failed, .words = fmt::format("refuses: {}", reason_.said()->words())};
+  return m.what == moved::outcome::some ? later() : refuse(found_words(local_reason_));
+}
+
+moved tls_pipe::write(std::span<const iovec> from) {
+  if (!socket_.flush()) return later();
+  if (stage_ == stage::refused) return plain_pipe(handle_).write(from);
+  if (stage_ != stage::open) return {.what = moved::outcome::not_yet};
+  const std::size_t taken = encrypt(from);
+  socket_.flush();
+  return some(taken, false);
+}
+
+/// Takes as much as goes in one go. Small parts, such as headers, share a record with what follows.
+std::size_t tls_pipe::encrypt(std::span<const iovec> from) {
+  std::size_t taken = 0;
+  small_.clear();
+  for (const iovec& part : from) {
+    byte_view left{static_cast<const std::byte*>(part.iov_base), part.iov_len};
+    taken += left.size();
+    if (const std::size_t head = std::min(left.size(), record_bytes - small_.size());
+        !small_.empty() || left.size() < record_bytes) {
+      small_.insert(small_.end(), left.begin(), left.begin() + static_cast<std::ptrdiff_t>(head));
+      left = left.subspan(head);
+      if (small_.size() == record_bytes) {
+        encrypt_part(small_);
+        small_.clear();
+      }
+    }
+    if (!left.empty() && small_.empty() && left.size() >= record_bytes) {
+      const std::size_t whole = left.size() - left.size() % record_bytes;
+      encrypt_part(left.first(whole));
+      left = left.subspan(whole);
+    }
+    small_.insert(small_.end(), left.begin(), left.end());
+    if (taken >= most_encrypted) break;
+  }
+  encrypt_part(small_);
+  return taken;
+}
+
+void tls_pipe::encrypt_part(byte_view part) {
+  while (!part.empty()) {
+    std::size_t n = 0;
+    if (SSL_write_ex(ssl_.get(), part.data(), part.size(), &n) != 1)
+      throw std::bad_alloc(); // nothing waits here
+    part = part.subspan(n);
+    bytes_left_ -= std::min<std::uint64_t>(bytes_left_, n);
+    if (bytes_left_ > 0) continue;
+    SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    bytes_left_ = bytes_a_key_;
+  }
+}
+
+std::string tls_pipe::expected_words() const { return fmt::format("TLS 1.3 with {}", keys_->words()); }
+
+std::string tls_pipe::found_words(const std::string& reason) const {
+  if (!peer_.token_name.empty()) return "token " + peer_.token_name;
+  if (!peer_.certificate.empty()) return peer_.certificate;
+  if (const std::string theirs = authorities_of(ssl_.get());
+      !theirs.empty() && keys_->words().find('\'' + theirs + '\'') == std::string::npos)
+    return fmt::format("a peer with a certificate of '{}'", theirs);
+  return fmt::format("none ({})", reason);
+}
+
+} // namespace mailgrad::net

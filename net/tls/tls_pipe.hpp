@@ -1,0 +1,71 @@
+#pragma once
+
+#include <mailgrad/net/tcp/byte_pipe.hpp>
+#include <mailgrad/net/tls/plain_refusal.hpp>
+#include <mailgrad/net/tls/socket_bio.hpp>
+#include <mailgrad/net/tls/tls_context.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace mailgrad::net {
+
+/// Bytes by TLS 1.3. Both sides prove that they have the right keys before a byte of a frame is read.
+///
+/// A server that does not accept a peer says so in words, by a refusal without a cipher behind its alert, and
+/// so it answers a peer that speaks without one.
+class tls_pipe final : public byte_pipe {
+public:
+  enum class side : std::uint8_t { server, client };
+  /// A key of AES-GCM is good for 2^24.5 records (RFC 8446, section 5.5), and this is a tenth of that.
+  static constexpr std::uint64_t usual_bytes_a_key = std::uint64_t{1} << 35;
+
+  /// The socket does not block, and outlives the pipe.
+  tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s,
+           std::uint64_t bytes_a_key = usual_bytes_a_key);
+
+  moved read(std::span<const iovec> to) override;
+  moved write(std::span<const iovec> from) override;
+  bool holds_input() const noexcept override { return stage_ == stage::open && SSL_has_pending(ssl_.get()); }
+  bool holds_output() const noexcept override { return socket_.gathered() > 0; }
+
+private:
+  ///     unknown --the peer's first byte--> greeting --both have the keys--> open
+  ///        `---it speaks plain---.            |--server: they have not--> refused
+  ///                               `---------->`--client: it was refused--> listening
+  enum class stage : std::uint8_t {
+    unknown,   ///< nothing came from the peer
+    greeting,  ///< keys are proved
+    open,      ///< both have the right keys
+    refused,   ///< of a server: whatever it still says is plain
+    listening, ///< of a client: hears the server's plain reason
+  };
+
+  moved look();
+  moved greet(std::span<const iovec> to);
+  moved decrypt(std::span<const iovec> to);
+  moved listen();
+  moved plain_read(std::span<const iovec> to);
+  moved fail();
+  moved refuse(std::string found);
+  std::size_t encrypt(std::span<const iovec> from);
+  void encrypt_part(byte_view part);
+  std::string found_words(const std::string& reason) const;
+  std::string expected_words() const;
+
+  int handle_;
+  std::shared_ptr<const tls_keys> keys_;
+  side side_;
+  stage stage_ = stage::unknown;
+  std::uint64_t bytes_a_key_, bytes_left_; ///< to encrypt by this key
+  bool has_read_ = false;                  ///< a byte of a frame
+  bool reads_much_ = false;
+  tls_peer peer_;
+  plain_refusal reason_;
+  std::string local_reason_;
+  bytes small_; ///< parts that go as one record
+  socket_bio socket_;
+  openssl::connection ssl_;
+};
+
+} // namespace mailgrad::net

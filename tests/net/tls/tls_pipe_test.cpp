@@ -1,0 +1,131 @@
+#include <mailgrad/net/tls/tls_pipe.hpp>
+
+#include <mailgrad/net/tls/key_folder.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <random>
+
+namespace mailgrad::net {
+namespace {
+
+using ::testing::HasSubstr;
+
+iovec part_of(byte_view data) { return {const_cast<std::byte*>(data.data()), data.size()}; }
+
+/// Both ends of a pipe over two sockets of this process.
+struct TlsPipe : ::testing::Test {
+  TlsPipe() {
+    folder.make();
+    keys = tls_keys::of_token(folder.token());
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) throw std::runtime_error("no sockets");
+  }
+  ~TlsPipe() override {
+    for (const int s : sockets) close(s);
+  }
+  static moved read(tls_pipe& from, std::span<std::byte> to) {
+    const iovec part = part_of(to);
+    return from.read({&part, 1});
+  }
+  static moved write(tls_pipe& to, byte_view data) {
+    const iovec part = part_of(data);
+    return to.write({&part, 1});
+  }
+  /// Both greet each other.
+  static void greet(tls_pipe& client, tls_pipe& server) {
+    std::byte place{};
+    for (int round = 0; round < 3; ++round)
+      for (tls_pipe* p : {&client, &server}) {
+        p->write({});
+        ASSERT_EQ(read(*p, {&place, 1}).what, moved::outcome::later);
+      }
+  }
+
+  scratch_folder files;
+  key_folder folder{files.path() / "keys"};
+  std::shared_ptr<const tls_keys> keys;
+  int sockets[2] = {-1, -1};
+};
+
+TEST_F(TlsPipe, CarriesBytesInAnyCutsUnderManyKeys) {
+  tls_pipe client(sockets[0], keys, tls_pipe::side::client, 100'000),
+      server(sockets[1], keys, tls_pipe::side::server);
+  EXPECT_EQ(write(client, as_bytes("x")).what, moved::outcome::not_yet);
+  greet(client, server);
+  std::mt19937_64 random(1);
+  bytes sent(3 << 20), came(sent.size());
+  for (std::byte& b : sent) b = static_cast<std::byte>(random());
+  for (std::size_t out = 0, in = 0; in < sent.size();) {
+    std::array<iovec, 5> parts;
+    std::size_t end = out;
+    for (iovec& part : parts) {
+      const std::size_t size =
+          std::min<std::size_t>(random() % 3 == 0 ? random() % 100 : random() % 60'000, sent.size() - end);
+      part = part_of(byte_view{sent}.subspan(end, size));
+      end += size;
+    }
+    if (const moved m = client.write(parts); m.what == moved::outcome::some) out += m.count;
+    while (in < sent.size()) {
+      const moved m =
+          read(server,
+               std::span{came}.subspan(in, std::min<std::size_t>(1 + random() % 50'000, came.size() - in)));
+      if (m.what == moved::outcome::later) break;
+      ASSERT_EQ(m.what, moved::outcome::some) << m.words;
+      in += m.count;
+    }
+  }
+  EXPECT_TRUE(sent == came);
+  EXPECT_FALSE(client.holds_output());
+  EXPECT_FALSE(server.holds_input());
+}
+
+TEST_F(TlsPipe, KnowsWhatItHoldsBack) {
+  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
+  greet(client, server);
+  write(client, as_bytes("two"));
+  std::byte first{};
+  EXPECT_EQ(read(server, {&first, 1}).count, 1U);
+  EXPECT_TRUE(server.holds_input());
+}
+
+TEST_F(TlsPipe, SaysThatTheSocketTakesNoMore) {
+  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
+  greet(client, server);
+  const bytes much(1 << 20);
+  moved m = write(client, much);
+  for (int i = 0; i < 100 && m.what == moved::outcome::some; ++i) m = write(client, much);
+  EXPECT_EQ(m.what, moved::outcome::later);
+  EXPECT_TRUE(client.holds_output());
+}
+
+TEST_F(TlsPipe, TakesNoByteThatWasChanged) {
+  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
+  greet(client, server);
+  write(client, as_bytes("pay 10"));
+  std::array<char, 100> record;
+  const ssize_t size = recv(sockets[1], record.data(), record.size(), 0);
+  ASSERT_GT(size, 0);
+  record[8] = static_cast<char>(record[8] ^ 1);
+  ASSERT_EQ(send(sockets[0], record.data(), static_cast<std::size_t>(size), 0), size);
+  std::array<std::byte, 10> place;
+  const moved m = read(server, place);
+  EXPECT_EQ(m.what, moved::outcome::failed);
+  EXPECT_THAT(m.words, HasSubstr("bad record mac"));
+}
+
+TEST_F(TlsPipe, EndsWithItsPeer) {
+  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
+  greet(client, server);
+  shutdown(sockets[0], SHUT_WR);
+  std::byte place{};
+  const moved m = read(server, {&place, 1});
+  EXPECT_EQ(m.what, moved::outcome::ended);
+  EXPECT_EQ(m.words, "closed by the peer");
+}
+
+} // namespace
+} // namespace mailgrad::net
