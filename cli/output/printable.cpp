@@ -1,6 +1,6 @@
 #include <mailgrad/cli/output/printable.hpp>
 
-#include <mailgrad/data/formats/utf8.hpp>
+#include <mailgrad/files/utf8.hpp>
 
 #include <fmt/format.h>
 

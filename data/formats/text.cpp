@@ -1,8 +1,8 @@
 #include <mailgrad/data/formats/text.hpp>
 
-#include <mailgrad/data/formats/utf8.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/utf8.hpp>
 
 #include <fmt/format.h>
 

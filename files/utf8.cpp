@@ -1,4 +1,4 @@
-#include <mailgrad/data/formats/utf8.hpp>
+#include <mailgrad/files/utf8.hpp>
 
 namespace mailgrad {
 
