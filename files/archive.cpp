@@ -1,5 +1,7 @@
 #include <mailgrad/files/archive.hpp>
 
+#include <mailgrad/files/text_in_json.hpp>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +38,7 @@ class saved_fields::tree {
 public:
   json root = json::object();
   std::vector<json*> way{&root};
-  std::vector<std::string> names;
+  std::vector<std::string> names; ///< of the fields on the way, as text_in_json()
   std::vector<archived_array> arrays;
   bool reads = false;
 
@@ -59,7 +61,7 @@ bool saved_fields::reads() const noexcept { return tree_->reads; }
 std::string saved_fields::path_of(std::string_view name) const {
   std::string path;
   for (const std::string& part : tree_->names) path += part + '/';
-  return path.append(name);
+  return path.append(text_in_json(name));
 }
 
 void saved_fields::fail(const std::string& what) const {
@@ -70,7 +72,7 @@ void saved_fields::fail(const std::string& what) const {
 
 void saved_fields::open(std::string_view name) {
   json& here = tree_->here();
-  const std::string key(name);
+  const std::string key = text_in_json(name);
   if (!reads() && here.contains(key))
     throw std::logic_error("archive: a field is written twice: " + path_of(name));
   if (!reads())
@@ -126,11 +128,11 @@ void saved_fields::value(double& x) {
 void saved_fields::value(std::string& x) {
   json& here = tree_->here();
   if (!reads())
-    here = x;
+    here = text_in_json(x);
   else if (!here.is_string())
     fail("expected a text");
   else
-    x = here.get<std::string>();
+    x = bytes_of_text_in_json(here.get_ref<const std::string&>());
 }
 
 void saved_fields::number(std::uint64_t& x, std::uint64_t greatest) {
@@ -183,7 +185,7 @@ std::vector<std::string> saved_fields::names(std::vector<std::string> written) {
   }
   if (!here.is_object()) fail("expected named entries");
   std::vector<std::string> found;
-  for (const auto& [name, of_name] : here.items()) found.push_back(name);
+  for (const auto& [name, of_name] : here.items()) found.push_back(bytes_of_text_in_json(name));
   return found;
 }
 

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/record/recording_file.hpp>
 
+#include <mailgrad/files/text_in_json.hpp>
+
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -10,7 +12,24 @@ namespace mailgrad {
 namespace recording_file {
 
 namespace {
-std::string dumped(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+// Facts and words come back byte for byte: a replay compares the ones, and opens files by the others.
+
+json texts_in_json(const std::vector<std::string>& texts) {
+  json j = json::array();
+  for (const std::string& text : texts) j.push_back(text_in_json(text));
+  return j;
+}
+
+std::string text_from(const json& j) { return bytes_of_text_in_json(j.get<std::string>()); }
+
+std::vector<std::string> texts_from(const json& j) {
+  std::vector<std::string> texts;
+  for (const std::string& text : j.get<std::vector<std::string>>())
+    texts.push_back(bytes_of_text_in_json(text));
+  return texts;
+}
+
 } // namespace
 
 unsigned long crc(unsigned long before, std::string_view bytes) {
@@ -23,8 +42,10 @@ void refuse(const std::string& name, const std::string& why) {
 
 std::string text_of(const recording_header& h) {
   json facts = json::object();
-  for (const auto& [fact, value] : h.facts) facts[fact] = value;
-  return dumped({{"workers", h.workers}, {"shards", h.shards}, {"facts", facts}, {"words", h.words}});
+  for (const auto& [fact, value] : h.facts) facts[text_in_json(fact)] = text_in_json(value);
+  return json{
+      {"workers", h.workers}, {"shards", h.shards}, {"facts", facts}, {"words", texts_in_json(h.words)}}
+      .dump();
 }
 
 recording_header header_from(const json& j) {
@@ -32,32 +53,39 @@ recording_header header_from(const json& j) {
   h.workers = j.at("workers").get<std::uint32_t>();
   h.shards = j.at("shards").get<std::uint32_t>();
   for (const auto& [fact, value] : j.at("facts").items())
-    h.facts.emplace_back(fact, value.get<std::string>());
-  h.words = j.at("words").get<std::vector<std::string>>();
+    h.facts.emplace_back(bytes_of_text_in_json(fact), text_from(value));
+  h.words = texts_from(j.at("words"));
   return h;
 }
 
 std::string text_of(const recorded_switch& s) {
-  return dumped({{"policy", s.policy}, {"why", s.why}, {"batches", s.batches}, {"present", s.present}});
+  return json{{"policy", text_in_json(s.policy)},
+              {"why", text_in_json(s.why)},
+              {"batches", s.batches},
+              {"present", s.present}}
+      .dump();
 }
 
 recorded_switch switch_from(const json& j) {
-  return {j.at("policy").get<std::string>(), j.at("why").get<std::string>(),
+  return {text_from(j.at("policy")), text_from(j.at("why")),
           j.at("batches").get<std::vector<std::uint64_t>>(),
           j.at("present").get<std::vector<std::uint8_t>>()};
 }
 
 std::string text_of(const recording_end& e) {
-  return dumped(
-      {{"ended", e.ended}, {"why", e.why}, {"lost", e.lost}, {"parameters_sha256", e.parameters_sha256}});
+  return json{{"ended", text_in_json(e.ended)},
+              {"why", text_in_json(e.why)},
+              {"lost", e.lost},
+              {"parameters_sha256", text_in_json(e.parameters_sha256)}}
+      .dump();
 }
 
 recording_end end_from(const json& j) {
   recording_end e;
-  e.ended = j.at("ended").get<std::string>();
-  e.why = j.at("why").get<std::string>();
+  e.ended = text_from(j.at("ended"));
+  e.why = text_from(j.at("why"));
   e.lost = j.at("lost").get<std::vector<std::uint32_t>>();
-  e.parameters_sha256 = j.at("parameters_sha256").get<std::string>();
+  e.parameters_sha256 = text_from(j.at("parameters_sha256"));
   return e;
 }
 

@@ -35,7 +35,7 @@ unsigned long crc(unsigned long before, std::string_view bytes);
 /// Errors  recording_error: "recording 'name' why"
 [[noreturn]] void refuse(const std::string& name, const std::string& why);
 
-// As JSON, in which bytes that are no UTF-8 are replaced.
+// As JSON, with texts as text_in_json() gives them.
 std::string text_of(const recording_header& h);
 std::string text_of(const recorded_switch& s);
 std::string text_of(const recording_end& e);

@@ -138,6 +138,16 @@ TEST_F(Checkpoints, KeepDropoutAScheduleAndLocalSteps) {
   EXPECT_EQ(resumed()["parameters_sha256"], whole);
 }
 
+/// A path of Linux is any bytes.
+TEST_F(Checkpoints, KeepAPathThatIsNotUtf8) {
+  const std::string data = (scratch_.path() / "caf\xe9.csv").string();
+  std::filesystem::copy_file(MAILGRAD_SMALL_CSV, data);
+  words options = train({"--checkpoint", folder()}, "200");
+  *std::ranges::find(options, MAILGRAD_SMALL_CSV) = data;
+  EXPECT_EQ(report(options)["checkpoints"]["written"], 1);
+  EXPECT_EQ(resumed({"--steps", "600"})["steps"], 600);
+}
+
 TEST_F(Checkpoints, StayAsManyAsAreKept) {
   report(checkpointed({"--keep", "2"}));
   EXPECT_EQ(checkpoints_in(folder()).size(), 2U);

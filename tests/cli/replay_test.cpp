@@ -104,6 +104,16 @@ TEST_F(ReplayCommand, EndsWithTheSameParametersUnderEveryPolicy) {
   }
 }
 
+TEST_F(ReplayCommand, ReadsAPathThatIsNotUtf8) {
+  const std::string data = (folder_.path() / "caf\xe9.csv").string();
+  std::filesystem::copy_file(data_, data);
+  std::vector<std::string> words = record({"--steps", "12"});
+  std::ranges::replace(words, data_, data);
+  ASSERT_EQ(tool(words).code(), 0);
+  tool replayed({"replay", recording_});
+  EXPECT_EQ(replayed.code(), 0) << replayed.err();
+}
+
 TEST_F(ReplayCommand, RepeatsTheWordsOfTheCommandLine) {
   tool recorded(record({"--optimizer",    "adam:beta1=0.8",
                         "--lr",           "0.01",

@@ -97,6 +97,16 @@ TEST(Archive, KeepsNumbersThatJsonHasNot) {
   EXPECT_TRUE(std::isnan(read_back<double>(fields)));
 }
 
+TEST(Archive, GivesBackTextsThatAreNotUtf8) {
+  everything x;
+  x.text = "caf\xe9.csv";
+  x.both.second = std::string("\0e9", 3);
+  x.named = {{"\xff", 1}, {"\xfe", 2}, {std::string("\0", 1), 3}};
+  saved_fields fields;
+  fields.field("x", x);
+  EXPECT_EQ(read_back<everything>(fields), x);
+}
+
 TEST(Archive, HoldsAnArrayWithoutACopy) {
   const auto owner = std::make_shared<const std::vector<float>>(1000, 2.0F);
   saved_fields fields;

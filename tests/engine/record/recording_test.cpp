@@ -320,8 +320,18 @@ TEST(Recording, TellsWhyARunCannotBeRepeated) {
 
 TEST(Recording, KeepsTextsThatAreNoUnicode) {
   recording_header header = small_header();
+  header.facts.emplace_back("SHA-256 of plug-in '\xe9.so'", "ab\xff");
   header.words = {"--data=\xff\xfe"};
-  EXPECT_EQ(refusal(written(header, small_turns(), small_end())), "");
+  recording_end end = small_end();
+  end.switches[0].why = "asked for by \xe9";
+  end.why = "\xe9";
+  const std::string bytes = written(header, small_turns(), end);
+  EXPECT_EQ(refusal(bytes), "");
+  const recording r = parse_recording(bytes, "x.rec");
+  EXPECT_THAT(r.header.facts, ::testing::UnorderedElementsAreArray(header.facts));
+  EXPECT_EQ(r.header.words, header.words);
+  EXPECT_EQ(r.end.switches, end.switches);
+  EXPECT_EQ(r.end.why, end.why);
 }
 
 TEST(Recording, GoesThroughAFile) {

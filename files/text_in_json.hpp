@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mailgrad {
+
+// JSON holds characters, and a text of ours may hold any bytes: a path of Linux is not always UTF-8. A text
+// that has to come back byte for byte, such as a path to open again, goes through these two.
+
+/// A text as JSON can hold it. Each byte that begins no character, and U+0000, becomes U+0000 and two
+/// hexadecimal digits; all other texts stay as they are.
+std::string text_in_json(std::string_view bytes);
+
+/// The bytes that text_in_json() was given. A U+0000 without two digits stays as it is.
+std::string bytes_of_text_in_json(std::string_view text);
+
+} // namespace mailgrad
