@@ -48,7 +48,7 @@ run_plan checked_plan(training_options options) {
 void begin_with(run_plan& plan, const saved_weights* start) {
   if (!start) return;
   weights_fit found = fit(*start, *plan.layout, first_weights(*plan.layout, plan.options.seed));
-  if (plan.options.start_whole) require_whole(*start, found);
+  plan.options.start_whole ? require_whole(*start, found) : require_some(*start, found);
   plan.first_weights = std::make_shared<const std::vector<float>>(std::move(found.parameters));
 }
 

@@ -52,7 +52,7 @@ struct training_options {
   optimizer_options outer{.learning_rate = 1};
   /// The weights to begin with; null: the seed draws them.
   std::shared_ptr<const saved_weights> start{};
-  /// Whether these must fit every variable of the model. If not, those that fit are taken.
+  /// Whether these must fit every variable of the model. If not, those that fit are taken, at least one.
   bool start_whole = true;
   std::size_t batch = 64;       ///< samples in a mini-batch of one worker
   std::uint64_t epochs = 1;     ///< passes over the training set, by all workers together

@@ -181,4 +181,11 @@ void require_whole(const saved_weights& from, const weights_fit& found) {
                   more == 0 ? "" : fmt::format("; {} more difference{}", more, more == 1 ? "" : "s")));
 }
 
+void require_some(const saved_weights& from, const weights_fit& found) {
+  if (!found.taken.empty() || found.differences.empty()) return;
+  throw std::invalid_argument(
+      fmt::format("weights of '{}' fit no variable of the model, so nothing was loaded: {}", from.file,
+                  found.differences.front()));
+}
+
 } // namespace mailgrad

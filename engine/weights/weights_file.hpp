@@ -87,4 +87,9 @@ weights_fit fit(const saved_weights& from, const parameter_layout& layout, std::
 /// Errors  std::invalid_argument with the first difference, and how many there are.
 void require_whole(const saved_weights& from, const weights_fit& found);
 
+/// Requires that at least one variable was taken.
+///
+/// Errors  std::invalid_argument with the first difference.
+void require_some(const saved_weights& from, const weights_fit& found);
+
 } // namespace mailgrad

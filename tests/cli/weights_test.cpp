@@ -92,6 +92,9 @@ TEST_F(Weights, OfAnotherModelNameTheFirstDifference) {
   EXPECT_EQ(lax.code(), 0);
   EXPECT_THAT(lax.err(),
               AllOf(HasSubstr("took 1 of 4 variables of '"), HasSubstr("variable 'dense2/weights' is")));
+  tool none(train({"--load", path("m.safetensors"), "--load-strict", "no"}, "softmax"));
+  EXPECT_EQ(none.code(), 2);
+  EXPECT_THAT(none.err(), HasSubstr("m.safetensors' fit no variable of the model, so nothing was loaded: "));
 }
 
 TEST_F(Weights, AreRefusedWhereTheyAreDamaged) {

@@ -139,6 +139,21 @@ TEST_F(WeightsFile, RefusesNumbersThatAreNotFinite) {
   }
 }
 
+TEST_F(WeightsFile, RefusesWeightsOfWhichNoneFits) {
+  const parameter_layout layout = layout_of({{"a", {3}}, {"b", {2}}}, 1);
+  const auto loading = [&](const std::string& name, const shape& dims) {
+    return [&layout, name, dims] {
+      saved_weights from{.file = "m.safetensors", .variables = {}};
+      from.variables.push_back({name, tensor(dims)});
+      require_some(from, fit(from, layout, std::vector<float>(layout.size())));
+    };
+  };
+  expect_refused({{"other names", loading("c", {3}),
+                   "weights of 'm.safetensors' fit no variable of the model, so nothing was loaded: "},
+                  {"another shape", loading("a", {4}), "nothing was loaded: variable 'a' is 4 in the file"}});
+  EXPECT_NO_THROW(loading("b", {2})());
+}
+
 TEST_F(WeightsFile, RefusesAnotherNumberOfWeights) {
   const parameter_layout layout = layout_of({{"a", {3}}}, 1);
   const std::vector<float> few(layout.size() - 1);
