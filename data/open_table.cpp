@@ -115,9 +115,10 @@ csv_options layout_for(const open_options& options) {
 }
 
 void remark_dropped(const fs::path& file, const csv_rows& rows, data_split& split) {
-  if (rows.dropped > 0)
-    split.remarks.push_back(fmt::format("{}: {} of {} rows have missing values and were left out",
-                                        file.filename().string(), rows.dropped, rows.dropped + count(rows)));
+  if (rows.dropped == 0) return;
+  const char* const what = rows.dropped == 1 ? "has missing values and was" : "have missing values and were";
+  split.remarks.push_back(fmt::format("{}: {} of {} rows {} left out", file.filename().string(), rows.dropped,
+                                      rows.dropped + count(rows), what));
 }
 
 } // namespace

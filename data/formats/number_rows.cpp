@@ -31,13 +31,24 @@ number_rows::number_rows(std::istream& in, std::string name, std::size_t numbers
 
 void number_rows::fail(std::string_view why) const { throw_malformed(name_, file_line{number_}, why); }
 
-bool number_rows::read_line() {
-  do {
-    if (!std::getline(in_, line_)) return false;
+/// Passes over the empty lines at the end. Before another row one would shift the answers against the lines.
+bool number_rows::find_line() {
+  std::uint64_t first_empty = 0;
+  while (std::getline(in_, line_)) {
     ++number_;
     if (number_ == 1 && line_.starts_with(byte_order_mark)) line_.erase(0, byte_order_mark.size());
     if (line_.ends_with('\r')) line_.pop_back();
-  } while (line_.empty());
+    if (line_.empty() && first_empty == 0) first_empty = number_;
+    if (line_.empty()) continue;
+    if (first_empty != 0)
+      throw_malformed(name_, file_line{first_empty}, "expected a row, found an empty line");
+    return true;
+  }
+  return false;
+}
+
+bool number_rows::read_line() {
+  if (!find_line()) return false;
   if (!splitter_)
     splitter_.emplace(options_.delimiter != 0 ? options_.delimiter : most_frequent_delimiter(line_));
   if (!splitter_->split(line_, fields_)) fail("expected double quotes around the whole of a field");

@@ -26,7 +26,7 @@ struct row_options {
 ///
 /// Errors  file_error with the line: another number of columns, or a header with other names than in
 ///         training; a field that is not what its column holds; a missing value, unless means stand in for
-///         those; a double quote out of place.
+///         those; a double quote out of place; an empty line before a row.
 /// Threads one caller at a time.
 class number_rows {
 public:
@@ -37,6 +37,7 @@ public:
   bool next(std::vector<float>& to);
 
 private:
+  bool find_line();
   bool read_line();
   bool is_header() const;
   bool find_first_row();

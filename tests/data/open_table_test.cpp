@@ -49,7 +49,9 @@ TEST_F(OpenTable, SaysThatAFileHasOneClassAlone) {
 TEST_F(OpenTable, SaysHowManyRowsWereLeftOut) {
   const data_split split = open("1,a\n?,b\n3,a\n4,b\n5,b\n", {.csv = {.missing = missing_values::drop}});
   EXPECT_EQ(split.train.size() + split.test.size(), 4U);
-  EXPECT_THAT(split.remarks.front(), "x.csv: 1 of 5 rows have missing values and were left out");
+  EXPECT_THAT(split.remarks.front(), "x.csv: 1 of 5 rows has missing values and was left out");
+  EXPECT_THAT(open("1,a\n?,b\n3,a\n4,?\n5,b\n", {.csv = {.missing = missing_values::drop}}).remarks.front(),
+              "x.csv: 2 of 5 rows have missing values and were left out");
 }
 
 /// Means are those of the training part alone.

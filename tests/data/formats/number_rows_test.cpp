@@ -34,7 +34,7 @@ TEST(NumberRows, AreReadOneAfterTheOther) {
 }
 
 TEST(NumberRows, MayHaveAHeaderAndTheEndsOfAnotherSystem) {
-  EXPECT_THAT(all_of("\xef\xbb\xbfwidth;height\r\n\"1.5\";-2e3\r\n\r\n 4 ; 5", 2),
+  EXPECT_THAT(all_of("\xef\xbb\xbfwidth;height\r\n\"1.5\";-2e3\r\n 4 ; 5\r\n\r\n", 2),
               ElementsAre(1.5F, -2000, 4, 5));
   EXPECT_THAT(all_of("7\n8\n", 1), ElementsAre(7, 8));
   EXPECT_THAT(all_of("", 3), IsEmpty());
@@ -51,6 +51,9 @@ TEST(NumberRows, RefuseWhatTheModelCannotRead) {
       {"a second header", reading("a,b\nc,d\n"), "line 2: expected a finite number in column 1, found 'c'"},
       {"infinity", reading("1,inf\n"), "in column 2, found 'inf'"},
       {"more than float32", reading("1e39,1\n"), "in column 1"},
+      {"an empty line", reading("1,2\n\n3,4\n"), "rows.csv: line 2: expected a row, found an empty line"},
+      {"the first of several", reading("\n\r\n1,2\n"), "line 1: expected a row, found an empty line"},
+      {"one after the header", reading("a,b\n\n1,2\n"), "line 2: expected a row, found an empty line"},
       {"an open quote", reading("\"1,2\n"), "line 1: expected double quotes"},
   });
 }
