@@ -4,9 +4,11 @@
 #include <mailgrad/cli/option_checks.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <iostream>
 #include <memory>
+#include <stdexcept>
 
 namespace mailgrad {
 
@@ -16,6 +18,16 @@ struct generate_words {
   trained_words trained;
   text_sample_options text{.length = 300};
 };
+
+int generate(const generate_words& w) {
+  const predictor model = open_model(w.trained);
+  if (model.card().request.features != feature_kind::tokens)
+    throw std::invalid_argument(fmt::format("generate: the model is none of texts, but reads samples of {}; "
+                                            "'mailgrad predict' prints its answers",
+                                            to_string(model.card().request.sample_dims)));
+  std::cout << model.text(w.text) << '\n';
+  return exit_code::done;
+}
 
 } // namespace
 
@@ -41,10 +53,7 @@ command make_generate_command(CLI::App& app) {
       "The text that is continued; by default a line break, or the first symbol if there is none");
   parser->footer("Example:\n"
                  "  mailgrad generate --model-file plays.safetensors --prompt 'ROMEO:' --length 500");
-  return {parser, [words] {
-            std::cout << open_model(words->trained).text(words->text) << '\n';
-            return exit_code::done;
-          }};
+  return {parser, [words] { return generate(*words); }};
 }
 
 } // namespace mailgrad

@@ -54,10 +54,10 @@ void add_what(CLI::App& parser, train_words& w) {
           "--load-strict", w.load_strict,
           "Whether --load refuses weights that do not fit every variable; no takes those that fit, and "
           "lists the rest")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}})
-                      .description("yes|no"))
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}}).description(""))
       ->needs(load)
-      ->type_name("")
+      ->type_name("yes|no")
       ->default_str("yes")
       ->group("What to train");
   parser
@@ -341,8 +341,8 @@ void add_ending(CLI::App& parser, train_words& w) {
                   "those of the test with the lowest loss; by default best with --patience, else last")
       ->transform(CLI::CheckedTransformer(std::map<std::string, kept_weights>{{"last", kept_weights::last},
                                                                               {"best", kept_weights::best}})
-                      .description("last|best"))
-      ->type_name("")
+                      .description(""))
+      ->type_name("last|best")
       ->group(group);
 }
 

@@ -224,7 +224,9 @@ TEST_F(TrainedModel, IsRefusedInOneLine) {
           "either a data set by --data");
   refused({"predict", "--model-file", model, "--picture-files", path("rows.csv")},
           "--picture-files: the model reads samples of 2, and pictures have");
-  refused({"generate", "--model-file", model}, "a model of windows of tokens is needed");
+  refused(
+      {"generate", "--model-file", model},
+      "generate: the model is none of texts, but reads samples of 2; 'mailgrad predict' prints its answers");
   refused({"test", "--model-file", model, "--data", path("rows.csv"), "--report", model}, "both name");
 }
 

@@ -131,6 +131,11 @@ TEST(Tool, HelpsWithEachCommand) {
   }
 }
 
+TEST(Tool, ShowsTheWordsThatAnOptionTakes) {
+  tool t({"train", "--help"});
+  EXPECT_THAT(t.out(), AllOf(HasSubstr("--load-strict yes|no=yes "), HasSubstr("--keep-weights last|best ")));
+}
+
 TEST(Tool, TellsItsVersion) {
   tool t({"--version"});
   EXPECT_EQ(t.code(), 0);
