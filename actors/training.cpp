@@ -200,9 +200,9 @@ training::implementation::~implementation() {
 
 void training::implementation::record() {
   require_recordable(plan_);
-  const auto facts = facts_of(plan_.model, plan_.request, *plan_.data, options());
-  recorder_.emplace(home_.system(), options().record,
-                    recording_header{plan_.workers(), options().shards, facts, options().words});
+  recorder_.emplace(
+      home_.system(), options().record,
+      recording_header{plan_.workers(), options().shards, facts_and_names(plan_), options().words});
 }
 
 void training::implementation::keep_checkpoints() {

@@ -18,7 +18,7 @@ namespace mailgrad {
 struct checkpoint_card {
   std::uint32_t workers = 0;
   std::uint32_t shards = 0;
-  /// facts_of() the run, and the names of its model and data, which only messages use. A reader takes the
+  /// facts_and_names() of the run; only messages use the names. A reader takes the
   /// facts that it knows.
   std::vector<std::pair<std::string, std::string>> facts{};
   std::vector<std::string> words{}; ///< its command line

@@ -1,14 +1,13 @@
 #include <mailgrad/engine/plan/resume.hpp>
 
 #include <mailgrad/engine/account/actor_reports.hpp>
-#include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <stdexcept>
 #include <string_view>
 
@@ -17,32 +16,8 @@ namespace mailgrad {
 namespace {
 
 /// Facts that may differ: how long the run is, where it began, and which build computes it.
-constexpr std::array<std::string_view, 5> free_facts{"epochs", "steps", "first weights",
+constexpr std::array<std::string_view, 5> free_facts{"epochs", "steps", first_weights_fact,
                                                      "version of mailgrad", "arithmetic"};
-
-/// A thing that its fact gives by a digest. Its name tells a reader what it was, and never refuses a run,
-/// since files may have been moved.
-struct named_thing {
-  std::string_view fact; ///< its digest
-  const char* name_fact; ///< of the card: its name
-  const char* was;
-  const char* is;
-};
-
-constexpr std::array<named_thing, 2> named_things{{
-    {samples_fact, "name of the data", "the training data were", "are"},
-    {model_fact, "name of the model", "the model was", "is"},
-}};
-
-std::string name_here(const run_plan& plan, const named_thing& t) {
-  return t.fact == model_fact ? plan.options.model_name : plan.data->name;
-}
-
-/// "lenet (SHA-256 cd3456789abc...)"
-std::string named(const std::string& name, const std::string& digest) {
-  const std::string shortened = digest.size() > 12 ? "SHA-256 " + digest.substr(0, 12) + "..." : digest;
-  return name.empty() ? shortened : fmt::format("{} ({})", name, shortened);
-}
 
 [[noreturn]] void refuse(const run_plan& plan, const std::string& why) {
   throw std::invalid_argument(fmt::format("checkpoint '{}' {}", plan.options.resume->path().string(), why));
@@ -54,35 +29,12 @@ std::string replayed_by(const run_plan& plan) {
   return replay->killed ? "killed" : replay->end.parameters_sha256;
 }
 
-using kept_facts = std::map<std::string, std::string>;
-
-std::string fact_or(const kept_facts& kept, const std::string& what, const char* otherwise) {
-  const auto found = kept.find(what);
-  return found == kept.end() ? otherwise : found->second;
-}
-
-/// "the seed was 1, and is 2 here"
-std::string difference(const run_plan& plan, const kept_facts& kept, const std::string& what,
-                       const std::string& was, const std::string& is) {
-  const auto thing = std::ranges::find(named_things, std::string_view(what), &named_thing::fact);
-  if (thing == named_things.end()) return fmt::format("the {} was {}, and is {} here", what, was, is);
-  return fmt::format("{} {}, and {} {} here", thing->was, named(fact_or(kept, thing->name_fact, ""), was),
-                     thing->is, named(name_here(plan, *thing), is));
-}
-
 void require_same_facts(const run_plan& plan, const checkpoint_card& card) {
-  const kept_facts kept(card.facts.begin(), card.facts.end());
-  std::string differences;
-  for (const auto& [what, found] : facts_of(plan.model, plan.request, *plan.data, plan.options)) {
-    if (std::ranges::find(free_facts, what) != free_facts.end()) continue;
-    const std::string was = fact_or(kept, what, "not told");
-    if (was == found) continue;
-    differences += (differences.empty() ? "" : "; ") + difference(plan, kept, what, was, found);
-  }
+  std::string found = differences(card.facts, facts_and_names(plan), free_facts);
   if (card.shards != plan.options.shards)
-    differences += fmt::format("{}there were {} shards, and are {} here", differences.empty() ? "" : "; ",
-                               card.shards, plan.options.shards);
-  if (!differences.empty()) refuse(plan, "is of another run: " + differences);
+    found += fmt::format("{}there were {} shards, and are {} here", found.empty() ? "" : "; ", card.shards,
+                         plan.options.shards);
+  if (!found.empty()) refuse(plan, "is of another run: " + found);
 }
 
 template <class T>
@@ -134,10 +86,7 @@ checkpoint_card card_of(const run_plan& plan) {
   checkpoint_card card;
   card.workers = plan.workers();
   card.shards = plan.options.shards;
-  card.facts = facts_of(plan.model, plan.request, *plan.data, plan.options);
-  for (const named_thing& t : named_things)
-    if (const std::string name = name_here(plan, t); !name.empty())
-      card.facts.emplace_back(t.name_fact, name);
+  card.facts = facts_and_names(plan);
   card.words = plan.options.words;
   card.replayed = replayed_by(plan);
   if (!plan.resumed) return card;

@@ -162,45 +162,33 @@ std::string hash_of(const saved_weights& start) {
   return hash_of(text);
 }
 
-/// Recordings did not tell of first weights before a run could begin with given ones.
-constexpr const char* first_weights_fact = "first weights";
-constexpr const char* drawn = "drawn by the seed";
-
-std::string recorded_fact(const recording& r, const std::string& what) {
-  const auto recorded = std::ranges::find(r.header.facts, what, &std::pair<std::string, std::string>::first);
-  if (recorded != r.header.facts.end()) return recorded->second;
-  return what == first_weights_fact ? drawn : "not told";
-}
-
 } // namespace
 
-std::vector<std::pair<std::string, std::string>> facts_of(const model_function& model,
-                                                          const model_request& request,
-                                                          const data_split& data, const training_options& o) {
-  std::vector<std::pair<std::string, std::string>> facts{
-      {"version of mailgrad", MAILGRAD_VERSION},
-      {"arithmetic", arithmetic_in_words()},
-      {"number of training samples", std::to_string(data.train.size())},
-      {samples_fact, hash_of(data.train)},
-      {model_fact, hash_of_all(model, request, o)},
-      {"policy", o.policy},
-      {"cure", o.cure},
-      {"optimizer", in_words(o.optimizer)},
-      {"learning rate", exactly(base_learning_rate(o.optimizer))},
-      {"local steps", std::to_string(o.local_steps)},
-      {"outer optimizer", in_words(o.outer)},
-      {"outer learning rate", exactly(base_learning_rate(o.outer))},
-      {"schedule", to_string(o.optimizer.schedule)},
-      {"weight decay", exactly(base_weight_decay(o.optimizer))},
-      {"l2", exactly(o.optimizer.l2)},
-      {"clip norm", exactly(o.optimizer.clip_norm)},
-      {"batch", std::to_string(o.batch)},
-      {"number of devices of a worker", std::to_string(o.devices.size() / workers_of(o))},
-      {"number of micro-batches", std::to_string(o.micro_batches)},
-      {"epochs", std::to_string(o.epochs)},
-      {"steps", std::to_string(o.steps)},
-      {"seed", std::to_string(o.seed)},
-      {first_weights_fact, o.start ? hash_of(*o.start) : drawn}};
+run_facts facts_of(const model_function& model, const model_request& request, const data_split& data,
+                   const training_options& o) {
+  run_facts facts{{"version of mailgrad", MAILGRAD_VERSION},
+                  {"arithmetic", arithmetic_in_words()},
+                  {"number of training samples", std::to_string(data.train.size())},
+                  {std::string(samples_fact), hash_of(data.train)},
+                  {std::string(model_fact), hash_of_all(model, request, o)},
+                  {"policy", o.policy},
+                  {"cure", o.cure},
+                  {"optimizer", in_words(o.optimizer)},
+                  {"learning rate", exactly(base_learning_rate(o.optimizer))},
+                  {"local steps", std::to_string(o.local_steps)},
+                  {"outer optimizer", in_words(o.outer)},
+                  {"outer learning rate", exactly(base_learning_rate(o.outer))},
+                  {"schedule", to_string(o.optimizer.schedule)},
+                  {"weight decay", exactly(base_weight_decay(o.optimizer))},
+                  {"l2", exactly(o.optimizer.l2)},
+                  {"clip norm", exactly(o.optimizer.clip_norm)},
+                  {"batch", std::to_string(o.batch)},
+                  {"number of devices of a worker", std::to_string(o.devices.size() / workers_of(o))},
+                  {"number of micro-batches", std::to_string(o.micro_batches)},
+                  {"epochs", std::to_string(o.epochs)},
+                  {"steps", std::to_string(o.steps)},
+                  {"seed", std::to_string(o.seed)},
+                  {std::string(first_weights_fact), o.start ? hash_of(*o.start) : drawn_weights}};
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
     if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
       facts.emplace_back(plugin_fact(own->file), hash_of_file(own->file));
@@ -211,15 +199,15 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model_function& 
 
 std::string require_recorded_plugin(const recording& r, const std::string& file) {
   const std::string found = hash_of_file(file);
-  require_fact(r, "the " + plugin_fact(file), recorded_fact(r, plugin_fact(file)), found);
+  require_fact(r, "the " + plugin_fact(file), told_fact(r.header.facts, plugin_fact(file)), found);
   return found;
 }
 
-void require_same_run(const recording& r, const training_options& o,
-                      const std::vector<std::pair<std::string, std::string>>& facts) {
+void require_same_run(const recording& r, const training_options& o, const run_facts& facts) {
   require_fact(r, "the number of workers", std::to_string(r.header.workers), std::to_string(workers_of(o)));
   require_fact(r, "the number of shards", std::to_string(r.header.shards), std::to_string(o.shards));
-  for (const auto& [what, found] : facts) require_fact(r, "the " + what, recorded_fact(r, what), found);
+  if (const std::string found = differences(r.header.facts, facts); !found.empty())
+    throw recording_error(fmt::format("recording '{}': {}", r.name, found));
 }
 
 } // namespace mailgrad

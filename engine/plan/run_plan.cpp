@@ -10,6 +10,7 @@
 #include <mailgrad/engine/worker/replica.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -139,12 +140,18 @@ void require_recordable(const run_plan& plan) {
                                 "choose another policy");
 }
 
+run_facts facts_and_names(const run_plan& plan) {
+  run_facts facts = facts_of(plan.model, plan.request, *plan.data, plan.options);
+  std::ranges::copy(names_of(*plan.data, plan.options), std::back_inserter(facts));
+  return facts;
+}
+
 void plan_replay(run_plan& plan) {
   require_recordable(plan);
   training_options& o = plan.options;
   require_repeatable(*o.replay);
   o.keep = kept_weights::last; // those of the recorded end
-  require_same_run(*o.replay, o, facts_of(plan.model, plan.request, *plan.data, o));
+  require_same_run(*o.replay, o, facts_and_names(plan));
   for (const recorded_switch& s : o.replay->end.switches)
     require_switch(o, plan.policies, plan.cure, s.policy); // the cure may exclude a policy of the recording
   plan.recorded_steps = dealer(plan.deal).batches();

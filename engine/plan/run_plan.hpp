@@ -7,6 +7,7 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
+#include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
@@ -106,6 +107,9 @@ run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_op
 ///
 /// Errors  std::invalid_argument: the plan has hogwild, whose workers write to the weights at the same time.
 void require_recordable(const run_plan& plan);
+
+/// Everything that determines this run, as facts_of() has it, and the names of its model and data.
+run_facts facts_and_names(const run_plan& plan);
 
 /// Changes a plan into that of a replay of `options.replay`. Of the recording of a killed run, only the part
 /// that can be repeated is kept.

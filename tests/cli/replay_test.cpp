@@ -219,7 +219,11 @@ TEST_F(ReplayCommand, RefusesInOneLineWhatItCannotRepeat) {
   };
   const std::string other_data =
       folder_.write("other.csv", "x,y,label\n1,2,0\n3,4,1\n5,6,1\n7,8,0\n9,1,1\n2,3,0\n");
-  expect_refusal("training samples was 48, and is 5 here", {"--data", other_data});
+  expect_refusal("training samples was 48, and is 5 here; the training data were small.csv (SHA-256 ",
+                 {"--data", other_data});
+  expect_refusal("), and are other.csv (SHA-256 ", {"--data", other_data});
+  expect_refusal("the model was softmax (SHA-256 ", {"--model", "mlp"});
+  expect_refusal("), and is mlp (SHA-256 ", {"--model", "mlp"});
   forge("kernels ", "Kernels ");
   expect_refusal("the arithmetic was Kernels");
   folder_.write("run.rec", whole.substr(0, whole.size() / 2));

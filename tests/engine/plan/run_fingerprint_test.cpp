@@ -3,12 +3,16 @@
 
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <string>
 
 namespace mailgrad {
 namespace {
@@ -115,6 +119,35 @@ TEST(RunFingerprint, RefusesARecordingOfAnotherRun) {
       {"a fact that is missing", other([](auto& x) { x.header.facts.clear(); }),
        "version of mailgrad was not told"},
   });
+}
+
+/// A digest tells nobody which model or data to take.
+TEST(RunFingerprint, NamesModelAndDataOfAnotherRun) {
+  const auto planned = [](std::uint64_t seed, const std::string& model, const std::string& data, bool other) {
+    training_options o = two_workers();
+    o.seed = seed;
+    o.batch = 4;
+    o.model_name = model;
+    auto samples = std::make_shared<data_split>(*small_data());
+    if (other) samples->train = testing::small_samples(samples->train.size(), 77);
+    samples->name = data;
+    return facts_and_names(plan_run(small_model(), samples, o));
+  };
+  recording r;
+  r.name = "run.rec";
+  r.header = {2, 1, planned(1, "mlp:hidden=8", "small.csv", false), {}};
+  const training_options o = two_workers();
+  EXPECT_NO_THROW(require_same_run(r, o, planned(1, "mine.json", "moved.csv", false)));
+  try {
+    require_same_run(r, o, planned(2, "mine.json", "other.csv", true));
+    FAIL() << "not refused";
+  } catch (const recording_error& e) {
+    const std::string sum = "SHA-256 [0-9a-f]{12}[.]{3}";
+    EXPECT_THAT(e.what(),
+                ::testing::MatchesRegex("recording 'run.rec': the training data were small.csv [(]" + sum +
+                                        "[)], and are other.csv [(]" + sum +
+                                        "[)] here; the seed was 1, and is 2 here"));
+  }
 }
 
 /// Recordings tell of first weights only since a run may begin with given ones.

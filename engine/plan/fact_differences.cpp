@@ -1,0 +1,73 @@
+#include <mailgrad/engine/plan/fact_differences.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace mailgrad {
+
+namespace {
+
+/// A thing that its fact gives by a digest, which tells nobody what it was.
+struct named_thing {
+  std::string_view fact;
+  std::string_view name_fact;
+  const char* was;
+  const char* is;
+};
+
+constexpr std::array<named_thing, 2> named_things{{
+    {samples_fact, "name of the data", "the training data were", "are"},
+    {model_fact, "name of the model", "the model was", "is"},
+}};
+
+const std::string* find(const run_facts& facts, std::string_view what) {
+  const auto found = std::ranges::find(facts, what, &run_facts::value_type::first);
+  return found == facts.end() ? nullptr : &found->second;
+}
+
+/// "lenet (SHA-256 cd3456789abc...)"
+std::string named(const std::string* name, const std::string& digest) {
+  const std::string shortened = digest.size() > 12 ? "SHA-256 " + digest.substr(0, 12) + "..." : digest;
+  return name ? fmt::format("{} ({})", *name, shortened) : shortened;
+}
+
+std::string difference(const run_facts& told, const run_facts& here, const run_facts::value_type& fact) {
+  const auto& [what, is] = fact;
+  const std::string was = told_fact(told, what);
+  const auto thing = std::ranges::find(named_things, std::string_view(what), &named_thing::fact);
+  if (thing == named_things.end()) return fmt::format("the {} was {}, and is {} here", what, was, is);
+  return fmt::format("{} {}, and {} {} here", thing->was, named(find(told, thing->name_fact), was), thing->is,
+                     named(find(here, thing->name_fact), is));
+}
+
+} // namespace
+
+run_facts names_of(const data_split& data, const training_options& o) {
+  run_facts names;
+  for (const named_thing& t : named_things)
+    if (const std::string& name = t.fact == model_fact ? o.model_name : data.name; !name.empty())
+      names.emplace_back(t.name_fact, name);
+  return names;
+}
+
+std::string told_fact(const run_facts& told, std::string_view what) {
+  if (const std::string* const found = find(told, what)) return *found;
+  return what == first_weights_fact ? drawn_weights : "not told";
+}
+
+std::string differences(const run_facts& told, const run_facts& here,
+                        std::span<const std::string_view> free) {
+  std::string all;
+  for (const auto& fact : here) {
+    const bool is_name = std::ranges::find(named_things, std::string_view(fact.first),
+                                           &named_thing::name_fact) != named_things.end();
+    if (is_name || std::ranges::find(free, fact.first) != free.end()) continue;
+    if (told_fact(told, fact.first) == fact.second) continue;
+    all += (all.empty() ? "" : "; ") + difference(told, here, fact);
+  }
+  return all;
+}
+
+} // namespace mailgrad
