@@ -60,7 +60,8 @@ int run(int argc, char** argv) {
              "SIGTERM and SIGHUP.");
   const command commands[] = {make_train_command(app),   make_replay_command(app),   make_test_command(app),
                               make_predict_command(app), make_generate_command(app), make_export_command(app),
-                              make_report_command(app),  make_devices_command(app),  make_graph_command(app)};
+                              make_report_command(app),  make_devices_command(app),  make_graph_command(app),
+                              make_keys_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) { // --help, --version

@@ -16,7 +16,8 @@ struct certified_key {
 /// What the holder of a certificate may do with it.
 enum class purpose { signs, serves, joins };
 
-/// Makes a key on the curve P-256, and a certificate for it that `by` signs; that of an authority signs itself.
+/// Makes a key on the curve P-256, and a certificate for it that `by` signs; that of an authority signs
+/// itself.
 ///
 /// Errors  std::runtime_error in one line.
 certified_key make_certificate(const std::string& common_name, purpose p, const certified_key* by = nullptr);

@@ -36,7 +36,7 @@ bytes read_key_file(const std::string& path, secrecy s, std::size_t most) {
   constexpr mode_t of_others = S_IRWXG | S_IRWXO;
   constexpr mode_t all = 07777;
   if (s == secrecy::secret && (about.st_mode & of_others) != 0)
-    throw std::runtime_error(
+    throw std::invalid_argument(
         fmt::format("{}: expected permission 0600, found {:04o}: others may read it; run: chmod 600 {}", path,
                     about.st_mode & all, path));
   bytes found(most + 1);
@@ -48,7 +48,7 @@ bytes read_key_file(const std::string& path, secrecy s, std::size_t most) {
                               fmt::format("cannot read the key file {}", path));
   }
   if (count > most)
-    throw std::runtime_error(
+    throw std::invalid_argument(
         fmt::format("{}: expected at most {} bytes, found more: it is no key file", path, most));
   found.resize(count);
   return found;

@@ -55,7 +55,7 @@ std::string random_bytes(std::size_t count) {
 void key_folder::make() const {
   for (const char* name : names)
     if (std::filesystem::exists(where_ / name))
-      throw std::runtime_error(
+      throw std::invalid_argument(
           fmt::format("{}: expected a folder without keys, found {}: name another folder, or "
                       "remove this one, and whoever has its keys is shut out",
                       where_.string(), name));

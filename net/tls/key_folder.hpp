@@ -19,7 +19,7 @@ public:
 
   /// Makes the folder and all of the files. Keys and token are readable by their owner alone, and the
   /// certificates are good for ten years from yesterday on.
-  /// Errors  std::runtime_error in one line if it holds keys already; nothing has changed then.
+  /// Errors  std::invalid_argument in one line if it holds keys already; nothing has changed then.
   ///         std::system_error if a file cannot be written.
   void make() const;
 

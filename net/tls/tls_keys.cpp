@@ -26,7 +26,8 @@ openssl::certificate read_certificate(const std::string& file) {
   const bytes data = read_key_file(file, secrecy::known_to_all);
   openssl::certificate found(PEM_read_bio_X509(reader_of(data).get(), nullptr, nullptr, nullptr));
   if (!found)
-    throw std::runtime_error(fmt::format("{}: expected a certificate in PEM, found {}", file, last_words()));
+    throw std::invalid_argument(
+        fmt::format("{}: expected a certificate in PEM, found {}", file, last_words()));
   return found;
 }
 
@@ -36,7 +37,7 @@ openssl::key read_key(const std::string& file) {
   openssl::key found(PEM_read_bio_PrivateKey(reader_of(data).get(), nullptr, no_pass_phrase, nullptr));
   OPENSSL_cleanse(data.data(), data.size());
   if (!found)
-    throw std::runtime_error(
+    throw std::invalid_argument(
         fmt::format("{}: expected a private key in PEM without a pass phrase, found {}", file, last_words()));
   return found;
 }
@@ -126,13 +127,13 @@ tls_keys::implementation::implementation(const certificate_files& files)
   const auto own = read_certificate(files.certificate);
   const auto key = read_key(files.key);
   if (X509_check_private_key(own.get(), key.get()) != 1)
-    throw std::runtime_error(
+    throw std::invalid_argument(
         fmt::format("{}: expected the key of {}, found another one", files.key, files.certificate));
   const std::string name = common_name(X509_get_subject_name(authority.get()));
   if (X509_verify(own.get(), X509_get0_pubkey(authority.get())) != 1)
-    throw std::runtime_error(fmt::format("{}: expected a certificate of '{}' in {}, found one of '{}'",
-                                         files.certificate, name, files.authority,
-                                         common_name(X509_get_issuer_name(own.get()))));
+    throw std::invalid_argument(fmt::format("{}: expected a certificate of '{}' in {}, found one of '{}'",
+                                            files.certificate, name, files.authority,
+                                            common_name(X509_get_issuer_name(own.get()))));
   ERR_clear_error();
   words_ = fmt::format("a certificate of '{}'", name);
   for (SSL_CTX* to : {server_.get(), client_.get()})
@@ -153,9 +154,9 @@ tls_keys::implementation::implementation(const std::string& token_file)
     : token_(read_key_file(token_file, secrecy::secret)), server_(context_of(TLS_server_method())),
       client_(context_of(TLS_client_method())) {
   if (token_.size() != token_bytes)
-    throw std::runtime_error(fmt::format("{}: expected a token of {} random bytes, found {}: make one by "
-                                         "`mailgrad keys new DIR`",
-                                         token_file, token_bytes, token_.size()));
+    throw std::invalid_argument(fmt::format("{}: expected a token of {} random bytes, found {}: make one by "
+                                            "`mailgrad keys new DIR`",
+                                            token_file, token_bytes, token_.size()));
   token_name_ = digest_of(token_);
   words_ = "token " + token_name_;
   for (SSL_CTX* to : {server_.get(), client_.get()}) SSL_CTX_set_app_data(to, this);

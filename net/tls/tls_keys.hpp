@@ -19,11 +19,12 @@ struct certificate_files {
 /// Threads any.
 class tls_keys {
 public:
-  /// Errors  std::system_error if a file cannot be read. std::runtime_error in one line if it holds something
-  ///         else, if key and certificate are not a pair, or if others than its owner may read the key.
+  /// Errors  std::system_error if a file cannot be read. std::invalid_argument in one line if it holds
+  ///         something else, if key and certificate are not a pair, or if others than its owner may read the
+  ///         key.
   static std::shared_ptr<const tls_keys> of_certificates(const certificate_files& files);
   /// The token is a file of 32 random bytes. It never leaves the process; peers tell each other a digest.
-  /// Errors  as above.
+  /// Errors  as of_certificates().
   static std::shared_ptr<const tls_keys> of_token(const std::string& file);
 
   ~tls_keys();

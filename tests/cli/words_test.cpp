@@ -108,7 +108,7 @@ TEST(Tool, WantsACommand) {
 
 TEST(Tool, HelpsWithEachCommand) {
   const std::vector<std::vector<std::string>> commands{
-      {"--help", "train", "export", "report", "devices", "graph"},
+      {"--help", "train", "export", "report", "devices", "graph", "keys"},
       {"train",     "--model",        "--data",
        "--devices", "--policy",       "--optimizer",
        "--lr",      "--batch",        "--epochs",
@@ -119,7 +119,8 @@ TEST(Tool, HelpsWithEachCommand) {
       {"export", "--model-file", "--onnx", "version 17"},
       {"report", "--out", "--svg", "--png", "gnuplot"},
       {"devices", "mailgrad devices"},
-      {"graph", "--model", "Graphviz"}};
+      {"graph", "--model", "Graphviz"},
+      {"keys", "new", "mailgrad keys new run-keys"}};
   for (const auto& command : commands) {
     tool t(command[0] == "--help" ? std::vector<std::string>{"--help"}
                                   : std::vector<std::string>{command[0], "--help"});

@@ -61,7 +61,7 @@ TEST_F(KeyFolder, IsNotMadeWhereKeysAre) {
   std::filesystem::create_directories(where);
   std::ofstream(where / "worker.key") << "mine";
   EXPECT_THAT([&] { keys.make(); },
-              ThrowsMessage<std::runtime_error>(AllOf(
+              ThrowsMessage<std::invalid_argument>(AllOf(
                   HasSubstr("expected a folder without keys, found worker.key"), HasSubstr(where.string()))));
   EXPECT_EQ(text_of(where / "worker.key"), "mine");
   EXPECT_FALSE(std::filesystem::exists(where / "ca.pem"));

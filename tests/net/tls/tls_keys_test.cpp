@@ -26,7 +26,7 @@ struct TlsKeys : ::testing::Test {
   }
   void expect_refused(const certificate_files& f, const std::string& file, const std::string& words) {
     EXPECT_THAT([&] { tls_keys::of_certificates(f); },
-                ThrowsMessage<std::runtime_error>(AllOf(StartsWith(file), HasSubstr(words))));
+                ThrowsMessage<std::invalid_argument>(AllOf(StartsWith(file), HasSubstr(words))));
   }
 
   scratch_folder files;
@@ -45,7 +45,7 @@ TEST_F(TlsKeys, AreRefusedIfOthersMayReadThem) {
   for (const mode_t wrong : {0640U, 0604U, 0644U, 0620U}) {
     chmod(keys.token().c_str(), wrong);
     EXPECT_THAT([&] { tls_keys::of_token(keys.token()); },
-                ThrowsMessage<std::runtime_error>(
+                ThrowsMessage<std::invalid_argument>(
                     AllOf(StartsWith(keys.token() + ": expected permission 0600, found 0"),
                           HasSubstr("run: chmod 600 " + keys.token()))));
   }
@@ -75,12 +75,12 @@ TEST_F(TlsKeys, AreNothingElse) {
   expect_refused(wrong, wrong.key, "expected a private key in PEM");
   const std::string token = files.write("no.token", "too short").string();
   chmod(token.c_str(), 0600);
-  EXPECT_THAT([&] { tls_keys::of_token(token); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("expected a token of 32 random bytes, found 9")));
+  EXPECT_THAT([&] { tls_keys::of_token(token); }, ThrowsMessage<std::invalid_argument>(HasSubstr(
+                                                      "expected a token of 32 random bytes, found 9")));
   const std::string large = files.write("large", std::string(100'000, 'x')).string();
   chmod(large.c_str(), 0600);
   EXPECT_THAT([&] { tls_keys::of_token(large); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("it is no key file")));
+              ThrowsMessage<std::invalid_argument>(HasSubstr("it is no key file")));
 }
 
 TEST_F(TlsKeys, SayWhichFileIsNotThere) {

@@ -1,0 +1,47 @@
+#include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+
+#include <mailgrad/net/tls/key_folder.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+/// What each file is for.
+std::string explained(const std::string& folder) {
+  return fmt::format(
+      "Made in {}:\n"
+      "  ca.pem                  for every machine: tells whose certificates are right\n"
+      "  ca.key                  signs certificates: keep it away from the machines of a run\n"
+      "  server.pem, server.key  for the process that serves\n"
+      "  worker.pem, worker.key  for every process that joins\n"
+      "  token                   instead of all of these: a secret that server and workers share\n",
+      folder);
+}
+
+} // namespace
+
+command make_keys_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("keys", "Make the keys by which processes of a run know each other");
+  parser->require_subcommand(1);
+  parser->footer("Example:\n  mailgrad keys new run-keys");
+  CLI::App* make = parser->add_subcommand("new", "Make a folder of new keys, readable by you alone");
+  auto folder = std::make_shared<std::string>();
+  make->add_option("DIR", *folder, "The folder to make; it may not hold keys")->required();
+  make->footer("Example:\n  mailgrad keys new run-keys\n\n"
+               "Other machines get copies: ca.pem, worker.pem and worker.key, or the token alone.");
+  return {parser, [folder] {
+            net::key_folder(*folder).make();
+            std::cout << explained(*folder);
+            return exit_code::done;
+          }};
+}
+
+} // namespace mailgrad
