@@ -115,6 +115,7 @@ private:
   void wait();
   void wait_for_workers(const remote::serve_options& serve);
   std::string answer(const std::string& what, const std::string& argument);
+  std::string answer_before_begin(const std::string& what);
 
   const std::shared_ptr<const time_source> time_;
   const instant created_; ///< where timelines begin
@@ -140,6 +141,8 @@ private:
   caf::actor checkpoint_writer_; ///< until the crew has it
   std::optional<run_crew> crew_;
   std::function<std::string()> status_;
+  std::atomic<bool> begun_{false};    ///< watchers may ask before
+  std::atomic<bool> given_up_{false}; ///< by a watcher
   std::optional<remote::worker_server>
       elsewhere_; ///< lets in workers of other processes; ends before the crew
 };
@@ -155,29 +158,49 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   watch_.emplace(home_.system(), files_to_watch());
   run_crew_options crew = crew_options();
   if (serve) {
-    wait_for_workers(*serve);
     crew.roles.workers = false;
+    try {
+      wait_for_workers(*serve);
+    } catch (...) {
+      elsewhere_.reset();
+      for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})
+        if (a) send_anonymously(a, give_up{});
+      throw;
+    }
   }
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
   if (elsewhere_)
-    elsewhere_->begin(
-        home_.system(), {crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()}, time_,
-        [this](const std::string& what, const std::string& argument) { return answer(what, argument); });
+    elsewhere_->begin({crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()}, time_);
+  begun_ = true;
 }
 
 void training::implementation::wait_for_workers(const remote::serve_options& serve) {
   status_ = serve.status;
-  elsewhere_.emplace(serve, plan_);
+  elsewhere_.emplace(
+      serve, plan_, home_.system(),
+      [this](const std::string& what, const std::string& argument) { return answer(what, argument); });
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
   while (!elsewhere_->wait_for(std::chrono::milliseconds{200}))
-    if (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined()))
+    if (given_up_ || (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined())))
       throw std::runtime_error(
           fmt::format("given up: {} of {} workers had joined", elsewhere_->joined(), plan_.workers()));
 }
 
+std::string training::implementation::answer_before_begin(const std::string& what) {
+  if (what == "status")
+    return fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}}})", plan_.workers(),
+                       elsewhere_->joined());
+  if (what != "stop")
+    throw std::invalid_argument(
+        fmt::format("the run has not begun: it waits for {} workers", plan_.workers()));
+  given_up_ = true;
+  return "the run will not begin";
+}
+
 /// What a watcher of another process asks for.
 std::string training::implementation::answer(const std::string& what, const std::string& argument) {
+  if (!begun_) return answer_before_begin(what);
   if (what == "status") return status_ ? status_() : "{}";
   if (what == "switch") {
     switch_policy(argument, "asked for from another process");

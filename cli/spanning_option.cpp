@@ -48,4 +48,10 @@ std::vector<device> read_devices(std::string list) {
   return devices;
 }
 
+std::vector<std::string> device_names(const std::string& list) {
+  std::vector<std::string> names;
+  for (const device d : read_devices(list)) names.push_back(to_string(d));
+  return names;
+}
+
 } // namespace mailgrad

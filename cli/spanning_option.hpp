@@ -33,5 +33,7 @@ void require_several(const spanning_words& w, std::size_t devices_of_a_worker);
 ///
 /// Errors  device_error for a word that names no device, or a device that this machine lacks.
 std::vector<device> read_devices(std::string list);
+/// The same devices by their names.
+std::vector<std::string> device_names(const std::string& list);
 
 } // namespace mailgrad

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/net/network.hpp>
@@ -11,7 +12,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 namespace mailgrad::remote {
@@ -24,12 +24,6 @@ struct join_options {
   /// What carries the bytes; null: TCP.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
-};
-
-/// A run did not take a process in, in words that name what it expected and what it found.
-class join_error : public std::runtime_error {
-public:
-  using std::runtime_error::runtime_error;
 };
 
 /// A worker in a run of another process.

@@ -52,8 +52,10 @@ net::features features_of(const run_plan& plan) {
 
 } // namespace
 
-worker_server::worker_server(serve_options options, const run_plan& plan)
-    : options_(std::move(options)), plan_(plan), network_(options_.network) {
+worker_server::worker_server(serve_options options, const run_plan& plan, caf::actor_system& system,
+                             run_answers answers)
+    : options_(std::move(options)), plan_(plan), system_(system), answers_(std::move(answers)),
+      network_(options_.network) {
   require_spreadable(plan);
   write_terms(plan, terms_of(plan, {0})); // refuses a model that cannot travel before anybody listens
   if (!network_) network_ = std::make_shared<net::tcp_network>();
@@ -108,7 +110,10 @@ void worker_server::on_joined(std::uint64_t session) {
     guest& g = guests_.at(session);
     g.joined = true;
     who = g.terms.you;
-    if (running_) greet(g);
+    if (who.part == net::role::watcher)
+      greet_watcher(g);
+    else if (running_)
+      greet_worker(g);
     changed_.notify_all();
   }
   if (who.part == net::role::worker) tell(to_string(who) + " has joined");
@@ -121,7 +126,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
     const std::lock_guard lock(mutex_);
     const auto found = guests_.find(session);
     who = found->second.terms.you;
-    if (found->second.host) coordinator = running_->peers.coordinator;
+    if (found->second.host && running_) coordinator = running_->peers.coordinator;
     host = found->second.host;
     guests_.erase(found);
     changed_.notify_all();
@@ -130,22 +135,17 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   if (who.part != net::role::worker) return;
   // Also if its actor had not joined yet, whose end nobody would notice.
   if (coordinator) send_anonymously(coordinator, worker_lost{{who.number}, why.words});
-  tell(fmt::format("{} is gone: {}", to_string(who), why.words));
-}
-
-void worker_server::begin(caf::actor_system& system, worker_peers peers,
-                          std::shared_ptr<const time_source> time, run_answers answers) {
-  const std::lock_guard lock(mutex_);
-  running_.emplace(running{system, std::move(peers), std::move(time), std::move(answers)});
-  for (auto& [session, g] : guests_)
-    if (g.joined) greet(g);
-}
-
-void worker_server::greet(guest& g) {
-  if (g.terms.you.part == net::role::worker)
-    greet_worker(g);
+  if (why.reason == net::end_reason::left)
+    tell(fmt::format("{} has left: {}", to_string(who), why.words));
   else
-    greet_watcher(g);
+    tell(fmt::format("lost {}", why.words));
+}
+
+void worker_server::begin(worker_peers peers, std::shared_ptr<const time_source> time) {
+  const std::lock_guard lock(mutex_);
+  running_.emplace(running{std::move(peers), std::move(time)});
+  for (auto& [session, g] : guests_)
+    if (g.joined && g.terms.you.part == net::role::worker) greet_worker(g);
 }
 
 void worker_server::greet_worker(guest& g) {
@@ -164,13 +164,13 @@ void worker_server::greet_worker(guest& g) {
   by.add({duty::tracker}, running_->peers.tracker);
   for (std::uint32_t s = 0; s < running_->peers.shards.size(); ++s)
     by.add({duty::shard, s}, running_->peers.shards[s]);
-  by.add_far(running_->system, {duty::worker, worker.value});
-  g.host = spawn<worker_desk>(running_->system, g.by, [this, terms] { return write_terms(plan_, terms); });
+  by.add_far(system_, {duty::worker, worker.value});
+  g.host = spawn<worker_desk>(system_, g.by, [this, terms] { return write_terms(plan_, terms); });
   by.add({duty::host}, g.host);
 }
 
 void worker_server::greet_watcher(guest& g) {
-  g.host = spawn<watcher_desk, caf::detached>(running_->system, g.by, running_->answers);
+  g.host = spawn<watcher_desk, caf::detached>(system_, g.by, answers_);
   g.by->add({duty::host}, g.host);
 }
 

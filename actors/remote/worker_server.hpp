@@ -28,12 +28,12 @@ namespace mailgrad::remote {
 /// Threads one owner; the events come on the network's thread.
 class worker_server final : net::doorkeeper {
 public:
-  /// Listens.
+  /// Listens. Watchers are answered from now on.
   ///
   /// Errors  std::invalid_argument, std::system_error as the network's listen(); std::invalid_argument for a
   ///         run that cannot be spread over processes (hogwild, a parameter actor or a rule of the user's
   ///         that workers need).
-  worker_server(serve_options options, const run_plan& plan);
+  worker_server(serve_options options, const run_plan& plan, caf::actor_system& system, run_answers answers);
   /// Ends all sessions.
   ~worker_server();
   worker_server(const worker_server&) = delete;
@@ -47,8 +47,7 @@ public:
 
   /// Tells the workers what they are to do, those here and those that come later. The peers are the actors of
   /// the run.
-  void begin(caf::actor_system& system, worker_peers peers, std::shared_ptr<const time_source> time,
-             run_answers answers);
+  void begin(worker_peers peers, std::shared_ptr<const time_source> time);
   /// Ends every session with these words, and lets nobody in any more. Blocks until nothing more is called.
   void end(const std::string& words);
 
@@ -62,23 +61,22 @@ private:
   };
   /// What is there once the run has begun.
   struct running {
-    caf::actor_system& system;
     worker_peers peers;
     std::shared_ptr<const time_source> time;
-    run_answers answers;
   };
 
   net::session_events& let_in(net::session& s) override;
   void turned_away(const net::refusal& why) override;
   void on_joined(std::uint64_t session);
   void on_ended(std::uint64_t session, const net::ending& why);
-  void greet(guest& g);
   void greet_worker(guest& g);
   void greet_watcher(guest& g);
   void tell(const std::string& words) const;
 
   serve_options options_;
   const run_plan& plan_;
+  caf::actor_system& system_;
+  run_answers answers_;
   std::string address_;
 
   mutable std::mutex mutex_; ///< guards the three members below

@@ -23,6 +23,11 @@ struct command {
 };
 
 command make_train_command(CLI::App& app);
+command make_serve_command(CLI::App& app);
+command make_join_command(CLI::App& app);
+command make_status_command(CLI::App& app);
+command make_switch_command(CLI::App& app);
+command make_stop_command(CLI::App& app);
 command make_replay_command(CLI::App& app);
 command make_test_command(CLI::App& app);
 command make_predict_command(CLI::App& app);

@@ -7,6 +7,7 @@
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
+#include <mailgrad/cli/remote/served_run.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
@@ -27,7 +28,7 @@ namespace {
 
 /// Shows the progress of a run until it ends, and prints what it waits for when it stalls. Returns whether a
 /// signal stopped it; a signal that arrives after the last check ends the test instead.
-bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c) {
+bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c, served_run* served) {
   constexpr instant stall = std::chrono::seconds{10};
   const machine_time time;
   bool stopping = false;
@@ -37,6 +38,10 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   while (!run.wait_for(std::chrono::milliseconds{200})) {
     const training_progress p = run.progress();
     display.show(p);
+    if (served && served->has_news()) {
+      display.finish();
+      served->tell_news();
+    }
     if (const checkpoint_account kept = run.checkpoints(); kept.failed > failed_checkpoints) {
       failed_checkpoints = kept.failed;
       display.finish();
@@ -130,7 +135,15 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
-  training run(model, data, options);
+  std::optional<served_run> served;
+  if (w.remote.any())
+    served.emplace(w.remote, device_names(w.devices), w.quiet, ctrl_c,
+                   [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
+  const auto made =
+      served ? std::make_unique<training>(model, data, options, served->options(options.devices.size()))
+             : std::make_unique<training>(model, data, options);
+  training& run = *made;
+  if (served) served->begin(run);
   for (const std::string& remark : data->remarks) std::cerr << "mailgrad: " << remark << '\n';
   if (judged_by_test(options, *data))
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
@@ -145,9 +158,11 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
                  [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
   if (page) std::cerr << "live page: " << page->url() << "; Ctrl-C ends run and page\n";
   progress_display display(std::cerr, style, run.total_steps());
-  const bool stopped = watch_run(run, display, ctrl_c); // if it stopped, the weights so far are tested
+  const bool stopped = watch_run(run, display, ctrl_c,
+                                 served ? &*served : nullptr); // if it stopped, the weights so far are tested
   if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
   training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
+  if (served) served->end();
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
@@ -188,17 +203,29 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   again.load.clear(); // that run has begun with these
   again.quiet = w.quiet;
   again.live = w.live;
+  again.remote = w.remote;
   return train_with(again, words, nullptr, from).code;
 }
 
 /// The options that describe a run: a recording lacks those that name files to write, a checkpoint has them,
 /// since a run that is resumed still has to write them.
+///
+/// Those of workers in other processes are as if they were in this one, since a recording is replayed so.
 std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) {
-  if (!w.checkpoints.folder.empty() || !w.checkpoints.resume.empty())
-    return given_words(parser, {"resume", "quiet", "live", "live-token", "live-control"});
-  return given_words(parser,
-                     {"live", "live-token", "live-control", "report", "save", "staleness-csv", "trace",
-                      "record", "metrics", "tensorboard", "metrics-every", "evaluate-every", "quiet"});
+  const bool keeps = !w.checkpoints.folder.empty() || !w.checkpoints.resume.empty();
+  std::vector<std::string> without{"quiet", "live", "live-token", "live-control"};
+  if (keeps)
+    without.emplace_back("resume");
+  else
+    without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
+                                   "tensorboard", "metrics-every", "evaluate-every"});
+  if (!w.remote.any()) return given_words(parser, without);
+  without.insert(without.end(), {"listen", "keys", "processes", "workers", "devices"});
+  std::vector<std::string> words = given_words(parser, without);
+  std::string devices = "--devices=cpu:0";
+  for (std::uint32_t r = 1; r < workers_elsewhere(w); ++r) devices += ",cpu:0";
+  words.push_back(devices);
+  return words;
 }
 
 } // namespace
@@ -221,6 +248,7 @@ command make_train_command(CLI::App& app) {
       app.add_subcommand("train", "Train a model on one or more devices, and report what it cost");
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
+  add_processes_option(*parser, words->remote);
   parser->footer(
       models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() + "\n" +
       wrapped(
@@ -238,6 +266,28 @@ command make_train_command(CLI::App& app) {
       "Exit codes: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --epochs 2");
+  return {parser, [parser, words] {
+            const std::vector<std::string> given = words_of(*parser, *words);
+            if (!words->checkpoints.resume.empty()) return resume(*words, given);
+            return train_with(*words, given, nullptr, nullptr).code;
+          }};
+}
+
+command make_serve_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("serve", "Train a model with workers that join from other processes");
+  auto words = std::make_shared<train_words>();
+  words->remote.serve = true;
+  add_options(*parser, *words);
+  add_listen_options(*parser, words->remote);
+  parser->footer(
+      wrapped(
+          "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "
+          "The other options are those of 'mailgrad train'. 'mailgrad status', 'switch' and 'stop' ask the "
+          "run from anywhere. Ctrl-C ends the run and all its processes in good order.",
+          help_width) +
+      "\n\nExample:\n"
+      "  mailgrad serve --listen 127.0.0.1:7000 --workers 2 --model lenet --policy ssp:2\n"
+      "  mailgrad join 127.0.0.1:7000 --devices cpu:0,cpu:1     # from another shell");
   return {parser, [parser, words] {
             const std::vector<std::string> given = words_of(*parser, *words);
             if (!words->checkpoints.resume.empty()) return resume(*words, given);

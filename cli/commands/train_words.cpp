@@ -357,7 +357,25 @@ interval evaluations_of(const train_words& w) {
 /// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
 constexpr std::size_t micro_batches_of_a_pipeline = 8;
 
+/// Workers of other processes bring their devices, one each.
+void read_workers_elsewhere(const train_words& w, training_options& o) {
+  if (w.span.any())
+    throw std::invalid_argument("--replicate and --pipeline: a worker of another process has one device");
+  if (w.remote.serve && w.devices != "cpu:0")
+    throw std::invalid_argument("--devices: workers bring them ('mailgrad join --devices'); leave it out");
+  if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
+    throw std::invalid_argument(fmt::format(
+        "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
+  const std::uint32_t workers = workers_elsewhere(w);
+  o.devices.assign(workers, device{device_kind::cpu, 0});
+  o.workers = workers;
+  if (has_hogwild(parse_policy_schedule(w.policy, workers)))
+    throw std::invalid_argument(
+        "--policy hogwild: workers of other processes share no memory; take another policy");
+}
+
 void read_workers(const train_words& w, training_options& o) {
+  if (w.remote.any()) return read_workers_elsewhere(w, o);
   o.devices = read_devices(w.devices);
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const std::size_t each = o.devices.size() / o.workers;
@@ -398,6 +416,10 @@ void add_options(CLI::App& parser, train_words& w) {
   add_live_options(parser, w.live, "Output");
   add_metrics(parser, w);
   add_ending(parser, w);
+}
+
+std::uint32_t workers_elsewhere(const train_words& w) {
+  return w.remote.serve ? std::max(w.workers, 1U) : w.remote.processes;
 }
 
 open_options opened_as(const train_words& w) {

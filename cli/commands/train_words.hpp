@@ -5,6 +5,7 @@
 #include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/output/report_output.hpp>
+#include <mailgrad/cli/remote/remote_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/data/open.hpp>
 
@@ -60,10 +61,14 @@ struct train_words {
   std::size_t window = 64;
   std::size_t sample_length = 300;
   double temperature = 0.8;
+  remote_words remote; ///< of `serve` and --processes
   bool quiet = false;
 };
 
 void add_options(CLI::App& parser, train_words& w);
+
+/// How many workers are processes of their own.
+std::uint32_t workers_elsewhere(const train_words& w);
 
 /// The options for reading the data set.
 open_options opened_as(const train_words& w);

@@ -242,7 +242,7 @@ std::string in_words(const training_report& r) {
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
   text += "gradients     " + to_string(r.ledger) + '\n';
-  text += "parameters    sha256 " + r.parameters_sha256 + '\n';
+  if (!r.parameters_sha256.empty()) text += "parameters    sha256 " + r.parameters_sha256 + '\n';
   return r.sample ? text + "sample\n" + indented(printable(*r.sample)) : text;
 }
 

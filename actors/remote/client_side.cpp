@@ -1,0 +1,62 @@
+#include <mailgrad/actors/remote/client_side.hpp>
+
+#include <mailgrad/net/tcp/tcp_network.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace mailgrad::remote {
+
+client_side::client_side(std::shared_ptr<net::network> by, net::hello says, std::function<void()> on_end)
+    : network_(by ? std::move(by) : std::make_shared<net::tcp_network>()) {
+  link_events events;
+  events.on_joined = [this](const net::welcome& terms) {
+    const std::lock_guard lock(mutex_);
+    terms_ = terms;
+    changed_.notify_all();
+  };
+  events.on_ended = [this, on_end = std::move(on_end)](const net::ending& why) {
+    on_end();
+    const std::lock_guard lock(mutex_);
+    ended_ = why;
+    changed_.notify_all();
+  };
+  link_ = std::make_shared<link>(*network_, std::move(events));
+  end_ = std::make_unique<net::client_end>(std::move(says), *link_, network_->now());
+  link_->attach(*end_, end_->own());
+}
+
+client_side::~client_side() { close("the process has left"); }
+
+void client_side::join(const std::string& address) {
+  network_->connect(*end_, address);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return terms_ || ended_; });
+  if (ended_) throw join_error(ended_->words);
+}
+
+std::string client_side::name() const {
+  const std::lock_guard lock(mutex_);
+  if (!terms_) return "a process that has not joined";
+  return fmt::format("{} (incarnation {})", to_string(terms_->you), terms_->incarnation);
+}
+
+bool client_side::wait_for(std::chrono::milliseconds span) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, span, [this] { return ended_.has_value(); });
+}
+
+net::ending client_side::wait() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return ended_.has_value(); });
+  return *ended_;
+}
+
+void client_side::close(const std::string& words) {
+  if (std::exchange(closed_, true)) return;
+  network_->forget(*end_);
+  link_->give_up(words);
+}
+
+} // namespace mailgrad::remote

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/net/client_end.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad::remote {
+
+/// A run did not take a process in, in words that name what it expected and what it found.
+class join_error : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A process that has joined, or joins, a run of another process: its link and the session below.
+///
+/// Threads one owner; wait(), wait_for() and name(): any.
+class client_side {
+public:
+  /// `by` null: TCP. `on_end` is called on the network's thread when the session has ended.
+  client_side(std::shared_ptr<net::network> by, net::hello says, std::function<void()> on_end);
+  /// close(), if that was not called.
+  ~client_side();
+  client_side(const client_side&) = delete;
+  client_side& operator=(const client_side&) = delete;
+
+  const std::shared_ptr<link>& way() const noexcept { return link_; }
+
+  /// Connects, and returns when the server has taken this process in.
+  ///
+  /// Errors  std::invalid_argument for no address; join_error with the words of the end.
+  void join(const std::string& address);
+  /// "worker 1 (incarnation 1)", after join().
+  std::string name() const;
+
+  /// Waits until the session has ended, but at most for `span`; true if it has.
+  bool wait_for(std::chrono::milliseconds span) const;
+  net::ending wait() const;
+  /// Cuts the connections. Nothing more is called when it returns.
+  void close(const std::string& words);
+
+private:
+  mutable std::mutex mutex_; ///< guards the two members below
+  mutable std::condition_variable changed_;
+  std::optional<net::welcome> terms_;
+  std::optional<net::ending> ended_;
+
+  std::shared_ptr<net::network> network_;
+  std::shared_ptr<link> link_;
+  std::unique_ptr<net::client_end> end_;
+  bool closed_ = false;
+};
+
+} // namespace mailgrad::remote

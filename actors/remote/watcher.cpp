@@ -1,0 +1,118 @@
+#include <mailgrad/actors/remote/watcher.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/client_side.hpp>
+#include <mailgrad/actors/run/run_home.hpp>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad::remote {
+using messaging::on, messaging::send_anonymously, messaging::spawn;
+
+namespace {
+
+/// Hands answers to who waits for them.
+class answer_desk {
+public:
+  static constexpr const char* name = "mailgrad.answer-desk";
+
+  answer_desk(caf::event_based_actor* self, std::function<void(const run_answered&)> take)
+      : self_(self), take_(std::move(take)) {}
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_, [this](const run_answered& x) { take_(x); }),
+        on(self_, [this](const give_up&) { self_->quit(); }),
+    };
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::function<void(const run_answered&)> take_;
+};
+
+net::hello hello_of_watcher() {
+  net::hello says;
+  says.part = net::role::watcher;
+  return says;
+}
+
+} // namespace
+
+class watcher::implementation {
+public:
+  implementation(const std::string& address, std::shared_ptr<net::network> network)
+      : home_({{device_kind::cpu, 0}}), client_(std::move(network), hello_of_watcher(), [this] {
+          const std::lock_guard lock(mutex_);
+          over_ = true;
+          changed_.notify_all();
+        }) {
+    desk_ = spawn<answer_desk>(home_.system(), [this](const run_answered& x) {
+      const std::lock_guard lock(mutex_);
+      answer_ = x;
+      changed_.notify_all();
+    });
+    client_.way()->add({duty::host}, desk_);
+    try {
+      client_.join(address);
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  ~implementation() {
+    client_.way()->leave("the watcher has seen enough");
+    client_.wait_for(std::chrono::milliseconds{500});
+    end();
+  }
+
+  std::string ask(const std::string& what, const std::string& argument, std::chrono::milliseconds span) {
+    std::unique_lock lock(mutex_);
+    answer_.reset();
+    const std::uint64_t number = ++asked_;
+    lock.unlock();
+    client_.way()->post({duty::host}, {}, kind_of<run_asked>(),
+                        caf::make_message(run_asked{number, what, argument}));
+    lock.lock();
+    changed_.wait_for(lock, span, [&] { return over_ || (answer_ && answer_->number == number); });
+    if (!answer_ || answer_->number != number)
+      throw std::runtime_error(over_ ? "the run ended before it answered" : "the run does not answer");
+    if (answer_->refused) throw std::invalid_argument(answer_->text);
+    return answer_->text;
+  }
+
+private:
+  void end() {
+    client_.close("the watcher has left");
+    send_anonymously(desk_, give_up{});
+    desk_ = nullptr;
+    home_.wait();
+  }
+
+  std::mutex mutex_; ///< guards the four members below
+  std::condition_variable changed_;
+  std::optional<run_answered> answer_;
+  std::uint64_t asked_ = 0;
+  bool over_ = false;
+
+  run_home home_;
+  client_side client_;
+  caf::actor desk_;
+};
+
+watcher::watcher(const std::string& address, std::shared_ptr<net::network> network)
+    : self_(std::make_unique<implementation>(address, std::move(network))) {}
+watcher::~watcher() = default;
+
+std::string watcher::ask(const std::string& what, const std::string& argument,
+                         std::chrono::milliseconds span) {
+  return self_->ask(what, argument, span);
+}
+
+} // namespace mailgrad::remote

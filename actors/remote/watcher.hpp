@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace mailgrad::net {
+class network;
+}
+
+namespace mailgrad::remote {
+
+/// Somebody who asks a run of another process how it is, or asks it to change.
+///
+///     remote::watcher here("10.0.0.1:7000");
+///     std::cout << here.ask("status");
+///
+/// Threads one caller at a time.
+class watcher {
+public:
+  /// Joins as a watcher, of whom a run takes a few. `network` null: TCP.
+  ///
+  /// Errors  join_error (client_side.hpp): refused, or nobody listens.
+  explicit watcher(const std::string& address, std::shared_ptr<net::network> network = {});
+  ~watcher();
+  watcher(const watcher&) = delete;
+  watcher& operator=(const watcher&) = delete;
+
+  /// "status", which is answered with a JSON object; "switch" with a policy; "stop" with a reason. Waits for
+  /// the answer, but at most for `span`.
+  ///
+  /// Errors  std::invalid_argument with the words of a refusal; std::runtime_error if no answer comes.
+  std::string ask(const std::string& what, const std::string& argument = {},
+                  std::chrono::milliseconds span = std::chrono::seconds{10});
+
+private:
+  class implementation;
+  std::unique_ptr<implementation> self_;
+};
+
+} // namespace mailgrad::remote

@@ -1,0 +1,75 @@
+#include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/remote/run_status.hpp>
+
+#include <mailgrad/actors/remote/watcher.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+// What is asked of a run of another process: how it is, another policy, its end.
+
+namespace mailgrad {
+
+namespace {
+
+struct watch_words {
+  std::string address;
+  std::string argument;
+  std::string keys;
+  bool json = false;
+};
+
+void add_address(CLI::App& parser, watch_words& w) {
+  parser.add_option("ADDRESS", w.address, "Where 'mailgrad serve' listens, as HOST:PORT")->required();
+  add_keys_option(parser, w.keys);
+}
+
+std::string asked(const watch_words& w, const std::string& what) {
+  return remote::watcher(w.address, network_with(w.keys, side::worker)).ask(what, w.argument);
+}
+
+} // namespace
+
+command make_status_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("status", "Show how a run of another process stands");
+  auto words = std::make_shared<watch_words>();
+  add_address(*parser, *words);
+  parser->add_flag("--json", words->json, "Print the whole state as a JSON object");
+  parser->footer("Example:\n  mailgrad status 10.0.0.1:7000");
+  return {parser, [words] {
+            const std::string state = asked(*words, "status");
+            std::cout << (words->json ? state + '\n' : status_in_words(state));
+            return exit_code::done;
+          }};
+}
+
+command make_switch_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("switch", "Let a run of another process go on under another policy");
+  auto words = std::make_shared<watch_words>();
+  add_address(*parser, *words);
+  parser->add_option("POLICY", words->argument, "As --policy of 'mailgrad train' takes it")->required();
+  parser->footer("Example:\n  mailgrad switch 10.0.0.1:7000 ssp:2");
+  return {parser, [words] {
+            std::cout << asked(*words, "switch") << '\n';
+            return exit_code::done;
+          }};
+}
+
+command make_stop_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("stop", "End a run of another process in good order");
+  auto words = std::make_shared<watch_words>();
+  add_address(*parser, *words);
+  parser->add_option("WHY", words->argument, "A reason for the report");
+  parser->footer("Example:\n  mailgrad stop 10.0.0.1:7000 \"good enough\"");
+  return {parser, [words] {
+            std::cout << asked(*words, "stop") << '\n';
+            return exit_code::done;
+          }};
+}
+
+} // namespace mailgrad

@@ -1,0 +1,67 @@
+#include <mailgrad/cli/remote/remote_words.hpp>
+
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/net/tcp/tcp_network.hpp>
+#include <mailgrad/net/tls/key_folder.hpp>
+
+#include <filesystem>
+#include <system_error>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr const char* group = "Processes";
+constexpr std::uint32_t most_processes = 256;
+
+std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
+  if (where.empty()) return nullptr;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(where, ignored)) return net::tls_keys::of_token(where);
+  const net::key_folder folder(where);
+  const net::certificate_files files = s == side::server ? folder.of_server() : folder.of_worker();
+  if (std::filesystem::exists(files.certificate, ignored)) return net::tls_keys::of_certificates(files);
+  return net::tls_keys::of_token(folder.token());
+}
+
+} // namespace
+
+void add_keys_option(CLI::App& parser, std::string& keys) {
+  parser
+      .add_option("--keys", keys,
+                  "Encrypt, and know each other by the keys of this folder, which 'mailgrad keys new' makes, "
+                  "or by this file with a token; without it only processes of this machine meet")
+      ->check(file_name())
+      ->type_name("DIR|FILE")
+      ->group(group);
+}
+
+void add_listen_options(CLI::App& parser, remote_words& w) {
+  parser
+      .add_option(
+          "--listen", w.listen,
+          "Where workers find the run; 0.0.0.0 is every network of this machine, and port 0 any that is free")
+      ->check(file_name())
+      ->type_name("HOST:PORT")
+      ->capture_default_str()
+      ->group(group);
+  add_keys_option(parser, w.keys);
+}
+
+void add_processes_option(CLI::App& parser, remote_words& w) {
+  parser
+      .add_option(
+          "--processes", w.processes,
+          "Start so many workers as processes of their own, on --devices in turns; this process keeps "
+          "coordinator, feeder and shards")
+      ->check(whole_number(1, most_processes))
+      ->group(group);
+}
+
+std::shared_ptr<net::network> network_with(const std::string& keys, side s) {
+  net::tcp_options options;
+  options.keys = keys_in(keys, s);
+  return std::make_shared<net::tcp_network>(options);
+}
+
+} // namespace mailgrad

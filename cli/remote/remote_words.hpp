@@ -1,0 +1,39 @@
+#pragma once
+
+#include <mailgrad/actors/remote/serve_options.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mailgrad {
+
+/// The values of the options about other processes, before they are interpreted.
+struct remote_words {
+  bool serve = false; ///< `mailgrad serve`
+  std::string listen = "127.0.0.1:7000";
+  std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
+  std::string keys;            ///< a folder of `mailgrad keys new`, or a token; empty: none
+
+  bool any() const noexcept { return serve || processes > 0; }
+};
+
+/// Which side of a connection a process is.
+enum class side { server, worker };
+
+/// Adds --keys.
+void add_keys_option(CLI::App& parser, std::string& keys);
+/// Adds the options of a server.
+void add_listen_options(CLI::App& parser, remote_words& w);
+/// Adds --processes.
+void add_processes_option(CLI::App& parser, remote_words& w);
+
+/// TCP with the keys that are named: a folder with certificates, a folder or a file with a token alone, or no
+/// keys, for this machine alone.
+///
+/// Errors  as net::tls_keys has them.
+std::shared_ptr<net::network> network_with(const std::string& keys, side s);
+
+} // namespace mailgrad

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/remote/local_workers.hpp>
+#include <mailgrad/cli/remote/remote_words.hpp>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// The tool's part of a run whose workers are other processes: says who comes and goes, answers who asks for
+/// the status, and starts workers of this machine if it shall.
+///
+/// Threads the owner's; what options() hands out is called on others.
+class served_run {
+public:
+  /// `devices` are those of workers that it starts. `add` adds to a report what only the tool knows; any thread
+  /// may call it.
+  served_run(const remote_words& w, std::vector<std::string> devices, bool quiet, const interrupt& ctrl_c,
+             std::function<void(training_report&)> add);
+
+  /// Errors  as network_with().
+  remote::serve_options options(std::size_t workers);
+  /// The run has begun, and may be asked. It must outlive end().
+  void begin(training& run) { run_ = &run; }
+  void end();
+
+  /// Whether somebody has come, gone, or was refused.
+  bool has_news() const;
+  /// Prints it.
+  void tell_news();
+
+private:
+  bool go_on_waiting(std::uint32_t joined);
+  std::string status() const;
+
+  const remote_words words_;
+  const std::vector<std::string> devices_;
+  const bool quiet_;
+  const interrupt& ctrl_c_;
+  const std::function<void(training_report&)> add_;
+  std::atomic<training*> run_{nullptr};
+  mutable std::mutex mutex_; ///< guards the news
+  std::vector<std::string> news_;
+  local_workers local_;
+};
+
+} // namespace mailgrad
