@@ -61,6 +61,8 @@ dealer::dealer(const dealer_options& options) : options_(options) {
   require(options.samples <= std::numeric_limits<std::uint32_t>::max(), "samples are numbered in 32 bits");
   require(options.batch_size > 0, "a batch needs a sample");
   require(options.ranks > 0, "there are no ranks");
+  const std::uint32_t seats = options.seats > 0 ? options.seats : options.ranks;
+  require(seats >= options.ranks, "there are fewer seats than ranks");
   batches_per_epoch_ = (options.samples - 1) / options.batch_size + 1;
 
   batches_ = options.batches > 0                             ? options.batches
@@ -68,8 +70,9 @@ dealer::dealer(const dealer_options& options) : options_(options) {
                                                              : options.epochs * batches_per_epoch_;
   next_.resize(options.ranks);
   std::iota(next_.begin(), next_.end(), std::uint64_t{0});
-  dealt_.resize(options.ranks);
+  dealt_.resize(seats);
   left_.resize(options.ranks);
+  left_.resize(seats, true);
   for (shuffled& order : orders_) order.samples.resize(options.samples);
 }
 
@@ -145,7 +148,26 @@ void dealer::go_on_from(const dealer_position& from) {
 void dealer::leave(std::uint32_t rank) {
   require_rank(rank);
   left_[rank] = true;
-  any_left_ = true;
+  ranks_changed_ = true;
+}
+
+void dealer::join(std::uint32_t rank) {
+  require_rank(rank);
+  if (!left_[rank]) return;
+  left_[rank] = false;
+  ranks_changed_ = true;
+}
+
+void dealer::take_back(std::span<const std::uint64_t> numbers) {
+  again_.insert(again_.end(), numbers.begin(), numbers.end());
+  std::ranges::sort(again_);
+}
+
+std::uint64_t dealer::undealt() const {
+  std::uint64_t rest = again_.size();
+  for (const std::uint64_t number : next_)
+    if (number < batches_) rest += (batches_ - 1 - number) / next_.size() + 1;
+  return rest;
 }
 
 void dealer::deal_by(deal_mode mode) noexcept { options_.mode = mode; }

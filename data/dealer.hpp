@@ -24,7 +24,9 @@ struct dealer_options {
   std::uint64_t batches = 0; ///< over all ranks; 0: as many as the epochs have
   std::uint64_t seed = 1;
   deal_mode mode = deal_mode::on_demand;
-  std::uint32_t ranks = 1;
+  std::uint32_t ranks = 1; ///< with which the run begins
+  std::uint32_t seats =
+      0; ///< ranks that may take part, of which those from `ranks` on join later; 0: as many
 };
 
 /// One batch that the dealer has dealt.
@@ -58,11 +60,12 @@ struct dealer_position {
 /// Shuffles the samples anew in each epoch and deals each of them once an epoch, over all ranks together. The
 /// last batch of an epoch may be smaller. The order depends only on the seed and the epoch.
 ///
-/// When a rank leaves, the batches it was not dealt yet go to the other ranks. From then on, the rank that
-/// asks gets the lowest batch that is left, so a round between two barriers still has the same batches.
+/// When a rank leaves, the batches it was not dealt yet go to the other ranks. From then on, and when a rank
+/// joins, the rank that asks gets the lowest batch that is left, so a round between two barriers still has
+/// the same batches.
 ///
-/// Errors  std::invalid_argument for no samples, no ranks or a batch size of 0; std::out_of_range for a rank
-///         that is not one of `ranks`.
+/// Errors  std::invalid_argument for no samples, no ranks, fewer seats than ranks or a batch size of 0;
+///         std::out_of_range for a rank that has no seat.
 /// Threads one caller at a time.
 class dealer {
 public:
@@ -74,8 +77,15 @@ public:
   /// Returns the batch of that number, whichever rank it is for; nothing if there is none. No rank counts it.
   std::optional<deal> batch(std::uint64_t number);
 
-  /// Deals nothing more to `rank`.
+  /// Deals nothing more to `rank`, until it joins again.
   void leave(std::uint32_t rank);
+  /// Deals to `rank` from now on: it has left, or its seat was empty.
+  void join(std::uint32_t rank);
+  /// Takes batches back that were dealt and not trained, in any order. Each is dealt once more, before all
+  /// others.
+  void take_back(std::span<const std::uint64_t> numbers);
+  /// The number of batches that are still to be dealt.
+  std::uint64_t undealt() const;
 
   /// Deals the batches that are left in this mode.
   void deal_by(deal_mode mode) noexcept;
@@ -100,7 +110,7 @@ private:
   };
 
   void require_rank(std::uint32_t rank) const;
-  bool lowest_first() const noexcept { return any_left_ || options_.mode == deal_mode::on_demand; }
+  bool lowest_first() const noexcept { return ranks_changed_ || options_.mode == deal_mode::on_demand; }
   std::optional<std::uint64_t> take_again(std::uint32_t rank);
   std::uint64_t& next_number(std::uint32_t rank);
   std::span<const std::uint32_t> order_of(std::uint64_t epoch);
@@ -112,8 +122,8 @@ private:
       next_; ///< number of each rank's next batch; on demand, the lowest of all is dealt first
   std::vector<std::uint64_t> again_; ///< batches to deal before these, ascending
   std::vector<deal_count> dealt_;
-  std::vector<bool> left_;
-  bool any_left_ = false;
+  std::vector<bool> left_;         ///< by rank; also of a seat that is empty
+  bool ranks_changed_ = false;     ///< one has left or joined
   std::array<shuffled, 2> orders_; ///< two, because one rank may be an epoch ahead of another
 };
 

@@ -96,6 +96,49 @@ TEST_P(EveryDeal, GivesEachSampleOnceAnEpochThoughRanksLeave) {
   }
 }
 
+/// Ranks join, die with up to two batches in hand, and come back.
+TEST_P(EveryDeal, TrainsEachSampleOnceAnEpochThoughRanksComeAndGo) {
+  for (std::uint64_t order = 1; order <= 20; ++order) {
+    dealer_options with_seats = options();
+    with_seats.seats = with_seats.ranks + 2;
+    dealer d{with_seats};
+    std::mt19937_64 random{order};
+    std::vector<std::vector<received>> in_hand(with_seats.seats);
+    std::vector<received> trained;
+    for (std::uint64_t events = 0; events < 60 || d.undealt() > 0; ++events) {
+      const auto rank = static_cast<std::uint32_t>(random() % with_seats.seats);
+      std::vector<received>& own = in_hand[rank];
+      const std::uint64_t what = events < 60 ? random() % 8 : 7;
+      if (what == 0) {
+        d.leave(rank);
+        std::vector<std::uint64_t> lost;
+        for (const received& x : own) lost.push_back(x.number);
+        own.clear();
+        d.take_back(lost);
+      } else if (what == 1 || events >= 60) {
+        d.join(rank);
+      }
+      if (own.size() == 2) {
+        trained.push_back(own.front());
+        own.erase(own.begin());
+      }
+      if (const auto got = ask(d, rank)) own.push_back(*got);
+    }
+    for (const std::vector<received>& own : in_hand) trained.insert(trained.end(), own.begin(), own.end());
+    expect_complete(trained, with_seats.samples, 4);
+  }
+}
+
+TEST_P(EveryDeal, IsTheSameWithSeatsThatStayEmpty) {
+  dealer_options with_seats = options();
+  with_seats.seats = with_seats.ranks + 3;
+  dealer with{with_seats};
+  dealer without{options()};
+  const auto nothing = [](std::size_t) {};
+  EXPECT_EQ(deal_out(with, with_seats.ranks, 1, nothing), deal_out(without, with_seats.ranks, 1, nothing));
+  EXPECT_FALSE(with.next(with_seats.ranks));
+}
+
 TEST_P(EveryDeal, CountsWhatEachRankGot) {
   dealer d{options()};
   std::vector<deal_count> counted(options().ranks);
@@ -238,6 +281,7 @@ TEST(Dealer, AllocatesNothingWhileItDeals) {
 }
 
 TEST(Dealer, RefusesSenselessOptions) {
+  EXPECT_THROW(dealer({10, 4, 1, 0, 1, deal_mode::on_demand, 3, 2}), std::invalid_argument);
   EXPECT_THROW(dealer({.samples = 0}), std::invalid_argument);
   EXPECT_THROW(dealer({.samples = 1, .batch_size = 0}), std::invalid_argument);
   EXPECT_THROW(dealer({.samples = 1, .ranks = 0}), std::invalid_argument);
@@ -289,6 +333,29 @@ TEST(Dealer, DealsAgainToTheSameRanksByRank) {
   EXPECT_EQ(next.next(1)->number, 3U);
   EXPECT_EQ(next.next(1)->number, 5U);
   EXPECT_EQ(next.next(1)->number, 7U);
+}
+
+TEST(Dealer, GivesTheLowestBatchThatIsLeftOnceARankJoins) {
+  dealer d({40, 4, 1, 0, 1, deal_mode::by_rank, 2, 3});
+  EXPECT_EQ(d.next(0)->number, 0U);
+  EXPECT_EQ(d.next(0)->number, 2U);
+  d.join(2);
+  EXPECT_EQ(d.next(2)->number, 1U);
+  EXPECT_EQ(d.next(0)->number, 3U);
+}
+
+TEST(Dealer, CountsWhatIsStillToBeDealt) {
+  dealer d({40, 4, 1, 0, 1, deal_mode::by_rank, 3});
+  EXPECT_EQ(d.undealt(), 10U);
+  d.next(1);
+  d.next(1);
+  EXPECT_EQ(d.undealt(), 8U);
+  d.take_back(std::vector<std::uint64_t>{4});
+  EXPECT_EQ(d.undealt(), 9U);
+  d.leave(1);
+  while (d.next(0)) {
+  }
+  EXPECT_EQ(d.undealt(), 0U);
 }
 
 } // namespace
