@@ -17,12 +17,19 @@ public:
     if (entries_.size() <= worker.value) entries_.resize(worker.value + 1);
     entries_[worker.value].present = true;
   }
+  /// The same, but a batch that has begun does not wait for this worker: it takes part from the next one on.
+  void join_next_batch(rank worker) {
+    if (arrived() == 0) return join(worker);
+    if (entries_.size() <= worker.value) entries_.resize(worker.value + 1);
+    entries_[worker.value].joins = true;
+  }
   void leave(rank worker) {
-    if (worker.value < entries_.size()) entries_[worker.value].present = false;
+    if (worker.value >= entries_.size()) return;
+    entries_[worker.value].present = entries_[worker.value].joins = false;
   }
   void arrive(rank worker) { entries_[worker.value].arrived = true; }
   void batch_applied() {
-    for (entry& e : entries_) e.arrived = false;
+    for (entry& e : entries_) e = {e.present || e.joins, false, false};
   }
 
   /// Whether a gradient of this worker is expected: it takes part, and the batch has none of it yet.
@@ -40,7 +47,8 @@ public:
     return count([](const entry& e) { return e.arrived || e.present; });
   }
 
-  /// Reading leaves an entry for each worker that has joined before.
+  /// Reading leaves an entry for each worker that has joined before. One that waits for the next batch is
+  /// written as present, so a run that is resumed counts it in the batch that has begun.
   void keep(archive& a) {
     const std::size_t joined = entries_.size();
     a.field("entries", entries_);
@@ -51,10 +59,13 @@ private:
   struct entry {
     bool present = false;
     bool arrived = false;
+    bool joins = false; ///< when the present batch is applied
 
     void keep(archive& a) {
-      a.field("present", present);
+      bool counted = present || joins;
+      a.field("present", counted);
       a.field("arrived", arrived);
+      if (a.reads()) present = counted;
     }
   };
   template <class Predicate>

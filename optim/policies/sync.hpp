@@ -16,7 +16,7 @@ public:
   bool always_fresh() const noexcept override { return true; }
   bool deals_by_rank() const noexcept override { return true; }
   bool makes_batches() const noexcept override { return true; }
-  void join(rank worker) override { workers_.join(worker); }
+  void join(rank worker) override { workers_.join_next_batch(worker); }
   void leave(rank worker) override { workers_.leave(worker); }
   decision judge(const gradient_stamp& g) override {
     if (!workers_.awaited(g.worker)) return {verdict::discard, "not awaited"};
