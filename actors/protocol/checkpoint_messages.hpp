@@ -57,7 +57,8 @@ struct checkpoint_mark {
   caf::actor collector;
 };
 
-/// Device to feeder: at its mark, the worker had trained so many of the batches that it was dealt.
+/// Device to feeder: at its mark, the worker had trained so many of the batches that it was dealt since it
+/// joined or was resumed.
 struct worker_marked {
   std::uint64_t number = 0;
   rank worker;

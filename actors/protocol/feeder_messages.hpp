@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/optim/identity.hpp>
 
+#include <cstdint>
 #include <memory>
 
 // How the feeder deals batches to the devices.
@@ -15,6 +16,7 @@ struct batch;
 /// `data_exhausted`.
 struct next_batch {
   rank worker;
+  incarnation life{};
 };
 
 /// Feeder to device, in answer to `next_batch`.
@@ -28,12 +30,53 @@ struct data_exhausted {};
 /// Coordinator to feeder: answer every further `next_batch` with `data_exhausted`. No answer.
 struct stop_dealing {};
 
+/// Coordinator to feeder: this incarnation of `worker` is lost, and `deal_again` will say how many of its
+/// batches are trained. Until then the feeder tells no worker that the data are exhausted. No answer.
+struct share_lost {
+  rank worker;
+  incarnation life{};
+};
+
+/// Device to feeder, before it leaves of its own will; coordinator to feeder, when the shards have told what
+/// they took of a lost worker: of the batches dealt to this incarnation the first `trained` are trained. The
+/// feeder deals the others again. No answer.
+struct deal_again {
+  rank worker;
+  incarnation life{};
+  std::uint64_t trained = 0; ///< since it joined or was resumed
+};
+
+/// Coordinator to feeder, when no worker is left. The feeder answers with `undealt_counted`.
+struct count_undealt {};
+
+/// Feeder to coordinator: so many batches are still to be dealt. No answer.
+struct undealt_counted {
+  std::uint64_t batches = 0;
+};
+
 /// Coordinator to feeder, at the end of a run with a timeline. The feeder answers with `feeder_report`.
 struct report_feeder {};
 
 template <class Inspector>
 auto inspect(Inspector& f, next_batch& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
+}
+template <class Inspector>
+auto inspect(Inspector& f, share_lost& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
+}
+template <class Inspector>
+auto inspect(Inspector& f, deal_again& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
+                      wire::field("trained", x.trained));
+}
+template <class Inspector>
+auto inspect(Inspector& f, count_undealt& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, undealt_counted& x) {
+  return wire::fields(f, x, wire::field("batches", x.batches));
 }
 template <class Inspector>
 auto inspect(Inspector& f, data_exhausted& x) {

@@ -4,6 +4,7 @@
 #include <mailgrad/actors/protocol/caf_compat.hpp>
 #include <mailgrad/actors/protocol/hand_over.hpp>
 
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <string>
@@ -21,6 +22,16 @@ void send(Self&& self, const Handle& to, Ts&&... xs) {
     self->mail(std::forward<Ts>(xs)...).send(to);
   else
     self->send(to, std::forward<Ts>(xs)...);
+}
+
+/// Sends a message to `self` when so much time has passed.
+template <class Self, class Message>
+void send_after(Self* self, std::chrono::nanoseconds span, const Message& notice) {
+  const hand_over::inside_caf hidden;
+  if constexpr (caf_compat::is_caf_1)
+    self->mail(notice).delay(span).send(self);
+  else
+    self->delayed_send(self, span, notice);
 }
 
 /// Sends without a sender, from a thread that is not an actor's.

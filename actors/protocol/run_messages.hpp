@@ -19,23 +19,28 @@ namespace mailgrad {
 // -- towards the coordinator --------------------------------------------------------------------------------
 
 /// Device to coordinator, as its first message: `device` computes `worker`, and its death is to be watched
-/// for. No answer.
+/// for. No answer, unless the worker joins a run in progress: then `seat_given`, or `give_up` if the run has
+/// no seat for it.
 struct worker_joined {
   rank worker;
   caf::actor device;
   incarnation life{};
+  bool late = false; ///< it waits for its seat, and takes no part before
 };
 
-/// Device to coordinator, as its last message: the feeder has no further batch, and all gradients are
-/// answered. No answer.
+/// Device to coordinator, as its last message: the feeder has no further batch, or the worker leaves of its
+/// own will, and all gradients are answered. No answer.
 struct worker_finished {
   worker_report report;
+  incarnation life{};
+  std::string why_left{}; ///< before the data were exhausted; empty if they are
 };
 
 /// Device to coordinator: the loss of `step` is not finite, and the worker has stopped. No answer.
 struct loss_diverged {
   worker_report report;
   std::uint64_t step = 0;
+  incarnation life{};
 };
 
 /// Device to coordinator: a kernel or an update rule failed in `step`, and the worker has stopped. No answer.
@@ -43,12 +48,14 @@ struct worker_failed {
   worker_report report;
   std::uint64_t step = 0;
   std::string why;
+  incarnation life{};
 };
 
 /// To the coordinator, from the watch on a device actor: the actor has ended.
 struct worker_lost {
   rank worker;
   std::string why{}; ///< what the exception said that ended the actor; empty if none did
+  incarnation life{};
 };
 
 /// To the coordinator, from the watch on a parameter actor: the actor has ended, and the weights that workers
@@ -72,6 +79,16 @@ struct stop_training {
 };
 
 // -- from the coordinator -----------------------------------------------------------------------------------
+
+/// Coordinator to device, in answer to a late `worker_joined`: the worker takes part from now on. No answer.
+struct seat_given {
+  policy_epoch epoch;     ///< the present one
+  worker_report so_far{}; ///< what earlier incarnations of this worker did, which this one adds to
+};
+
+/// The owner of a device to that device: leave the run after the present step, when its gradient is answered.
+/// No answer.
+struct leave_run {};
 
 /// Coordinator to device: what the worker waits for will not come, so it reports and ends. The owner of a run
 /// sends it to every actor that still lives, which then ends. No answer.
@@ -121,6 +138,11 @@ struct staleness_observed {
 /// answer.
 struct step_ended {};
 
+/// The coordinator to itself: it has waited so long for a worker. No answer.
+struct wait_over {
+  std::uint64_t number = 0; ///< of the wait, from 1
+};
+
 /// An actor that computes long work in parts, to itself: compute the next part. Messages that arrived before
 /// are handled first. No answer.
 struct go_on {};
@@ -128,11 +150,20 @@ struct go_on {};
 template <class Inspector>
 auto inspect(Inspector& f, worker_joined& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("device", x.device),
-                      wire::field("life", x.life));
+                      wire::field("life", x.life), wire::field("late", x.late));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_lost& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("why", x.why));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("why", x.why),
+                      wire::field("life", x.life));
+}
+template <class Inspector>
+auto inspect(Inspector& f, leave_run& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, wait_over& x) {
+  return wire::fields(f, x, wire::field("number", x.number));
 }
 template <class Inspector>
 auto inspect(Inspector& f, shard_lost& x) {
@@ -186,16 +217,22 @@ auto inspect(Inspector& f, go_on& x) {
 
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_finished& x) {
-  return wire::fields(f, x, wire::field("report", x.report));
+  return wire::fields(f, x, wire::field("report", x.report), wire::field("life", x.life),
+                      wire::field("why_left", x.why_left));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, loss_diverged& x) {
-  return wire::fields(f, x, wire::field("report", x.report), wire::field("step", x.step));
+  return wire::fields(f, x, wire::field("report", x.report), wire::field("step", x.step),
+                      wire::field("life", x.life));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_failed& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("step", x.step),
-                      wire::field("why", x.why));
+                      wire::field("why", x.why), wire::field("life", x.life));
+}
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, seat_given& x) {
+  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("so_far", x.so_far));
 }
 
 } // namespace mailgrad

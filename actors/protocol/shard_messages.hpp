@@ -78,6 +78,23 @@ struct worker_left {
   incarnation life{};
 };
 
+/// Coordinator to each shard, after the `worker_left` of a lost worker: how much of this incarnation did it
+/// take? The shard answers with `trained_told`.
+struct tell_trained {
+  rank worker;
+  incarnation life{};
+};
+
+/// Shard to coordinator: what it has taken of this incarnation of `worker`, or takes before anything that it
+/// is sent from now on. It takes nothing more of it. No answer.
+struct trained_told {
+  shard_index shard;
+  rank worker;
+  incarnation life{};
+  std::uint64_t batches = 0;   ///< whose gradients the shard has judged
+  std::uint64_t gradients = 0; ///< that have arrived, judged or not
+};
+
 // -- between shards -----------------------------------------------------------------------------------------
 
 // The first shard sends each order_entry to every other shard, while the policy requires all shards to judge
@@ -117,6 +134,16 @@ auto inspect(Inspector& f, worker_left& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
 }
 template <class Inspector>
+auto inspect(Inspector& f, tell_trained& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
+}
+template <class Inspector>
+auto inspect(Inspector& f, trained_told& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("worker", x.worker),
+                      wire::field("life", x.life), wire::field("batches", x.batches),
+                      wire::field("gradients", x.gradients));
+}
+template <class Inspector>
 auto inspect(Inspector& f, gradient_id& x) {
   return wire::fields(f, x, wire::field("run", x.run), wire::field("worker", x.worker),
                       wire::field("life", x.life), wire::field("step", x.step));
@@ -130,7 +157,7 @@ template <class Inspector>
 auto inspect(Inspector& f, gradient_header& x) {
   return wire::fields(f, x, wire::field("id", x.id), wire::field("version_read", x.version_read),
                       wire::field("epoch", x.epoch), wire::field("scale_bits", x.scale_bits),
-                      wire::field("times", x.times));
+                      wire::field("times", x.times), wire::field("batches", x.batches));
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradient_payload&) {

@@ -46,6 +46,7 @@ struct switch_policy {
   std::string policy;
   std::vector<step_number> steps;
   std::vector<std::uint8_t> present; ///< by rank; 0: takes no part in the new policy
+  std::vector<incarnation> lives{};  ///< by rank: of the workers that are present; empty: all are 0
 };
 
 /// Shard to coordinator, in answer to `switch_policy`: the policy of `epoch` has begun.
@@ -87,7 +88,8 @@ auto inspect(Inspector& f, worker_paused& x) {
 template <class Inspector>
 auto inspect(Inspector& f, switch_policy& x) {
   return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("policy", x.policy),
-                      wire::field("steps", x.steps), wire::field("present", x.present));
+                      wire::field("steps", x.steps), wire::field("present", x.present),
+                      wire::field("lives", x.lives));
 }
 template <class Inspector>
 auto inspect(Inspector& f, policy_switched& x) {

@@ -117,7 +117,7 @@ void membership::implementation::end_actors() {
 void membership::implementation::leave() {
   const caf::actor now = worker();
   if (now)
-    send_anonymously(now, give_up{});
+    send_anonymously(now, leave_run{});
   else
     client_.way()->leave("it left before it had begun");
 }

@@ -69,6 +69,7 @@ constexpr std::array table{
     whole<next_batch>(27, "next_batch"),
     whole<join_shard>(28, "join_shard"),
     whole<wait_named>(29, "wait_named"),
+    whole<deal_again>(31, "deal_again"),
     with_body<push_gradient>(30, "push_gradient"),
     // to a worker
     whole<give_up>(48, "give_up"),
@@ -78,6 +79,7 @@ constexpr std::array table{
     whole<copy_books>(52, "copy_books"),
     whole<turn_missing>(53, "turn_missing"),
     whole<data_exhausted>(54, "data_exhausted"),
+    whole<seat_given>(57, "seat_given"),
     with_body<dealt_batch>(55, "dealt_batch"),
     with_body<shard_weights>(56, "shard_weights"),
 };

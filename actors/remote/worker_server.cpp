@@ -61,7 +61,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   if (!network_) network_ = std::make_shared<net::tcp_network>();
   net::server_options terms;
   terms.demands = net::demands_of(features_of(plan), {net::role::worker, net::role::watcher}, {});
-  terms.seats = {{net::role::worker, plan.workers()}, {net::role::watcher, most_watchers}};
+  terms.seats = {{net::role::worker, plan.seats()}, {net::role::watcher, most_watchers}};
   terms.run = plan.run.value;
   terms.times = options_.times;
   terms.draw = drawn;
@@ -113,7 +113,7 @@ void worker_server::on_joined(std::uint64_t session) {
     if (who.part == net::role::watcher)
       greet_watcher(g);
     else if (running_)
-      greet_worker(g);
+      greet_worker(g, true);
     changed_.notify_all();
   }
   if (who.part == net::role::worker) tell(to_string(who) + " has joined");
@@ -122,10 +122,12 @@ void worker_server::on_joined(std::uint64_t session) {
 void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   net::member who;
   caf::actor coordinator, host;
+  incarnation life{};
   {
     const std::lock_guard lock(mutex_);
     const auto found = guests_.find(session);
     who = found->second.terms.you;
+    life = {found->second.terms.incarnation - 1};
     if (found->second.host && running_) coordinator = running_->peers.coordinator;
     host = found->second.host;
     guests_.erase(found);
@@ -134,7 +136,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   if (host) send_anonymously(host, give_up{});
   if (who.part != net::role::worker) return;
   // Also if its actor had not joined yet, whose end nobody would notice.
-  if (coordinator) send_anonymously(coordinator, worker_lost{{who.number}, why.words});
+  if (coordinator) send_anonymously(coordinator, worker_lost{{who.number}, why.words, life});
   if (why.reason == net::end_reason::left)
     tell(fmt::format("{} has left: {}", to_string(who), why.words));
   else
@@ -145,13 +147,12 @@ void worker_server::begin(worker_peers peers, std::shared_ptr<const time_source>
   const std::lock_guard lock(mutex_);
   running_.emplace(running{std::move(peers), std::move(time)});
   for (auto& [session, g] : guests_)
-    if (g.joined && g.terms.you.part == net::role::worker) greet_worker(g);
+    if (g.joined && g.terms.you.part == net::role::worker) greet_worker(g, false);
 }
 
-void worker_server::greet_worker(guest& g) {
+void worker_server::greet_worker(guest& g, bool late) {
   const rank worker{g.terms.you.number};
-  worker_terms terms = terms_of(plan_, worker);
-  terms.life = {g.terms.incarnation - 1};
+  const worker_terms terms = terms_of(plan_, worker, {g.terms.incarnation - 1}, late);
   const exchange_terms exchange{
       plan_.run,    worker,         terms.life,
       plan_.layout, running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};

@@ -69,7 +69,7 @@ private:
   void turned_away(const net::refusal& why) override;
   void on_joined(std::uint64_t session);
   void on_ended(std::uint64_t session, const net::ending& why);
-  void greet_worker(guest& g);
+  void greet_worker(guest& g, bool late);
   void greet_watcher(guest& g);
   void tell(const std::string& words) const;
 

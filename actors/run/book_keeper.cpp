@@ -8,9 +8,9 @@
 namespace mailgrad {
 using messaging::send;
 
-book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers,
+book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t seats,
                          const std::vector<caf::actor>& shards, teller tell)
-    : self_(self), tell_(std::move(tell)), devices_(workers), copies_(shards.size()),
+    : self_(self), tell_(std::move(tell)), devices_(seats), copies_(shards.size()),
       books_(nothing_told(workers)) {
   for (const caf::actor& shard : shards) shards_.push_back({shard});
 }
@@ -18,6 +18,11 @@ book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers,
 /// Whoever joins later has nothing to tell of what was asked before.
 void book_keeper::on_joined(rank worker, const caf::actor& device) {
   devices_[worker.value] = {device, false, request_, request_};
+  for (auto r = static_cast<std::uint32_t>(books_.workers.size()); r <= worker.value; ++r) {
+    books_.workers.emplace_back().worker = {r};
+    books_.lost.push_back(false);
+    books_.untold.push_back(true);
+  }
 }
 
 void book_keeper::on_gone(const worker_report& report, bool lost, const switches& done) {

@@ -23,8 +23,9 @@ public:
   using switches = std::vector<policy_switch>;
 
   /// `shards` may be empty if they tell no books. Without a teller, nothing is asked.
-  book_keeper(caf::event_based_actor* self, std::uint32_t workers, const std::vector<caf::actor>& shards,
-              teller tell);
+  /// Ranks from `workers` to `seats` - 1 have not joined yet, and are not told of before.
+  book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t seats,
+              const std::vector<caf::actor>& shards, teller tell);
 
   void on_joined(rank worker, const caf::actor& device);
   /// A worker has ended or died. Its last report is its copy from now on, unless it is lost.
@@ -57,7 +58,7 @@ private:
   std::vector<teller_of_books> devices_; ///< by rank
   std::vector<teller_of_books> shards_;  ///< by index
   std::vector<shard_report> copies_;     ///< by index; of a shard that has told nothing without workers
-  run_outcome books_;                    ///< of the workers
+  run_outcome books_;                    ///< of the workers that have joined or are expected
   std::uint64_t request_ = 0;            ///< the last one
   std::uint64_t told_ = 0;               ///< the last one that every actor had answered
 };

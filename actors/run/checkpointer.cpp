@@ -12,10 +12,15 @@ namespace mailgrad {
 using messaging::send;
 
 checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
-                           std::vector<caf::actor> shards, caf::actor feeder,
+                           std::uint32_t seats, std::vector<caf::actor> shards, caf::actor feeder,
                            std::shared_ptr<const time_source> time, schedule_now schedule)
-    : self_(self), options_(std::move(options)), workers_(workers), shards_(std::move(shards)),
-      feeder_(std::move(feeder)), time_(std::move(time)), schedule_(std::move(schedule)) {}
+    : self_(self), options_(std::move(options)), workers_(seats), shards_(std::move(shards)),
+      feeder_(std::move(feeder)), time_(std::move(time)), schedule_(std::move(schedule)) {
+  for (std::uint32_t r = workers; r < seats; ++r) {
+    workers_[r].gone = true;
+    workers_[r].last.worker = {r};
+  }
+}
 
 void checkpointer::begin() {
   if (!active()) return;
@@ -143,7 +148,7 @@ void checkpointer::write_if_whole() {
   send(self_, options_.writer, write_checkpoint{number_, steps_, std::exchange(parts_, {})});
 }
 
-std::optional<wait_named> checkpointer::name_wait() const {
+std::optional<wait_named> checkpointer::name_wait(const seat_table& seats) const {
   if (!collecting_) return std::nullopt;
   std::vector<std::uint32_t> workers;
   std::vector<std::uint32_t> shards;
@@ -151,11 +156,12 @@ std::optional<wait_named> checkpointer::name_wait() const {
     if (!parts_.contains(fmt::format("worker {}", r))) workers.push_back(r);
   for (std::uint32_t s = 0; s < shards_.size(); ++s)
     if (!parts_.contains(fmt::format("shard {}", s))) shards.push_back(s);
-  const std::string whom = !workers.empty()  ? listed("worker", workers)
+  const instant now = time_->now();
+  const auto last_heard = [&](std::uint32_t r) { return seats.heard(r); };
+  const std::string whom = !workers.empty()  ? listed_with_last_words("worker", workers, now, last_heard)
                            : !shards.empty() ? listed("shard", shards)
                                              : "the feeder";
-  return wait_named{fmt::format("checkpoint {} waits for {}", number_, whom),
-                    (time_->now() - asked_).count()};
+  return wait_named{fmt::format("checkpoint {} waits for {}", number_, whom), (now - asked_).count()};
 }
 
 void checkpointer::on_written(const checkpoint_written& x) {

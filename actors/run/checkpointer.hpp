@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/checkpoint_times.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
@@ -37,9 +38,10 @@ class checkpointer {
 public:
   using schedule_now = std::function<kept_schedule()>;
 
+  /// Ranks from `workers` to `seats` - 1 have not joined yet.
   checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
-               std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time,
-               schedule_now schedule);
+               std::uint32_t seats, std::vector<caf::actor> shards, caf::actor feeder,
+               std::shared_ptr<const time_source> time, schedule_now schedule);
 
   /// Asks the feeder to tell when a checkpoint is due.
   void begin();
@@ -57,7 +59,7 @@ public:
   /// Begins what was asked for, unless the policy switches.
   void begin_if_due(bool switching);
   /// What it waits for, in words; nothing if no checkpoint is under way.
-  std::optional<wait_named> name_wait() const;
+  std::optional<wait_named> name_wait(const seat_table& seats) const;
   /// Begins the last checkpoint, when no worker is left. `done` is called when it is written, or at once if
   /// the run takes none.
   void take_last(std::function<void()> done);

@@ -10,7 +10,7 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::watch;
+using messaging::on, messaging::send, messaging::sender_of, messaging::watch;
 
 namespace {
 
@@ -32,20 +32,21 @@ std::string lost_in_words(const std::string& who, const std::string& why) {
 } // namespace
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
-    : self_(self), options_(std::move(options)), accounted_(options_.workers), devices_(options_.workers),
-      lives_(options_.workers),
-      switcher_(self, options_.policies, options_.workers, options_.shards, options_.feeder, options_.time,
-                options_.replayed ? &options_.replayed->end.switches : nullptr, options_.recorder),
-      checkpointer_(self, options_.checkpoints, options_.workers, options_.shards, options_.feeder,
-                    options_.time, [this] { return switcher_.schedule(); }),
-      books_(self, options_.workers, options_.shards_tell_books ? options_.shards : std::vector<caf::actor>(),
-             options_.on_books),
+    : self_(self), options_(std::move(options)), seats_(options_.workers, options_.ranks()),
+      shares_(self, options_.shards, options_.feeder, options_.time),
+      switcher_(self, options_.policies, options_.workers, options_.ranks(), options_.shards, options_.feeder,
+                options_.time, options_.replayed ? &options_.replayed->end.switches : nullptr,
+                options_.recorder),
+      checkpointer_(self, options_.checkpoints, options_.workers, options_.ranks(), options_.shards,
+                    options_.feeder, options_.time, [this] { return switcher_.schedule(); }),
+      books_(self, options_.workers, options_.ranks(),
+             options_.shards_tell_books ? options_.shards : std::vector<caf::actor>(), options_.on_books),
       rule_(options_.automatic.value_or(auto_options{})) {
-  outcome_.workers.resize(options_.workers);
-  outcome_.lost.resize(options_.workers);
+  outcome_.workers.resize(options_.ranks());
+  outcome_.lost.resize(options_.ranks());
   outcome_.shards.resize(options_.shards.size());
   reported_.resize(options_.shards.size());
-  for (std::uint32_t r = 0; r < options_.workers; ++r) outcome_.workers[r].worker = {r};
+  for (std::uint32_t r = 0; r < options_.ranks(); ++r) outcome_.workers[r].worker = {r};
 }
 
 caf::behavior coordinator::make_behavior() {
@@ -87,7 +88,11 @@ caf::message_handler coordinator::books() {
   return {
       on(self_, [this](const gather_books& x) { books_.gather(x.request, switcher_.done()); }),
       on(self_, [this](const tell_books& x) { books_.tell(x.request, switcher_.done()); }),
-      on(self_, [this](const worker_books& x) { books_.take(x, switcher_.done()); }),
+      on(self_,
+         [this](const worker_books& x) {
+           hear(sender_of(self_));
+           books_.take(x, switcher_.done());
+         }),
       on(self_, [this](const shard_books& x) { books_.take(x, switcher_.done()); }),
   };
 }
@@ -103,8 +108,10 @@ void coordinator::go_on_with_checkpoints() {
 }
 
 void coordinator::on_part(const checkpoint_part& x) {
+  hear(sender_of(self_));
   checkpointer_.on_part(x);
   go_on_with_checkpoints();
+  seat_newcomers();
 }
 
 /// A run that is stopped can be resumed as if it had not been: its state is kept before the workers finish
@@ -113,24 +120,24 @@ void coordinator::stop_when_kept(const stop_training& x) {
   if (!stop_when_kept_) stop_when_kept_ = x;
   checkpointer_.request();
   go_on_with_checkpoints();
+  collect_if_all_accounted(); // if it waits for a worker
 }
 
 caf::behavior coordinator::running() {
   return caf::message_handler{
-      on(self_, [this](const worker_joined& x) { on_joined(x); }),
-      on(self_, [this](const worker_finished& x) { account_for(x.report); }),
       on(self_,
          [this](const loss_diverged& x) {
+           if (!seats_.is_of(x.report.worker, x.life)) return;
            stop(run_outcome::ending::diverged, "the loss of " + worker_at_step(x.report, x.step) +
                                                    " is not finite; " + last_finite(x.report));
            account_for(x.report);
          }),
       on(self_,
          [this](const worker_failed& x) {
+           if (!seats_.is_of(x.report.worker, x.life)) return;
            stop(run_outcome::ending::failed, worker_at_step(x.report, x.step) + ": " + x.why);
            account_for(x.report);
          }),
-      on(self_, [this](const worker_lost& x) { on_lost(x); }),
       on(self_, [this](const shard_lost& x) { on_shard_lost(x); }),
       on(self_, [this](const feeder_lost& x) { on_feeder_lost(x); }),
       on(self_,
@@ -140,7 +147,11 @@ caf::behavior coordinator::running() {
          }),
       on(self_, [this](const request_switch& x) { switcher_.request(x); }),
       on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
-      on(self_, [this](const worker_paused& x) { switcher_.on_paused(x); }),
+      on(self_,
+         [this](const worker_paused& x) {
+           hear(sender_of(self_));
+           switcher_.on_paused(x);
+         }),
       on(self_, [this](const policy_switched& x) { on_switched(x); }),
       on(self_, [this](const signals_observed& x) { on_signals(x); }),
       on(self_, [this](const stop_training& x) { stop_when_kept(x); }),
@@ -148,17 +159,23 @@ caf::behavior coordinator::running() {
       on(self_, [this](const shard_report& x) { on_report(x); }),
       on(self_,
          [this](const name_waits&) {
-           if (const auto wait = switcher_.name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
-           if (const auto wait = checkpointer_.name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
+           if (const auto wait = switcher_.name_wait(seats_); wait && options_.on_wait)
+             options_.on_wait(*wait);
+           if (const auto wait = checkpointer_.name_wait(seats_); wait && options_.on_wait)
+             options_.on_wait(*wait);
+           if (const auto wait = shares_.name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
+           if (const auto wait = name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
            for (const caf::actor& shard : options_.shards) send(self_, shard, name_waits{});
-           for (const caf::actor& device : devices_)
-             if (device) send(self_, device, name_waits{});
+           for (std::uint32_t r = 0; r < seats_.used(); ++r)
+             if (seats_.device({r})) send(self_, seats_.device({r}), name_waits{});
          }),
       on(self_,
          [this](const wait_named& x) {
+           hear(sender_of(self_));
            if (options_.on_wait) options_.on_wait(x);
          }),
   }
+      .or_else(comings_and_goings())
       .or_else(checkpoints())
       .or_else(books());
 }
@@ -177,13 +194,16 @@ void coordinator::on_switched(const policy_switched& x) {
   if (options_.observer && switcher_.done().size() > before)
     send(self_, options_.observer, event_noted{switcher_.done().back()});
   go_on_with_checkpoints();
+  seat_newcomers();
 }
 
-void coordinator::on_joined(const worker_joined& x) {
-  devices_[x.worker.value] = x.device;
-  lives_[x.worker.value] = x.life;
-  watch(self_, x.device, worker_lost{x.worker});
-  switcher_.on_joined(x.worker, x.device);
+void coordinator::sit(const worker_joined& x) {
+  seats_.sit(x.worker, x.life, x.device);
+  seats_.hear(x.worker, options_.time->now());
+  undealt_.reset();
+  counting_ = false;
+  waits_since_.reset();
+  switcher_.on_joined(x.worker, x.device, x.life);
   checkpointer_.on_joined(x.worker, x.device);
   books_.on_joined(x.worker, x.device);
   go_on_with_checkpoints();
@@ -193,28 +213,33 @@ void coordinator::on_joined(const worker_joined& x) {
 /// The message also comes after a worker has finished, when its actor ends as it should.
 void coordinator::on_lost(const worker_lost& x) {
   const rank worker = x.worker;
-  if (accounted_[worker.value]) return;
+  std::erase_if(newcomers_, [&](const worker_joined& n) { return n.worker == worker && n.life == x.life; });
+  if (!seats_.is_of(worker, x.life)) return collect_if_all_accounted();
   const std::string why = x.why.empty() ? "" : ": " + x.why;
   last_lost_ = fmt::format("worker {}{}", worker.value, why);
-  const worker_left gone{worker, lives_[worker.value]};
+  const worker_left gone{worker, x.life};
   for (const caf::actor& shard : options_.shards) send(self_, shard, gone);
-  send(self_, options_.feeder, gone);
+  if (options_.elastic && !abandoned_)
+    shares_.begin(gone);
+  else
+    send(self_, options_.feeder, gone);
   outcome_.lost[worker.value] = true;
+  anybody_went_early_ = true;
   if (options_.replayed)
     stop(run_outcome::ending::failed,
          fmt::format("worker {} is lost, and a replay needs all of them{}", worker.value, why));
-  account_for(outcome_.workers[worker.value]);
+  account_for(outcome_.workers[worker.value], true);
 }
 
-void coordinator::account_for(const worker_report& report) {
-  if (accounted_[report.worker.value]) return;
-  accounted_[report.worker.value] = true;
-  devices_[report.worker.value] = nullptr;
+void coordinator::account_for(const worker_report& report, bool lost) {
+  if (!seats_.is_present(report.worker)) return;
+  seats_.leave(report.worker, lost);
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
-  checkpointer_.on_gone(report, outcome_.lost[report.worker.value]);
-  books_.on_gone(report, outcome_.lost[report.worker.value], switcher_.done());
+  checkpointer_.on_gone(report, lost);
+  books_.on_gone(report, lost, switcher_.done());
   go_on_with_checkpoints();
+  seat_newcomers();
   collect_if_all_accounted();
 }
 
@@ -227,6 +252,7 @@ void coordinator::stop(run_outcome::ending how, std::string why) {
   if (diverges_as_recorded(how)) return;
   send(self_, options_.feeder, stop_dealing{});
   switcher_.stop();
+  refuse_newcomers();
   if (options_.replayed) send_home();
 }
 
@@ -239,12 +265,14 @@ bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
 
 void coordinator::on_shard_lost(const shard_lost& x) {
   if (reported_[x.shard.value]) return; // the shard is no longer needed
+  const bool collecting = collecting_;
   reported_[x.shard.value] = true;
   switcher_.on_shard_lost(x.shard);
   checkpointer_.give_up();
+  shares_.give_up();
   books_.on_shard_lost(x.shard, switcher_.done());
   abandon(lost_in_words(fmt::format("shard {}", x.shard.value), x.why));
-  if (collecting_) ask_for_books();
+  if (collecting) ask_for_books();
 }
 
 void coordinator::on_feeder_lost(const feeder_lost& x) {
@@ -259,18 +287,26 @@ void coordinator::abandon(const std::string& why) {
   if (collecting_) return;
   stop(run_outcome::ending::failed, why);
   send_home();
+  collect_if_all_accounted(); // if it waits for a worker
 }
 
 /// A replay that ends early calls it as well, since workers could wait for ever for turns that are missing.
 void coordinator::send_home() {
   abandoned_ = true;
-  for (const caf::actor& device : devices_)
-    if (device) send(self_, device, give_up{});
+  for (std::uint32_t r = 0; r < seats_.used(); ++r)
+    if (seats_.device({r})) send(self_, seats_.device({r}), give_up{});
 }
 
 void coordinator::collect_if_all_accounted() {
-  if (std::ranges::count(accounted_, false) > 0) return;
-  if (std::ranges::count(outcome_.lost, false) == 0)
+  if (!may_end() || (outcome_.how == run_outcome::ending::completed && waits_for_a_worker())) return;
+  outcome_.untrained = undealt_.value_or(0);
+  if (outcome_.untrained > 0 && outcome_.how == run_outcome::ending::completed)
+    outcome_.why =
+        fmt::format("nobody was left to train the last {} batches, which a worker had been dealt that "
+                    "was lost or left",
+                    outcome_.untrained);
+  const bool all_trained = options_.waits_for_workers > instant{0} && undealt_ == 0U;
+  if (seats_.all_lost() && !all_trained)
     stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
   collecting_ = true;
   if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
@@ -289,7 +325,7 @@ void coordinator::ask_for_books() {
 
 /// A batch that no worker is left to fill is closed first.
 void coordinator::ask_for_books_of(const caf::actor& shard) {
-  for (std::uint32_t r = 0; r < options_.workers; ++r) send(self_, shard, worker_left{{r}, lives_[r]});
+  for (std::uint32_t r = 0; r < seats_.used(); ++r) send(self_, shard, worker_left{{r}, seats_.life_of({r})});
   send(self_, shard, report_shard{});
 }
 
@@ -301,13 +337,15 @@ void coordinator::on_report(const shard_report& x) {
 }
 
 void coordinator::end_if_all_reported() {
-  if (!collecting_ || std::ranges::count(reported_, false) > 0) return;
+  if (!collecting_ || !options_.on_end || std::ranges::count(reported_, false) > 0) return;
   if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
   if (checkpointer_.is_writing()) return;
+  outcome_.workers.resize(seats_.used());
+  outcome_.lost.resize(seats_.used());
   outcome_.switches = switcher_.done();
   outcome_.checkpoints = checkpointer_.account();
   outcome_.checkpoint_timeline = checkpointer_.end_timeline();
-  options_.on_end(std::move(outcome_));
+  std::exchange(options_.on_end, nullptr)(std::move(outcome_));
   self_->quit();
 }
 

@@ -2,9 +2,13 @@
 
 #include <mailgrad/actors/run/book_keeper.hpp>
 #include <mailgrad/actors/run/checkpointer.hpp>
+#include <mailgrad/actors/run/lost_shares.hpp>
 #include <mailgrad/actors/run/policy_switcher.hpp>
+#include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
 
+#include <algorithm>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,18 +36,29 @@ struct coordinator_options {
   std::function<void(const checkpoint_account&)> on_checkpoint{};
   bool shards_tell_books = true;  ///< false for parameter actors of the user's own
   book_keeper::teller on_books{}; ///< called with the books so far when they are asked for; must not block
+  std::uint32_t seats = 0;        ///< ranks that may take part; 0: as many as workers
+  /// Whether workers may join late and come back, and what a lost one had not trained is dealt again. The
+  /// shards and the feeder must answer for that.
+  bool elastic = false;
+  /// How long a run without a worker waits for one while batches are left; 0: it ends at once.
+  instant waits_for_workers{0};
+
+  std::uint32_t ranks() const { return std::max(workers, seats); }
 };
 
 /// Brings a run to its end. It waits until every worker has reported or died, asks the shards for their
-/// reports, and tells the outcome.
+/// reports, and tells the outcome. In an elastic run it gives seats to workers that come later or come back.
 ///
 /// Guarantees  on_end is called once, also when workers, shards or the feeder die. No actor waits for a dead
-///             one.
+///             one. An incarnation takes part only when all is known of the one before it, and not while
+///             the policy switches or a checkpoint is collected.
 /// Never       takes part in a step: a dealt batch is the permit to compute. Its policy_switcher switches
 ///             policies.
 ///
 ///     running --stop, divergence, failure--> stopping --last worker accounted for--> collecting --> ended
-///        \--------------------- last worker accounted for -------------------------/
+///      |  ^ \--------------------- last worker accounted for -------------------------/  ^
+///      |  +--a worker joins--+                                                           |
+///      \--last one gone, batches left--> waiting for workers --it has waited so long-----/
 class coordinator {
 public:
   static constexpr const char* name = "mailgrad.coordinator";
@@ -53,7 +68,18 @@ public:
 
 private:
   caf::behavior running();
+  caf::message_handler comings_and_goings();
   void on_joined(const worker_joined& x);
+  void sit(const worker_joined& x);
+  void seat_newcomers();
+  void refuse_newcomers();
+  void on_trained(const trained_told& x);
+  void on_undealt(const undealt_counted& x);
+  void on_wait_over(const wait_over& x);
+  bool may_end();
+  bool waits_for_a_worker();
+  std::optional<wait_named> name_wait() const;
+  void hear(const caf::actor& device) { seats_.hear(device, options_.time->now()); }
   void on_lost(const worker_lost& x);
   void on_shard_lost(const shard_lost& x);
   void on_feeder_lost(const feeder_lost& x);
@@ -64,7 +90,7 @@ private:
   void on_report(const shard_report& x);
   void on_part(const checkpoint_part& x);
   void on_signals(const signals_observed& x);
-  void account_for(const worker_report& report);
+  void account_for(const worker_report& report, bool lost = false);
   caf::message_handler checkpoints();
   caf::message_handler books();
   void go_on_with_checkpoints();
@@ -78,12 +104,17 @@ private:
   caf::event_based_actor* self_;
   coordinator_options options_;
   run_outcome outcome_;
-  std::vector<bool> accounted_; ///< by rank
-  std::vector<caf::actor> devices_;
-  std::vector<incarnation> lives_; ///< by rank: of the worker that joined last
-  std::vector<bool> reported_;     ///< by shard: its report is here, or it is lost
-  std::string last_lost_;          ///< a worker, and the text of the exception that ended it
-  bool abandoned_ = false;         ///< a worker that joins now is told to give up
+  seat_table seats_;
+  std::deque<worker_joined> newcomers_; ///< workers that wait for a seat
+  lost_shares shares_;
+  std::vector<bool> reported_;           ///< by shard: its report is here, or it is lost
+  std::string last_lost_;                ///< a worker, and the text of the exception that ended it
+  bool abandoned_ = false;               ///< a worker that joins now is told to give up
+  bool anybody_went_early_ = false;      ///< lost, or of its own will
+  bool counting_ = false;                ///< the feeder is asked how many batches are left
+  std::optional<std::uint64_t> undealt_; ///< its answer, until a worker joins
+  std::uint64_t waits_ = 0;              ///< for a worker that were begun
+  std::optional<instant> waits_since_;   ///< set while the run has no worker and waits for one
   bool collecting_ = false;
   policy_switcher switcher_;
   checkpointer checkpointer_;

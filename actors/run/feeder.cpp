@@ -21,7 +21,8 @@ std::shared_ptr<batch> make_batch(const feeder_options& options) {
 feeder::feeder(caf::event_based_actor* self, feeder_options options)
     : self_(self), options_(std::move(options)), dealer_(options_.deal),
       batches_([this] { return make_batch(options_); }), log_(self, options_.recorder),
-      cut_(options_.deal.ranks, options_.resumed ? options_.resumed->trained : std::vector<std::uint64_t>()) {
+      cut_({options_.deal.ranks, std::max(options_.deal.ranks, options_.deal.seats), options_.under_way,
+            options_.resumed ? options_.resumed->trained : std::vector<std::uint64_t>()}) {
   if (options_.replayed) replayed_.emplace(options_.replayed);
   if (options_.resumed) resume(*options_.resumed);
 }
@@ -39,10 +40,13 @@ caf::behavior feeder::make_behavior() { return dealing(); }
 
 caf::behavior feeder::dealing() {
   return caf::message_handler{
-      on(self_, [this](const next_batch& x) { on_next(x.worker, sender_of(self_)); }),
+      on(self_, [this](const next_batch& x) { on_next(x, sender_of(self_)); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const stop_dealing&) { stop(); }),
-      on(self_, [this](const worker_left& x) { on_leave(x.worker); }),
+      on(self_, [this](const worker_left& x) { on_leave(x); }),
+      on(self_, [this](const share_lost& x) { on_lost(x); }),
+      on(self_, [this](const deal_again& x) { take_back(x); }),
+      on(self_, [this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
       on(self_, [this](const end_recording& x) { end(x); }),
       on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
       on(self_, [this](const go_on_dealing& x) { go_on(x); }),
@@ -65,9 +69,20 @@ caf::behavior feeder::exhausted() {
       on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
       on(self_,
          [this](const worker_left& x) {
-           cut_.leave(x.worker);
+           cut_.leave(x.worker, x.life);
            report_cut();
          }),
+      on(self_,
+         [this](const share_lost& x) {
+           cut_.lose(x.worker, x.life);
+           report_cut();
+         }),
+      on(self_,
+         [this](const deal_again& x) {
+           dealer_.take_back(cut_.untrained(x));
+           report_cut();
+         }),
+      on(self_, [this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
       on(self_, [](const go_on_dealing&) {}),
       on(self_, [](const watch_holds&) {}),
   }
@@ -103,7 +118,7 @@ void feeder::report_cut() {
 void feeder::tell_if_checkpoint_due() {
   if (!who_takes_them_) return;
   const instant now = due_.every > 0 ? options_.time->now() : instant{0};
-  const bool by_batches = due_.every_batches > 0 && dealt_ - last_due_ >= due_.every_batches;
+  const bool by_batches = due_.every_batches > 0 && dealt_ >= last_due_ + due_.every_batches;
   const bool by_time = due_.every > 0 && now - last_due_at_ >= instant{due_.every};
   if (!by_batches && !by_time) return;
   last_due_ = dealt_;
@@ -116,7 +131,14 @@ void feeder::trace_wait(trace_kind what) {
   if (options_.trace) options_.trace->wait(what, options_.time->now());
 }
 
-void feeder::on_next(rank worker, const caf::actor& device) {
+void feeder::on_next(const next_batch& x, const caf::actor& device) {
+  const feeder_cut::asker who = cut_.hear(x.worker, x.life);
+  if (who == feeder_cut::asker::stranger) return send(self_, device, data_exhausted{});
+  if (who == feeder_cut::asker::newcomer) dealer_.join(x.worker.value);
+  deal_or_hold(x.worker, device);
+}
+
+void feeder::deal_or_hold(rank worker, const caf::actor& device) {
   const bool at_switch = replayed_ && replayed_->holds(worker);
   if (holding_ || at_switch) {
     hungry_[worker] = device;
@@ -125,6 +147,10 @@ void feeder::on_next(rank worker, const caf::actor& device) {
   }
   trace_wait(trace_kind::asker);
   const auto deal = deal_to(worker);
+  if (!deal && cut_.has_lost_shares()) {
+    hungry_[worker] = device;
+    return;
+  }
   if (!deal) return send(self_, device, data_exhausted{});
   log_.note({worker, deal->number}, options_.recorder ? options_.time->now() : instant{0});
   const std::shared_ptr<batch> filled = batches_.take();
@@ -148,13 +174,29 @@ std::optional<deal> feeder::deal_to(rank worker) {
   return number ? dealer_.batch(*number) : std::nullopt;
 }
 
-void feeder::on_leave(rank worker) {
+void feeder::on_leave(const worker_left& x) {
+  if (cut_.leave(x.worker, x.life)) end_share_of(x.worker);
+}
+
+void feeder::on_lost(const share_lost& x) {
+  if (cut_.lose(x.worker, x.life)) end_share_of(x.worker);
+}
+
+void feeder::end_share_of(rank worker) {
   dealer_.leave(worker.value);
   hungry_.erase(worker);
   if (replayed_) replayed_->leave(worker);
-  cut_.leave(worker);
   report_cut();
   tell_if_all_at_switch();
+}
+
+/// Batches that are to be dealt again do not count as dealt.
+void feeder::take_back(const deal_again& x) {
+  const std::vector<std::uint64_t> numbers = cut_.untrained(x);
+  dealer_.take_back(numbers);
+  dealt_ -= std::min<std::uint64_t>(dealt_, numbers.size());
+  report_cut();
+  if (!holding_) feed_hungry();
 }
 
 /// Tells nothing before an actor watches.
@@ -179,7 +221,11 @@ void feeder::go_on(const go_on_dealing& x) {
   if (replayed_) replayed_->pass_switch();
   holding_.reset();
   hold_if_reached();
-  for (const auto& [worker, device] : std::exchange(hungry_, {})) on_next(worker, device);
+  feed_hungry();
+}
+
+void feeder::feed_hungry() {
+  for (const auto& [worker, device] : std::exchange(hungry_, {})) deal_or_hold(worker, device);
 }
 
 void feeder::end(const end_recording& x) {

@@ -27,12 +27,16 @@ struct feeder_options {
   std::shared_ptr<const time_source> time{};   ///< of the timeline and the recording, if either is made
   std::shared_ptr<trace_track> trace{};        ///< the timeline; the feeder owns it while it lives
   std::optional<feeder_position> resumed{};    ///< of a checkpoint, to go on from
+  std::size_t under_way =
+      2; ///< the most batches of a worker that are not trained, or whose step no shard has
 };
 
 /// Deals mini-batches to the workers that ask, and knows which worker got which batch.
 ///
 /// Workers ask one batch ahead, so the feeder makes the next while they compute on the last.
 /// Guarantees  every sample is dealt once an epoch, over all workers; the order depends on the seed alone.
+///             What a worker leaves untrained is dealt once more. While it is not known how much a lost
+///             worker has trained, nobody is told that the data are exhausted.
 /// Never       reuses the memory of a batch while an actor holds it.
 ///
 ///     dealing --stop_dealing--> exhausted
@@ -50,9 +54,14 @@ public:
 private:
   caf::behavior dealing();
   caf::behavior exhausted();
-  void on_next(rank worker, const caf::actor& device);
+  void on_next(const next_batch& x, const caf::actor& device);
+  void deal_or_hold(rank worker, const caf::actor& device);
   std::optional<deal> deal_to(rank worker);
-  void on_leave(rank worker);
+  void on_leave(const worker_left& x);
+  void on_lost(const share_lost& x);
+  void end_share_of(rank worker);
+  void take_back(const deal_again& x);
+  void feed_hungry();
   void hold_if_reached();
   void tell_if_all_at_switch();
   void end(const end_recording& x);
@@ -70,7 +79,7 @@ private:
   std::uint64_t dealt_ = 0; ///< batches
   caf::actor who_watches_;
   std::optional<std::uint64_t> holding_; ///< the step at which it holds
-  std::map<rank, caf::actor> hungry_;    ///< workers that asked while it holds
+  std::map<rank, caf::actor> hungry_;    ///< workers that asked while it holds, or a share is lost
   object_pool<batch> batches_;
   order_log log_;
   std::optional<recorded_batches> replayed_;

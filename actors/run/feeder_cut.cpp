@@ -5,23 +5,37 @@
 
 namespace mailgrad {
 
-namespace {
+feeder_cut::feeder_cut(options o) : under_way_(o.under_way), workers_(o.seats) {
+  o.trained.resize(o.seats);
+  for (std::size_t r = 0; r < workers_.size(); ++r) {
+    workers_[r].before = o.trained[r];
+    workers_[r].gone = workers_[r].empty = r >= o.workers;
+  }
+}
 
-/// A worker computes one batch, and has asked for the next.
-constexpr std::size_t most_under_way = 2;
+feeder_cut::asker feeder_cut::hear(rank worker, incarnation life) {
+  if (worker.value >= workers_.size()) return asker::stranger;
+  of_worker& w = workers_[worker.value];
+  if (life < w.life || (life == w.life && w.gone && !w.empty)) return asker::stranger;
+  if (life == w.life && !w.empty) return asker::known;
+  begin_life(w, life);
+  return asker::newcomer;
+}
 
-} // namespace
-
-feeder_cut::feeder_cut(std::uint32_t workers, std::vector<std::uint64_t> trained) : workers_(workers) {
-  trained.resize(workers);
-  for (std::size_t r = 0; r < workers; ++r) workers_[r].dealt = trained[r];
+/// What an earlier incarnation was dealt, it has trained, or it was taken back.
+void feeder_cut::begin_life(of_worker& w, incarnation life) {
+  w.before += w.now.dealt;
+  w.now = {};
+  w.life = life;
+  w.gone = w.empty = false;
 }
 
 void feeder_cut::deal(rank worker, std::uint64_t number) {
   of_worker& w = workers_[worker.value];
-  ++w.dealt;
-  if (w.last.size() == most_under_way) w.last.erase(w.last.begin());
-  w.last.push_back(number);
+  ++w.now.dealt;
+  std::vector<std::uint64_t>& last = w.now.last;
+  if (last.size() == under_way_) last.erase(last.begin());
+  last.push_back(number);
   if (w.mark) w.again.push_back(number);
 }
 
@@ -37,22 +51,63 @@ void feeder_cut::mark(const worker_marked& x) {
   if (x.number != number_) return;
   of_worker& w = workers_[x.worker.value];
   w.mark = x.trained;
-  const std::size_t under_way =
-      std::min<std::uint64_t>(w.dealt - std::min(w.dealt, x.trained), w.last.size());
-  w.again.assign(w.last.end() - static_cast<std::ptrdiff_t>(under_way), w.last.end());
+  const std::vector<std::uint64_t>& last = w.now.last;
+  w.again.assign(last.end() - untrained_of(w.now, x.trained), last.end());
 }
 
-void feeder_cut::leave(rank worker) {
-  if (worker.value < workers_.size()) workers_[worker.value].gone = true;
+/// How many of the batches dealt last are not among the first `trained`.
+std::ptrdiff_t feeder_cut::untrained_of(const share& s, std::uint64_t trained) {
+  return static_cast<std::ptrdiff_t>(
+      std::min<std::uint64_t>(s.dealt - std::min(s.dealt, trained), s.last.size()));
+}
+
+bool feeder_cut::leave(rank worker, incarnation life) {
+  if (worker.value >= workers_.size()) return false;
+  of_worker& w = workers_[worker.value];
+  if (life < w.life || (life == w.life && w.gone && !w.empty)) return false;
+  if (life > w.life || w.empty) begin_life(w, life); // it has not asked for a batch
+  w.gone = true;
+  return true;
+}
+
+bool feeder_cut::lose(rank worker, incarnation life) {
+  if (!leave(worker, life)) return false;
+  lost_.push_back({worker, life, std::exchange(workers_[worker.value].now, {})});
+  return true;
+}
+
+std::vector<std::uint64_t> feeder_cut::untrained(const deal_again& x) {
+  if (x.worker.value >= workers_.size()) return {};
+  of_worker& w = workers_[x.worker.value];
+  const auto lost = std::ranges::find_if(
+      lost_, [&](const lost_share& s) { return s.worker == x.worker && s.life == x.life; });
+  if (lost == lost_.end())
+    return w.life == x.life ? take_untrained(w, w.now, x.trained) : std::vector<std::uint64_t>{};
+  share of = std::move(lost->what);
+  lost_.erase(lost);
+  const std::vector<std::uint64_t> numbers = take_untrained(w, of, x.trained);
+  w.before += of.dealt;
+  return numbers;
+}
+
+/// The checkpoint under way leaves these batches to who is dealt them next.
+std::vector<std::uint64_t> feeder_cut::take_untrained(of_worker& w, share& of, std::uint64_t trained) {
+  const auto first = of.last.end() - untrained_of(of, trained);
+  const std::vector<std::uint64_t> numbers(first, of.last.end());
+  of.last.erase(first, of.last.end());
+  of.dealt -= numbers.size();
+  std::erase_if(w.again, [&](std::uint64_t n) { return std::ranges::find(numbers, n) != numbers.end(); });
+  return numbers;
 }
 
 std::optional<checkpoint_part> feeder_cut::finished(const dealer& of, std::uint64_t switches) {
-  if (number_ == 0 || !std::ranges::all_of(workers_, [](const of_worker& w) { return w.mark || w.gone; }))
+  if (number_ == 0 || has_lost_shares() ||
+      !std::ranges::all_of(workers_, [](const of_worker& w) { return w.mark || w.gone; }))
     return std::nullopt;
   feeder_position here;
   std::vector<std::uint64_t> again;
   for (of_worker& w : workers_) {
-    here.trained.push_back(w.mark.value_or(w.dealt));
+    here.trained.push_back(w.before + w.mark.value_or(w.now.dealt));
     again.insert(again.end(), w.again.begin(), w.again.end());
     w.mark.reset();
     w.again.clear();

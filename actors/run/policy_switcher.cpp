@@ -12,16 +12,17 @@ namespace mailgrad {
 using messaging::send;
 
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
-                                 std::uint32_t workers, std::vector<caf::actor> shards, caf::actor feeder,
-                                 std::shared_ptr<const time_source> time,
+                                 std::uint32_t workers, std::uint32_t seats, std::vector<caf::actor> shards,
+                                 caf::actor feeder, std::shared_ptr<const time_source> time,
                                  const std::vector<recorded_switch>* replayed, caf::actor recorder)
     : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy.text()),
-      workers_(workers), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
+      workers_(seats), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
       lost_(shards_.size()), recorder_(std::move(recorder)) {
+  for (std::uint32_t r = workers; r < seats; ++r) workers_[r].gone = true;
   if (!replayed) return;
   replayed_ = *replayed;
   planned_.clear();
-  for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, {s.policy, workers}});
+  for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, {s.policy, seats}});
 }
 
 void policy_switcher::begin() {
@@ -102,10 +103,12 @@ pause_worker policy_switcher::pause_order() const {
   return {epoch_, !current_->policy.traits().needs_shards};
 }
 
-void policy_switcher::on_joined(rank joined, const caf::actor& device) {
+void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnation life) {
   worker& w = workers_[joined.value];
   w.device = device;
-  if (current_ && !all_paused_ && !w.gone) send(self_, device, pause_order());
+  w.life = life;
+  w.gone = false;
+  if (current_ && !all_paused_) send(self_, device, pause_order());
 }
 
 void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
@@ -130,10 +133,11 @@ void policy_switcher::switch_if_all_paused() {
   all_paused_ = true;
   trained_ = 0;
   for (const worker& w : workers_) trained_ += w.batches;
-  switch_policy order{epoch_, current_->policy.text(), {}, {}};
+  switch_policy order{epoch_, current_->policy.text(), {}, {}, {}};
   for (const worker& w : workers_) {
     order.steps.push_back(w.paused.value_or(step_number{}));
     order.present.push_back(w.gone ? 0 : 1);
+    order.lives.push_back(w.life);
   }
   note_switch();
   send(self_, feeder_, go_on_dealing{current_->policy.traits().deals_by_rank, current_->held_at});
@@ -170,23 +174,25 @@ void policy_switcher::on_shard_lost(shard_index shard) {
 void policy_switcher::end_if_all_switched() {
   if (!current_ || !all_paused_ || std::ranges::count(switched_, false) > 0) return;
   const bool all_gone = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
-  if (!all_gone)
-    done_.push_back({trained_, std::exchange(policy_, current_->policy.text()), policy_, current_->why,
-                     begun_, time_->now()});
+  const std::string before = std::exchange(policy_, current_->policy.text());
+  if (!all_gone) done_.push_back({trained_, before, policy_, current_->why, begun_, time_->now()});
   current_.reset();
   begin_next();
 }
 
-std::optional<wait_named> policy_switcher::name_wait() const {
+std::optional<wait_named> policy_switcher::name_wait(const seat_table& seats) const {
   if (!current_) return std::nullopt;
+  const instant now = time_->now();
+  const auto last_heard = [&](std::uint32_t r) { return seats.heard(r); };
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t r = 0; !all_paused_ && r < workers_.size(); ++r)
     if (!workers_[r].gone && !workers_[r].paused) awaited.push_back(r);
   for (std::uint32_t s = 0; all_paused_ && s < switched_.size(); ++s)
     if (!switched_[s]) awaited.push_back(s);
   return wait_named{"the switch from " + policy_ + " to " + current_->policy.text() + " waits for " +
-                        listed(all_paused_ ? "shard" : "worker", awaited),
-                    (time_->now() - begun_).count()};
+                        (all_paused_ ? listed("shard", awaited)
+                                     : listed_with_last_words("worker", awaited, now, last_heard)),
+                    (now - begun_).count()};
 }
 
 } // namespace mailgrad

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -26,8 +27,10 @@ namespace mailgrad {
 ///     idle --request, step reached--> pausing --all workers paused or gone--> switching --all shards--> idle
 class policy_switcher {
 public:
+  /// Ranks from `workers` to `seats` - 1 have not joined yet, and no switch waits for them.
   policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule, std::uint32_t workers,
-                  std::vector<caf::actor> shards, caf::actor feeder, std::shared_ptr<const time_source> time,
+                  std::uint32_t seats, std::vector<caf::actor> shards, caf::actor feeder,
+                  std::shared_ptr<const time_source> time,
                   const std::vector<recorded_switch>* replayed = nullptr, caf::actor recorder = {});
 
   /// Goes on where a checkpoint was taken. `schedule` of the constructor then holds what is still planned.
@@ -38,7 +41,7 @@ public:
   void begin();
 
   void request(const request_switch& x);
-  void on_joined(rank worker, const caf::actor& device);
+  void on_joined(rank worker, const caf::actor& device, incarnation life);
   /// A worker has finished, failed or died; it trained at least `batches`.
   void on_gone(rank worker, std::uint64_t batches);
   void on_step(const step_reached& x);
@@ -51,6 +54,11 @@ public:
   /// Whether a switch is under way or asked for.
   bool is_switching() const noexcept { return current_ || !waiting_.empty(); }
 
+  /// Whether workers are being paused, or shards switch. Then no worker may join.
+  bool is_under_way() const noexcept { return current_.has_value(); }
+  /// The present epoch; during a switch, the next one.
+  policy_epoch epoch() const noexcept { return epoch_; }
+
   /// Begins no further switch.
   void stop();
   /// Begins no switch until it is called with false.
@@ -62,11 +70,12 @@ public:
   /// The switches that have ended.
   const std::vector<policy_switch>& done() const noexcept { return done_; }
   /// The workers and shards that a switch waits for, in words; nothing if no switch is under way.
-  std::optional<wait_named> name_wait() const;
+  std::optional<wait_named> name_wait(const seat_table& seats) const;
 
 private:
   struct worker {
     caf::actor device;
+    incarnation life{};
     bool gone = false;
     std::optional<step_number> paused; ///< its last step, if it is paused for the present switch
     std::uint64_t batches = 0;         ///< trained, as far as is known

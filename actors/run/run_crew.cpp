@@ -139,6 +139,7 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   duties.store = store_;
   duties.trace = new_track(fmt::format("shard {}", s));
   duties.helpers = helpers_;
+  duties.seats = plan_.seats();
   duties.keep_answers = options_.checkpoint_writer && (o.replay || o.local_steps > 0);
   if (plan_.resumed) {
     duties.resumed = plan_.resumed->shard(s);
@@ -155,12 +156,16 @@ void run_crew::spawn_feeder() {
       system_,
       feeder_options{std::shared_ptr<const dataset>(data, &data->train), plan_.deal, plan_.request.nonzeros,
                      plan_.holds, options_.recorder, plan_.options.replay, options_.time, new_track("feeder"),
-                     plan_.resumed ? std::optional(plan_.resumed->position) : std::nullopt});
+                     plan_.resumed ? std::optional(plan_.resumed->position) : std::nullopt,
+                     plan_.options.local_steps + 2});
 }
 
 void run_crew::spawn_coordinator() {
   coordinator_options options;
   options.workers = plan_.workers();
+  options.seats = plan_.seats();
+  options.elastic = plan_.is_elastic();
+  options.waits_for_workers = instant{plan_.options.waits_for_workers};
   options.policies = plan_.policies;
   options.automatic = plan_.automatic;
   options.tracker = tracker_;
@@ -185,7 +190,13 @@ void run_crew::spawn_coordinator() {
                      : spawn<mailgrad::coordinator>(system_, std::move(options));
 }
 
-void run_crew::spawn_device(std::uint32_t worker) {
+void run_crew::add_worker(rank worker, incarnation life) {
+  require(plan_.is_elastic(), "no worker may join this run; see run_plan::is_elastic()");
+  require(worker.value < plan_.seats(), "the run has no seat for this rank");
+  spawn_device(worker.value, life, true);
+}
+
+void run_crew::spawn_device(std::uint32_t worker, incarnation life, bool late) {
   worker_surroundings with{
       plan_.model, {shards_, feeder_, tracker_, coordinator_}, options_.time, options_.created};
   for (std::uint32_t s = 0; options_.between && s < shards_.size(); ++s)
@@ -193,8 +204,9 @@ void run_crew::spawn_device(std::uint32_t worker) {
   if (store_)
     with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
-  spawned_worker made = spawn_worker(system_, terms_of(plan_, {worker}), std::move(with));
-  devices_.push_back(std::move(made.device));
+  spawned_worker made = spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
+  if (devices_.size() <= worker) devices_.resize(worker + 1);
+  devices_[worker] = std::move(made.device);
   stages_.insert(stages_.end(), made.stages.begin(), made.stages.end());
 }
 

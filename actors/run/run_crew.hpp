@@ -65,6 +65,13 @@ public:
   ///         a replica that cannot be built; actors that were spawned before are told to give up.
   run_crew(caf::actor_system& system, run_plan plan, run_crew_options options);
 
+  /// Spawns a worker that joins the run in progress: a rank with which it did not begin, or one that has left
+  /// or is lost and comes back under a higher incarnation. The coordinator gives it a seat as soon as it can,
+  /// or tells it to give up.
+  ///
+  /// Errors  std::invalid_argument: the run is not elastic, or has no such rank; those of the constructor.
+  void add_worker(rank worker, incarnation life);
+
   /// Tells all actors to end, the recorder last.
   void give_up();
 
@@ -77,6 +84,7 @@ public:
   const caf::actor& coordinator() const noexcept { return coordinator_; }
   const std::vector<caf::actor>& helpers() const noexcept { return helpers_; }
   const std::vector<caf::actor>& shards() const noexcept { return shards_; }
+  /// By rank, the last that was spawned; null for a rank that was not.
   const std::vector<caf::actor>& devices() const noexcept { return devices_; }
   /// The stages of all workers that span several devices, by worker.
   const std::vector<caf::actor>& stages() const noexcept { return stages_; }
@@ -91,7 +99,7 @@ private:
   caf::actor spawn_shard(std::uint32_t s);
   void spawn_feeder();
   void spawn_coordinator();
-  void spawn_device(std::uint32_t worker);
+  void spawn_device(std::uint32_t worker, incarnation life = {}, bool late = false);
 
   caf::actor_system& system_;
   run_plan plan_;

@@ -15,9 +15,11 @@ gradient_order::gradient_order(options o)
   for (const order_entry& turn : o.replayed->turns[shard_.value]) given_.expect(turn);
 }
 
-void gradient_order::join(rank worker) {
-  given_.join(worker);
-  if (!is_followed()) own_.push_back({{order_entry::kind::joined, worker}, {}});
+void gradient_order::join(rank worker, incarnation life) {
+  given_.join(worker, life);
+  if (is_followed()) return;
+  given_.pass_joining(worker, life);
+  own_.push_back({order_entry::of(order_entry::kind::joined, worker, life), {}});
 }
 
 void gradient_order::arrive(const push_gradient& x, std::int64_t at) {
@@ -28,11 +30,9 @@ void gradient_order::arrive(const push_gradient& x, std::int64_t at) {
         {{order_entry::kind::gradient, x.header.id.worker, x.header.id.step, x.header.version_read, at}, x});
 }
 
-void gradient_order::leave(rank worker) {
-  given_.forget(worker);
-  if (is_followed()) return;
-  given_.pass_leaving(worker);
-  own_.push_back({{order_entry::kind::left, worker}, {}});
+void gradient_order::leave(rank worker, incarnation life) {
+  given_.forget(worker, life);
+  if (!is_followed()) own_.push_back({order_entry::of(order_entry::kind::left, worker, life), {}});
 }
 
 std::optional<ordered_gradients::ready> gradient_order::next() {

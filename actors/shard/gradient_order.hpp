@@ -42,9 +42,9 @@ public:
   bool is_followed() const { return replays_ || (shards_agree_ && shard_.value != 0); }
 
   // What arrives.
-  void join(rank worker);
+  void join(rank worker, incarnation life = {});
   void arrive(const push_gradient& x, std::int64_t at);
-  void leave(rank worker);
+  void leave(rank worker, incarnation life = {});
   /// Appends a turn to the followed order.
   void expect(const order_entry& turn) { given_.expect(turn); }
 
@@ -70,7 +70,7 @@ public:
     if (replays_) a.field("recorded", given_);
   }
   /// The worker goes on that took part when the state was kept; no turn is needed for that.
-  void come_back(rank worker) { given_.join(worker); }
+  void come_back(rank worker, incarnation life) { given_.join(worker, life); }
   bool replays() const noexcept { return replays_; }
 
   /// Whether a switch of policy comes next in the followed order.

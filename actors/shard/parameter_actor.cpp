@@ -23,10 +23,11 @@ std::unique_ptr<policy> policy_of(const policy_spec& chosen) {
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy)),
-      workers_(options_.workers, options_.run), watch_(self, options_.tracker, options_.time, options_.trace),
+      workers_(options_.workers, options_.ranks(), options_.run),
+      watch_(self, options_.tracker, options_.time, options_.trace),
       updater_(self, options_.weights, std::move(options_.helpers), options_.time),
       updates_(options_.weights, options_.cure, workers_, watch_, updater_),
-      order_({self, options_.weights->index(), options_.workers, std::move(options_.followers),
+      order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),
               options_.recorder, options_.replayed}),
       lease_(options_.weights, options_.store),
       cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_}) {
@@ -71,6 +72,7 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const push_gradient& x) { on_push(x); }),
       on(self_, [this](const join_shard& x) { on_join(x); }),
       on(self_, [this](const worker_left& x) { on_leave(x); }),
+      on(self_, [this](const tell_trained& x) { return trained(x); }),
       on(self_,
          [this](const order_entry& x) {
            order_.expect(x);
@@ -101,7 +103,8 @@ void parameter_actor::on_join(const join_shard& x) {
   if (x.worker.value < workers_.count() && workers_[x.worker].returns) return come_back(x);
   if (workers_.is_replaced_by(x)) on_leave({x.worker, workers_[x.worker].life});
   if (!workers_.join(x)) return;
-  order_.join(x.worker);
+  workers_[x.worker].heard_at = options_.time->now();
+  order_.join(x.worker, x.life);
   take_what_is_ready();
 }
 
@@ -113,7 +116,8 @@ void parameter_actor::come_back(const join_shard& x) {
   if (!workers_.join(x)) return;
   worker.returns = false;
   worker.owed = owed;
-  order_.come_back(x.worker);
+  worker.heard_at = options_.time->now();
+  order_.come_back(x.worker, x.life);
   if (!owed) answer(worker, {});
 }
 
@@ -129,15 +133,17 @@ void parameter_actor::report_cut() {
   if (auto part = cut_.finished()) send(self_, cut_.collector(), std::move(*part));
 }
 
-void parameter_actor::greet(rank worker) {
-  order_.announce({order_entry::kind::joined, worker});
+/// The order alone says whom the policy counts, so that all shards that follow it count the same workers. A
+/// worker that has left already does so at a later turn.
+void parameter_actor::greet(rank worker, incarnation life) {
+  order_.announce(order_entry::of(order_entry::kind::joined, worker, life));
   worker_slot& newcomer = workers_[worker];
   newcomer.greeted = true;
-  if (!newcomer.in_policy && newcomer.device) { // an earlier incarnation has left
+  if (!newcomer.in_policy) { // its seat was empty, or an earlier incarnation has left
     newcomer.in_policy = true;
     policy_->join(worker);
   }
-  if (newcomer.device) newcomer.waits_since = options_.time->now();
+  if (newcomer.device && newcomer.life == life) newcomer.waits_since = options_.time->now();
   release();
 }
 
@@ -150,6 +156,7 @@ void parameter_actor::on_push(const push_gradient& x) {
     worker.discard_unjudged(updates_.gap_of(x.header), "no turn");
     return send(self_, worker.device, turn_missing{options_.weights->index(), x.header.id.step});
   }
+  if (!order_.is_followed()) worker.batches = x.header.batches;
   cut_.add(x);
   order_.arrive(x, worker.arrived.count());
   take_what_is_ready();
@@ -157,8 +164,18 @@ void parameter_actor::on_push(const push_gradient& x) {
 
 void parameter_actor::on_leave(const worker_left& x) {
   if (!workers_.leave(x)) return;
-  order_.leave(x.worker);
+  order_.leave(x.worker, x.life);
   take_what_is_ready();
+}
+
+/// A shard that follows judges no gradient that the first shard has not judged, so it counts only those that
+/// it has taken.
+trained_told parameter_actor::trained(const tell_trained& x) {
+  trained_told told{options_.weights->index(), x.worker, x.life};
+  if (x.worker.value >= workers_.count() || workers_[x.worker].life != x.life) return told;
+  told.batches = workers_[x.worker].batches;
+  told.gradients = workers_[x.worker].heard;
+  return told;
 }
 
 /// A switch lets no gradient of another epoch through. If one comes nevertheless, it is not judged, since it
@@ -177,9 +194,9 @@ void parameter_actor::take_what_is_ready() {
     const auto ready = order_.next();
     if (!ready) break;
     if (ready->turn.what == order_entry::kind::left)
-      let_go(ready->turn.worker, ready->gradient.has_value());
+      let_go(ready->turn.worker, ready->turn.life(), ready->gradient.has_value());
     else if (ready->turn.what == order_entry::kind::joined)
-      greet(ready->turn.worker);
+      greet(ready->turn.worker, ready->turn.life());
     else if (ready->turn.what == order_entry::kind::kept)
       cut_.follow(ready->turn.step.value);
     else if (ready->gradient)
@@ -203,6 +220,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   order_.announce(turn);
   worker_slot& worker = workers_[g.id.worker];
   const bool waits = worker.device ? worker.life == g.id.life : worker.returns;
+  if (worker.life == g.id.life) worker.batches = std::max(worker.batches, g.batches);
   if (waits) worker.waits_since = worker.arrived;
   ++worker.account.ledger.produced;
   watch_.idle(!updates_.batch_is_empty(), worker.arrived, order_.is_followed());
@@ -240,12 +258,12 @@ void parameter_actor::take_lost(const order_entry& turn) {
 
 /// A shard that judges on its own also tells its followers that the worker has left. `unjudged`: a gradient
 /// has arrived whose turn did not come before.
-void parameter_actor::let_go(rank worker, bool unjudged) {
+void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
   worker_slot& gone = workers_[worker];
   gone.account.unjudged += unjudged ? 1 : 0;
   if (!gone.in_policy) return;
   gone.in_policy = false;
-  order_.announce({order_entry::kind::left, worker});
+  order_.announce(order_entry::of(order_entry::kind::left, worker, life));
   policy_->leave(worker);
   apply_batch_if_complete();
   updates_.leave(worker);
@@ -276,7 +294,7 @@ void parameter_actor::begin(const switch_policy& x) {
   watch_.flush_gaps(); // gaps under the old policy say nothing about the new one
   if (!updates_.batch_is_empty()) apply_batch();
   lease_.end();
-  const policy_spec chosen(x.policy, options_.workers);
+  const policy_spec chosen(x.policy, options_.ranks());
   policy_ = policy_of(chosen);
   order_.begin_policy(policy_->shards_agree());
   if (!chosen.traits().needs_shards) lease_.begin();
@@ -286,7 +304,7 @@ void parameter_actor::begin(const switch_policy& x) {
   for (std::uint32_t r = 0; r < workers_.count(); ++r)
     if (workers_[{r}].in_policy) policy_->join({r});
   for (std::uint32_t r = 0; r < workers_.count() && !order_.is_followed(); ++r)
-    if (workers_[{r}].left) let_go({r}); // the coordinator had not yet heard of it
+    if (workers_[{r}].left) let_go({r}, workers_[{r}].life); // the coordinator had not yet heard of it
   release();
   take_what_is_ready();
 }
@@ -358,7 +376,7 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
   const shard_index me = options_.weights->index();
   const instant now = options_.time->now();
   if (next_policy_)
-    send(self_, asker, wait_for_switch(me, *next_policy_, now - switch_asked_, workers_.all()));
+    send(self_, asker, wait_for_switch(me, *next_policy_, switch_asked_, workers_.all(), now));
   for (const wait_named& w : waits_of_workers(me, policy_->name(), workers_.all(), now))
     send(self_, asker, w);
 }
@@ -381,7 +399,8 @@ shard_read parameter_actor::read() {
 
 shard_books parameter_actor::books() const {
   shard_books x{{options_.weights->index(), options_.weights->version(), {}, {}, {}}};
-  for (const worker_slot& worker : workers_.all()) x.so_far.workers.push_back(worker.account);
+  for (const worker_slot& worker : workers_.all().first(workers_.used()))
+    x.so_far.workers.push_back(worker.account);
   return x;
 }
 
@@ -394,7 +413,7 @@ shard_report parameter_actor::report() {
                  {},
                  options_.weights->snapshot(),
                  watch_.take_trace()};
-  for (std::uint32_t w = 0; w < workers_.count(); ++w) {
+  for (std::uint32_t w = 0; w < workers_.used(); ++w) {
     worker_account& account = r.workers.emplace_back(workers_[{w}].account);
     account.ledger.lost += updates_.waiting({w}); // in a batch that was never complete
     account.unjudged += order_.waiting({w});

@@ -13,6 +13,7 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,10 @@ struct parameter_actor_options {
   std::vector<bool> present{}; ///< by rank: that has a part of the worker; if not, it begins anew
   /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
   bool keep_answers = false;
+  /// Ranks from `workers` to seats - 1 may join while the run goes on; 0: none may.
+  std::uint32_t seats = 0;
+
+  std::uint32_t ranks() const { return std::max(workers, seats); }
 };
 
 /// Owns one shard. It takes gradients in the order of its mailbox, stamps the staleness of each, updates, and
@@ -84,13 +89,14 @@ private:
   void report_cut();
   void on_push(const push_gradient& x);
   void on_leave(const worker_left& x);
+  trained_told trained(const tell_trained& x);
   void on_switch(const switch_policy& x);
 
   void take_what_is_ready();
-  void greet(rank worker);
+  void greet(rank worker, incarnation life);
   void take(const push_gradient& x, std::int64_t arrived);
   void take_lost(const order_entry& turn);
-  void let_go(rank worker, bool unjudged = false);
+  void let_go(rank worker, incarnation life, bool unjudged = false);
   void drop_stray(const gradient_header& x);
   decision judge(const order_entry& turn);
   bool all_taken(const switch_policy& x) const;

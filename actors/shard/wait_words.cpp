@@ -12,24 +12,31 @@ namespace {
 
 std::string name_of(shard_index shard) { return fmt::format("shard {}", shard.value); }
 
+std::string named(std::span<const std::uint32_t> awaited, std::span<const worker_slot> workers, instant now) {
+  return listed_with_last_words("worker", awaited, now, [&](std::uint32_t r) { return workers[r].heard_at; });
+}
+
 } // namespace
 
 std::vector<std::uint32_t> awaited_before(const switch_policy& next, std::span<const worker_slot> workers) {
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t r = 0; r < workers.size(); ++r) {
-    if (!next.present[r] || workers[r].left) continue;
-    if (!workers[r].device || workers[r].account.last_step < next.steps[r]) awaited.push_back(r);
+    if (!next.present[r]) continue;
+    const bool unheard_of = workers[r].empty || (!next.lives.empty() && workers[r].life < next.lives[r]);
+    if (workers[r].left && !unheard_of) continue;
+    if (unheard_of || !workers[r].device || workers[r].account.last_step < next.steps[r])
+      awaited.push_back(r);
   }
   return awaited;
 }
 
 /// A shard that follows may have all gradients and still wait for the verdict of the first.
-wait_named wait_for_switch(shard_index shard, const switch_policy& next, instant waited,
-                           std::span<const worker_slot> workers) {
+wait_named wait_for_switch(shard_index shard, const switch_policy& next, instant asked,
+                           std::span<const worker_slot> workers, instant now) {
   const std::vector<std::uint32_t> awaited = awaited_before(next, workers);
   return {fmt::format("{} switches to {} when it has the last gradient of {}", name_of(shard), next.policy,
-                      awaited.empty() ? "shard 0's order" : listed("worker", awaited)),
-          waited.count()};
+                      awaited.empty() ? "shard 0's order" : named(awaited, workers, now)),
+          (now - asked).count()};
 }
 
 std::vector<wait_named> waits_of_workers(shard_index shard, std::string_view policy,
@@ -44,7 +51,7 @@ std::vector<wait_named> waits_of_workers(shard_index shard, std::string_view pol
     waits.push_back(
         {fmt::format("{} holds worker {} after step {}, {} policy, until {}", name_of(shard), r,
                      worker.waiting_step.value, policy,
-                     awaited.empty() ? "its turn comes" : "it hears from " + listed("worker", awaited)),
+                     awaited.empty() ? "its turn comes" : "it hears from " + named(awaited, workers, now)),
          (now - *worker.waits_since).count()});
   }
   return waits;

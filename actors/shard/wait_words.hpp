@@ -15,11 +15,12 @@ namespace mailgrad {
 /// The ranks whose gradients of the old policy are not all taken, so that `next` cannot begin.
 std::vector<std::uint32_t> awaited_before(const switch_policy& next, std::span<const worker_slot> workers);
 
-/// "shard 0 switches to sync when it has the last gradient of worker 1"
-wait_named wait_for_switch(shard_index shard, const switch_policy& next, instant waited,
-                           std::span<const worker_slot> workers);
+/// "shard 0 switches to sync when it has the last gradient of worker 1 (heard 0.2 s ago)"
+wait_named wait_for_switch(shard_index shard, const switch_policy& next, instant asked,
+                           std::span<const worker_slot> workers, instant now);
 
-/// "shard 0 holds worker 1 after step 17, sync policy, until it hears from worker 0", for each held worker.
+/// "shard 0 holds worker 1 after step 17, sync policy, until it hears from worker 0 (heard 0.2 s ago)", for
+/// each held worker.
 std::vector<wait_named> waits_of_workers(shard_index shard, std::string_view policy,
                                          std::span<const worker_slot> workers, instant now);
 

@@ -31,6 +31,23 @@ void worker_slot::discard_unjudged(std::uint64_t gap, const std::string& reason)
   discard(gap, reason);
 }
 
+void worker_slot::begin(incarnation next) {
+  life = next;
+  account.last_step = waiting_step = {};
+  batches = heard = 0;
+  heard_at.reset();
+  merged = left = empty = false;
+  met = {};
+}
+
+worker_slots::worker_slots(std::uint32_t workers, std::uint32_t seats, run_id run)
+    : run_(run), slots_(seats), used_(workers) {
+  for (std::uint32_t r = workers; r < seats; ++r) {
+    slots_[r].in_policy = false;
+    slots_[r].left = slots_[r].empty = true;
+  }
+}
+
 bool worker_slots::is_replaced_by(const join_shard& x) const {
   if (x.worker.value >= slots_.size()) return false;
   const worker_slot& worker = slots_[x.worker.value];
@@ -40,13 +57,9 @@ bool worker_slots::is_replaced_by(const join_shard& x) const {
 bool worker_slots::join(const join_shard& x) {
   if (x.worker.value >= slots_.size()) return false;
   worker_slot& worker = slots_[x.worker.value];
-  if (x.life < worker.life || (x.life == worker.life && worker.left)) return false;
-  if (x.life > worker.life) {
-    worker.account.last_step = worker.waiting_step = {};
-    worker.merged = worker.left = false;
-    worker.met = {};
-  }
-  worker.life = x.life;
+  if (x.life < worker.life || (x.life == worker.life && worker.left && !worker.empty)) return false;
+  if (x.life > worker.life || worker.empty) worker.begin(x.life);
+  used_ = std::max(used_, x.worker.value + 1);
   worker.device = x.device;
   worker.owed = true;
   return true;
@@ -59,7 +72,9 @@ bool worker_slots::admit(const push_gradient& x, instant now) {
   if (!worker.device || id.life != worker.life) return false; // has not joined, has left, or has joined anew
   if (id.step <= worker.account.last_step) return false;      // a gradient delivered twice counts once
   worker.account.last_step = worker.waiting_step = id.step;
+  ++worker.heard;
   worker.arrived = now;
+  worker.heard_at = now;
   worker.owed = true;
   worker.in_mailbox.reset();
   if (x.payload.sent) worker.in_mailbox = now - *x.payload.sent;
@@ -70,8 +85,9 @@ bool worker_slots::admit(const push_gradient& x, instant now) {
 bool worker_slots::leave(const worker_left& x) {
   if (x.worker.value >= slots_.size()) return false;
   worker_slot& worker = slots_[x.worker.value];
-  if (x.life < worker.life || (x.life == worker.life && worker.left)) return false;
-  worker.life = x.life; // its join, if that is still under way, comes too late
+  if (x.life < worker.life || (x.life == worker.life && worker.left && !worker.empty)) return false;
+  if (x.life > worker.life || worker.empty)
+    worker.begin(x.life); // its join, if it is under way, comes too late
   worker.waits_since.reset();
   worker.owed = false;
   worker.device = nullptr;
@@ -138,6 +154,7 @@ void worker_slots::keep(archive& a, const std::function<snapshot(const archived_
     });
     if (!a.reads()) continue;
     w.waiting_step = w.account.last_step;
+    w.heard = w.account.last_step.value;
     w.returns = w.greeted = returns;
   }
 }

@@ -25,19 +25,25 @@ struct worker_slot {
   caf::actor device;                  ///< null: it has not joined, or has left
   incarnation life{};                 ///< of the worker that has joined
   instant arrived{0};                 ///< when its last gradient arrived
+  std::optional<instant> heard_at{};  ///< when the last message of this incarnation arrived
   std::optional<instant> in_mailbox;  ///< how long that gradient waited in the mailbox, if known
   std::optional<instant> waits_since; ///< set when that gradient has been judged
   step_number waiting_step;
-  bool merged = false;   ///< its gradient is in the pending batch
-  bool left = false;     ///< and no later incarnation has joined
-  bool in_policy = true; ///< the policy counts it as taking part
-  bool greeted = false;  ///< its join has been taken
-  bool owed = false;     ///< it has sent something that is not answered yet
-  weights_met met;       ///< to be sent with the next weights
-  kept_answer answer{};  ///< the last one; empty unless the run needs it again when it is resumed
-  bool returns = false;  ///< it took part when this state was kept, and comes back
+  bool merged = false;       ///< its gradient is in the pending batch
+  bool left = false;         ///< and no later incarnation has joined; also while the seat is empty
+  bool empty = false;        ///< no incarnation has joined yet, and the run began without this rank
+  std::uint64_t batches = 0; ///< of this incarnation, whose gradients have been judged, or will be next
+  std::uint64_t heard = 0;   ///< gradients of this incarnation that have arrived
+  bool in_policy = true;     ///< the policy counts it as taking part
+  bool greeted = false;      ///< its join has been taken
+  bool owed = false;         ///< it has sent something that is not answered yet
+  weights_met met;           ///< to be sent with the next weights
+  kept_answer answer{};      ///< the last one; empty unless the run needs it again when it is resumed
+  bool returns = false;      ///< it took part when this state was kept, and comes back
   worker_account account;
 
+  /// The next incarnation counts anew.
+  void begin(incarnation next);
   /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.
   /// `by_others`: another worker's gradient released it.
   std::optional<stay_at_shard> end_wait(instant now, bool by_others, instant barrier_opened);
@@ -54,11 +60,14 @@ struct worker_slot {
 /// Threads     those of the parameter actor that owns it.
 class worker_slots {
 public:
-  worker_slots(std::uint32_t workers, run_id run) : run_(run), slots_(workers) {}
+  /// Ranks from `workers` to `seats` - 1 take no part until they join.
+  worker_slots(std::uint32_t workers, std::uint32_t seats, run_id run);
 
   worker_slot& operator[](rank worker) { return slots_[worker.value]; }
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
   std::span<const worker_slot> all() const noexcept { return slots_; } ///< by rank
+  /// The ranks of which something may be known: those of the beginning, and all up to the last that joined.
+  std::uint32_t used() const noexcept { return used_; }
 
   /// Whether the rank has joined as an earlier incarnation, which has not left.
   bool is_replaced_by(const join_shard& x) const;
@@ -85,6 +94,7 @@ public:
 private:
   run_id run_;
   std::vector<worker_slot> slots_; ///< by rank
+  std::uint32_t used_;
 };
 
 } // namespace mailgrad

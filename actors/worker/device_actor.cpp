@@ -32,7 +32,6 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
   exchange_ = options_.direct ? into_block_.get() : over_shards_.get();
   options_.runner->use_racing_weights(options_.direct);
   if (options_.resumed) keep(*options_.resumed);
-  batches_ = report_.steps;
   options_.resumed.reset();
   options_.runner->on_end([us = caf::actor_cast<caf::actor>(self)] { send_anonymously(us, step_ended{}); });
 }
@@ -44,15 +43,54 @@ worker_context device_actor::context() {
 
 caf::behavior device_actor::make_behavior() {
   send(self_, options_.coordinator,
-       worker_joined{options_.worker, caf::actor_cast<caf::actor>(self_), options_.life});
+       worker_joined{options_.worker, caf::actor_cast<caf::actor>(self_), options_.life, options_.late});
+  if (options_.late) return waiting_for_a_seat();
+  join();
+  return training();
+}
+
+caf::behavior device_actor::waiting_for_a_seat() {
+  const instant since = options_.time->now();
+  return {
+      on(self_, [this](const seat_given& x) { sit(x); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+      on(self_, [this](const leave_run&) { self_->quit(); }),
+      on(self_,
+         [this, since](const name_waits&) {
+           send(self_, sender_of(self_),
+                wait_named{fmt::format("worker {} waits for a seat", options_.worker.value),
+                           (options_.time->now() - since).count()});
+         }),
+  };
+}
+
+/// The worker goes on counting where its earlier incarnations ended.
+void device_actor::sit(const seat_given& x) {
+  const std::uint32_t no_loss = report_.loss_bits;
+  report_ = x.so_far;
+  report_.worker = options_.worker;
+  report_.trace.reset();
+  report_.stages.clear();
+  if (report_.last_losses.samples() == 0) report_.loss_bits = no_loss;
+  lines_.join_in(x.epoch);
+  join();
+  self_->become(training());
+}
+
+void device_actor::join() {
+  lines_.begin_life();
+  batches_ = report_.steps;
   lines_.join();
   ask_for_batch();
   notices_.begin(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
-  if (!options_.runner_hears) return training();
-  return training().or_else(options_.runner_hears(self_));
 }
 
-caf::message_handler device_actor::training() {
+caf::behavior device_actor::training() {
+  if (!options_.runner_hears) return messages_of_a_run();
+  return messages_of_a_run().or_else(options_.runner_hears(self_));
+}
+
+caf::message_handler device_actor::messages_of_a_run() {
   return {
       on(self_, [this](const shard_weights& x) { on_weights(x); }),
       on(self_,
@@ -77,6 +115,11 @@ caf::message_handler device_actor::training() {
            });
          }),
       on(self_, [this](const give_up&) { finish(); }),
+      on(self_,
+         [this](const leave_run&) {
+           leaves_ = true;
+           start_step_if_ready();
+         }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
       on(self_, [this](const copy_books&) { return worker_books{report_}; }),
   };
@@ -103,7 +146,7 @@ void device_actor::mark(std::uint64_t checkpoint) {
   keep(*kept);
   lines_.mark(checkpoint, options_.coordinator);
   send(self_, options_.feeder,
-       worker_marked{checkpoint, options_.worker, report_.steps, options_.coordinator});
+       worker_marked{checkpoint, options_.worker, lines_.trained(), options_.coordinator});
   send(self_, options_.coordinator,
        checkpoint_part{checkpoint, fmt::format("worker {}", options_.worker.value), kept, report_.steps});
 }
@@ -143,11 +186,11 @@ void device_actor::start_step_if_ready() {
       repeating_ = true;
       return compute(std::move(again));
     }
-    if (!next_batch_ && !exhausted_) return wait_for_batch();
+    if (!next_batch_ && !exhausted_ && !leaves_) return wait_for_batch();
     // Not earlier: for replays it must make no difference whether a pause comes before or after the answers.
     exchange_->go_on();
-    if (next_batch_) return start_step();
-    if (!exchange_->flush()) return finish();
+    if (next_batch_ && !leaves_) return start_step();
+    if (!exchange_->flush()) return leaves_ ? leave() : finish();
     end_wait_for_batch();
   });
 }
@@ -163,7 +206,9 @@ void device_actor::end_wait_for_batch() {
   if (options_.trace) options_.trace->wait(trace_kind::batch, now);
 }
 
-void device_actor::ask_for_batch() { send(self_, options_.feeder, next_batch{options_.worker}); }
+void device_actor::ask_for_batch() {
+  send(self_, options_.feeder, next_batch{options_.worker, options_.life});
+}
 
 // -- a step ------------------------------------------------------------------------------------------------
 
@@ -257,8 +302,14 @@ void device_actor::or_fail(std::uint64_t step, const Work& work) {
   }
 }
 
-void device_actor::finish() {
-  if (!finished_) end_with(worker_finished{report_});
+void device_actor::finish(const std::string& why_left) {
+  if (!finished_) end_with(worker_finished{report_, {}, why_left});
+}
+
+/// The batch that it has in hand or asked for is for others.
+void device_actor::leave() {
+  send(self_, options_.feeder, deal_again{options_.worker, options_.life, lines_.trained()});
+  finish("its owner asked for it");
 }
 
 /// No actor need wait for this worker any longer. The shards are told before the coordinator, so that what
@@ -266,6 +317,7 @@ void device_actor::finish() {
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   finished_ = true;
+  notice.life = options_.life;
   under_way_ = options_.runner->give_up() == step_state::under_way && under_way_;
   notice.report.trace = std::move(options_.trace);
   notice.report.stages = options_.runner->stage_reports();

@@ -18,7 +18,8 @@ namespace mailgrad {
 struct device_actor_options {
   run_id run{};
   rank worker;
-  incarnation life{};                  ///< 0 for a worker that has never been lost
+  incarnation life{}; ///< 0 for a worker that has never been lost
+  bool late = false;  ///< joins a run in progress, as soon as the coordinator gives it a seat
   std::shared_ptr<step_runner> runner; ///< owned by the actor while it lives
   /// Makes the handlers of messages to this actor that are meant for its runner, if it has actors of its own.
   std::function<caf::message_handler(caf::event_based_actor*)> runner_hears{};
@@ -44,9 +45,11 @@ struct device_actor_options {
 ///             what its runner works on until the step under way has ended.
 /// Never       blocks, unless its runner computes within the call.
 ///
+///     waiting for a seat (if it is late) --seat_given--> joining
 ///     joining --weights of all shards, a batch--> computing --delivered--> waiting --weights of all, a batch-->
 ///     computing
-///                                                     |                    \--data exhausted--> finished
+///                                                     |                    \--data exhausted, or it leaves-->
+///                                                     |                                              finished
 ///                                                     +--loss not finite, step failed--> finished
 ///
 /// A switch of policy pauses the worker between two steps. The weights that it holds are then out of date,
@@ -60,7 +63,11 @@ public:
 
 private:
   worker_context context();
-  caf::message_handler training();
+  caf::behavior waiting_for_a_seat();
+  caf::behavior training();
+  caf::message_handler messages_of_a_run();
+  void sit(const seat_given& x);
+  void join();
   bool busy() const noexcept { return computing_ != nullptr; }
 
   void keep(archive& a);
@@ -85,7 +92,8 @@ private:
 
   template <class Work>
   void or_fail(std::uint64_t step, const Work& work);
-  void finish();
+  void finish(const std::string& why_left = {});
+  void leave();
   template <class Notice>
   void end_with(Notice notice);
   void name_waits_to(const caf::actor& asker) const;
@@ -111,6 +119,7 @@ private:
   std::optional<instant> starved_since_; ///< set while weights are there and a batch is not
   bool exhausted_ = false;               ///< the feeder has no further batch
   std::optional<pause_worker> pause_;    ///< that the coordinator asked for
+  bool leaves_ = false;                  ///< its owner asked for it
   bool finished_ = false;
   std::uint64_t marked_ = 0; ///< the last checkpoint
 };

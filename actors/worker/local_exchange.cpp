@@ -35,7 +35,8 @@ void local_exchange::deliver(computed_gradient g) {
 
 bool local_exchange::flush() {
   if (local_->taken() == 0) return false;
-  lines_.push(local_->difference(), 1, of_.time.now(), std::exchange(spent_, instant{0}));
+  lines_.push(local_->difference(), 1, of_.time.now(), std::exchange(spent_, instant{0}), false,
+              local_->holds() ? 1 : 0);
   return true;
 }
 

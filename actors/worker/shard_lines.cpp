@@ -61,7 +61,7 @@ void shard_lines::trace_stay(const stay_at_shard& stay, std::uint32_t shard) con
 }
 
 void shard_lines::push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
-                       bool with_weights) {
+                       bool with_weights, std::uint64_t held_back) {
   ++step_;
   ++of_.report.produced;
   had_answered_.clear();
@@ -72,9 +72,13 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
   const gradient_id id{of_.run, of_.worker, of_.life, step_};
   for (std::size_t i = 0; i < shards_.size(); ++i)
     send(of_.self, shards_[i],
-         push_gradient{
-             {id, held_[i].version, epoch_, std::bit_cast<std::uint32_t>(scale), {held_[i].read, spent}},
-             {values, std::move(held_[i].values), waiting_since_}});
+         push_gradient{{id,
+                        held_[i].version,
+                        epoch_,
+                        std::bit_cast<std::uint32_t>(scale),
+                        {held_[i].read, spent},
+                        trained() - held_back},
+                       {values, std::move(held_[i].values), waiting_since_}});
 }
 
 void shard_lines::begin_epoch(policy_epoch epoch) {

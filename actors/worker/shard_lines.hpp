@@ -38,9 +38,17 @@ public:
   const snapshot& weights(std::uint32_t shard) const { return held_[shard].values; }
 
   /// Pushes to all shards. `with_weights`: the weights that the gradient was computed from are sent with it.
-  /// `values` is taken by value, because only the messages may hold it afterwards.
+  /// `held_back`: batches that are trained, but not behind this gradient. `values` is taken by value, because
+  /// only the messages may hold it afterwards.
   void push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
-            bool with_weights = false);
+            bool with_weights = false, std::uint64_t held_back = 0);
+
+  /// This incarnation begins now: what the report counts so far, earlier ones or another process have done.
+  void begin_life() { steps_before_ = of_.report.steps; }
+  /// The batches that this incarnation has trained.
+  std::uint64_t trained() const { return of_.report.steps - steps_before_; }
+  /// The worker joins in this epoch.
+  void join_in(policy_epoch epoch) { epoch_ = epoch; }
 
   /// Tells every shard that what was pushed so far belongs to a checkpoint.
   void mark(std::uint64_t checkpoint, const caf::actor& collector);
@@ -78,6 +86,7 @@ private:
   std::size_t missing_;            ///< number of shards that have not answered
   std::vector<bool> had_answered_; ///< by shard, until the first push; empty unless the run is resumed
   step_number step_;
+  std::uint64_t steps_before_ = 0;
   policy_epoch epoch_;
   instant waiting_since_;
   std::optional<instant> at_fence_since_; ///< set while a switch of policy holds the worker

@@ -26,6 +26,7 @@ public:
     options.run = terms_.run;
     options.worker = terms_.worker;
     options.life = terms_.life;
+    options.late = terms_.late;
     if (terms_.local) options.local = std::make_shared<local_steps>(terms_.layout, *terms_.local);
     if (with_.shared) {
       options.writer =

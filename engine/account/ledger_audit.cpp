@@ -55,28 +55,28 @@ public:
   }
 
 private:
-  /// How many gradients a lost worker produced, as far as any shard knows.
+  /// How many gradients a lost worker produced, as far as any shard knows. Steps count anew in each
+  /// incarnation.
   std::uint64_t heard_of(std::size_t worker) const {
     std::uint64_t most = 0;
     for (const shard_report& s : outcome_.shards) {
       const worker_account& account = account_of(s, worker);
-      const bool keeps_steps = account.last_step.value > 0; // a user's own parameter actor may not
-      most = std::max(most, keeps_steps ? account.last_step.value : account.ledger.produced);
+      most = std::max({most, account.last_step.value, account.ledger.produced});
     }
     return most;
   }
 
   std::uint64_t sent_by(std::size_t worker) const {
-    if (outcome_.lost[worker]) return heard_of(worker);
     const worker_report& w = outcome_.workers[worker];
-    return w.produced - w.applied - w.not_finite;
+    const std::uint64_t told = w.produced - w.applied - w.not_finite;
+    return outcome_.lost[worker] ? std::max(told, heard_of(worker)) : told;
   }
 
   /// While the run goes on, the copy of a shard may be newer than that of the worker.
   std::uint64_t produced_by(std::size_t worker) const {
     const worker_report& w = outcome_.workers[worker];
     if (running_) return std::max(w.produced, heard_of(worker) + w.applied + w.not_finite);
-    return outcome_.lost[worker] ? heard_of(worker) : w.produced;
+    return outcome_.lost[worker] ? std::max(w.produced, heard_of(worker)) : w.produced;
   }
 
   /// The part of the ledger that only workers know: the gradients they produced, applied themselves or

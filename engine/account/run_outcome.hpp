@@ -23,15 +23,18 @@ struct run_outcome {
     running,   ///< not yet: these are copies of the actors' books so far
   };
   ending how = ending::completed;
-  std::string why;                    ///< one line; empty if completed
-  bool enough = false;                ///< stopped as the options of the run ask for
-  std::vector<worker_report> workers; ///< by rank; for a lost worker only the rank is set
-  std::vector<bool> lost;             ///< by rank: the actor died without a report
-  std::vector<bool> untold{};         ///< by rank, while the run goes on: nothing is known of the worker yet
-  std::vector<shard_report> shards;   ///< by shard, a lost one without workers; empty in hogwild
+  std::string why;     ///< one line; empty if completed and nothing is left untrained
+  bool enough = false; ///< stopped as the options of the run ask for
+  /// By rank, over all incarnations. Of one that was lost only what the shards have heard is known: its
+  /// gradients, and the batches behind those that they judged.
+  std::vector<worker_report> workers;
+  std::vector<bool> lost;           ///< by rank: an incarnation died without a report
+  std::vector<bool> untold{};       ///< by rank, while the run goes on: nothing is known of the worker yet
+  std::vector<shard_report> shards; ///< by shard, a lost one without workers; empty in hogwild
   std::vector<policy_switch> switches;
   std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
   bool feeder_lost = false;
+  std::uint64_t untrained = 0; ///< batches that a worker left, when no other was there to train them
   checkpoint_account checkpoints{};
   std::vector<checkpoint_times> checkpoint_timeline{}; ///< if the run has a timeline
 };

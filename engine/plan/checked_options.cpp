@@ -16,9 +16,9 @@ namespace mailgrad {
 namespace {
 
 cure_setting setting_of(const training_options& o, const std::vector<scheduled_policy>& policies) {
-  cure_setting setting{{}, workers_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
+  cure_setting setting{{}, seats_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
   for (const scheduled_policy& p : policies) setting.policies.push_back(p.policy);
-  if (is_automatic(o.policy)) setting.policies.emplace_back("async", workers_of(o));
+  if (is_automatic(o.policy)) setting.policies.emplace_back("async", seats_of(o));
   return setting;
 }
 
@@ -74,6 +74,18 @@ void require_parameter_actor(const training_options& o, const std::vector<schedu
         fmt::format("record: {} does not tell the order in which it takes gradients", named));
 }
 
+/// Who joins late begins with the weights of the shards, and the shards tell what they took of who died.
+void require_seats(const training_options& o, const std::vector<scheduled_policy>& policies) {
+  if (seats_of(o) == workers_of(o)) return;
+  if (has_hogwild(policies))
+    throw std::invalid_argument(
+        "seats: under hogwild no actor can let a worker in later; leave them out, or take async");
+  if (o.parameter_actor)
+    throw std::invalid_argument(
+        fmt::format("seats: parameter actor '{}' takes only the workers that a run begins with",
+                    o.parameter_actor->name));
+}
+
 void require_tests(const training_options& o, const data_split& data) {
   if (!o.replay) stop_conditions_of(o, &data);
   if (o.evaluate_every.never()) {
@@ -112,13 +124,15 @@ dealer_options deal_of(const training_options& o, const data_split& data, const 
           o.steps,
           o.seed,
           first_policy.traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand,
-          workers_of(o)};
+          workers_of(o),
+          seats_of(o)};
 }
 
 std::vector<scheduled_policy> checked_policies(const training_options& o, const cure_spec& cure) {
-  auto policies = parse_policy_schedule(o.policy, workers_of(o));
+  auto policies = parse_policy_schedule(o.policy, seats_of(o));
   require_optimizers(o, policies, cure);
   require_parameter_actor(o, policies, cure);
+  require_seats(o, policies);
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument(
         fmt::format("record: a replay repeats recording '{}' and makes none of its own", o.replay->name));
@@ -145,7 +159,7 @@ std::vector<stop_condition> stop_conditions_of(const training_options& o, const 
 
 void require_switch(const training_options& o, std::vector<scheduled_policy> policies, const cure_spec& cure,
                     const std::string& policy) {
-  policies.push_back({0, policy_spec(policy, workers_of(o))});
+  policies.push_back({0, policy_spec(policy, seats_of(o))});
   cure.require_fits(setting_of(o, policies));
 }
 

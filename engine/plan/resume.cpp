@@ -52,7 +52,7 @@ std::optional<kept_best> best_of(const run_plan& plan) {
   return best;
 }
 
-/// With another number of workers, each begins anew from the weights.
+/// With another number of workers, or with seats for more, each begins anew from the weights.
 void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
   const std::string numbers =
       fmt::format("is of a run with {} workers, not {}", card.workers, plan.workers());
@@ -79,12 +79,12 @@ void require_keepable(const run_plan& plan) {
         "what came before. Leave one of both out");
   for (const scheduled_policy& s : plan.policies)
     if (const auto policy = s.policy.make()) try_to_keep(*policy);
-  if (const auto cure = plan.cure.make({plan.workers(), 1, 1e-3})) try_to_keep(*cure);
+  if (const auto cure = plan.cure.make({plan.seats(), 1, 1e-3})) try_to_keep(*cure);
 }
 
 checkpoint_card card_of(const run_plan& plan) {
   checkpoint_card card;
-  card.workers = plan.workers();
+  card.workers = plan.seats();
   card.shards = plan.options.shards;
   card.facts = facts_and_names(plan);
   card.words = plan.options.words;
@@ -106,14 +106,14 @@ void plan_resume(run_plan& plan) {
   if (resumed.card.replayed != replayed_by(plan))
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
                                                : "is of the replay of another recording");
-  resumed.same_workers = resumed.card.workers == plan.workers();
+  resumed.same_workers = resumed.card.workers == plan.workers() && plan.seats() == plan.workers();
   if (!resumed.same_workers) {
     require_workers_may_differ(plan, resumed.card);
     resumed.position.trained.clear();
   }
-  plan.policies = {{0, policy_spec(resumed.schedule.policy, plan.workers())}};
+  plan.policies = {{0, policy_spec(resumed.schedule.policy, plan.seats())}};
   for (const auto& [step, policy] : resumed.schedule.planned)
-    plan.policies.push_back({step, policy_spec(policy, plan.workers())});
+    plan.policies.push_back({step, policy_spec(policy, plan.seats())});
   if (!plan.options.replay) plan.holds = switch_steps(plan.policies);
   plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
   if (plan.options.keep == kept_weights::best) resumed.best = best_of(plan);

@@ -39,7 +39,7 @@ std::uint64_t steps_of(const run_plan& plan) {
 run_plan checked_plan(training_options options) {
   run_plan plan;
   require_worker_devices(options);
-  plan.cure = cure_spec(options.cure, workers_of(options));
+  plan.cure = cure_spec(options.cure, seats_of(options));
   plan.policies = checked_policies(options, plan.cure);
   plan.shard_rule = shard_optimizer(options, plan.cure);
   plan.options = std::move(options);
@@ -66,6 +66,8 @@ void lay_out_weights(run_plan& plan) {
 } // namespace
 
 std::uint32_t run_plan::workers() const { return workers_of(options); }
+std::uint32_t run_plan::seats() const { return seats_of(options); }
+bool run_plan::is_elastic() const { return !shares_block() && !options.parameter_actor && !options.replay; }
 std::uint64_t run_plan::steps_per_epoch() const {
   return data ? (data->train.size() + options.batch - 1) / options.batch : 1;
 }

@@ -71,7 +71,11 @@ struct run_plan {
   std::size_t update_helpers = 0;
   bool sums_apart = false; ///< the shards add up the gradients that several devices of a worker compute
 
-  std::uint32_t workers() const;
+  std::uint32_t workers() const; ///< with which the run begins
+  std::uint32_t seats() const;   ///< the most that may take part, those that join later included
+  /// Whether workers may join while the run goes on. In hogwild and with parameter actors of the user's own,
+  /// no actor could tell what a lost worker had done.
+  bool is_elastic() const;
   /// The mini-batches of one pass over the training set. 1 if the plan has no data.
   std::uint64_t steps_per_epoch() const;
   /// Whether the weights are tested while the run goes on.

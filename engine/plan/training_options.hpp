@@ -41,6 +41,11 @@ struct training_options {
   /// 0: as many workers as devices. With fewer workers, each gets an equal number of devices, in their order.
   /// Its model spans these devices as scopes, replicate() or pipelined() place it.
   std::uint32_t workers = 0;
+  /// The workers that may take part, at most: those from `workers` on may join while the run goes on. 0: as
+  /// many as begin.
+  std::uint32_t seats = 0;
+  /// How long a run that has lost all its workers waits for another; 0: it fails at once.
+  std::chrono::nanoseconds waits_for_workers{0};
   /// The parts into which a worker that spans devices cuts its batch, so that all its devices have work.
   std::size_t micro_batches = 1;
   /// One policy, or several with their first steps: "async, sync@1000"; or "auto".

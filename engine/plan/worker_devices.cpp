@@ -15,9 +15,11 @@ std::uint32_t workers_of(const training_options& o) {
   return o.workers > 0 ? o.workers : static_cast<std::uint32_t>(o.devices.size());
 }
 
+std::uint32_t seats_of(const training_options& o) { return o.seats > 0 ? o.seats : workers_of(o); }
+
 std::vector<device> devices_of(const training_options& o, std::uint32_t worker) {
   const std::size_t each = o.devices.size() / workers_of(o);
-  const auto first = o.devices.begin() + static_cast<std::ptrdiff_t>(each * worker);
+  const auto first = o.devices.begin() + static_cast<std::ptrdiff_t>(each * (worker % workers_of(o)));
   return {first, first + static_cast<std::ptrdiff_t>(each)};
 }
 
@@ -35,6 +37,9 @@ void require_worker_devices(const training_options& o) {
     throw std::invalid_argument(fmt::format(
         "workers: {} devices cannot be shared out to {} workers; name so many devices, or a multiple",
         o.devices.size(), workers));
+  if (seats_of(o) < workers)
+    throw std::invalid_argument(
+        fmt::format("seats: {} for {} workers; give at least as many", o.seats, workers));
   for (std::uint32_t w = 0; w < workers; ++w) {
     const std::vector<device> own = devices_of(o, w);
     for (auto d = own.begin(); d != own.end(); ++d)

@@ -9,10 +9,13 @@
 
 namespace mailgrad {
 
-/// The number of workers of a run.
+/// The number of workers that a run begins with.
 std::uint32_t workers_of(const training_options& o);
 
-/// The devices of one worker; several if its model spans them.
+/// The number of workers that may take part, those that join later included.
+std::uint32_t seats_of(const training_options& o);
+
+/// The devices of one worker; several if its model spans them. One that joins later has those of another.
 std::vector<device> devices_of(const training_options& o, std::uint32_t worker);
 
 /// The number of cores among `devices`: a core has one thread, however many workers it computes.
@@ -20,7 +23,8 @@ std::size_t thread_count(const std::vector<device>& devices);
 
 /// Refuses devices that cannot be divided evenly among the workers.
 ///
-/// Errors  std::invalid_argument: there is no device, or their number is not a multiple of the workers; a
+/// Errors  std::invalid_argument: there is no device, or their number is not a multiple of the workers; there
+///         are fewer seats than workers; a
 ///         worker would have a device twice; there are no micro-batches, or several for workers that have one
 ///         device each.
 void require_worker_devices(const training_options& o);

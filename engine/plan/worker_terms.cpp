@@ -89,6 +89,7 @@ void worker_terms::keep(archive& a) {
   a.field("run", run);
   a.field("worker", worker);
   a.field("life", life);
+  a.field("late", late);
   a.field("request", request);
   keep_layout(a, "layout", layout);
   keep_layout(a, "replica layout", replica_layout);
@@ -101,11 +102,13 @@ void worker_terms::keep(archive& a) {
   keep_resumed(a, resumed);
 }
 
-worker_terms terms_of(const run_plan& plan, rank worker) {
+worker_terms terms_of(const run_plan& plan, rank worker, incarnation life, bool late) {
   const training_options& o = plan.options;
   worker_terms t;
   t.run = plan.run;
   t.worker = worker;
+  t.life = life;
+  t.late = late;
   t.request = plan.request_of(worker.value);
   t.layout = plan.layout;
   t.replica_layout = plan.replica_layout;
@@ -115,7 +118,7 @@ worker_terms terms_of(const run_plan& plan, rank worker) {
   t.micro_batches = o.micro_batches;
   t.sums_apart = plan.sums_apart;
   t.trace_events = o.trace_events;
-  if (plan.resumed) t.resumed = plan.resumed->worker(worker.value);
+  if (plan.resumed && !late) t.resumed = plan.resumed->worker(worker.value);
   return t;
 }
 

@@ -22,6 +22,7 @@ struct worker_terms {
   run_id run{};
   rank worker{};
   incarnation life{};
+  bool late = false; ///< it joins a run in progress, and waits for its seat
   /// What its graphs are built for. The devices are those of the worker, in their order.
   model_request request{};
   std::shared_ptr<const parameter_layout> layout{};         ///< where the weights lie in the shards
@@ -41,8 +42,9 @@ struct worker_terms {
   void keep(archive& a);
 };
 
-/// The terms of one worker.
-worker_terms terms_of(const run_plan& plan, rank worker);
+/// The terms of one worker, of which this is the incarnation `life`. One that joins late begins anew, even in
+/// a run that is resumed.
+worker_terms terms_of(const run_plan& plan, rank worker, incarnation life = {}, bool late = false);
 
 /// The terms of a worker in another process, which has one device and no code of the model, and its graphs,
 /// one for each size that a batch of the run can have.

@@ -20,9 +20,13 @@ struct order_entry {
   };
   kind what = kind::gradient;
   rank worker;
-  step_number step{};
+  step_number step{}; ///< of a gradient; of a worker that joins or leaves the number of its incarnation
   version_number version_read{}; ///< a recording has none
   std::int64_t arrived = 0;      ///< ns, by the time source of the shard that made the entry
+
+  static order_entry of(kind what, rank worker, incarnation life) { return {what, worker, {life.value}}; }
+  /// Of an entry that tells of a worker that joined or left.
+  incarnation life() const { return {static_cast<std::uint32_t>(step.value)}; }
 
   friend bool operator==(const order_entry&, const order_entry&) = default;
 };

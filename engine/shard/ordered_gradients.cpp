@@ -9,24 +9,27 @@ void ordered_gradients::expect(const order_entry& turn) {
   if (turn.what == order_entry::kind::gradient) workers_[turn.worker.value].last_step = turn.step;
 }
 
-void ordered_gradients::forget(rank worker) {
-  workers_[worker.value].joined = false;
-  ++workers_[worker.value].left;
-}
-
-void ordered_gradients::pass_leaving(rank worker) {
+void ordered_gradients::join(rank worker, incarnation life) {
   of_worker& w = workers_[worker.value];
-  if (++w.turns_of_leaving > w.left) w.joined = false; // known from the order before the worker's end is
+  if (!w.joined || *w.joined < life) w.joined = life;
 }
 
+void ordered_gradients::pass_joining(rank worker, incarnation life) { workers_[worker.value].turns = life; }
+
+void ordered_gradients::forget(rank worker, incarnation life) {
+  of_worker& w = workers_[worker.value];
+  if (!w.left || *w.left < life) w.left = life;
+}
+
+/// An incarnation that another has replaced here has left, too.
 bool ordered_gradients::is_ready(const order_entry& turn) const {
   const of_worker& w = workers_[turn.worker.value];
-  const bool gone = w.left > w.turns_of_leaving || (w.left > 0 && !w.joined);
   switch (turn.what) {
   case order_entry::kind::joined:
-    return gone || w.joined;
+    return w.has_left(turn.life()) || (w.joined && *w.joined >= turn.life());
   case order_entry::kind::gradient:
-    return gone || (w.arrived && w.arrived->header.id.step == turn.step);
+    return w.has_left(w.turns) || (w.joined && *w.joined > w.turns) ||
+           (w.arrived && w.arrived->header.id.step == turn.step);
   case order_entry::kind::left:
   case order_entry::kind::kept:
     return true;
@@ -42,8 +45,9 @@ std::optional<ordered_gradients::ready> ordered_gradients::next() {
   turns_.pop_front();
   ++taken_;
   of_worker& w = workers_[r.turn.worker.value];
+  if (r.turn.what == order_entry::kind::joined) w.turns = r.turn.life();
   const bool leaves = r.turn.what == order_entry::kind::left;
-  if (leaves) pass_leaving(r.turn.worker);
+  if (leaves) forget(r.turn.worker, r.turn.life());
   const bool its_turn =
       r.turn.what == order_entry::kind::gradient && w.arrived && w.arrived->header.id.step == r.turn.step;
   if (leaves || its_turn) r.gradient = std::exchange(w.arrived, std::nullopt);

@@ -14,8 +14,9 @@ namespace mailgrad {
 /// Puts the events at a shard into an order that the first shard or a recording gives. A gradient that comes
 /// early waits for its turn. A turn whose gradient has not arrived holds up all later ones.
 ///
-/// A worker has at most one gradient under way. A rank that has left may join again, as another incarnation;
-/// its turns up to that of its leaving are those of the earlier one.
+/// A worker has at most one gradient under way. A rank that has left may join again, as a later incarnation:
+/// each turn of a gradient is of the incarnation whose joining the order told last. A turn of one that has
+/// left here is not waited for.
 /// Threads  one caller at a time.
 class ordered_gradients {
 public:
@@ -25,12 +26,12 @@ public:
   void expect(const order_entry& turn);
   /// The worker's last step with a turn in the order known so far; 0: there is none.
   step_number last_step(rank worker) const { return workers_[worker.value].last_step; }
-  void join(rank worker) { workers_[worker.value].joined = true; }
+  void join(rank worker, incarnation life = {});
+  /// Notes that this joining was taken in another order than this.
+  void pass_joining(rank worker, incarnation life);
   void arrive(const push_gradient& x) { workers_[x.header.id.worker.value].arrived = x; }
-  /// Notes that the worker sends nothing more, so that its turns without a gradient hold up no others.
-  void forget(rank worker);
-  /// Notes that the end of the worker was taken in another order than this.
-  void pass_leaving(rank worker);
+  /// Notes that this incarnation sends nothing more, so that its turns without a gradient hold up no others.
+  void forget(rank worker, incarnation life = {});
 
   /// A turn, with its gradient if it is the turn of one that was not lost. The turn of a worker that leaves
   /// has the gradient that arrived and had no turn, if there is one.
@@ -66,17 +67,17 @@ public:
 
 private:
   struct of_worker {
-    bool joined = false; ///< since it last left
-    std::uint32_t left = 0;
-    std::uint32_t turns_of_leaving =
-        0; ///< taken so far; fewer than `left`: what comes next is of one that is gone
+    std::optional<incarnation> joined{}; ///< the last that has; not reset when it leaves
+    std::optional<incarnation> left{};   ///< the last that has; all before it have, too
+    incarnation turns{};                 ///< whose turns come next
     std::optional<push_gradient> arrived{};
     step_number last_step{}; ///< with a turn
 
+    bool has_left(incarnation life) const { return left && life <= *left; }
     void keep(archive& a) {
       a.field("joined", joined);
       a.field("left", left);
-      a.field("turns_of_leaving", turns_of_leaving);
+      a.field("turns", turns);
     }
   };
 

@@ -19,6 +19,8 @@ struct gradient_header {
   policy_epoch epoch{};          ///< the epoch of the policy that it was computed under
   std::uint32_t scale_bits = 0;  ///< the bits of a float: the factor of clipping, 1 without it
   gradient_times times{};
+  std::uint64_t batches =
+      0; ///< that this incarnation has trained since it joined, those behind this included
 };
 
 /// The gradient itself, in memory of this process.

@@ -58,6 +58,7 @@ public:
   bool exchanges_first() const noexcept { return options_.pull && taken_ >= options_.steps; }
   /// Keeps a step for go_on().
   void hold(std::shared_ptr<const gradient> g, float scale);
+  bool holds() const noexcept { return held_ != nullptr; }
   /// Takes the held step, if there is one; to be called when all shards have answered.
   void go_on();
 

@@ -8,7 +8,8 @@ namespace mailgrad {
 /// of the b slowest come too late and are dropped, so b stragglers cost no time, and what only they have seen
 /// is lost.
 ///
-/// A worker that dies shrinks N; it does not use up one of the b. Staleness is 0.
+/// A worker that dies shrinks N; it does not use up one of the b. One that joins late is counted from the
+/// next batch on, if one has begun. Staleness is 0.
 /// Source  Chen, Pan, Monga, Bengio & Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016,
 ///         arXiv:1604.00981; with K = N - b the K-sync SGD of Dutta et al., AISTATS 2018, arXiv:1803.01113.
 class backup_policy final : public policy {

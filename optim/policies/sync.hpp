@@ -6,6 +6,9 @@ namespace mailgrad {
 
 /// Barrier-synchronous: one update from the mean of one gradient of every worker; all wait for the slowest.
 ///
+/// A worker that joins late is counted at once, so a batch that has begun waits for its gradient, too. It
+/// must not wait for the next batch: shards do not agree here on which batch that is, and two newcomers could
+/// then wait for each other at two shards.
 /// Source  Valiant, "A Bridging Model for Parallel Computation", CACM 33(8), 1990; for SGD: Chen, Pan, Monga,
 ///         Bengio & Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016, arXiv:1604.00981.
 class sync_policy final : public policy {
@@ -16,7 +19,7 @@ public:
   bool always_fresh() const noexcept override { return true; }
   bool deals_by_rank() const noexcept override { return true; }
   bool makes_batches() const noexcept override { return true; }
-  void join(rank worker) override { workers_.join_next_batch(worker); }
+  void join(rank worker) override { workers_.join(worker); }
   void leave(rank worker) override { workers_.leave(worker); }
   decision judge(const gradient_stamp& g) override {
     if (!workers_.awaited(g.worker)) return {verdict::discard, "not awaited"};

@@ -113,15 +113,15 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, LateWorkers,
 
 gradient_stamp of(std::uint32_t worker, std::uint64_t step = 1) { return {{worker}, {step}, {0}, {0}}; }
 
-class LateAtABarrier : public ::testing::TestWithParam<const char*> {
+class LateWithBackups : public ::testing::Test {
 protected:
-  LateAtABarrier() {
+  LateWithBackups() {
     for (std::uint32_t r = 0; r < 2; ++r) policy_->join({r});
   }
-  std::unique_ptr<policy> policy_ = make_policy(GetParam(), 3);
+  std::unique_ptr<policy> policy_ = make_policy("backup:0", 3);
 };
 
-TEST_P(LateAtABarrier, TakesPartAtOnceInABatchThatHasNotBegun) {
+TEST_F(LateWithBackups, TakesPartAtOnceInABatchThatHasNotBegun) {
   policy_->join({2});
   EXPECT_TRUE(policy_->may_start({2}));
   policy_->judge(of(0));
@@ -131,7 +131,7 @@ TEST_P(LateAtABarrier, TakesPartAtOnceInABatchThatHasNotBegun) {
   EXPECT_TRUE(policy_->batch_complete());
 }
 
-TEST_P(LateAtABarrier, IsCountedFromTheNextBatchOnIfOneHasBegun) {
+TEST_F(LateWithBackups, IsCountedFromTheNextBatchOnIfOneHasBegun) {
   policy_->judge(of(0));
   policy_->join({2});
   EXPECT_FALSE(policy_->may_start({2}));
@@ -146,7 +146,7 @@ TEST_P(LateAtABarrier, IsCountedFromTheNextBatchOnIfOneHasBegun) {
   EXPECT_TRUE(policy_->batch_complete());
 }
 
-TEST_P(LateAtABarrier, MayLeaveBeforeItsFirstBatch) {
+TEST_F(LateWithBackups, MayLeaveBeforeItsFirstBatch) {
   policy_->judge(of(0));
   policy_->join({2});
   policy_->leave({2});
@@ -156,7 +156,7 @@ TEST_P(LateAtABarrier, MayLeaveBeforeItsFirstBatch) {
   EXPECT_FALSE(policy_->may_start({2}));
 }
 
-TEST_P(LateAtABarrier, StartsWhenTheBatchEndsBecauseTheOthersLeft) {
+TEST_F(LateWithBackups, StartsWhenTheBatchEndsBecauseTheOthersLeft) {
   policy_->judge(of(0));
   policy_->join({2});
   policy_->leave({1});
@@ -164,8 +164,6 @@ TEST_P(LateAtABarrier, StartsWhenTheBatchEndsBecauseTheOthersLeft) {
   policy_->batch_applied();
   EXPECT_TRUE(policy_->may_start({2}));
 }
-
-INSTANTIATE_TEST_SUITE_P(Barriers, LateAtABarrier, ::testing::Values("sync", "backup:0"));
 
 /// The clock of a newcomer is that of the slowest, so both may be as far ahead of each other as the bound
 /// lets.

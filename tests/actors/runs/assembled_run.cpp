@@ -62,6 +62,8 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   for (std::uint32_t r = 0; r < a.workers; ++r)
     for (std::uint32_t d = 0; d < a.devices_each; ++d) o.devices.push_back({device_kind::cpu, d});
   o.workers = a.workers;
+  o.seats = a.seats;
+  o.waits_for_workers = a.waits_for_workers;
   o.micro_batches = a.micro_batches;
   o.policy = a.policy;
   o.cure = a.cure;
@@ -119,17 +121,24 @@ assembled_run::assembled_run(caf::actor_system& system, const assembly& a,
   coordinator_actor = crew_->coordinator();
 }
 
+void assembled_run::add_worker(std::uint32_t worker, std::uint32_t life) {
+  if (worker < devices.size()) earlier_.push_back(devices[worker]);
+  crew_->add_worker({worker}, {life});
+  devices = crew_->devices();
+}
+
 void assembled_run::kill_all() const {
   const hand_over::inside_caf hidden;
-  for (const auto* group : {&devices, &stages, &shards, &helpers, &spies_})
-    for (const caf::actor& a : *group) kill(a);
+  for (const auto* group : {&devices, &earlier_, &stages, &shards, &helpers, &spies_})
+    for (const caf::actor& a : *group)
+      if (a) kill(a);
   for (const caf::actor& a : {feeder_actor, crew_->tracker(), coordinator_actor}) kill(a);
 }
 
 assembled_run::~assembled_run() {
   const hand_over::inside_caf hidden; // whoever lets go of a handle last deletes, and CAF knows who
   kill_all();
-  for (auto* group : {&devices, &stages, &shards, &helpers, &spies_}) group->clear();
+  for (auto* group : {&devices, &earlier_, &stages, &shards, &helpers, &spies_}) group->clear();
   for (caf::actor* a : {&feeder_actor, &coordinator_actor}) *a = nullptr;
   crew_.reset();
   notes_.clear(); // and what actors share with us

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -31,6 +32,8 @@ struct assembly {
   std::string policy = "async";
   model_function model = small_model();
   std::uint32_t workers = 3;
+  std::uint32_t seats = 0; ///< 0: as many as workers
+  std::chrono::nanoseconds waits_for_workers{0};
   std::uint32_t shards = 2;
   std::size_t batch = 4;
   std::uint64_t batches = 12;
@@ -70,6 +73,9 @@ public:
   ~assembled_run();
   assembled_run(const assembled_run&) = delete;
   assembled_run& operator=(const assembled_run&) = delete;
+
+  /// Spawns a worker that joins in mid-run, or comes back. It takes its place in `devices`.
+  void add_worker(std::uint32_t worker, std::uint32_t life);
 
   /// Ends every actor as a crash would. On a system with threads the caller must then wait until no actor
   /// lives. Otherwise two threads could release a handle at the same time.
@@ -113,8 +119,8 @@ public:
     return of_workers;
   }
 
-  std::vector<caf::actor> devices;
-  std::vector<caf::actor> stages; ///< of all workers, in the order of workers and then of stages
+  std::vector<caf::actor> devices; ///< by rank, the latest incarnation; null: none has come
+  std::vector<caf::actor> stages;  ///< of all workers, in the order of workers and then of stages
   std::vector<caf::actor> helpers;
   std::vector<caf::actor> shards;
   caf::actor feeder_actor;
@@ -127,6 +133,7 @@ private:
   assembly assembly_;
   std::shared_ptr<const parameter_layout> layout_;
   std::vector<caf::actor> spies_;
+  std::vector<caf::actor> earlier_;                    ///< devices whose place others have taken
   std::vector<std::shared_ptr<exchange_notes>> notes_; ///< by worker, then shard
 
   mutable std::mutex mutex_; ///< guards what the coordinator writes

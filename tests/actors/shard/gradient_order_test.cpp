@@ -109,8 +109,8 @@ TEST_F(GradientOrder, KnowsUnderALedPolicyWhoLeftBefore) {
   while (order.next()) {
   }
   order.begin_policy(true);
-  order.join({0});
-  order.expect({kind::joined, {0}});
+  order.join({0}, {1});
+  order.expect(order_entry::of(kind::joined, {0}, {1}));
   order.expect(turn_of(0, 1));
   EXPECT_EQ(order.next()->turn.what, kind::joined);
   EXPECT_FALSE(order.next()) << "its gradient is under way, not lost";

@@ -34,7 +34,7 @@ protected:
   const parameter_layout layout_ = testing::layout_of({{"w", {16}}}, 1);
   const std::shared_ptr<shard> weights_ = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
   const float begin_ = weights_->snapshot().on_host()[0];
-  worker_slots workers_{2, {}};
+  worker_slots workers_{2, 2, {}};
   const std::shared_ptr<trace_track> track_ = std::make_shared<trace_track>("shard 0", 9, time_->now());
   testing::listener<staleness_observed> tracker_ = listen<staleness_observed>();
   shard_telemetry watch_{self_, tracker_.actor(), time_, track_};

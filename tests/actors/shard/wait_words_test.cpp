@@ -20,6 +20,7 @@ protected:
     worker_slot p;
     p.device = device_.actor();
     p.account.last_step = p.waiting_step = {last_step};
+    p.heard_at = 9s;
     return p;
   }
   worker_slot waiting(std::uint64_t last_step, instant since) const {
@@ -46,11 +47,11 @@ TEST_F(WaitWords, AreForThoseWhoComputeOrHaveNotJoined) {
                                          waiting(4, 3s), computing(3)};
   const std::vector<wait_named> waits = waits_of_workers({1}, "sync", workers, 10s);
   ASSERT_THAT(waits, SizeIs(2));
-  EXPECT_EQ(waits[0].what,
-            "shard 1 holds worker 0 after step 4, sync policy, until it hears from worker 1, 5");
+  EXPECT_EQ(waits[0].what, "shard 1 holds worker 0 after step 4, sync policy, until it hears from "
+                           "worker 1 (not heard yet), 5 (heard 1.0 s ago)");
   EXPECT_EQ(instant{waits[0].span}, 8s);
-  EXPECT_EQ(waits[1].what,
-            "shard 1 holds worker 4 after step 4, sync policy, until it hears from worker 1, 5");
+  EXPECT_EQ(waits[1].what, "shard 1 holds worker 4 after step 4, sync policy, until it hears from "
+                           "worker 1 (not heard yet), 5 (heard 1.0 s ago)");
   EXPECT_EQ(instant{waits[1].span}, 7s);
 }
 
@@ -70,14 +71,26 @@ TEST_F(WaitWords, BeforeASwitchAreForTheLastGradientsOfThoseWhoTakePartInIt) {
   const std::vector<worker_slot> workers{computing(6), computing(7), computing(2),
                                          gone(),       {},           waiting(8, 0s)};
   EXPECT_THAT(awaited_before(next, workers), ElementsAre(0, 4));
-  const wait_named wait = wait_for_switch({2}, next, 5s, workers);
-  EXPECT_EQ(wait.what, "shard 2 switches to async when it has the last gradient of worker 0, 4");
+  const wait_named wait = wait_for_switch({2}, next, 5s, workers, 10s);
+  EXPECT_EQ(wait.what, "shard 2 switches to async when it has the last gradient of "
+                       "worker 0 (heard 1.0 s ago), 4 (not heard yet)");
   EXPECT_EQ(instant{wait.span}, 5s);
+}
+
+TEST_F(WaitWords, BeforeASwitchAreForWhoIsCountedAndHasNotComeHereYet) {
+  worker_slot empty = gone();
+  empty.empty = true;
+  worker_slot replaced = gone();
+  worker_slot here = computing(1);
+  here.life = {1};
+  const switch_policy next{{1}, "async", {{0}, {0}, {0}, {0}}, {1, 1, 1, 0}, {{0}, {1}, {1}, {0}}};
+  EXPECT_THAT(awaited_before(next, std::vector<worker_slot>{empty, replaced, here, empty}),
+              ElementsAre(0, 1));
 }
 
 TEST_F(WaitWords, BeforeASwitchAreForTheFirstShardWhereNoGradientIsMissing) {
   const wait_named wait =
-      wait_for_switch({1}, {{1}, "sync", {{7}}, {1}}, 0s, std::vector<worker_slot>{computing(7)});
+      wait_for_switch({1}, {{1}, "sync", {{7}}, {1}}, 0s, std::vector<worker_slot>{computing(7)}, 9s);
   EXPECT_EQ(wait.what, "shard 1 switches to sync when it has the last gradient of shard 0's order");
 }
 

@@ -25,7 +25,7 @@ protected:
   }
 
   testing::listener<shard_weights> device_ = listen<shard_weights>();
-  worker_slots slots_{2, run_id{5}};
+  worker_slots slots_{2, 2, run_id{5}};
 };
 
 TEST_F(WorkerSlots, AdmitEachGradientOfAWorkerThatHasJoinedOnce) {

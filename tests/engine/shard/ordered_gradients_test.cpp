@@ -48,14 +48,19 @@ TEST(OrderedGradients, DoesNotWaitForTheDead) {
   EXPECT_EQ(q.next()->turn.what, kind::left);
 }
 
+order_entry turn_of(kind what, std::uint32_t life) { return order_entry::of(what, {0}, {life}); }
+
 /// The second incarnation has joined before the turns of the first have come.
 TEST(OrderedGradients, GivesEachIncarnationItsOwnTurns) {
   ordered_gradients q(1);
-  for (const kind what : {kind::joined, kind::gradient, kind::left, kind::joined, kind::gradient})
-    q.expect({what, {0}, {1}});
+  for (const std::uint32_t life : {0U, 1U}) {
+    q.expect(turn_of(kind::joined, life));
+    q.expect({kind::gradient, {0}, {1}});
+    if (life == 0) q.expect(turn_of(kind::left, life));
+  }
   q.join({0});
   q.forget({0});
-  q.join({0});
+  q.join({0}, {1});
   EXPECT_EQ(q.next()->turn.what, kind::joined);
   EXPECT_FALSE(q.next()->gradient) << "it was lost";
   EXPECT_EQ(q.next()->turn.what, kind::left);
@@ -67,13 +72,33 @@ TEST(OrderedGradients, GivesEachIncarnationItsOwnTurns) {
 
 TEST(OrderedGradients, WaitsForTheNextIncarnationToJoin) {
   ordered_gradients q(1);
-  for (const kind what : {kind::left, kind::joined}) q.expect({what, {0}});
+  q.expect(turn_of(kind::left, 0));
+  q.expect(turn_of(kind::joined, 1));
   q.join({0});
   EXPECT_EQ(q.next()->turn.what, kind::left) << "the order knows of the end before the worker's end is known";
   EXPECT_FALSE(q.next());
   q.forget({0});
-  q.join({0});
+  EXPECT_FALSE(q.next());
+  q.join({0}, {1});
   EXPECT_EQ(q.next()->turn.what, kind::joined);
+}
+
+/// One incarnation died before the first shard heard of it, but not before this one did.
+TEST(OrderedGradients, SkipsAnIncarnationThatTheOrderDoesNotKnow) {
+  ordered_gradients q(1);
+  q.expect(turn_of(kind::joined, 0));
+  q.expect(turn_of(kind::left, 0));
+  q.expect(turn_of(kind::joined, 2));
+  q.join({0});
+  q.forget({0});
+  q.join({0}, {1});
+  q.forget({0}, {1});
+  for (const kind what : {kind::joined, kind::left}) EXPECT_EQ(q.next()->turn.what, what);
+  EXPECT_FALSE(q.next());
+  q.join({0}, {2});
+  EXPECT_EQ(q.next()->turn.what, kind::joined);
+  q.expect({kind::gradient, {0}, {1}});
+  EXPECT_FALSE(q.next()) << "it is under way";
 }
 
 TEST(OrderedGradients, GivesUpAGradientWithoutATurnWhenItsWorkerLeaves) {

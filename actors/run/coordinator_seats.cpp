@@ -1,0 +1,118 @@
+#include <mailgrad/actors/run/coordinator.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+// The part of the coordinator by which workers come and go while the run goes on.
+
+namespace mailgrad {
+using messaging::on, messaging::send, messaging::send_after, messaging::watch;
+
+caf::message_handler coordinator::comings_and_goings() {
+  return {
+      on(self_, [this](const worker_joined& x) { on_joined(x); }),
+      on(self_,
+         [this](const worker_finished& x) {
+           if (!seats_.is_of(x.report.worker, x.life)) return;
+           anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
+           account_for(x.report);
+         }),
+      on(self_, [this](const worker_lost& x) { on_lost(x); }),
+      on(self_, [this](const trained_told& x) { on_trained(x); }),
+      on(self_, [this](const undealt_counted& x) { on_undealt(x); }),
+      on(self_, [this](const wait_over& x) { on_wait_over(x); }),
+  };
+}
+
+/// A newcomer is watched while it waits for its seat, since no run must wait for a dead one.
+void coordinator::on_joined(const worker_joined& x) {
+  const bool takes = !x.late || (options_.elastic && !collecting_ && !abandoned_ &&
+                                 outcome_.how == run_outcome::ending::completed);
+  if (!takes || !seats_.may_sit(x.worker, x.life)) return send(self_, x.device, give_up{});
+  watch(self_, x.device, worker_lost{x.worker, {}, x.life});
+  if (!x.late) return sit(x);
+  newcomers_.push_back(x);
+  seat_newcomers();
+}
+
+/// An earlier incarnation is fenced off first: it may be frozen, or have begun before its first message came
+/// here.
+void coordinator::seat_newcomers() {
+  while (!newcomers_.empty()) {
+    const worker_joined x = newcomers_.front();
+    if (!seats_.may_sit(x.worker, x.life)) { // a later incarnation was faster
+      newcomers_.pop_front();
+      send(self_, x.device, give_up{});
+      continue;
+    }
+    if (seats_.is_present(x.worker) && seats_.life_of(x.worker) < x.life) {
+      if (const caf::actor before = seats_.device(x.worker)) send(self_, before, give_up{});
+      return on_lost({x.worker, fmt::format("incarnation {} has taken its place", x.life.value),
+                      seats_.life_of(x.worker)}); // which comes back here
+    }
+    if (shares_.has(x.worker) || switcher_.is_under_way() || checkpointer_.is_collecting()) return;
+    newcomers_.pop_front();
+    send(self_, x.device, seat_given{switcher_.epoch(), outcome_.workers[x.worker.value]});
+    sit(x);
+  }
+}
+
+void coordinator::refuse_newcomers() {
+  for (const worker_joined& x : std::exchange(newcomers_, {})) send(self_, x.device, give_up{});
+}
+
+/// What the shards have heard of a lost incarnation is all that is known of it.
+void coordinator::on_trained(const trained_told& x) {
+  const auto all = shares_.take(x);
+  if (!all) return;
+  worker_report& known = outcome_.workers[all->worker.value];
+  known.produced += all->gradients;
+  known.steps += all->batches;
+  seat_newcomers();
+  collect_if_all_accounted();
+}
+
+/// Whether nobody is left, nobody comes, and it is known whether anything is left to train.
+bool coordinator::may_end() {
+  if (collecting_ || seats_.anybody() || !newcomers_.empty()) return false;
+  if (!options_.elastic || abandoned_ || outcome_.how != run_outcome::ending::completed) return true;
+  if (!anybody_went_early_) return true; // all others have heard from the feeder that nothing is left
+  if (shares_.any()) return false;
+  if (!undealt_ && !std::exchange(counting_, true)) send(self_, options_.feeder, count_undealt{});
+  return undealt_.has_value();
+}
+
+void coordinator::on_undealt(const undealt_counted& x) {
+  if (!std::exchange(counting_, false)) return; // a worker has joined since
+  undealt_ = x.batches;
+  collect_if_all_accounted();
+}
+
+/// Begins to wait if it has not begun.
+bool coordinator::waits_for_a_worker() {
+  if (undealt_.value_or(0) == 0 || options_.waits_for_workers <= instant{0}) return false;
+  if (!waits_since_) {
+    waits_since_ = options_.time->now();
+    send_after(self_, options_.waits_for_workers, wait_over{++waits_});
+  }
+  return true;
+}
+
+void coordinator::on_wait_over(const wait_over& x) {
+  if (!waits_since_ || x.number != waits_) return;
+  options_.waits_for_workers = instant{0};
+  stop(run_outcome::ending::failed,
+       fmt::format("no worker has come to train the last {} batches", *undealt_));
+  collect_if_all_accounted();
+}
+
+std::optional<wait_named> coordinator::name_wait() const {
+  if (!waits_since_) return std::nullopt;
+  return wait_named{fmt::format("the run waits for a worker to train the last {} batches", *undealt_),
+                    (options_.time->now() - *waits_since_).count()};
+}
+
+} // namespace mailgrad

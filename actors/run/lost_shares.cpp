@@ -1,0 +1,48 @@
+#include <mailgrad/actors/run/lost_shares.hpp>
+
+#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mailgrad {
+using messaging::send;
+
+void lost_shares::begin(const worker_left& lost) {
+  for (const caf::actor& shard : shards_) send(self_, shard, tell_trained{lost.worker, lost.life});
+  send(self_, feeder_, share_lost{lost.worker, lost.life});
+  open_.push_back({{{}, lost.worker, lost.life}, std::vector<bool>(shards_.size()), time_->now()});
+}
+
+std::optional<trained_told> lost_shares::take(const trained_told& x) {
+  const auto of = std::ranges::find_if(
+      open_, [&](const question& q) { return q.most.worker == x.worker && q.most.life == x.life; });
+  if (of == open_.end() || x.shard.value >= of->answered.size()) return std::nullopt;
+  of->answered[x.shard.value] = true;
+  of->most.batches = std::max(of->most.batches, x.batches);
+  of->most.gradients = std::max(of->most.gradients, x.gradients);
+  if (std::ranges::count(of->answered, false) > 0) return std::nullopt;
+  const trained_told most = of->most;
+  open_.erase(of);
+  send(self_, feeder_, deal_again{most.worker, most.life, most.batches});
+  return most;
+}
+
+bool lost_shares::has(rank worker) const {
+  return std::ranges::any_of(open_, [&](const question& q) { return q.most.worker == worker; });
+}
+
+std::optional<wait_named> lost_shares::name_wait() const {
+  if (open_.empty()) return std::nullopt;
+  const question& q = open_.front();
+  std::vector<std::uint32_t> awaited;
+  for (std::uint32_t s = 0; s < q.answered.size(); ++s)
+    if (!q.answered[s]) awaited.push_back(s);
+  return wait_named{fmt::format("the batches of lost worker {} wait until {} says what it took of them",
+                                q.most.worker.value, listed("shard", awaited)),
+                    (time_->now() - q.asked).count()};
+}
+
+} // namespace mailgrad

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/wait_named.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+/// The coordinator's part in dealing again what a lost worker was dealt. Only the shards know what they took of
+/// it, so it asks them all, and tells the feeder the most that any of them has taken.
+///
+///     coordinator --worker_left, tell_trained--> every shard --trained_told--> coordinator
+///     coordinator --share_lost--> feeder ... --deal_again--> feeder
+///
+/// A batch whose gradient some shard has judged is not dealt again, although another shard may lack that
+/// gradient. So a shard applies the work on a batch at most once.
+/// Threads  those of the coordinator that owns it.
+class lost_shares {
+public:
+  lost_shares(caf::event_based_actor* self, std::vector<caf::actor> shards, caf::actor feeder,
+              std::shared_ptr<const time_source> time)
+      : self_(self), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)) {}
+
+  /// This incarnation is lost.
+  void begin(const worker_left& lost);
+  /// Returns the answer of all shards together, when the last of them is here and the feeder is told.
+  std::optional<trained_told> take(const trained_told& x);
+  /// A shard is lost, so the run cannot go on, and nothing is dealt again.
+  void give_up() { open_.clear(); }
+
+  bool any() const noexcept { return !open_.empty(); }
+  bool has(rank worker) const;
+  /// The shards that it waits for, in words; nothing if it waits for none.
+  std::optional<wait_named> name_wait() const;
+
+private:
+  struct question {
+    trained_told most;          ///< of the answers so far
+    std::vector<bool> answered; ///< by shard
+    instant asked{0};
+  };
+
+  caf::event_based_actor* self_;
+  std::vector<caf::actor> shards_;
+  caf::actor feeder_;
+  std::shared_ptr<const time_source> time_;
+  std::vector<question> open_;
+};
+
+} // namespace mailgrad

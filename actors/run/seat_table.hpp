@@ -1,0 +1,90 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+/// Who takes part in a run: one seat for each rank. The workers that a run begins with are expected from the
+/// start. Others join later, and a worker that has left or is lost may come back under a higher incarnation.
+///
+///     empty or expected --sit()--> taken --leave()--> left --sit(), a later incarnation--> taken
+/// Threads  those of the coordinator that owns it.
+class seat_table {
+public:
+  seat_table(std::uint32_t workers, std::uint32_t seats) : used_(workers), seats_(seats) {
+    for (std::uint32_t r = 0; r < workers; ++r) seats_[r].is = state::expected;
+  }
+
+  /// Whether this worker may sit down now, or as soon as the earlier incarnation has left.
+  bool may_sit(rank worker, incarnation life) const {
+    if (worker.value >= seats_.size()) return false;
+    const seat& s = seats_[worker.value];
+    return s.is == state::empty || s.is == state::expected || life > s.life;
+  }
+  void sit(rank worker, incarnation life, const caf::actor& device) {
+    seats_[worker.value] = {state::taken, device, life, false, {}};
+    used_ = std::max(used_, worker.value + 1);
+  }
+  void leave(rank worker, bool lost) {
+    seat& s = seats_[worker.value];
+    s.is = state::left;
+    s.lost = lost;
+    s.device = nullptr;
+  }
+
+  /// Whether this incarnation takes part, or is expected to.
+  bool is_of(rank worker, incarnation life) const { return is_present(worker) && life_of(worker) == life; }
+  bool is_present(rank worker) const {
+    if (worker.value >= seats_.size()) return false;
+    const state is = seats_[worker.value].is;
+    return is == state::expected || is == state::taken;
+  }
+  bool anybody() const {
+    return std::ranges::any_of(seats_,
+                               [](const seat& s) { return s.is == state::expected || s.is == state::taken; });
+  }
+  /// Whether every worker that took part was lost at last.
+  bool all_lost() const {
+    return std::ranges::all_of(seats_, [](const seat& s) { return s.is == state::empty || s.lost; });
+  }
+
+  /// A message of this worker has come at this time.
+  void hear(rank worker, instant now) {
+    if (worker.value < seats_.size()) seats_[worker.value].heard = now;
+  }
+  void hear(const caf::actor& device, instant now) {
+    for (seat& s : seats_)
+      if (device && s.device == device) s.heard = now;
+  }
+  /// When the last message of this worker came; nothing if none has come.
+  std::optional<instant> heard(std::uint32_t r) const { return seats_[r].heard; }
+
+  /// Null if it has not joined or has left.
+  const caf::actor& device(rank worker) const { return seats_[worker.value].device; }
+  /// Of the worker that joined last.
+  incarnation life_of(rank worker) const { return seats_[worker.value].life; }
+  std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
+  /// The ranks that took part or were expected to: all up to the highest.
+  std::uint32_t used() const noexcept { return used_; }
+
+private:
+  enum class state : std::uint8_t { empty, expected, taken, left };
+  struct seat {
+    state is = state::empty;
+    caf::actor device{};
+    incarnation life{};
+    bool lost = false;
+    std::optional<instant> heard{};
+  };
+
+  std::uint32_t used_;
+  std::vector<seat> seats_; ///< by rank
+};
+
+} // namespace mailgrad
