@@ -46,6 +46,7 @@ public:
   bool wait_for(std::chrono::milliseconds span) const { return client_.wait_for(span); }
   net::ending wait() const { return client_.wait(); }
   void leave();
+  void cut() { client_.close("cut off"); }
 
 private:
   void begin(const caf::actor& worker, const worker_peers& peers);
@@ -133,5 +134,6 @@ bool membership::wait_for_begin(std::chrono::milliseconds span) { return self_->
 bool membership::wait_for(std::chrono::milliseconds span) { return self_->wait_for(span); }
 net::ending membership::wait() { return self_->wait(); }
 void membership::leave() { self_->leave(); }
+void membership::cut() { self_->cut(); }
 
 } // namespace mailgrad::remote

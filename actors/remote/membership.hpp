@@ -59,6 +59,8 @@ public:
   net::ending wait();
   /// Ends the worker after its present step. Does not wait.
   void leave();
+  /// Cuts the connections without a word, as a crash does, and ends the worker.
+  void cut();
 
 private:
   class implementation;

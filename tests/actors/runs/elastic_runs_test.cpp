@@ -26,7 +26,7 @@ using testing::drawn_order;
 using testing::drawn_orders;
 using testing::expect_balanced;
 
-constexpr std::uint64_t orders = 1500; // for each test of every policy
+constexpr std::uint64_t orders = 300; // for each test of every policy
 constexpr std::uint32_t seats = 5;
 constexpr std::uint64_t batches = 12;
 
