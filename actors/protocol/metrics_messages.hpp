@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
@@ -12,6 +13,7 @@
 //     tracker --event_noted: gaps, a line--> observer
 //     tracker --test_weights--> evaluator --read_shard--> every shard --shard_read--> evaluator
 //     evaluator --weights_tested--> tracker --event_noted: the evaluation, gaps, a line--> observer
+//     tracker --tests_judged--> coordinator, in a run with patience
 //     tracker --stop_training--> coordinator, when the run has been trained enough
 
 namespace mailgrad {
@@ -53,6 +55,11 @@ struct test_weights {
 struct weights_tested {
   evaluation_made what;
   bool whole = true;
+};
+
+/// Tracker to coordinator, after each test, in a run with patience: what its checkpoints shall keep of that.
+struct tests_judged {
+  judged_tests so_far;
 };
 
 /// Evaluator to shard: the weights of this moment are wanted. The shard answers with `shard_read`.

@@ -137,6 +137,10 @@ void checkpointer::take_own_part() {
   fields->field("card", card);
   fields->field("schedule", schedule);
   parts_["run"] = fields;
+  if (!options_.tests) return;
+  const auto tests = std::make_shared<saved_fields>();
+  tests->field(judged_tests_part, *options_.tests);
+  parts_[judged_tests_part] = tests;
 }
 
 void checkpointer::write_if_whole() {

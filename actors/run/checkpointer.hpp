@@ -4,6 +4,7 @@
 #include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/checkpoint_times.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
@@ -21,9 +22,10 @@ struct checkpointer_options {
   caf::actor writer{}; ///< null: the run takes no checkpoints
   checkpoint_card
       card{}; ///< its steps and time are those of workers that no longer exist, and of earlier runs
-  std::uint64_t every_batches = 0; ///< 0: not by batches
-  std::int64_t every = 0;          ///< ns; 0: not by time
-  bool traced = false;             ///< notes when each checkpoint was collected and written
+  std::uint64_t every_batches = 0;     ///< 0: not by batches
+  std::int64_t every = 0;              ///< ns; 0: not by time
+  bool traced = false;                 ///< notes when each checkpoint was collected and written
+  std::optional<judged_tests> tests{}; ///< of earlier processes; nothing: the run has no patience to keep
 };
 
 /// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors,
@@ -53,6 +55,10 @@ public:
   void on_gone(const worker_report& report, bool lost);
   void on_part(const checkpoint_part& x);
   void on_written(const checkpoint_written& x);
+
+  /// What the tests have shown, for the next checkpoint. It may tell of a test behind the cut: the run that
+  /// goes on does not make that one again, and so each test counts once.
+  void keep(const judged_tests& so_far) { options_.tests = so_far; }
 
   /// A checkpoint is due or asked for. It begins as soon as it can.
   void request();

@@ -64,6 +64,7 @@ caf::behavior coordinator::make_behavior() {
 caf::message_handler coordinator::checkpoints() {
   return {
       on(self_, [this](const checkpoint_part& x) { on_part(x); }),
+      on(self_, [this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
       on(self_,
          [this](const checkpoint_due&) {
            checkpointer_.request();

@@ -185,6 +185,8 @@ void run_crew::spawn_coordinator() {
   if (options_.checkpoint_writer)
     options.checkpoints = {options_.checkpoint_writer, card_of(plan_), plan_.options.checkpoints.every_steps,
                            plan_.options.checkpoints.every.count(), plan_.options.trace_events > 0};
+  if (const early_stop enough = plan_.enough(); enough.counts_tests())
+    options.checkpoints.tests = enough.tests();
   coordinator_ = options_.coordinator_has_thread
                      ? spawn<mailgrad::coordinator, caf::detached>(system_, std::move(options))
                      : spawn<mailgrad::coordinator>(system_, std::move(options));

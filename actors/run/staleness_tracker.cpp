@@ -18,7 +18,8 @@ staleness_tracker::staleness_tracker(caf::event_based_actor* self, staleness_tra
     : self_(self), options_(std::move(options)), started_(options_.time->now()),
       meter_(options_.scale, options_.lines), tests_(options_.tests, options_.scale.steps_per_epoch) {
   meter_.resume(options_.done, options_.elapsed);
-  tests_.ended(meter_.steps(), instant{0});
+  const early_stop& enough = options_.enough;
+  tests_.ended(enough.counts_tests() ? enough.tests().steps : meter_.steps(), instant{0});
 }
 
 caf::behavior staleness_tracker::tracking() {
@@ -76,7 +77,10 @@ void staleness_tracker::on_tested(const weights_tested& x) {
   if (closed_ || !x.whole) return;
   tell(x.what);
   add_line(meter_.take(options_.time->now() - started_, x.what));
-  end_if(options_.enough.judge(x.what));
+  const auto why = options_.enough.judge(x.what);
+  if (stopper_ && options_.enough.counts_tests())
+    send(self_, stopper_, tests_judged{options_.enough.tests()});
+  end_if(why);
 }
 
 void staleness_tracker::add_line(const metrics_line& x) {

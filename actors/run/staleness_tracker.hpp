@@ -21,7 +21,9 @@ struct staleness_tracker_options {
   worker_share done{}; ///< by an earlier process of the run, in `elapsed`
   instant elapsed{0};
   caf::actor observer{}; ///< gets the lines and the results of tests; may be null
-  early_stop enough{};   ///< judges both; whoever stop_by names is told when the run is to end
+  /// Judges both. Whoever stop_by names is told when the run is to end, and what checkpoints keep of tests.
+  /// If it counts them, the next one comes an interval after the last that it has seen.
+  early_stop enough{};
 };
 
 /// Gathers what devices and shards tell during a run, for the progress display, auto_rule and the lines of

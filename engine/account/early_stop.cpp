@@ -128,9 +128,17 @@ bool asks_for_tests(std::string_view text) {
   });
 }
 
+void judged_tests::keep(archive& a) {
+  a.version(1);
+  a.field("steps", steps);
+  a.field("worse", worse);
+  a.field("lowest_loss", lowest_loss);
+  a.field("lowest_at", lowest_at);
+}
+
 early_stop::early_stop(std::vector<stop_condition> conditions, std::uint64_t patience,
-                       const std::optional<evaluation_made>& best)
-    : conditions_(std::move(conditions)), patience_(patience), best_(best) {}
+                       const judged_tests& before)
+    : conditions_(std::move(conditions)), patience_(patience), tests_(before) {}
 
 std::optional<std::string> early_stop::judge(const metrics_line& x) {
   if (ended_) return std::nullopt;
@@ -145,16 +153,18 @@ std::optional<std::string> early_stop::judge(const metrics_line& x) {
 
 std::optional<std::string> early_stop::judge(const evaluation_made& x) {
   if (ended_ || patience_ == 0) return std::nullopt;
-  if (!best_ || x.loss < best_->loss) {
-    best_ = x;
-    worse_ = 0;
+  tests_.steps = x.steps;
+  if (!tests_.lowest_loss || x.loss < *tests_.lowest_loss) {
+    tests_.lowest_loss = x.loss;
+    tests_.lowest_at = x.steps;
+    tests_.worse = 0;
     return std::nullopt;
   }
-  if (++worse_ < patience_) return std::nullopt;
+  if (++tests_.worse < patience_) return std::nullopt;
   ended_ = true;
   return fmt::format("the {} loss has not fallen in {} test{}; the lowest was {:g}, after {} steps",
-                     x.held_out ? "validation" : "test", patience_, patience_ == 1 ? "" : "s", best_->loss,
-                     best_->steps);
+                     x.held_out ? "validation" : "test", patience_, patience_ == 1 ? "" : "s",
+                     *tests_.lowest_loss, tests_.lowest_at);
 }
 
 } // namespace mailgrad

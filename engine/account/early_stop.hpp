@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/files/archive.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -38,6 +39,17 @@ std::vector<stop_condition> parse_stop_conditions(std::string_view text, judged_
 /// Errors  std::invalid_argument, as parse_stop_conditions().
 bool asks_for_tests(std::string_view text);
 
+/// What the tests of a run have shown so far, from which an early_stop goes on after an interruption.
+struct judged_tests {
+  std::uint64_t steps = 0; ///< trained when the last of them began
+  std::uint64_t worse = 0; ///< tests since the one with the lowest loss
+  std::optional<double> lowest_loss{};
+  std::uint64_t lowest_at = 0; ///< steps trained at the test with the lowest loss
+
+  void keep(archive& a);
+  friend bool operator==(const judged_tests&, const judged_tests&) = default;
+};
+
 /// Decides when a run has been trained enough: a condition holds, or its tests have not got better for a
 /// while.
 ///
@@ -47,12 +59,15 @@ public:
   /// Never stops a run.
   early_stop() = default;
   /// `patience` is the number of tests in a row without a lower loss that ends the run; 0: any number may
-  /// pass. `best` is the lowest loss of an earlier process of the run.
-  early_stop(std::vector<stop_condition> conditions, std::uint64_t patience,
-             const std::optional<evaluation_made>& best = {});
+  /// pass. `before` are the tests of earlier processes of the run.
+  early_stop(std::vector<stop_condition> conditions, std::uint64_t patience, const judged_tests& before = {});
 
   /// Whether it can stop a run at all.
   bool active() const noexcept { return !conditions_.empty() || patience_ > 0; }
+  /// Whether it counts tests, so that a checkpoint has to keep how many.
+  bool counts_tests() const noexcept { return patience_ > 0; }
+  /// The tests so far, if it counts them.
+  const judged_tests& tests() const noexcept { return tests_; }
 
   /// Why the run is to end, in one line, or nothing. Once it is to end, it is told no more.
   std::optional<std::string> judge(const metrics_line& x);
@@ -61,8 +76,7 @@ public:
 private:
   std::vector<stop_condition> conditions_;
   std::uint64_t patience_ = 0;
-  std::uint64_t worse_ = 0; ///< tests since the best one
-  std::optional<evaluation_made> best_;
+  judged_tests tests_;
   bool ended_ = false;
 };
 

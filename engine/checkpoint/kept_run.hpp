@@ -40,6 +40,9 @@ struct kept_schedule {
   void keep(archive& a);
 };
 
+/// The part of a checkpoint with the judged_tests of a run that has patience.
+inline constexpr const char* judged_tests_part = "tests";
+
 /// Where the feeder of a run is.
 struct feeder_position {
   dealer_position batches{};

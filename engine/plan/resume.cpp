@@ -1,6 +1,7 @@
 #include <mailgrad/engine/plan/resume.hpp>
 
 #include <mailgrad/engine/account/actor_reports.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
@@ -50,6 +51,21 @@ std::optional<kept_best> best_of(const run_plan& plan) {
     refuse(plan, fmt::format("stands beside the best weights of another model: they are {}, not {}",
                              best->weights.size(), plan.layout->size()));
   return best;
+}
+
+/// What patience has seen of the run. A checkpoint that does not tell was written without patience, or before
+/// that was kept: then the lowest loss is that of the best weights, and the count begins anew.
+judged_tests tests_before(const resumed_run& resumed) {
+  judged_tests tests;
+  if (resumed.from->has(judged_tests_part)) {
+    tests = resumed.from->object<judged_tests>(judged_tests_part);
+  } else {
+    tests.steps = resumed.card.steps;
+    if (resumed.best) tests.lowest_loss = resumed.best->test.loss;
+    if (resumed.best) tests.lowest_at = resumed.best->test.steps;
+  }
+  if (!resumed.same_workers) tests.steps = 0; // their steps are counted anew
+  return tests;
 }
 
 /// With another number of workers, or with seats for more, each begins anew from the weights.
@@ -117,6 +133,7 @@ void plan_resume(run_plan& plan) {
   if (!plan.options.replay) plan.holds = switch_steps(plan.policies);
   plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
   if (plan.options.keep == kept_weights::best) resumed.best = best_of(plan);
+  resumed.tests = tests_before(resumed);
   plan.resumed = std::move(resumed);
 }
 

@@ -80,7 +80,7 @@ const dataset& run_plan::judged_by() const {
 early_stop run_plan::enough() const {
   if (options.replay) return {};
   return {stop_conditions_of(options, data.get()), options.patience,
-          resumed && resumed->best ? std::optional(resumed->best->test) : std::nullopt};
+          resumed ? resumed->tests : judged_tests{}};
 }
 bool run_plan::shares_block() const { return has_hogwild(policies); }
 bool run_plan::has_shards() const { return !shares_block() || policies.size() > 1; }

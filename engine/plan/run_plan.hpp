@@ -35,6 +35,7 @@ struct resumed_run {
   feeder_position position;
   bool same_workers = true;        ///< if not, only the weights and what belongs to them goes on
   std::optional<kept_best> best{}; ///< the best weights so far, if the run keeps them
+  judged_tests tests{};            ///< what patience has seen
 
   /// The part of a worker or a shard, for its actor; null: it begins anew.
   std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;

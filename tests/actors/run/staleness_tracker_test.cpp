@@ -178,7 +178,7 @@ TEST_F(MeasuringTracker, EndsTheRunWhenItHasBeenTrainedEnough) {
 }
 
 TEST_F(MeasuringTracker, EndsTheRunWhenTestsGetNoBetter) {
-  auto coordinator = listen<stop_training>();
+  auto coordinator = listen<stop_training, tests_judged>();
   staleness_tracker_options o = options(time_, observer_.actor());
   o.enough = early_stop({}, 2);
   const caf::actor tracker = start<staleness_tracker>(std::move(o));
@@ -189,6 +189,37 @@ TEST_F(MeasuringTracker, EndsTheRunWhenTestsGetNoBetter) {
   EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty()) << "a test that was given up does not count";
   tell(tracker, weights_tested{{.steps = 30, .loss = 0.5}});
   ASSERT_THAT(coordinator.heard<stop_training>(), SizeIs(1));
+}
+
+TEST_F(MeasuringTracker, TellsWhatCheckpointsKeepOfTests) {
+  auto coordinator = listen<stop_training, tests_judged>();
+  staleness_tracker_options o = options(time_, nullptr);
+  o.enough = early_stop({}, 2);
+  const caf::actor tracker = start<staleness_tracker>(std::move(o));
+  tell(tracker, stop_by{coordinator.actor()});
+  tell(tracker, weights_tested{{.steps = 10, .loss = 0.5}});
+  tell(tracker, weights_tested{{.steps = 20, .loss = 0.75}});
+  tell(tracker, weights_tested{{.steps = 25, .loss = 0.1}, false});
+  ASSERT_THAT(coordinator.heard<tests_judged>(), SizeIs(2)) << "a test that was given up is none";
+  EXPECT_EQ(coordinator.heard<tests_judged>()[1].so_far,
+            (judged_tests{.steps = 20, .worse = 1, .lowest_loss = 0.5, .lowest_at = 10}));
+}
+
+/// The earlier process was killed at step 25, while the test of step 20 was under way, or after it had ended.
+TEST_F(MeasuringTracker, MakesEachTestOnceDespiteAnInterruption) {
+  for (const std::uint64_t last : {10U, 20U, 30U}) {
+    auto evaluator = listen<test_weights>();
+    staleness_tracker_options o = options(time_, nullptr);
+    o.enough = early_stop({}, 2, {.steps = last, .lowest_loss = 0.5, .lowest_at = 10});
+    o.done.steps = 25;
+    const caf::actor tracker = start<staleness_tracker>(std::move(o));
+    tell(tracker, watch_tests{evaluator.actor()});
+    tell(tracker, progress(0, 1, 10, 1));
+    EXPECT_THAT(evaluator.heard<test_weights>(), SizeIs(last == 10 ? 1 : 0)) << last;
+    if (last == 10) tell(tracker, weights_tested{{.steps = 26, .loss = 0.5}});
+    tell(tracker, progress(0, 4, 40, 1));
+    EXPECT_THAT(evaluator.heard<test_weights>(), SizeIs(last == 10 ? 2 : last == 20 ? 1 : 0)) << last;
+  }
 }
 
 TEST_F(MeasuringTracker, EndsWithTheLastLine) {

@@ -2,8 +2,10 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/data/hold_out.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/sha256.hpp>
@@ -199,6 +201,32 @@ TEST(BestWeightsOfRuns, AreThereAgainWhenTheRunIsResumed) {
                }()),
                std::invalid_argument)
       << "the folder is in use";
+}
+
+/// Nothing is learned, so each test but the first is in vain, and each is of the same loss wherever it comes.
+TEST(EarlyStopOfRuns, GoesOnCountingWhenTheRunIsResumed) {
+  const scratch_folder folder;
+  const auto data = with_validation();
+  training_options o = options_for("async", 1);
+  o.epochs = for_ever;
+  o.optimizer.learning_rate = 0;
+  o.evaluate_every = {.steps = 5};
+  o.patience = 8;
+  o.checkpoints.folder = folder.path().string();
+  {
+    training run(small_model(), data, o);
+    int tests = 0;
+    run.observe([&](const run_event& e) {
+      if (std::holds_alternative<evaluation_made>(e) && ++tests == 4) run.stop("interrupted");
+    });
+    ASSERT_EQ(run.report().why, "interrupted");
+  }
+  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
+  const auto kept = o.resume->object<judged_tests>(judged_tests_part);
+  EXPECT_GE(kept.worse, 2U);
+  const training_report second = trained(o, data);
+  EXPECT_TRUE(second.enough);
+  EXPECT_EQ(second.evaluations.count, 8 - kept.worse);
 }
 
 TEST(BestWeightsOfRuns, NeedTests) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -110,8 +111,34 @@ TEST(EarlyStop, LosesPatienceAfterSoManyTestsWithoutALowerLoss) {
 }
 
 TEST(EarlyStop, ComparesWithTheBestOfAnEarlierProcess) {
-  early_stop rule({}, 1, test(10, 0.3));
+  early_stop rule({}, 1, {.steps = 10, .lowest_loss = 0.3, .lowest_at = 10});
   EXPECT_TRUE(rule.judge(test(20, 0.35)));
+}
+
+/// Wherever a run is interrupted, it ends by the same test and for the same reason.
+TEST(EarlyStop, GoesOnCountingAfterAnInterruption) {
+  const std::vector<evaluation_made> tests{test(10, 0.5), test(20, 0.6), test(30, 0.4),
+                                           test(40, 0.7), test(50, 0.4), test(60, 0.9)};
+  for (std::size_t interrupted = 0; interrupted < tests.size(); ++interrupted) {
+    SCOPED_TRACE(interrupted);
+    early_stop rule({}, 3);
+    std::optional<std::string> why;
+    for (std::size_t i = 0; i < tests.size(); ++i) {
+      EXPECT_FALSE(why);
+      if (i == interrupted) {
+        saved_fields written;
+        judged_tests so_far = rule.tests();
+        written.field("tests", so_far);
+        saved_fields read(written.text(), {});
+        judged_tests again;
+        read.field("tests", again);
+        EXPECT_EQ(again, so_far);
+        rule = early_stop({}, 3, again);
+      }
+      why = rule.judge(tests[i]);
+    }
+    EXPECT_EQ(why, "the test loss has not fallen in 3 tests; the lowest was 0.4, after 30 steps");
+  }
 }
 
 TEST(EarlyStop, NamesTheSamplesThatAreHeldOut) {
