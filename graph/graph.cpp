@@ -59,19 +59,23 @@ double operation::work(std::span<const value_type>, std::span<const value_type> 
   return work_per_value * written;
 }
 
-std::optional<value> graph::named(std::string_view name) const {
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    const bool computes = std::holds_alternative<operation_node>(nodes_[i].what);
-    if (!computes && !name.empty() && nodes_[i].name == name)
-      return value(const_cast<graph&>(*this), i, 0); // a value is only a handle, so const is not broken
-  }
-  return std::nullopt;
+std::optional<value> graph::named(const std::string& name) const {
+  const auto found = sources_by_name_.find(name);
+  if (found == sources_by_name_.end()) return std::nullopt;
+  return value(const_cast<graph&>(*this), found->second, 0); // a value is only a handle: const is not broken
 }
 
 value graph::add_source(node n) {
   n.line = line_;
+  const auto id = static_cast<std::uint32_t>(nodes_.size());
   nodes_.push_back(std::move(n));
-  return {*this, static_cast<std::uint32_t>(nodes_.size() - 1), 0};
+  try {
+    if (const std::string& name = nodes_.back().name; !name.empty()) sources_by_name_.emplace(name, id);
+  } catch (...) { // without memory for its name, the graph stays as it was
+    nodes_.pop_back();
+    throw;
+  }
+  return {*this, id, 0};
 }
 
 value graph::input(std::string name, const shape& dims, dtype type, std::source_location where) {

@@ -12,6 +12,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -136,11 +137,12 @@ private:
   value add_source(node n);
   void require_operands(const operation_node& op, std::span<const value> inputs,
                         std::source_location where) const;
-  std::optional<value> named(std::string_view name) const;
+  std::optional<value> named(const std::string& name) const;
   value shared_variable(const value& known, const shape& dims, std::source_location where) const;
   void require_new_allowed(const std::string& name, std::source_location where) const;
 
   std::vector<node> nodes_;
+  std::unordered_map<std::string, std::uint32_t> sources_by_name_; ///< inputs and variables
   variable_scope scope_;
   node_place place_;
   std::string line_;
