@@ -31,6 +31,7 @@ class reverse_sweep {
 public:
   explicit reverse_sweep(const value& loss) : model_(loss.owner()), count_(loss.node() + 1) {
     for (std::uint32_t id = 0; id < count_; ++id) adjoints_.emplace_back(model_.nodes()[id].outputs.size());
+    const line_scope same(model_, model_.of(loss).line);
     adjoints_[loss.node()][loss.output()].dense = model_.constant(1.0F, model_.of(loss).where);
   }
 

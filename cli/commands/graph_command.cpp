@@ -1,4 +1,5 @@
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/graph_file.hpp>
 #include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
@@ -14,9 +15,16 @@
 #include <mailgrad/graph/placement/placement.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <ostream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace mailgrad {
 
@@ -33,7 +41,13 @@ struct graph_words {
   spanning_words span;
   bool with_gradients = false;
   std::string output{output_file::standard_output};
+  std::string out;  ///< for the graph itself, in place of the picture
+  std::string file; ///< a graph to read, in place of a model
 };
+
+constexpr const char* loss_name = "loss";
+constexpr const char* logits_name = "logits";
+constexpr std::string_view gradient_prefix = "gradient of ";
 
 model_request request_of(const graph_words& w) {
   if (!w.data.empty()) {
@@ -58,36 +72,74 @@ model_outputs built(const graph_words& w, graph& g, const model_request& request
   }
 }
 
-/// The values that a step of training fetches besides the loss.
-std::vector<value> gradient_values(graph& g, const value& loss) {
-  std::vector<value> values;
-  for (const adjoint& a : gradients(loss, g.variables())) {
-    if (a.dense) values.push_back(*a.dense);
-    for (const sparse_rows& rows : a.sparse) values.insert(values.end(), {rows.rows, rows.values});
+/// The values that a step of training fetches besides the loss, each named after its variable.
+void add_gradients(graph& g, const value& loss, std::vector<named_value>& to) {
+  const std::vector<value> variables = g.variables();
+  const std::vector<adjoint> all = gradients(loss, variables);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string name = std::string(gradient_prefix) + g.of(variables[i]).name;
+    if (all[i].dense) to.push_back({name, *all[i].dense});
+    for (std::size_t s = 0; s < all[i].sparse.size(); ++s) {
+      const std::string part = fmt::format("{}, part {}", name, s);
+      to.push_back({part + ", rows", all[i].sparse[s].rows});
+      to.push_back({part + ", values", all[i].sparse[s].values});
+    }
   }
-  return values;
 }
 
-std::string picture_of(const graph_words& w) {
-  model_request request = request_of(w);
+bool names_gradients(const std::vector<named_value>& named) {
+  return std::ranges::any_of(named, [](const named_value& v) { return v.name.starts_with(gradient_prefix); });
+}
+
+/// Builds or reads the graph, and returns what it names.
+std::vector<named_value> make_graph(const graph_words& w, graph& g, const model_request& request) {
+  std::vector<named_value> named;
+  if (w.file.empty()) {
+    const model_outputs outputs = built(w, g, request);
+    named = {{logits_name, outputs.logits}, {loss_name, outputs.loss}};
+  } else {
+    named = read_graph_file(g, w.file).all();
+  }
+  if (!w.with_gradients || names_gradients(named)) return named;
+  const std::optional<value> loss = find_value(named_values(named), loss_name);
+  if (!loss) throw std::invalid_argument("--gradients: the graph of '" + w.file + "' names no loss");
+  add_gradients(g, *loss, named);
+  return named;
+}
+
+model_request requested(const graph_words& w) {
+  model_request request = w.file.empty() ? request_of(w) : model_request{};
   if (!w.devices.empty()) request.devices = read_devices(w.devices);
   if (w.span.any()) require_several(w.span, request.devices.size());
-  graph g;
-  const model_outputs outputs = built(w, g, request);
-  std::vector<value> wanted;
-  if (w.with_gradients) wanted = gradient_values(g, outputs.loss);
+  return request;
+}
+
+std::string picture_of(const graph_words& w, const graph& g, const std::vector<named_value>& named,
+                       const model_request& request) {
   const placement places(g, request.devices.front());
   require_devices(g, places, request.devices);
   const bool placed = !w.devices.empty();
-  if (placed || w.with_gradients) wanted.push_back(outputs.loss);
-  return graphviz(g, {.loss = outputs.loss, .places = placed ? &places : nullptr, .wanted = wanted});
+  std::vector<value> wanted;
+  for (const named_value& v : named)
+    if (v.name == loss_name ? placed || w.with_gradients
+                            : v.name.starts_with(gradient_prefix) && w.with_gradients)
+      wanted.push_back(v.what);
+  return graphviz(g, {.loss = find_value(named_values(named), loss_name),
+                      .places = placed ? &places : nullptr,
+                      .wanted = wanted});
 }
 
-int draw(const graph_words& w) {
-  require_no_input("--output", w.output, files_of({w.model, w.data, {}, {}, {}}));
-  const output_file output("picture", w.output);
-  const std::string picture = picture_of(w);
-  output.write([&](std::ostream& out) { out << picture; });
+/// Draws the graph, or writes it as it is.
+int show(const graph_words& w) {
+  const bool as_it_is = !w.out.empty();
+  std::vector<input_file> read = files_of({w.file.empty() ? w.model : w.file, w.data, {}, {}, {}});
+  require_no_input(as_it_is ? "--out" : "--output", as_it_is ? w.out : w.output, read);
+  const output_file output(as_it_is ? "graph" : "picture", as_it_is ? w.out : w.output);
+  const model_request request = requested(w);
+  graph g;
+  const std::vector<named_value> named = make_graph(w, g, request);
+  const std::string picture = as_it_is ? std::string() : picture_of(w, g, named, request);
+  output.write([&](std::ostream& out) { as_it_is ? write_graph_to(out, g, named) : void(out << picture); });
   return exit_code::done;
 }
 
@@ -96,6 +148,11 @@ int draw(const graph_words& w) {
 command make_graph_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("graph", "Draw a model's graph in the language of Graphviz");
   auto words = std::make_shared<graph_words>();
+  auto* file = parser
+                   ->add_option("file", words->file,
+                                "A graph that --out or a program has written, in place of a model")
+                   ->check(file_name())
+                   ->type_name("FILE");
   parser
       ->add_option("--model", words->model,
                    "A built-in model, which 'mailgrad train --help' lists, or a JSON file of layers")
@@ -124,14 +181,28 @@ command make_graph_command(CLI::App& app) {
       ->add_flag("--gradients", words->with_gradients,
                  "Draw the backward pass too, and leave out what no training step computes")
       ->disable_flag_override();
-  parser->add_option("--output", words->output, "File to write to; -: standard output")
+  auto* picture =
+      parser->add_option("--output", words->output, "File to write the picture to; -: standard output")
+          ->check(file_name())
+          ->type_name("FILE")
+          ->capture_default_str();
+  parser
+      ->add_option("--out", words->out,
+                   "Write the graph itself to this file in place of a picture, as bytes that another process "
+                   "reads; -: "
+                   "standard output")
       ->check(file_name())
       ->type_name("FILE")
-      ->capture_default_str();
+      ->excludes(picture);
+  for (const char* of_a_model :
+       {"--model", "--input", "--classes", "--batch", "--data", "--replicate", "--pipeline"})
+    file->excludes(of_a_model);
   parser->footer(
       "Examples:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg\n"
-      "  mailgrad graph --model mlp --devices cpu:0,cpu:1 --pipeline --gradients | dot -Tsvg > pipeline.svg");
-  return {parser, [words] { return draw(*words); }};
+      "  mailgrad graph --model mlp --devices cpu:0,cpu:1 --pipeline --gradients | dot -Tsvg > pipeline.svg\n"
+      "  mailgrad graph --model lenet --out lenet.graph\n"
+      "  mailgrad graph lenet.graph | dot -Tsvg > lenet.svg");
+  return {parser, [words] { return show(*words); }};
 }
 
 } // namespace mailgrad

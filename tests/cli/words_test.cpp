@@ -119,7 +119,12 @@ TEST(Tool, HelpsWithEachCommand) {
       {"export", "--model-file", "--onnx", "version 17"},
       {"report", "--out", "--svg", "--png", "gnuplot"},
       {"devices", "mailgrad devices"},
-      {"graph", "--model", "Graphviz"},
+      {"graph", "--model", "Graphviz", "file FILE", "--out FILE"},
+      {"serve", "--listen HOST:PORT", "--workers", "--keys", "mailgrad join"},
+      {"join", "ADDRESS", "--devices", "--keys"},
+      {"status", "ADDRESS", "--json"},
+      {"switch", "ADDRESS", "POLICY"},
+      {"stop", "ADDRESS", "WHY"},
       {"keys", "new", "mailgrad keys new run-keys"}};
   for (const auto& command : commands) {
     tool t(command[0] == "--help" ? std::vector<std::string>{"--help"}
