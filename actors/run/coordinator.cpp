@@ -220,7 +220,7 @@ void coordinator::on_lost(const worker_lost& x) {
   last_lost_ = fmt::format("worker {}{}", worker.value, why);
   const worker_left gone{worker, x.life};
   for (const caf::actor& shard : options_.shards) send(self_, shard, gone);
-  if (options_.elastic && !abandoned_)
+  if (options_.elastic)
     shares_.begin(gone);
   else
     send(self_, options_.feeder, gone);
@@ -270,7 +270,7 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   reported_[x.shard.value] = true;
   switcher_.on_shard_lost(x.shard);
   checkpointer_.give_up();
-  shares_.give_up();
+  for (const trained_told& told : shares_.on_shard_lost(x.shard)) note_trained(told);
   books_.on_shard_lost(x.shard, switcher_.done());
   abandon(lost_in_words(fmt::format("shard {}", x.shard.value), x.why));
   if (collecting) ask_for_books();

@@ -74,6 +74,7 @@ private:
   void seat_newcomers();
   void refuse_newcomers();
   void on_trained(const trained_told& x);
+  void note_trained(const trained_told& all);
   void on_undealt(const undealt_counted& x);
   void on_wait_over(const wait_over& x);
   bool may_end();

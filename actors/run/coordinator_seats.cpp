@@ -65,12 +65,16 @@ void coordinator::refuse_newcomers() {
 }
 
 /// What the shards have heard of a lost incarnation is all that is known of it.
+void coordinator::note_trained(const trained_told& all) {
+  worker_report& known = outcome_.workers[all.worker.value];
+  known.produced += all.gradients;
+  known.steps += all.batches;
+}
+
 void coordinator::on_trained(const trained_told& x) {
   const auto all = shares_.take(x);
   if (!all) return;
-  worker_report& known = outcome_.workers[all->worker.value];
-  known.produced += all->gradients;
-  known.steps += all->batches;
+  note_trained(*all);
   seat_newcomers();
   collect_if_all_accounted();
 }

@@ -13,7 +13,7 @@ using messaging::send;
 void lost_shares::begin(const worker_left& lost) {
   for (const caf::actor& shard : shards_) send(self_, shard, tell_trained{lost.worker, lost.life});
   send(self_, feeder_, share_lost{lost.worker, lost.life});
-  open_.push_back({{{}, lost.worker, lost.life}, std::vector<bool>(shards_.size()), time_->now()});
+  open_.push_back({{{}, lost.worker, lost.life}, gone_, time_->now()});
 }
 
 std::optional<trained_told> lost_shares::take(const trained_told& x) {
@@ -26,8 +26,24 @@ std::optional<trained_told> lost_shares::take(const trained_told& x) {
   if (std::ranges::count(of->answered, false) > 0) return std::nullopt;
   const trained_told most = of->most;
   open_.erase(of);
-  send(self_, feeder_, deal_again{most.worker, most.life, most.batches});
+  tell_feeder(most);
   return most;
+}
+
+std::vector<trained_told> lost_shares::on_shard_lost(shard_index shard) {
+  gone_[shard.value] = true;
+  std::vector<trained_told> answered;
+  for (question& q : open_) {
+    q.answered[shard.value] = true;
+    if (std::ranges::count(q.answered, false) == 0) answered.push_back(q.most);
+  }
+  std::erase_if(open_, [](const question& q) { return std::ranges::count(q.answered, false) == 0; });
+  for (const trained_told& most : answered) tell_feeder(most);
+  return answered;
+}
+
+void lost_shares::tell_feeder(const trained_told& most) {
+  send(self_, feeder_, deal_again{most.worker, most.life, most.batches});
 }
 
 bool lost_shares::has(rank worker) const {

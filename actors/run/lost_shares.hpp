@@ -11,8 +11,8 @@
 
 namespace mailgrad {
 
-/// The coordinator's part in dealing again what a lost worker was dealt. Only the shards know what they took of
-/// it, so it asks them all, and tells the feeder the most that any of them has taken.
+/// The coordinator's part in dealing again what a lost worker was dealt. Only the shards know what they took
+/// of it, so it asks them all, and tells the feeder the most that any of them has taken.
 ///
 ///     coordinator --worker_left, tell_trained--> every shard --trained_told--> coordinator
 ///     coordinator --share_lost--> feeder ... --deal_again--> feeder
@@ -24,14 +24,15 @@ class lost_shares {
 public:
   lost_shares(caf::event_based_actor* self, std::vector<caf::actor> shards, caf::actor feeder,
               std::shared_ptr<const time_source> time)
-      : self_(self), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)) {}
+      : self_(self), shards_(std::move(shards)), gone_(shards_.size()), feeder_(std::move(feeder)),
+        time_(std::move(time)) {}
 
   /// This incarnation is lost.
   void begin(const worker_left& lost);
   /// Returns the answer of all shards together, when the last of them is here and the feeder is told.
   std::optional<trained_told> take(const trained_told& x);
-  /// A shard is lost, so the run cannot go on, and nothing is dealt again.
-  void give_up() { open_.clear(); }
+  /// A shard is lost, and tells nothing more. Returns the questions that the others have answered.
+  std::vector<trained_told> on_shard_lost(shard_index shard);
 
   bool any() const noexcept { return !open_.empty(); }
   bool has(rank worker) const;
@@ -39,6 +40,8 @@ public:
   std::optional<wait_named> name_wait() const;
 
 private:
+  void tell_feeder(const trained_told& most);
+
   struct question {
     trained_told most;          ///< of the answers so far
     std::vector<bool> answered; ///< by shard
@@ -47,6 +50,7 @@ private:
 
   caf::event_based_actor* self_;
   std::vector<caf::actor> shards_;
+  std::vector<bool> gone_; ///< by shard
   caf::actor feeder_;
   std::shared_ptr<const time_source> time_;
   std::vector<question> open_;

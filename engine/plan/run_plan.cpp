@@ -140,6 +140,10 @@ void require_recordable(const run_plan& plan) {
   if (plan.shares_block())
     throw std::invalid_argument("record: hogwild has no order to record, since its workers write at once; "
                                 "choose another policy");
+  if (plan.seats() > plan.workers())
+    throw std::invalid_argument(
+        "record: a run with seats for workers that join later cannot be repeated from a "
+        "recording; leave one of both out");
 }
 
 run_facts facts_and_names(const run_plan& plan) {

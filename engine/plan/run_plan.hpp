@@ -110,7 +110,8 @@ run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_op
 
 /// Requires a plan whose run has an order to record.
 ///
-/// Errors  std::invalid_argument: the plan has hogwild, whose workers write to the weights at the same time.
+/// Errors  std::invalid_argument: the plan has hogwild, whose workers write to the weights at the same time,
+///         or seats for workers that join later.
 void require_recordable(const run_plan& plan);
 
 /// Everything that determines this run, as facts_of() has it, and the names of its model and data.

@@ -186,5 +186,68 @@ TEST_F(Feeder, GivesWhatAWorkerLeavesToTheOthers) {
   EXPECT_EQ(numbers, (std::vector<std::uint64_t>{0, 2, 3, 4, 5, 6, 7}));
 }
 
+TEST_F(Feeder, TellsNobodyTheEndUntilItKnowsWhatALostWorkerHadTrained) {
+  for (const deal_mode mode : {deal_mode::on_demand, deal_mode::by_rank}) {
+    deal(16, 4, 2, 1, mode);
+    EXPECT_TRUE(next(0));
+    const auto lost = next(1);
+    EXPECT_TRUE(next(0));
+    const std::uint64_t number = lost->number;
+    EXPECT_TRUE(next(1));
+    tell(feeder_, share_lost{{1}});
+    auto hungry = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{0}});
+    EXPECT_THAT(hungry.heard<data_exhausted>(), ::testing::IsEmpty());
+    tell(feeder_, deal_again{{1}, {}, 0});
+    ASSERT_THAT(hungry.heard<dealt_batch>(), SizeIs(1));
+    EXPECT_EQ(hungry.heard<dealt_batch>()[0].values->number, number);
+    hungry.heard<dealt_batch>().clear();
+    EXPECT_EQ(next(0)->number, number + 2);
+    EXPECT_FALSE(next(0));
+  }
+}
+
+TEST_F(Feeder, DealsAnIncarnationThatIsNoMoreNothing) {
+  deal(40, 4, 1);
+  EXPECT_TRUE(next(0));
+  tell(feeder_, share_lost{{0}});
+  tell(feeder_, deal_again{{0}, {}, 1});
+  EXPECT_FALSE(next(0)) << "its question comes late";
+  auto returned = ask<dealt_batch>(feeder_, next_batch{{0}, {1}});
+  EXPECT_THAT(returned.heard<dealt_batch>(), SizeIs(1));
+  EXPECT_FALSE(next(0));
+}
+
+TEST_F(Feeder, DealsToAWorkerThatJoinsLate) {
+  feeder_ = start<feeder>(feeder_options{
+      numbered(40), {40, 4, 1, 0, 9, deal_mode::by_rank, 2, 3}, 0, std::deque<std::uint64_t>()});
+  EXPECT_EQ(next(0)->number, 0U);
+  EXPECT_EQ(next(2)->number, 1U) << "the lowest that is left";
+  EXPECT_FALSE(next(3)) << "there is no such seat";
+}
+
+TEST_F(Feeder, CountsWhatIsLeftAlsoAfterItsEnd) {
+  deal(40, 4, 1);
+  EXPECT_TRUE(next(0));
+  EXPECT_EQ(ask<undealt_counted>(feeder_, count_undealt{}).heard<undealt_counted>()[0].batches, 9U);
+  tell(feeder_, stop_dealing{});
+  tell(feeder_, share_lost{{0}});
+  tell(feeder_, deal_again{{0}, {}, 0});
+  EXPECT_EQ(ask<undealt_counted>(feeder_, count_undealt{}).heard<undealt_counted>()[0].batches, 10U);
+}
+
+/// What is taken back is not trained, so it does not bring the next planned switch nearer.
+TEST_F(Feeder, DoesNotCountABatchTwiceOnTheWayToAHold) {
+  deal(100, 4, 2, 1, deal_mode::on_demand, {3});
+  auto coordinator = ask<step_reached>(feeder_, watch_holds{});
+  EXPECT_TRUE(next(0));
+  EXPECT_TRUE(next(1));
+  tell(feeder_, share_lost{{1}});
+  tell(feeder_, deal_again{{1}, {}, 0});
+  EXPECT_EQ(next(0)->number, 1U);
+  EXPECT_THAT(coordinator.heard<step_reached>(), ::testing::IsEmpty());
+  EXPECT_TRUE(next(0));
+  EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
+}
+
 } // namespace
 } // namespace mailgrad

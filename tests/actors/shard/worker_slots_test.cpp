@@ -70,6 +70,38 @@ TEST_F(WorkerSlots, LetAnIncarnationLeaveOnce) {
   EXPECT_TRUE(join(0, 3));
 }
 
+TEST_F(WorkerSlots, HaveSeatsThatAreEmptyUntilSomebodyJoins) {
+  slots_ = worker_slots(2, 4, run_id{5});
+  EXPECT_EQ(slots_.used(), 2U);
+  EXPECT_FALSE(slots_[{2}].in_policy);
+  EXPECT_TRUE(slots_[{2}].left) << "nothing may wait for it";
+  EXPECT_FALSE(admit(2, 1));
+  EXPECT_TRUE(join(2));
+  EXPECT_FALSE(slots_[{2}].left);
+  EXPECT_TRUE(admit(2, 1));
+  EXPECT_EQ(slots_.used(), 3U);
+  EXPECT_FALSE(slots_.is_replaced_by({{3}, {0}, device_.actor()}));
+}
+
+TEST_F(WorkerSlots, LetNobodyJoinAnEmptySeatWhoHasLeftBefore) {
+  slots_ = worker_slots(2, 3, run_id{5});
+  EXPECT_TRUE(slots_.leave({{2}, {0}})) << "its join is still under way";
+  EXPECT_FALSE(join(2));
+  EXPECT_TRUE(join(2, 1));
+}
+
+TEST_F(WorkerSlots, CountWhatEachIncarnationSent) {
+  join(0);
+  admit(0, 1);
+  admit(0, 2);
+  EXPECT_EQ(slots_[{0}].heard, 2U);
+  slots_[{0}].batches = 2;
+  slots_.leave({{0}, {0}});
+  join(0, 1);
+  EXPECT_EQ(slots_[{0}].heard, 0U);
+  EXPECT_EQ(slots_[{0}].batches, 0U);
+}
+
 TEST_F(WorkerSlots, KnowHowLongAGradientLayInTheMailbox) {
   join(0);
   push_gradient x = testing::push_of(0, 1, 0, nullptr);

@@ -48,6 +48,8 @@ protected:
     } else {
       for (const auto& s : shards_) options.shards.push_back(s.actor());
     }
+    options.late = life_ > 0;
+    options.life = {life_};
     options.clip_norm = clip_norm;
     options.feeder = feeder_.actor();
     options.tracker = tracker_.actor();
@@ -92,7 +94,9 @@ protected:
   std::optional<testing::late_steps> late_; ///< steps end when the test says so, if there is one
   std::vector<shard_probe> shards_{listen<join_shard, push_gradient, worker_left>(),
                                    listen<join_shard, push_gradient, worker_left>()};
-  testing::listener<next_batch, worker_left> feeder_ = listen<next_batch, worker_left>();
+  std::uint32_t life_ = 0; ///< a later one joins late
+  testing::listener<next_batch, worker_left, deal_again> feeder_ =
+      listen<next_batch, worker_left, deal_again>();
   testing::listener<worker_progress, staleness_observed> tracker_ =
       listen<worker_progress, staleness_observed>();
   testing::listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused>
@@ -419,6 +423,79 @@ TEST_F(LateDeviceActor, WritesIntoTheSharedBlockWhenItsStepHasEnded) {
   EXPECT_EQ(store_->version(), 0U);
   end_a_late_step();
   EXPECT_EQ(store_->version(), 1U);
+}
+
+TEST_F(DeviceActor, TakesNoPartBeforeItHasASeatIfItIsLate) {
+  life_ = 2;
+  begin();
+  ASSERT_THAT(coordinator_.heard<worker_joined>(), SizeIs(1));
+  EXPECT_TRUE(coordinator_.heard<worker_joined>()[0].late);
+  EXPECT_THAT(shards_[0].heard<join_shard>(), IsEmpty());
+  EXPECT_EQ(batches_asked_for(), 0U);
+  tell(device_, seat_given{});
+  ASSERT_THAT(shards_[0].heard<join_shard>(), SizeIs(1));
+  EXPECT_EQ(shards_[0].heard<join_shard>()[0].life, incarnation{2});
+  ASSERT_EQ(batches_asked_for(), 1U);
+  EXPECT_EQ(feeder_.heard<next_batch>()[0].life, incarnation{2});
+}
+
+/// It adds to what earlier incarnations did, and tells shards and feeder what it did itself.
+TEST_F(DeviceActor, GoesOnCountingWhereTheIncarnationBeforeEnded) {
+  life_ = 1;
+  begin();
+  seat_given seat;
+  seat.so_far.worker = {3};
+  seat.so_far.steps = seat.so_far.produced = 7;
+  seat.so_far.samples = 28;
+  tell(device_, seat);
+  give_all_weights(9);
+  give_batch();
+  ASSERT_THAT(pushed_to(0), SizeIs(1));
+  EXPECT_EQ(pushed_to(0)[0].header.id.step, step_number{1});
+  EXPECT_EQ(pushed_to(0)[0].header.batches, 1U);
+  tell(device_, data_exhausted{});
+  give_all_weights(10);
+  ASSERT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
+  const worker_finished& end = coordinator_.heard<worker_finished>()[0];
+  EXPECT_EQ(end.life, incarnation{1});
+  EXPECT_EQ(end.report.steps, 8U);
+  EXPECT_EQ(end.report.produced, 8U);
+  EXPECT_EQ(end.report.samples, 32U);
+  EXPECT_EQ(end.why_left, "");
+}
+
+TEST_F(DeviceActor, JoinsInTheEpochOfItsSeat) {
+  life_ = 1;
+  begin();
+  tell(device_, seat_given{{4}, {}});
+  give_all_weights(0); // of epoch 0
+  give_batch();
+  EXPECT_THAT(pushed_to(0), IsEmpty());
+}
+
+TEST_F(DeviceActor, LeavesAfterTheStepUnderWayAndGivesItsNextBatchBack) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  give_batch();
+  tell(device_, leave_run{});
+  EXPECT_THAT(coordinator_.heard<worker_finished>(), IsEmpty()) << "its gradient is not answered";
+  give_all_weights(1);
+  ASSERT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
+  EXPECT_NE(coordinator_.heard<worker_finished>()[0].why_left, "");
+  EXPECT_THAT(pushed_to(0), SizeIs(1));
+  ASSERT_THAT(feeder_.heard<deal_again>(), SizeIs(1));
+  EXPECT_EQ(feeder_.heard<deal_again>()[0].trained, 1U);
+  EXPECT_THAT(feeder_.heard<worker_left>(), SizeIs(1));
+  EXPECT_THAT(shards_[1].heard<worker_left>(), SizeIs(1));
+}
+
+TEST_F(DeviceActor, LeavesWithoutAWordIfItHasNoSeat) {
+  life_ = 1;
+  begin();
+  tell(device_, leave_run{});
+  tell(device_, seat_given{});
+  EXPECT_THAT(shards_[0].heard<join_shard>(), IsEmpty());
 }
 
 } // namespace

@@ -122,6 +122,22 @@ TEST(LedgerAudit, LetsALostWorkerTakeAGradientAlong) {
   EXPECT_EQ(a.ledger, (gradient_ledger{10, 9, 0, {}, 1}));
 }
 
+/// Worker 1 was lost after three gradients, of which shard 1 got two, and came back and sent two more.
+TEST(LedgerAudit, AddsUpTheIncarnationsOfAWorker) {
+  run_outcome o = quiet_run();
+  o.workers[1] = worker(1, 5);
+  o.lost[1] = true;
+  o.shards[0].workers[1] = account(5);
+  o.shards[1].workers[1] = account(4);
+  for (shard_report& s : o.shards) s.workers[1].last_step = {2};
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{11, 10, 0, {}, 1}));
+  o.shards[0].workers[1] = account(6);
+  EXPECT_THAT(audit(o, std::nullopt).contradictions,
+              ElementsAre("shard 0 took 6 gradients of worker 1, which was heard to send 5"));
+}
+
 TEST(LedgerAudit, FindsADoubleOfALostWorker) {
   run_outcome o = quiet_run();
   o.workers[1] = worker_report{};

@@ -49,6 +49,11 @@ TEST(CheckedOptions, RefuseOptionsThatContradictEachOther) {
          o.local_steps = 2;
        }),
        "under hogwild workers write into one block at every step"},
+      {"seats in a block", checking([](auto& o) {
+         o.policy = "sync, hogwild@2";
+         o.seats = 9;
+       }),
+       "seats: under hogwild"},
       {"samples of differences", checking([](auto& o) {
          o.local_steps = 2;
          o.sample_gap = 5;
@@ -88,6 +93,7 @@ TEST(CheckedOptions, RefuseWhatAUsersParameterActorCannotDo) {
        "parameter actor 'mine' switches no policy"},
       {"the rule that switches", with_own(false, [](auto& o) { o.policy = "auto"; }), "switches no policy"},
       {"hogwild", with_own(true, [](auto& o) { o.policy = "hogwild"; }), "hogwild has no parameter actors"},
+      {"seats", with_own(true, [](auto& o) { o.seats = 9; }), "seats: parameter actor 'mine'"},
       {"a cure that draws",
        with_own(true,
                 [](auto& o) {

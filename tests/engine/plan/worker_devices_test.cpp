@@ -51,6 +51,15 @@ TEST(WorkerDevices, AreOneForEachWorkerUnlessWorkersAreFewer) {
   EXPECT_THAT(devices_of(spanning, 1), ElementsAre(cpu(2), cpu(3)));
 }
 
+TEST(WorkerDevices, OfAWorkerThatJoinsLaterAreThoseOfAnother) {
+  training_options o = on({cpu(0), cpu(1)});
+  EXPECT_EQ(seats_of(o), 2U);
+  o.seats = 5;
+  EXPECT_EQ(workers_of(o), 2U);
+  EXPECT_EQ(seats_of(o), 5U);
+  EXPECT_THAT(devices_of(o, 3), ElementsAre(cpu(1)));
+}
+
 TEST(WorkerDevices, NeedAThreadForEachCore) {
   EXPECT_EQ(thread_count({cpu(0), cpu(0), cpu(3)}), 2U);
   EXPECT_EQ(thread_count({{device_kind::cuda, 0}}), 1U) << "a card is driven by a thread too";
@@ -66,6 +75,12 @@ TEST(WorkerDevices, RefuseWhatCannotBeSharedOut) {
       {"three for two", required(on({cpu(0), cpu(1), cpu(2)}, 2)), "3 devices cannot be shared out to 2"},
       {"more workers than devices", required(on({cpu(0)}, 2)), "1 devices cannot be shared out to 2"},
       {"one twice", required(on({cpu(0), cpu(1), cpu(2), cpu(2)}, 2)), "worker 1 would have cpu:2 twice"},
+      {"fewer seats than workers", required([] {
+         training_options o = on({cpu(0), cpu(1)});
+         o.seats = 1;
+         return o;
+       }()),
+       "seats: 1 for 2 workers"},
       {"no micro-batches", required(on({cpu(0), cpu(1)}, 1, 0)), "micro-batches: 0"},
       {"micro-batches of one device", required(on({cpu(0)}, 1, 2)), "each worker has one device"},
   });
