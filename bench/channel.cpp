@@ -5,7 +5,16 @@
 #include "channel_peers.hpp"
 #include "measuring.hpp"
 
+#include <mailgrad/net/tls/key_folder.hpp>
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 using namespace mailgrad;
 using namespace mailgrad::bench;
@@ -17,21 +26,54 @@ constexpr std::size_t bytes_a_turn = std::size_t{256} << 20;
 constexpr int rounds = 5'000;
 constexpr std::size_t message_bytes = 4 << 10;
 
-/// One figure of both ways, in turns, and their ratio.
-template <class Bare, class Ours>
-void compare(const std::string& what, const char* unit, Bare bare, Ours ours) {
-  std::vector<double> a, b, ratios;
-  for (int r = -1; r < repetitions; ++r) {
-    const double x = bare(), y = ours();
-    if (r < 0) continue; // both warm up
-    a.push_back(x);
-    b.push_back(y);
-    ratios.push_back(y / x);
+/// One figure of several ways, in turns, and the ratio of each to the first.
+class turns {
+public:
+  using way = std::pair<std::string, std::function<double()>>;
+
+  turns(std::string what, const char* unit) : what_(std::move(what)), unit_(unit) {}
+
+  void take(const std::vector<way>& ways) const {
+    std::vector<std::vector<double>> figures(ways.size()), ratios(ways.size());
+    for (int r = -1; r < repetitions; ++r) {
+      std::vector<double> turn;
+      for (const way& w : ways) turn.push_back(w.second());
+      for (std::size_t i = 0; r >= 0 && i < ways.size(); ++i) { // all warm up first
+        figures[i].push_back(turn[i]);
+        ratios[i].push_back(turn[i] / turn[0]);
+      }
+    }
+    for (std::size_t i = 0; i < ways.size(); ++i)
+      print((what_ + ", " + ways[i].first).c_str(), figures[i], unit_);
+    for (std::size_t i = 1; i < ways.size(); ++i)
+      print((what_ + ", " + ways[i].first + " of " + ways[0].first).c_str(), ratios[i], "times");
   }
-  print((what + ", bare socket").c_str(), a, unit);
-  print((what + ", session").c_str(), b, unit);
-  print((what + ", session of bare socket").c_str(), ratios, "times");
-}
+
+private:
+  std::string what_;
+  const char* unit_;
+};
+
+/// Keys that live as long as the program.
+class scratch_keys {
+public:
+  scratch_keys() {
+    std::string name = "/tmp/channel-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for keys");
+    where_ = name;
+    net::key_folder(where_).make();
+  }
+  ~scratch_keys() { std::filesystem::remove_all(where_); }
+  scratch_keys(const scratch_keys&) = delete;
+  scratch_keys& operator=(const scratch_keys&) = delete;
+
+  std::shared_ptr<const net::tls_keys> token() const {
+    return net::tls_keys::of_token(net::key_folder(where_).token());
+  }
+
+private:
+  std::filesystem::path where_;
+};
 
 std::string size_text(std::size_t size) {
   return size >= (1 << 20) ? std::to_string(size >> 20) + " MiB" : std::to_string(size >> 10) + " KiB";
@@ -40,8 +82,9 @@ std::string size_text(std::size_t size) {
 } // namespace
 
 int main() {
+  const scratch_keys keys;
   bare_pair bare;
-  session_pair session;
+  session_pair plain, tls({.keys = keys.token()});
   std::vector<double> spinning, sleeping;
   for (int r = 0; r < repetitions; ++r) {
     spinning.push_back(hand_over_spinning());
@@ -49,14 +92,19 @@ int main() {
   }
   print("hand-over between threads, awake", spinning, "us");
   print("hand-over between threads, asleep", sleeping, "us");
-  compare(
-      "4 KiB there and back", "us", [&] { return bare.round_trip(message_bytes, rounds); },
-      [&] { return session.round_trip(message_bytes, rounds); });
+  turns("4 KiB there and back", "us")
+      .take({{"bare socket", [&] { return bare.round_trip(message_bytes, rounds); }},
+             {"session", [&] { return plain.round_trip(message_bytes, rounds); }},
+             {"session by TLS", [&] { return tls.round_trip(message_bytes, rounds); }}});
   for (const std::size_t size : {std::size_t{64} << 10, std::size_t{256} << 10, std::size_t{1} << 20,
                                  std::size_t{4} << 20, std::size_t{16} << 20}) {
     const std::size_t count = bytes_a_turn / size;
-    compare(
-        size_text(size), "GB/s", [&] { return bare.throughput(size, count); },
-        [&] { return session.throughput(size, count); });
+    turns(size_text(size), "GB/s")
+        .take({{"bare socket", [&] { return bare.throughput(size, count); }},
+               {"session", [&] { return plain.throughput(size, count); }}});
+    turns(size_text(size), "GB/s").take({{"AES-256-GCM by one core", aes_256_gcm}, {"session by TLS", [&] {
+                                                                                      return tls.throughput(
+                                                                                          size, count);
+                                                                                    }}});
   }
 }

@@ -10,7 +10,10 @@ namespace mailgrad::net {
 
 namespace {
 
-constexpr int buffer_bytes = 4 << 20;   // else a receiver's buffer grows up to 32 MiB a connection
+// For a window that keeps a long line busy. Left alone, a receiver's buffer grows up to 32 MiB a connection.
+constexpr int far_buffer_bytes = 4 << 20;
+// On one machine what is under way shall stay in the processor's cache: more than a piece only costs time.
+constexpr int near_buffer_bytes = 256 << 10;
 constexpr int unsent_bytes = 256 << 10; // a piece
 
 void set(int socket, int level, int option, int value) noexcept {
@@ -19,9 +22,10 @@ void set(int socket, int level, int option, int value) noexcept {
 
 } // namespace
 
-void set_buffers(int socket) noexcept {
-  set(socket, SOL_SOCKET, SO_RCVBUF, buffer_bytes);
-  set(socket, SOL_SOCKET, SO_SNDBUF, buffer_bytes);
+void set_buffers(int socket, distance d) noexcept {
+  const int size = d == distance::on_this_machine ? near_buffer_bytes : far_buffer_bytes;
+  set(socket, SOL_SOCKET, SO_RCVBUF, size);
+  set(socket, SOL_SOCKET, SO_SNDBUF, size);
 }
 
 void set_latency(int socket, const timing& times) noexcept {

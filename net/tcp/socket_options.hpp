@@ -4,9 +4,12 @@
 
 namespace mailgrad::net {
 
+/// Where the peer is.
+enum class distance { on_this_machine, on_another };
+
 /// How much of each connection the kernel holds. Told before it stands, since the largest window is agreed on
-/// at its begin. A kernel that refuses an option goes on without it.
-void set_buffers(int socket) noexcept;
+/// at its begin; it may be made less later. A kernel that refuses an option goes on without it.
+void set_buffers(int socket, distance d) noexcept;
 
 /// Small frames go at once, no more than is needed waits in the kernel, and a peer that confirms nothing is
 /// given up after the silence that a session allows.

@@ -66,7 +66,8 @@ void tcp_dialer::try_next() {
   socket_ = tcp::socket(*io_);
   socket_.open(to.protocol(), last_);
   if (last_) return try_next();
-  set_buffers(socket_.native_handle());
+  set_buffers(socket_.native_handle(),
+              to.address().is_loopback() ? distance::on_this_machine : distance::on_another);
   is_late_ = false;
   clock_.expires_after(for_asio(plan_.answer));
   clock_.async_wait([self = shared_from_this()](error_code cancelled) {

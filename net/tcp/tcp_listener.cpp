@@ -20,7 +20,7 @@ tcp_listener::tcp_listener(asio::io_context& io, const listen_address& where, to
   error_code failed;
   acceptor_.open(at.protocol(), failed);
   if (!failed) acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
-  if (!failed) set_buffers(acceptor_.native_handle()); // connections take them over
+  if (!failed) set_buffers(acceptor_.native_handle(), distance::on_another); // connections take them over
   if (!failed) acceptor_.bind(at, failed);
   if (!failed) acceptor_.listen(asio::socket_base::max_listen_connections, failed);
   if (failed)
@@ -33,6 +33,9 @@ void tcp_listener::begin() {
   acceptor_.async_accept([self = shared_from_this()](error_code failed, tcp::socket socket) {
     if (!self->acceptor_.is_open()) return;
     if (failed) return self->later();
+    error_code gone;
+    if (socket.remote_endpoint(gone).address().is_loopback())
+      set_buffers(socket.native_handle(), distance::on_this_machine);
     self->told_(std::move(socket));
     self->begin();
   });

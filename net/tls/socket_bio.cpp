@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -28,8 +29,21 @@ openssl::bio socket_bio::make_bio() {
 
 int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
   auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
+  auto* place = reinterpret_cast<std::byte*>(to);
   BIO_clear_retry_flags(b);
-  const ssize_t n = recv(self.socket_, to, room, MSG_DONTWAIT);
+  if (!self.holds_input()) {
+    if (room >= self.in_.size()) return self.receive(b, place, room, count);
+    self.in_begin_ = self.in_end_ = 0;
+    if (self.receive(b, self.in_.data(), self.in_.size(), &self.in_end_) != 1) return 0;
+  }
+  *count = std::min(room, self.in_end_ - self.in_begin_);
+  std::copy_n(self.in_.begin() + static_cast<std::ptrdiff_t>(self.in_begin_), *count, place);
+  self.in_begin_ += *count;
+  return 1;
+}
+
+int socket_bio::receive(BIO* b, std::byte* to, std::size_t room, std::size_t* count) {
+  const ssize_t n = recv(socket_, to, room, MSG_DONTWAIT);
   if (n > 0) {
     *count = static_cast<std::size_t>(n);
     return 1;
@@ -38,8 +52,8 @@ int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
     BIO_set_retry_read(b);
     return 0;
   }
-  self.has_ended_ = true;
-  if (n < 0) self.error_ = errno;
+  has_ended_ = true;
+  if (n < 0) error_ = errno;
   return 0;
 }
 

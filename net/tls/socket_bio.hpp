@@ -21,6 +21,12 @@ public:
   /// For SSL_set_bio(), which owns it. It must not outlive this.
   openssl::bio make_bio();
 
+  /// From now on reads more from the socket than is asked for. OpenSSL's own reading ahead would move the
+  /// rest of its buffer at each record.
+  void read_ahead() { in_.resize(ahead_bytes); }
+  /// Whether bytes were read that nobody has asked for yet.
+  bool holds_input() const noexcept { return in_begin_ < in_end_; }
+
   /// Sends what is gathered. False if some of it is left.
   bool flush();
   std::size_t gathered() const noexcept { return out_.size() - sent_; }
@@ -30,12 +36,17 @@ public:
   std::string end_words() const;
 
 private:
+  static constexpr std::size_t ahead_bytes = 256 << 10;
+
   static int read(BIO* b, char* to, std::size_t room, std::size_t* count);
   static int write(BIO* b, const char* from, std::size_t size, std::size_t* count);
   static long control(BIO* b, int command, long, void*);
   static const BIO_METHOD* method();
+  int receive(BIO* b, std::byte* to, std::size_t room, std::size_t* count);
 
   int socket_;
+  bytes in_; ///< empty unless it reads ahead
+  std::size_t in_begin_ = 0, in_end_ = 0;
   bytes out_;
   std::size_t sent_ = 0; ///< of these
   bool has_ended_ = false;

@@ -15,9 +15,8 @@ namespace mailgrad::net {
 
 namespace {
 
-constexpr std::size_t record_bytes = 16 << 10;    // the largest that TLS has
-constexpr std::size_t most_encrypted = 256 << 10; // in one go, so that it stays in a cache
-constexpr std::size_t much_read = 256 << 10;
+constexpr std::size_t record_bytes = 16 << 10;            // the largest that TLS has
+constexpr std::size_t most_encrypted = 256 << 10;         // in one go, so that it stays in a cache
 constexpr unsigned char of_handshake = 22, of_alert = 21; // the first byte of a record of TLS
 
 moved later() { return {.what = moved::outcome::later}; }
@@ -99,8 +98,7 @@ moved tls_pipe::decrypt(std::span<const iovec> to) {
     // Only now, since what a server says behind an alert must stay in the socket.
     reads_much_ = true;
     SSL_clear_mode(ssl_.get(), SSL_MODE_RELEASE_BUFFERS);
-    SSL_set_default_read_buffer_len(ssl_.get(), much_read);
-    SSL_set_read_ahead(ssl_.get(), 1);
+    socket_.read_ahead();
   }
   std::size_t count = 0;
   for (const iovec& part : to)
