@@ -63,7 +63,6 @@ void tcp_host::dial(instant patience) {
 }
 
 void tcp_host::open(connection_id id, tcp::socket socket) {
-  set_latency(socket.native_handle(), times());
   if (client_) {
     error_code gone;
     const tcp::endpoint peer = socket.remote_endpoint(gone);
@@ -73,10 +72,12 @@ void tcp_host::open(connection_id id, tcp::socket socket) {
   const auto c = std::make_shared<tcp_connection>(id, *loop_, std::move(socket), std::move(wire));
   c->host = this;
   connections_.emplace(id, c);
+  // A client knows the server's times when it makes its second connection.
+  for (const auto& [other, x] : connections_)
+    if (client_ || other == id) set_latency(x->native(), times());
   at_->opened(id, loop_->now());
-  if (!at_) return;
-  flush(c);
-  loop_->watch(*this);
+  if (at_) flush(c);
+  if (at_) loop_->watch(*this);
   if (has(c)) loop_->heat(c);
 }
 

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -115,6 +116,39 @@ TEST_F(TlsPipe, TakesNoByteThatWasChanged) {
   const moved m = read(server, place);
   EXPECT_EQ(m.what, moved::outcome::failed);
   EXPECT_THAT(m.words, HasSubstr("bad record mac"));
+}
+
+/// A client of OpenSSL's own, which proves nothing of itself and accepts whatever a server shows.
+moved answer_to_nobody(const int (&sockets)[2], std::shared_ptr<const tls_keys> keys) {
+  tls_pipe server(sockets[1], std::move(keys), tls_pipe::side::server);
+  const openssl::context options(SSL_CTX_new(TLS_client_method()));
+  const openssl::connection nobody(SSL_new(options.get()));
+  SSL_set_fd(nobody.get(), sockets[0]);
+  fcntl(sockets[0], F_SETFL, O_NONBLOCK);
+  std::byte place{};
+  const iovec part{&place, 1};
+  moved m;
+  for (int round = 0; round < 4 && m.what == moved::outcome::later; ++round) {
+    if (SSL_connect(nobody.get()) == 1) SSL_write(nobody.get(), "x", 1);
+    ERR_clear_error();
+    m = server.read({&part, 1});
+  }
+  return m;
+}
+
+TEST_F(TlsPipe, RefusesAClientThatShowsNoCertificate) {
+  const moved m = answer_to_nobody(sockets, tls_keys::of_certificates(folder.of_server()));
+  EXPECT_EQ(m.what, moved::outcome::failed);
+  ASSERT_TRUE(m.refused);
+  EXPECT_EQ(m.refused->code, refusal_code::keys);
+  EXPECT_EQ(m.refused->found, "none (peer did not return a certificate)");
+}
+
+TEST_F(TlsPipe, RefusesAClientThatOffersNoToken) {
+  const moved m = answer_to_nobody(sockets, keys);
+  EXPECT_EQ(m.what, moved::outcome::failed);
+  ASSERT_TRUE(m.refused);
+  EXPECT_THAT(m.refused->found, HasSubstr("none ("));
 }
 
 TEST_F(TlsPipe, EndsWithItsPeer) {
