@@ -1,5 +1,6 @@
 #include <mailgrad/files/archive.hpp>
 
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/text_in_json.hpp>
 
 #include <fmt/format.h>
@@ -29,6 +30,17 @@ std::optional<double> special(const json& j) {
   if (j == "inf") return std::numeric_limits<double>::infinity();
   if (j == "-inf") return -std::numeric_limits<double>::infinity();
   return std::nullopt;
+}
+
+/// A path in an error. Names of entries may come from anybody, and an error is one line.
+std::string shown(std::string_view path) {
+  std::string text;
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    text += (text.empty() ? "" : "/") + legible(path.substr(0, end));
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return text;
 }
 
 } // namespace
@@ -65,9 +77,7 @@ std::string saved_fields::path_of(std::string_view name) const {
 }
 
 void saved_fields::fail(const std::string& what) const {
-  std::string path = path_of("");
-  if (!path.empty()) path.pop_back();
-  throw archive_error(path + ": " + what);
+  throw archive_error(shown(path_of("")) + ": " + what);
 }
 
 void saved_fields::open(std::string_view name) {
@@ -78,7 +88,7 @@ void saved_fields::open(std::string_view name) {
   if (!reads())
     tree_->way.push_back(&here[key]);
   else if (!here.is_object() || !here.contains(key))
-    throw archive_error(path_of(name) + ": expected a field, found none");
+    throw archive_error(shown(path_of(name)) + ": expected a field, found none");
   else
     tree_->way.push_back(&here[key]);
   tree_->names.push_back(key);
@@ -196,8 +206,8 @@ void saved_fields::floats(std::string_view name, std::span<float> values) {
   }
   const archived_array& found = array(name);
   if (found.values.size() != values.size())
-    throw archive_error(
-        fmt::format("{}: expected {} floats, found {}", found.path, values.size(), found.values.size()));
+    throw archive_error(fmt::format("{}: expected {} floats, found {}", shown(found.path), values.size(),
+                                    found.values.size()));
   std::ranges::copy(found.values, values.begin());
 }
 
@@ -209,7 +219,7 @@ void saved_fields::hold(std::string_view name, std::shared_ptr<const void> owner
 const archived_array& saved_fields::array(std::string_view name) {
   const std::string path = path_of(name);
   const auto found = std::ranges::find(tree_->arrays, path, &archived_array::path);
-  if (found == tree_->arrays.end()) throw archive_error(path + ": expected an array, found none");
+  if (found == tree_->arrays.end()) throw archive_error(shown(path) + ": expected an array, found none");
   return *found;
 }
 

@@ -1,5 +1,6 @@
 #include <mailgrad/files/byte_archive.hpp>
 
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/little_endian.hpp>
 
 #include <fmt/format.h>
@@ -111,7 +112,7 @@ std::string byte_archive_reader::path() const {
   std::string text = place_;
   for (const step& s : way_)
     text.append(text.empty() ? "" : "/")
-        .append(s.name.empty() ? std::to_string(s.index) : std::string(s.name));
+        .append(s.name.empty() ? std::to_string(s.index) : legible(s.name)); // it may come from the bytes
   return text;
 }
 

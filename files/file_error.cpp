@@ -48,11 +48,13 @@ void throw_unwritable(const std::filesystem::path& file, int code) {
   throw file_error(error, fmt::format("{}: cannot be written: {}", in_one_line(file), error.message()));
 }
 
-std::string in_quotes(std::string_view found) {
-  std::string text = "'";
+std::string legible(std::string_view found) {
+  std::string text;
   for (char c : found.substr(0, longest_quote)) text += printable(c) ? std::string(1, c) : escaped(c);
-  return text + (found.size() > longest_quote ? "...'" : "'");
+  return text + (found.size() > longest_quote ? "..." : "");
 }
+
+std::string in_quotes(std::string_view found) { return "'" + legible(found) + "'"; }
 
 std::string in_hex(std::uint32_t number) { return fmt::format("0x{:08x}", number); }
 

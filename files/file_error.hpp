@@ -45,6 +45,9 @@ struct file_line {
 /// Text of a file for one line of a message: in quotes, cut when long, with control characters escaped.
 std::string in_quotes(std::string_view found);
 
+/// The same without quotes, for a name within other words.
+std::string legible(std::string_view found);
+
 /// "0x00000803"
 std::string in_hex(std::uint32_t number);
 

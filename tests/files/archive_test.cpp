@@ -141,6 +141,14 @@ TEST(Archive, RefusesOtherFieldsInOneLine) {
        {"a list", [] { saved_fields("[]", {}); }, "no JSON object"}});
 }
 
+/// A name of an entry comes from whoever wrote the text.
+TEST(Archive, QuotesNoNameThatIsMoreThanALine) {
+  saved_fields fields(R"({"x": {"two\nlines": "text", "late": 1}})", {});
+  std::map<std::string, std::uint64_t> numbers;
+  testing::expect_refused({{"a name of two lines", [&] { fields.field("x", numbers); },
+                            "x/two\\x0alines: expected a whole number"}});
+}
+
 TEST(Archive, RefusesNumbersThatTheFieldCannotHold) {
   saved_fields fields;
   std::uint64_t large = 300;

@@ -115,6 +115,17 @@ TEST(ByteArchive, NamesTheFieldTheByteAndBothKinds) {
               ThrowsMessage<archive_error>(HasSubstr("test/x/0: byte 2: expected a whole number, found")));
 }
 
+/// A name of an entry comes from whoever wrote the bytes.
+TEST(ByteArchive, QuotesNoNameThatIsMoreThanALine) {
+  std::map<std::string, std::string> texts{{"two\nlines", "text"}};
+  byte_archive_writer to;
+  to.field("named", texts);
+  std::map<std::string, std::uint64_t> numbers;
+  byte_archive_reader from(to.bytes(), "test");
+  EXPECT_THAT([&] { from.field("named", numbers); },
+              ThrowsMessage<archive_error>(HasSubstr("test/named/two\\x0alines: byte ")));
+}
+
 TEST(ByteArchive, ComparesEveryCountWithTheBytesThatAreLeft) {
   const std::string huge = std::string(8, '\x7f');
   EXPECT_THAT([&] { read_as<std::string>("\x48" + huge); },

@@ -51,8 +51,8 @@ void append_part(std::string& to, std::string_view bytes) {
   append_number<checksum_bytes>(to, checksum(to));
 }
 
-/// A recording of the parts that the input has, with right lengths and checksums, since a fuzzer finds none by
-/// chance.
+/// A recording of the parts that the input has, with right lengths and checksums, since a fuzzer finds none
+/// by chance.
 ///
 ///     n: u16  n bytes of the header  (source: u8  n: u16  bytes)*
 std::string recording_of(fuzz_input& in) {
