@@ -55,7 +55,8 @@ decoded_stream decoded(net::byte_view stream, std::size_t piece) {
       require(decoder.memory_bytes() <= net::most_piece_bytes + 2 * net::frame_header_bytes,
               "a decoder holds more than a frame");
     }
-  } catch (const protocol_error&) {
+  } catch (const protocol_error& e) {
+    require_one_line(e);
     result.refused = true;
   }
   result.frames = std::move(sink.kept);
@@ -98,7 +99,8 @@ void frame_fields(std::span<const std::byte> input) {
   net::frame_reader reader{"frame", payload};
   try {
     read_fields(fields, reader);
-  } catch (const protocol_error&) {
+  } catch (const protocol_error& e) {
+    require_one_line(e);
   }
   require(reader.left() <= payload.size(), "more is left than there was");
 }
@@ -151,7 +153,8 @@ void greetings(std::span<const std::byte> input) {
               "a refusal fits into no frame");
       require(said.words().find('\n') == std::string::npos, "a refusal is more than a line");
     }
-  } catch (const protocol_error&) {
+  } catch (const protocol_error& e) {
+    require_one_line(e);
   }
 }
 
@@ -173,7 +176,8 @@ void arrivals(std::span<const std::byte> input) {
       require(taken == next.size() || a.said(), "bytes were left although no hello was whole");
       stream = stream.subspan(next.size());
     }
-  } catch (const protocol_error&) {
+  } catch (const protocol_error& e) {
+    require_one_line(e);
   }
 }
 

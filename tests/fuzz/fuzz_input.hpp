@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -49,6 +50,12 @@ inline std::string_view as_text(std::span<const std::byte> bytes) noexcept {
 /// Fails the input that is being tried unless `holds`: a fuzzer keeps it, and a test reports it.
 inline void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
+}
+
+/// A refusal is one line, whatever it quotes.
+inline void require_one_line(const std::exception& refusal) {
+  require(std::string_view(refusal.what()).find('\n') == std::string_view::npos,
+          "a refusal is more than a line");
 }
 
 } // namespace mailgrad::fuzz

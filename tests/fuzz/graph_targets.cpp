@@ -31,7 +31,7 @@ std::optional<whole_object> read_object(std::string_view bytes) {
     in.require_end();
     return x;
   } catch (const archive_error& e) {
-    require(std::string_view(e.what()).find('\n') == std::string_view::npos, "a refusal is more than a line");
+    require_one_line(e);
     return std::nullopt;
   }
 }
@@ -54,9 +54,11 @@ std::optional<std::vector<std::byte>> passed_on(std::span<const std::byte> bytes
   named_values outputs{};
   try {
     outputs = read_graph(g, bytes, known_operations(), small_limits);
-  } catch (const archive_error&) {
+  } catch (const archive_error& e) {
+    require_one_line(e);
     return std::nullopt;
-  } catch (const graph_error&) {
+  } catch (const graph_error& e) {
+    require_one_line(e);
     return std::nullopt;
   }
   return write_graph(g, outputs.all());
@@ -98,7 +100,8 @@ void travelled_models(std::span<const std::byte> input) {
       const auto bytes = write_request(request);
       require(write_request(read_request(bytes)) == bytes, "a request changes on its way");
     }
-  } catch (const archive_error&) {
+  } catch (const archive_error& e) {
+    require_one_line(e);
   }
 }
 

@@ -22,12 +22,14 @@ constexpr std::uint64_t largest_place = 1 << 16;
 
 /// Layers above a session, which hold it to what it guarantees.
 struct strict_layers final : net::session_events {
-  void joined(const net::welcome&) override {
+  void joined(const net::welcome& terms) override {
     require(joins++ == 0 && ends == 0, "joined twice, or after the end");
+    allowed += terms.messages;
   }
   void message_came(net::byte_view m) override {
     require(is_open(), "a message before it was joined or after the end");
     require(m.size() <= net::most_message_bytes, "a message is too large");
+    require(++messages <= allowed, "a message came without credit");
   }
   std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override {
     require(is_open(), "a body before it was joined or after the end");
@@ -46,6 +48,8 @@ struct strict_layers final : net::session_events {
 
   int joins = 0;
   int ends = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t allowed = 0;
   net::bytes place;
 };
 
@@ -54,7 +58,8 @@ plane plane_of(std::uint8_t choice) { return choice & 0x80 ? plane::bulk : plane
 /// One session and all that may be done to it.
 class played_session {
 public:
-  played_session(session& s, bool is_client) : s_(s), is_client_(is_client) {
+  played_session(session& s, strict_layers& above, bool is_client)
+      : s_(s), above_(above), is_client_(is_client) {
     s_.attach(plane::control, now_);
   }
 
@@ -73,7 +78,7 @@ public:
     case 3:
       return speak(p);
     case 4:
-      return s_.allow(in.u8(), in.u8() % 4);
+      return allow(in);
     case 5:
       return say(in);
     case 6:
@@ -93,6 +98,11 @@ private:
     if (attached_ || (is_client_ && !s_.wants_bulk())) return;
     attached_ = stands_[1] = true;
     s_.attach(plane::bulk, now_);
+  }
+  void allow(fuzz_input& in) {
+    const std::uint8_t messages = in.u8();
+    above_.allowed += messages;
+    s_.allow(messages, in.u8() % 4);
   }
   void speak(plane p) {
     for (int i = 0; i < 8; ++i) {
@@ -128,6 +138,7 @@ private:
   }
 
   session& s_;
+  strict_layers& above_;
   bool is_client_;
   played_frames frames_;
   bool attached_ = false;       ///< the bulk connection, once
@@ -251,7 +262,7 @@ void sessions(std::span<const std::byte> input) {
   const bool is_client = in.u8() % 2 == 0;
   session client{net::hello{}, above, 10s};
   session server{terms, above, 10s};
-  played_session played(is_client ? client : server, is_client);
+  played_session played(is_client ? client : server, above, is_client);
   for (int steps = 0; steps < 256 && !in.is_empty(); ++steps) played.step(in);
 }
 

@@ -57,7 +57,8 @@ void wire_numbers(std::span<const std::byte> input) {
   std::vector<float> numbers(count, untouched);
   try {
     decode_numbers(f, m, numbers);
-  } catch (const wire_error&) {
+  } catch (const wire_error& e) {
+    require_one_line(e);
     require(std::ranges::count(numbers, untouched) == static_cast<std::ptrdiff_t>(count),
             "a refused message has changed a number");
     return;
@@ -91,7 +92,8 @@ void wire_rows(std::span<const std::byte> input) {
   decoded_rows to{{1}, {1}};
   try {
     decode_rows(f, m, table, to);
-  } catch (const wire_error&) {
+  } catch (const wire_error& e) {
+    require_one_line(e);
     require(to.rows.empty(), "a refused message lists a row");
     return;
   }
