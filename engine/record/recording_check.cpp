@@ -51,6 +51,9 @@ private:
       return;
     }
     worker& w = workers_[t.worker.value];
+    const bool comes_or_goes = t.what == order_entry::kind::joined || t.what == order_entry::kind::left;
+    if (comes_or_goes && t.step.value != 0)
+      refuse_turn(t, fmt::format("is of its incarnation {}; only the first can be repeated", t.step.value));
     if (t.what == order_entry::kind::joined) {
       if (w.joined) refuse_turn(t, "joins again");
       w.joined = true;

@@ -361,7 +361,7 @@ TEST_F(ParameterActor, SaysInWordsWhomItHoldsAndForWhom) {
   const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
   ASSERT_THAT(waits, SizeIs(1));
   EXPECT_THAT(waits[0].what, HasSubstr("shard 0 holds worker 1 after step 1"));
-  EXPECT_THAT(waits[0].what, HasSubstr("worker 0, 2"));
+  EXPECT_THAT(waits[0].what, HasSubstr("worker 0 (heard 2.0 s ago), 2 (heard 2.0 s ago)"));
   EXPECT_EQ(instant{waits[0].span}, 2s);
 }
 

@@ -169,6 +169,8 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
                 t[0].insert(t[0].begin() + 1, {kind::joined, {0}});
               }),
               HasSubstr("turn 2 of shard 0 joins again"));
+  EXPECT_THAT(with_turns([](auto& t) { t[0].front().step = {3}; }),
+              HasSubstr("turn 1 of shard 0 is of its incarnation 3; only the first can be repeated"));
   EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin() + 4); }),
               HasSubstr("has 1 switches; shard 0 made 0"));
   EXPECT_THAT(with_turns([](auto& t) {
