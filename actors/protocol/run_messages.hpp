@@ -82,8 +82,9 @@ struct stop_training {
 
 /// Coordinator to device, in answer to a late `worker_joined`: the worker takes part from now on. No answer.
 struct seat_given {
-  policy_epoch epoch;     ///< the present one
-  worker_report so_far{}; ///< what earlier incarnations of this worker did, which this one adds to
+  policy_epoch epoch;           ///< the present one
+  worker_report so_far{};       ///< what earlier incarnations of this worker did, which this one adds to
+  std::uint64_t checkpoint = 0; ///< the last that was taken; the worker is no part of that
 };
 
 /// The owner of a device to that device: leave the run after the present step, when its gradient is answered.

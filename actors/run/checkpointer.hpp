@@ -75,6 +75,8 @@ public:
   /// Whether parts are still to come: no switch of policy may begin before.
   bool is_collecting() const noexcept { return collecting_; }
   bool is_writing() const noexcept { return writing_; }
+  /// The number of the last that was begun.
+  std::uint64_t last() const noexcept { return number_; }
 
   const checkpoint_account& account() const noexcept { return account_; }
   /// When each was collected and written, if that is noted. Call it at the end of the run: one whose parts

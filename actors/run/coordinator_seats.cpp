@@ -55,7 +55,8 @@ void coordinator::seat_newcomers() {
     }
     if (shares_.has(x.worker) || switcher_.is_under_way() || checkpointer_.is_collecting()) return;
     newcomers_.pop_front();
-    send(self_, x.device, seat_given{switcher_.epoch(), outcome_.workers[x.worker.value]});
+    send(self_, x.device,
+         seat_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
     sit(x);
   }
 }

@@ -30,7 +30,7 @@ std::string name_of(std::size_t gradient) { return fmt::format("gradient {}", gr
 shard_cut::shard_cut(const shard_state& of) : of_(of), marks_(of.workers.count()) {}
 
 void shard_cut::begin(std::uint64_t number, const caf::actor& collector) {
-  if (number <= last_ && !kept_) return; // finished before
+  if (number < last_ || (number == last_ && !kept_)) return; // finished before
   number_ = number;
   if (collector) collector_ = collector;
 }
@@ -116,6 +116,7 @@ std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool
     worker_slot& slot = to.workers[worker];
     slot.owed = true;
     slot.account.last_step = slot.waiting_step = g.what.header.id.step;
+    ++slot.heard;
     beside.push_back(std::move(g.what));
   }
   return beside;

@@ -72,6 +72,7 @@ void device_actor::sit(const seat_given& x) {
   report_.trace.reset();
   report_.stages.clear();
   if (report_.last_losses.samples() == 0) report_.loss_bits = no_loss;
+  marked_ = x.checkpoint;
   lines_.join_in(x.epoch);
   join();
   self_->become(training());

@@ -25,6 +25,7 @@ using testing::assembly;
 using testing::drawn_order;
 using testing::drawn_orders;
 using testing::expect_balanced;
+using testing::judged_by;
 
 constexpr std::uint64_t orders = 300; // for each test of every policy
 constexpr std::uint32_t seats = 5;
@@ -52,13 +53,6 @@ private:
   drawn_order& order_;
   std::vector<std::uint32_t> lives_ = std::vector<std::uint32_t>(seats);
 };
-
-/// The gradients of real batches that one shard has judged.
-std::uint64_t judged_by(const shard_report& s) {
-  std::uint64_t judged = 0;
-  for (const worker_account& account : s.workers) judged += account.ledger.produced - account.unjudged;
-  return judged;
-}
 
 class ElasticRuns : public testing::DrawnRuns,
                     public ::testing::WithParamInterface<std::tuple<const char*, std::uint32_t>> {

@@ -1,8 +1,7 @@
+#include <mailgrad/tests/actors/runs/keeping_writer.hpp>
 #include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/actors/runs/treated_runs.hpp>
-
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,35 +23,9 @@ using testing::assembled_run;
 using testing::assembly;
 using testing::drawn_order;
 using testing::drawn_orders;
+using testing::keeping_writer;
 using testing::RecordedRun;
 using testing::treated_run;
-
-/// Keeps checkpoints in memory.
-class keeping_writer {
-public:
-  static constexpr const char* name = "mailgrad.keeping-writer";
-
-  using kept_checkpoints = std::vector<std::shared_ptr<const checkpoint>>;
-
-  keeping_writer(caf::event_based_actor* self, std::shared_ptr<kept_checkpoints> kept)
-      : self_(self), kept_(std::move(kept)) {}
-
-  caf::behavior make_behavior() {
-    return {
-        on(self_,
-           [this](const write_checkpoint& x) {
-             const std::string where = "checkpoint of step " + std::to_string(x.steps);
-             kept_->push_back(std::make_shared<const checkpoint>(checkpoint::of(x.parts, where)));
-             return checkpoint_written{x.number, x.steps, where, {}, 0, 0};
-           }),
-        on(self_, [this](const give_up&) { self_->quit(); }),
-    };
-  }
-
-private:
-  caf::event_based_actor* self_;
-  std::shared_ptr<kept_checkpoints> kept_;
-};
 
 /// Takes a checkpoint and says nothing more, as if the disk did not answer.
 class silent_writer {

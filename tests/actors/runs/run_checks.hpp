@@ -31,6 +31,13 @@ inline void expect_balanced(const assembled_run& run) {
     }
 }
 
+/// How many gradients one shard has judged: applied, merged or discarded, or waiting in a batch.
+inline std::uint64_t judged_by(const shard_report& s) {
+  std::uint64_t judged = 0;
+  for (const worker_account& account : s.workers) judged += account.ledger.produced - account.unjudged;
+  return judged;
+}
+
 /// Expects that one shard got each step of one worker exactly once, and in order.
 inline void expect_each_step_once(const worker_account& account, const exchange_notes& notes) {
   std::vector<std::uint64_t> in_order(account.last_step.value);

@@ -467,7 +467,7 @@ TEST_F(DeviceActor, GoesOnCountingWhereTheIncarnationBeforeEnded) {
 TEST_F(DeviceActor, JoinsInTheEpochOfItsSeat) {
   life_ = 1;
   begin();
-  tell(device_, seat_given{{4}, {}});
+  tell(device_, seat_given{{4}, {}, 0});
   give_all_weights(0); // of epoch 0
   give_batch();
   EXPECT_THAT(pushed_to(0), IsEmpty());
