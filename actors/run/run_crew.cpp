@@ -31,6 +31,13 @@ const own_parameter_actor& own_kind(const parameter_actor_kind& chosen) {
   return *own;
 }
 
+/// The last step of a worker in the checkpoint that a run goes on from; 0: the worker begins anew.
+step_number kept_step(const resumed_run& from, std::uint32_t worker) {
+  step_number step;
+  if (const auto part = from.worker(worker)) part->group("lines", [&] { part->field("step", step); });
+  return step;
+}
+
 void require_spawnable(const run_plan& plan, const run_crew_options& options) {
   const crew_roles& r = options.roles;
   require(options.time != nullptr, "there is no time source");
@@ -145,6 +152,7 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
     duties.resumed = plan_.resumed->shard(s);
     duties.same_workers = plan_.resumed->same_workers;
     duties.present = plan_.resumed->card.present;
+    for (std::uint32_t r = 0; r < plan_.workers(); ++r) duties.steps.push_back(kept_step(*plan_.resumed, r));
   }
   if (o.parameter_actor) return own_kind(*o.parameter_actor).spawn(system_, std::move(duties));
   return spawn<parameter_actor>(system_, std::move(duties));

@@ -48,6 +48,9 @@ void parameter_actor::resume() {
     worker_slot& worker = workers_[{r}];
     if (r < options_.present.size() && !options_.present[r]) worker.account = {};
     worker.arrived = now;
+    // It had ended, or a later incarnation had not come here yet: it joins anew, and says where it stands.
+    if (!worker.returns && r < options_.steps.size())
+      worker.account.last_step = worker.waiting_step = options_.steps[r];
     if (worker.returns && worker.owed) worker.waits_since = now;
     if (!worker.returns || worker.owed) continue;
     if (worker.answer.values)

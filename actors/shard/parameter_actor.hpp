@@ -43,6 +43,8 @@ struct parameter_actor_options {
   std::vector<bool> present{}; ///< by rank: that has a part of the worker; if not, it begins anew
   /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
   bool keep_answers = false;
+  /// By rank: the last step that the worker itself has in the checkpoint; empty if there is none.
+  std::vector<step_number> steps{};
   /// Ranks from `workers` to seats - 1 may join while the run goes on; 0: none may.
   std::uint32_t seats = 0;
 

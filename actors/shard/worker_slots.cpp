@@ -153,7 +153,6 @@ void worker_slots::keep(archive& a, const std::function<snapshot(const archived_
       keep_slot(a, w, restore);
     });
     if (!a.reads()) continue;
-    if (!returns) w.account.last_step = {}; // it joins anew, and may count its steps anew
     w.waiting_step = w.account.last_step;
     w.heard = w.account.ledger.produced;
     w.returns = w.greeted = returns;
