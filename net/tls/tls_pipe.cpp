@@ -37,16 +37,14 @@ tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std
       socket_(socket), ssl_(openssl::made<openssl::connection>(
                            SSL_new(s == side::server ? keys_->own().server() : keys_->own().client()))) {
   SSL_set_app_data(ssl_.get(), &peer_);
-  openssl::bio b = socket_.make_bio();
-  BIO_up_ref(b.get()); // one for each way
-  SSL_set_bio(ssl_.get(), b.get(), b.get());
-  b.release();
+  BIO* both_ways = socket_.make_bio().release();
+  SSL_set_bio(ssl_.get(), both_ways, both_ways); // takes one reference where both are the same
   if (s == side::server) {
     SSL_set_accept_state(ssl_.get());
     return;
   }
   SSL_set_connect_state(ssl_.get());
-  SSL_do_handshake(ssl_.get()); // gathers the first record
+  (void)SSL_do_handshake(ssl_.get()); // gathers the first record
   ERR_clear_error();
 }
 
