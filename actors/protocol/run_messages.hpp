@@ -233,7 +233,8 @@ auto inspect(Inspector& f, worker_failed& x) {
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, seat_given& x) {
-  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("so_far", x.so_far));
+  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("so_far", x.so_far),
+                      wire::field("checkpoint", x.checkpoint));
 }
 
 } // namespace mailgrad

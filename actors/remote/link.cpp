@@ -13,10 +13,7 @@ namespace {
 
 /// What stands before the fields of a letter, in this order: order u64; to, from: duty u8, number u32 each;
 /// kind u16; where the fields are: 0 here and no body, 1 here and a body with values, 2 in the body.
-enum class layout : std::uint8_t { fields = 0, fields_and_values = 1, fields_in_body = 2 };
-
-constexpr std::size_t most_fields_bytes = 768; ///< in the tag of a body
-constexpr std::size_t layout_offset = 8 + 5 + 5 + 2;
+enum class letter_layout : std::uint8_t { fields = 0, fields_and_values = 1, fields_in_body = 2 };
 
 void write_address(net::frame_writer& w, const actor_address& a) {
   w.u8(static_cast<std::uint8_t>(a.what)).u32(a.number);
@@ -92,12 +89,13 @@ link::outgoing link::written(const actor_address& to, const caf::actor& from, me
   const net::byte_view text = net::as_bytes(fields.bytes());
   if (!made.has_body && made.head.size() + 1 + text.size() > net::most_message_bytes) {
     const auto kept = std::make_shared<const std::string>(fields.bytes());
-    head.u8(static_cast<std::uint8_t>(layout::fields_in_body));
+    head.u8(static_cast<std::uint8_t>(letter_layout::fields_in_body));
     made.body = {net::as_bytes(*kept), kept};
     made.has_body = true;
     return made;
   }
-  head.u8(static_cast<std::uint8_t>(made.has_body ? layout::fields_and_values : layout::fields)).raw(text);
+  head.u8(static_cast<std::uint8_t>(made.has_body ? letter_layout::fields_and_values : letter_layout::fields))
+      .raw(text);
   return made;
 }
 
@@ -162,11 +160,11 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, st
   letter.to = read_address(r);
   letter.from = read_address(r);
   const message_kind kind = r.u16();
-  const auto how = static_cast<layout>(r.u8());
+  const auto how = static_cast<letter_layout>(r.u8());
   letter.had_body = place != nullptr;
-  if ((how == layout::fields) == letter.had_body || how > layout::fields_in_body)
+  if ((how == letter_layout::fields) == letter.had_body || how > letter_layout::fields_in_body)
     r.fail("expected fields that fit how the letter came");
-  if (how == layout::fields_and_values) {
+  if (how == letter_layout::fields_and_values) {
     const std::lock_guard lock(mutex_);
     const auto form = forms_.find(kind);
     if (form == forms_.end()) refuse(fmt::format("kind {} has no values that may come now", kind));
@@ -180,7 +178,7 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, st
   }
   const net::byte_view rest = r.rest();
   const auto text = std::make_shared<std::string>(net::as_text(rest));
-  if (how == layout::fields_in_body) {
+  if (how == letter_layout::fields_in_body) {
     text->assign(size, '\0');
     *place = std::as_writable_bytes(std::span(*text));
   }

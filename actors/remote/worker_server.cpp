@@ -23,16 +23,16 @@ namespace {
 constexpr std::uint32_t most_watchers = 16;
 
 void require_spreadable(const run_plan& plan) {
-  const auto refuse = [](const std::string& what) {
+  const auto deny = [](const std::string& what) {
     throw std::invalid_argument("serve: workers of other processes " + what);
   };
   if (plan.shares_block())
-    refuse("share no block of memory, so policy 'hogwild' is for one process; choose another policy");
+    deny("share no block of memory, so policy 'hogwild' is for one process; choose another policy");
   if (plan.options.parameter_actor)
-    refuse(fmt::format("are not known to work with parameter actor '{}'; use Mailgrad's own",
-                       plan.options.parameter_actor->name));
+    deny(fmt::format("are not known to work with parameter actor '{}'; use Mailgrad's own",
+                     plan.options.parameter_actor->name));
   if (plan.options.devices.size() != plan.workers())
-    refuse("have one device each; name as many workers as devices");
+    deny("have one device each; name as many workers as devices");
 }
 
 std::uint64_t drawn() {

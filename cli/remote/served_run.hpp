@@ -19,8 +19,8 @@ namespace mailgrad {
 /// Threads the owner's; what options() hands out is called on others.
 class served_run {
 public:
-  /// `devices` are those of workers that it starts. `add` adds to a report what only the tool knows; any thread
-  /// may call it.
+  /// `devices` are those of workers that it starts. `add` adds to a report what only the tool knows; any
+  /// thread may call it.
   served_run(const remote_words& w, std::vector<std::string> devices, bool quiet, const interrupt& ctrl_c,
              std::function<void(training_report&)> add);
 
