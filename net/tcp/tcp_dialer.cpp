@@ -46,10 +46,9 @@ void tcp_dialer::begin_trying() {
   if (plan_.only_loopback)
     std::erase_if(places_, [](const tcp::endpoint& x) { return !x.address().is_loopback(); });
   if (!places_.empty()) return try_next();
-  give_up(fmt::format(
-      "cannot connect to {} without keys, since others could read along: give --keys DIR or --token "
-      "FILE, of the server's `mailgrad keys new`",
-      name()));
+  give_up(fmt::format("cannot connect to {} without keys, since others could read along: give --keys with "
+                      "the server's keys, of `mailgrad keys new DIR`, or its token",
+                      name()));
 }
 
 void tcp_dialer::cancel() {

@@ -50,7 +50,7 @@ public:
     if (!options_.keys && !where.is_loopback())
       throw std::invalid_argument(fmt::format(
           "cannot listen at {} without keys, since anybody could join: give --keys DIR (`mailgrad keys "
-          "new DIR` makes it) or --token FILE, or listen at 127.0.0.1",
+          "new DIR` makes it), or listen at 127.0.0.1",
           address));
     return on_thread([&] {
       const auto found = hosts_.find(&server);

@@ -1,0 +1,150 @@
+#include <mailgrad/tests/cli/tool.hpp>
+
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+// Runs whose workers are processes of their own: real ones, on this machine.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::tool;
+
+using words = std::vector<std::string>;
+
+words operator+(words all, const words& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+const words small_run{"--model", "mlp:hidden=5", "--data",   MAILGRAD_SMALL_CSV, "--batch",
+                      "4",       "--optimizer",  "momentum", "--seed",           "3"};
+
+struct RemoteTool : ::testing::Test {
+  scratch_folder folder;
+
+  std::string file(const std::string& name) const { return (folder.path() / name).string(); }
+  nlohmann::json report(const std::string& name) const {
+    std::ifstream in(folder.path() / name);
+    return nlohmann::json::parse(in);
+  }
+  /// Where a server says that it listens.
+  static std::string address_of(tool& server) {
+    EXPECT_TRUE(server.says("\n")) << server.err();
+    const std::string& said = server.said();
+    const std::size_t begin = said.find("listening on ") + 13;
+    return said.substr(begin, said.find(' ', begin) - begin);
+  }
+  static words serve(const std::string& workers) {
+    return words{"serve", "--listen", "127.0.0.1:0", "--workers", workers} + small_run;
+  }
+};
+
+TEST_F(RemoteTool, TrainsInProcessesOfItsOwnToTheSameWeights) {
+  tool here(words{"train", "--policy", "sync", "--devices", "cpu:0,cpu:0", "--report", file("here")} +
+            small_run);
+  ASSERT_EQ(here.code(), 0) << here.err();
+  tool there(words{"train", "--policy", "sync", "--processes", "2", "--report", file("there")} + small_run);
+  ASSERT_EQ(there.code(), 0) << there.err();
+  EXPECT_THAT(there.err(), HasSubstr("worker 1 has joined"));
+  EXPECT_EQ(report("there")["parameters_sha256"], report("here")["parameters_sha256"]);
+}
+
+TEST_F(RemoteTool, ReplaysInOneProcessWhatProcessesDid) {
+  tool there(words{"train", "--policy", "async", "--processes", "2", "--record", file("recording")} +
+             small_run);
+  ASSERT_EQ(there.code(), 0) << there.err();
+  tool again({"replay", file("recording")});
+  EXPECT_EQ(again.code(), 0) << again.err();
+}
+
+TEST_F(RemoteTool, GoesOnWithoutAKilledWorkerAndEndsWhenAsked) {
+  tool server(serve("2") + words{"--epochs", "100000", "--quiet", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool stays({"join", address});
+  tool dies({"join", address});
+  ASSERT_TRUE(stays.says("has joined")) << stays.err();
+  ASSERT_TRUE(dies.says("has joined")) << dies.err();
+  dies.signal(SIGKILL);
+  EXPECT_EQ(dies.code(), -SIGKILL);
+  tool comes({"join", address});
+  ASSERT_TRUE(comes.says("(incarnation 2) has joined")) << comes.err();
+  tool status({"status", address});
+  EXPECT_EQ(status.code(), 0) << status.err();
+  EXPECT_THAT(status.out(), HasSubstr("gradients"));
+  tool stop({"stop", address, "seen enough"});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  server.code();
+  EXPECT_EQ(stays.code(), 0) << stays.err();
+  EXPECT_EQ(comes.code(), 0) << comes.err();
+  EXPECT_EQ(report("report")["why"], "seen enough");
+}
+
+TEST_F(RemoteTool, EndsAllProcessesByOneSignal) {
+  tool server(serve("1") + words{"--epochs", "100000", "--report", file("report")});
+  tool worker({"join", address_of(server)});
+  ASSERT_TRUE(server.says("worker 0 has joined")) << server.err();
+  server.signal(SIGINT);
+  EXPECT_EQ(server.code(), 128 + SIGINT) << server.err();
+  EXPECT_EQ(worker.code(), 0) << worker.err();
+  EXPECT_EQ(report("report")["ended"], "stopped");
+}
+
+TEST_F(RemoteTool, EndsAWorkerWhoseServerDies) {
+  tool server(serve("1") + words{"--epochs", "100000"});
+  tool worker({"join", address_of(server)});
+  ASSERT_TRUE(server.says("worker 0 has joined")) << server.err();
+  server.signal(SIGKILL);
+  EXPECT_EQ(worker.code(), 1);
+  EXPECT_THAT(worker.err(), HasSubstr("without a goodbye"));
+}
+
+TEST_F(RemoteTool, IsStoppedWhileItWaitsForWorkers) {
+  tool server(serve("3"));
+  const std::string address = address_of(server);
+  tool status({"status", address});
+  EXPECT_EQ(status.out(), "waiting for 3 workers: 0 joined\n");
+  tool another({"switch", address, "ssp:2"});
+  EXPECT_EQ(another.code(), 2);
+  EXPECT_THAT(another.err(), HasSubstr("the run has not begun: it waits for 3 workers"));
+  tool stop({"stop", address});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  EXPECT_EQ(server.code(), 1);
+  EXPECT_THAT(server.err(), HasSubstr("given up: 0 of 3 workers had joined"));
+}
+
+TEST_F(RemoteTool, EncryptsByKeysAndRefusesWhoHasNone) {
+  ASSERT_EQ(tool({"keys", "new", file("keys")}).code(), 0);
+  tool server(serve("1") + words{"--keys", file("keys"), "--epochs", "2"});
+  const std::string address = address_of(server);
+  tool plain({"join", address});
+  EXPECT_EQ(plain.code(), 1);
+  EXPECT_THAT(plain.err(), HasSubstr("keys: expected"));
+  tool worker({"join", address, "--keys", file("keys")});
+  EXPECT_EQ(worker.code(), 0) << worker.err();
+  EXPECT_EQ(server.code(), 0) << server.err();
+}
+
+TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
+  const auto refused = [](const words& given, const std::string& why) {
+    tool t(given);
+    EXPECT_EQ(t.code(), 2);
+    EXPECT_THAT(t.err(), HasSubstr(why));
+  };
+  refused(serve("1") + words{"--policy", "hogwild"}, "--policy hogwild: workers of other processes");
+  refused(serve("1") + words{"--devices", "cpu:0,cpu:0"}, "--devices: workers bring them");
+  refused(words{"serve", "--listen", "10.1.2.3.4:7"} + small_run, "10.1.2.3.4");
+  refused(words{"serve", "--listen", "0.0.0.0:0"} + small_run, "without keys");
+  refused(words{"train", "--processes", "2", "--pipeline"} + small_run, "one device");
+}
+
+} // namespace
+} // namespace mailgrad
