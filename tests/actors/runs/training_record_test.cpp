@@ -140,17 +140,17 @@ TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
   auto other = *small_data();
   other.train = testing::small_samples(48, 9);
   EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
-              HasSubstr("the SHA-256 of the training samples was"));
+              HasSubstr("the training data were small (SHA-256 "));
   const auto known = small_data();
   const auto& rows = std::get<float_features>(known->train.features());
   other.train = dataset(rows, std::vector<float>(48, 0.5F));
   other.test = dataset(std::get<float_features>(known->test.features()), std::vector<float>(24, 0.5F));
   EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
-              HasSubstr("the SHA-256 of the training samples was"));
+              HasSubstr("the training data were small (SHA-256 "));
   const model_function wider = [](graph& g, const model_request& r) {
     return build_classifier(g, {dense_layer{9, activation::tanh}, dense_layer{}}, r);
   };
-  EXPECT_THAT(refusal([](auto&) {}, small_data(), wider), HasSubstr("the SHA-256 of the model was"));
+  EXPECT_THAT(refusal([](auto&) {}, small_data(), wider), HasSubstr("the model was SHA-256 "));
 }
 
 /// A layer with a dropout, some numbers of which stand in no shape.
@@ -178,7 +178,7 @@ TEST_F(TrainingRecord, IsRefusedForAModelWithAnotherNumber) {
   train(model_of({}), small_data(), o);
   const auto of_one_shard = [](training_options& options) { options.shards = 1; };
   const auto refused = [&](const numbers& n) {
-    return refusal(of_one_shard, small_data(), model_of(n)).find("the SHA-256 of the model was") !=
+    return refusal(of_one_shard, small_data(), model_of(n)).find("the model was SHA-256 ") !=
            std::string::npos;
   };
   EXPECT_EQ(refusal(of_one_shard, small_data(), model_of({})), "");
