@@ -94,7 +94,7 @@ TEST(Tool, ListsWhatThereIsWhereNothingIsNear) {
   tool option({"train", "--quantum", "1"});
   EXPECT_THAT(option.err(), AllOf(IsOneLine(), HasSubstr("'mailgrad train --help' lists")));
   tool command({"bake"});
-  EXPECT_THAT(command.err(), AllOf(IsOneLine(), HasSubstr("known are: train, replay")));
+  EXPECT_THAT(command.err(), AllOf(IsOneLine(), HasSubstr("known are: train, serve")));
   tool dash({"train", "-"});
   EXPECT_EQ(dash.code(), 2);
   EXPECT_THAT(dash.err(), IsOneLine());
@@ -267,7 +267,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         wrong_line{{}, "a command is missing; known are: train"},
         wrong_line{{"trian", "--batch", "3"}, "no argument 'trian'; did you mean 'train'?"},
-        wrong_line{{"help"}, "known are: train, replay"}, wrong_line{{"-"}, "no option '-'"},
+        wrong_line{{"help"}, "known are: train, serve"}, wrong_line{{"-"}, "no option '-'"},
         wrong_line{{"--batch", "3", "train"}, "write 'mailgrad train --batch ...'"},
         wrong_line{{"--model=mlp", "train"}, "write 'mailgrad train --model ...'"},
         wrong_line{{"--quantum", "train"}, "no option '--quantum'"},
