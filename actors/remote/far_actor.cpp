@@ -42,6 +42,12 @@ caf::event_based_actor::resume_result far_actor::resume(caf::execution_unit* uni
 }
 #endif
 
+void leave_system() {
+#if CAF_MAJOR_VERSION < 1
+  caf::logger::set_current_actor_system(nullptr);
+#endif
+}
+
 bool is_far(const caf::actor& a) {
   return dynamic_cast<far_actor*>(caf::actor_cast<caf::abstract_actor*>(a)) != nullptr;
 }

@@ -36,6 +36,10 @@ private:
   actor_address stands_for_;
 };
 
+/// Makes this thread, which is none of CAF's, forget the system in which it has spawned an actor. Until then,
+/// or until the thread ends, CAF 0.17 keeps the system's logger, and the destructor of the system waits for it.
+void leave_system();
+
 /// Whether an actor stands in for one of another process.
 bool is_far(const caf::actor& a);
 

@@ -1,6 +1,7 @@
 #include <mailgrad/actors/remote/worker_server.hpp>
 
 #include <mailgrad/actors/remote/batch_form.hpp>
+#include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
@@ -116,6 +117,7 @@ void worker_server::on_joined(std::uint64_t session) {
       greet_worker(g, true);
     changed_.notify_all();
   }
+  leave_system();
   if (who.part == net::role::worker) tell(to_string(who) + " has joined");
 }
 
