@@ -58,7 +58,7 @@ private:
 class scratch_keys {
 public:
   scratch_keys() {
-    std::string name = "/tmp/channel-XXXXXX";
+    std::string name = (std::filesystem::temp_directory_path() / "channel-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for keys");
     where_ = name;
     net::key_folder(where_).make();

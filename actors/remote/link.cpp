@@ -63,11 +63,6 @@ void link::take_form(message_kind kind, std::unique_ptr<body_form> form) {
   forms_[kind] = std::move(form);
 }
 
-std::string link::peer_name() const {
-  const std::lock_guard lock(mutex_);
-  return peer_;
-}
-
 // -- to the other process -----------------------------------------------------------------------------------
 
 link::outgoing link::written(const actor_address& to, const caf::actor& from, message_kind kind,
@@ -143,10 +138,6 @@ void link::leave(std::string words) {
 // -- from the other process ---------------------------------------------------------------------------------
 
 void link::joined(const net::welcome& terms) {
-  {
-    const std::lock_guard lock(mutex_);
-    peer_ = session_->peer_name();
-  }
   if (events_.on_joined) events_.on_joined(terms);
   flush();
 }

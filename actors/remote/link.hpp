@@ -62,8 +62,6 @@ public:
   void give_up(std::string words) {
     if (session_) ended({net::end_reason::left, std::move(words)});
   }
-  /// "worker 2 (incarnation 1)": the other process, known once it has joined.
-  std::string peer_name() const;
 
   // -- session_events
 
@@ -104,14 +102,13 @@ private:
   std::map<std::uint64_t, incoming> early_;
   incoming body_; ///< whose bytes are arriving
 
-  mutable std::mutex mutex_; ///< guards the members below
+  std::mutex mutex_; ///< guards the members below
   address_book book_;
   std::map<message_kind, std::unique_ptr<body_form>> forms_;
   std::deque<outgoing> waiting_;
   std::uint64_t posted_ = 0;
   bool flush_asked_ = false;
   std::optional<std::string> over_; ///< the words of the end
-  std::string peer_;
 };
 
 } // namespace mailgrad::remote

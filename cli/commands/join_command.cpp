@@ -77,10 +77,10 @@ command make_join_command(CLI::App& app) {
       ->check(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
   add_keys_option(*parser, words->keys);
   parser->add_flag("--quiet", words->quiet, "Print nothing but failures");
-  parser->footer("Model, policy, optimiser and data come from the server. Ctrl-C leaves after the present "
-                 "step; the run\n"
-                 "the run goes on without this worker.\n\n"
-                 "Example:\n  mailgrad join 10.0.0.1:7000 --devices cpu:0,cpu:1 --keys run-keys");
+  parser->footer(
+      "Model, policy, optimiser and data come from the server. Ctrl-C leaves after the present step;\n"
+      "the run goes on without this worker.\n\n"
+      "Example:\n  mailgrad join 10.0.0.1:7000 --devices cpu:0,cpu:1 --keys run-keys");
   return {parser, [words] { return join(*words); }};
 }
 
