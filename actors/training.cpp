@@ -114,8 +114,8 @@ private:
   void keep_checkpoints();
   void wait();
   void wait_for_workers(const remote::serve_options& serve);
-  std::string answer(const std::string& what, const std::string& argument);
-  std::string answer_before_begin(const std::string& what);
+  remote::run_answer answer(const std::string& what, const std::string& argument);
+  remote::run_answer answer_before_begin(const std::string& what);
 
   const std::shared_ptr<const time_source> time_;
   const instant created_; ///< where timelines begin
@@ -187,28 +187,27 @@ void training::implementation::wait_for_workers(const remote::serve_options& ser
           fmt::format("given up: {} of {} workers had joined", elsewhere_->joined(), plan_.workers()));
 }
 
-std::string training::implementation::answer_before_begin(const std::string& what) {
+remote::run_answer training::implementation::answer_before_begin(const std::string& what) {
   if (what == "status")
-    return fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}}})", plan_.workers(),
-                       elsewhere_->joined());
+    return {fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}}})", plan_.workers(),
+                        elsewhere_->joined())};
   if (what != "stop")
     throw std::invalid_argument(
         fmt::format("the run has not begun: it waits for {} workers", plan_.workers()));
-  given_up_ = true;
-  return "the run will not begin";
+  return {"the run will not begin", [this] { given_up_ = true; }};
 }
 
 /// What a watcher of another process asks for.
-std::string training::implementation::answer(const std::string& what, const std::string& argument) {
+remote::run_answer training::implementation::answer(const std::string& what, const std::string& argument) {
   if (!begun_) return answer_before_begin(what);
-  if (what == "status") return status_ ? status_() : "{}";
+  if (what == "status") return {status_ ? status_() : "{}"};
   if (what == "switch") {
     switch_policy(argument, "asked for from another process");
-    return "policy " + argument + " begins when every worker has finished its step";
+    return {"policy " + argument + " begins when every worker has finished its step"};
   }
   if (what == "stop") {
-    stop(argument.empty() ? "asked for from another process" : argument);
-    return "the run ends when every worker has finished its step";
+    const std::string why = argument.empty() ? "asked for from another process" : argument;
+    return {"the run ends when every worker has finished its step", [this, why] { stop(why); }};
   }
   throw std::invalid_argument(fmt::format("expected status, switch or stop, found '{}'", what));
 }

@@ -37,7 +37,8 @@ private:
 };
 
 /// Makes this thread, which is none of CAF's, forget the system in which it has spawned an actor. Until then,
-/// or until the thread ends, CAF 0.17 keeps the system's logger, and the destructor of the system waits for it.
+/// or until the thread ends, CAF 0.17 keeps the system's logger, and the destructor of the system waits for
+/// it.
 void leave_system();
 
 /// Whether an actor stands in for one of another process.

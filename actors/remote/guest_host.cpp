@@ -36,13 +36,17 @@ caf::behavior watcher_desk::make_behavior() {
 
 void watcher_desk::answer(const run_asked& x) const {
   run_answered told{x.number, false, {}};
+  std::function<void()> then;
   try {
-    told.text = answers_(x.what, x.argument);
+    run_answer found = answers_(x.what, x.argument);
+    told.text = std::move(found.text);
+    then = std::move(found.then);
   } catch (const std::invalid_argument& e) {
     told.refused = true;
     told.text = e.what();
   }
   by_->post({duty::host}, {}, kind_of<run_answered>(), caf::make_message(std::move(told)));
+  if (then) then();
 }
 
 } // namespace mailgrad::remote

@@ -11,8 +11,14 @@
 
 namespace mailgrad::remote {
 
+/// What a watcher is told, and what is then done: an end of the run that came first would cut the answer off.
+struct run_answer {
+  std::string text;
+  std::function<void()> then{};
+};
+
 /// Answers a watcher's question about the run. It may block. std::invalid_argument becomes a refusal.
-using run_answers = std::function<std::string(const std::string& what, const std::string& argument)>;
+using run_answers = std::function<run_answer(const std::string& what, const std::string& argument)>;
 
 /// Tells a worker's process its terms first. When that process has said all that it had to say, its session
 /// is ended.
