@@ -81,7 +81,10 @@ public:
                         caf::make_message(run_asked{number, what, argument}));
     lock.lock();
     changed_.wait_for(lock, span, [&] { return over_ || (answer_ && answer_->number == number); });
-    if (!answer_ || answer_->number != number)
+    const bool answered = answer_ && answer_->number == number;
+    if (!answered && over_ && what == "stop")
+      return "the run has ended"; // sooner than its answer could leave
+    if (!answered)
       throw std::runtime_error(over_ ? "the run ended before it answered" : "the run does not answer");
     if (answer_->refused) throw std::invalid_argument(answer_->text);
     return answer_->text;

@@ -27,7 +27,7 @@ public:
   watcher& operator=(const watcher&) = delete;
 
   /// "status", which is answered with a JSON object; "switch" with a policy; "stop" with a reason. Waits for
-  /// the answer, but at most for `span`.
+  /// the answer, but at most for `span`. That the run has ended is an answer to "stop" as well.
   ///
   /// Errors  std::invalid_argument with the words of a refusal; std::runtime_error if no answer comes.
   std::string ask(const std::string& what, const std::string& argument = {},
