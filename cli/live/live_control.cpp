@@ -9,7 +9,7 @@ namespace mailgrad {
 
 namespace {
 
-using json = nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr std::size_t longest_policy = 1000;
 

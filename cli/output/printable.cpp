@@ -14,7 +14,7 @@ namespace {
 /// Whether this is a control character of Unicode: C0, DEL or C1.
 bool is_control(std::int32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
 
-std::string escaped(std::string_view bytes) {
+std::string in_hexadecimal(std::string_view bytes) {
   std::string text;
   for (const char byte : bytes) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
   return text;
@@ -28,7 +28,7 @@ std::string printable(std::string_view text) {
     const auto c = first_character({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
     const std::string_view bytes = text.substr(0, c ? c->length : 1);
     const bool kept = c && (!is_control(c->code) || c->code == '\n' || c->code == '\t');
-    shown += kept ? std::string(bytes) : escaped(bytes);
+    shown += kept ? std::string(bytes) : in_hexadecimal(bytes);
     text.remove_prefix(bytes.size());
   }
   return shown;

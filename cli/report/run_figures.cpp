@@ -17,7 +17,7 @@ namespace mailgrad {
 
 namespace {
 
-using json = report_fields::json;
+using json = nlohmann::ordered_json;
 
 constexpr std::size_t most_bytes = std::size_t{1} << 26;
 constexpr std::uint64_t most_workers = 1 << 16;
