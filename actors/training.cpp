@@ -114,6 +114,7 @@ private:
   void keep_checkpoints();
   void wait();
   void wait_for_workers(const remote::serve_options& serve);
+  std::vector<caf::actor> place_shards(const remote::serve_options& serve, const run_crew_options& crew);
   remote::run_answer answer(const std::string& what, const std::string& argument);
   remote::run_answer answer_before_begin(const std::string& what);
 
@@ -161,6 +162,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
     crew.roles.workers = false;
     try {
       wait_for_workers(*serve);
+      if (serve->shard_hosts > 0) crew.shards_elsewhere = place_shards(*serve, crew);
     } catch (...) {
       elsewhere_.reset();
       for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})
@@ -171,7 +173,10 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
   if (elsewhere_)
-    elsewhere_->begin({crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()}, time_);
+    elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
+                       recorder_ ? recorder_->actor() : caf::actor(),
+                       crew_->evaluator()},
+                      time_);
   begun_ = true;
 }
 
@@ -185,6 +190,16 @@ void training::implementation::wait_for_workers(const remote::serve_options& ser
     if (given_up_ || (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined())))
       throw std::runtime_error(
           fmt::format("given up: {} of {} workers had joined", elsewhere_->joined(), plan_.workers()));
+}
+
+std::vector<caf::actor> training::implementation::place_shards(const remote::serve_options& serve,
+                                                               const run_crew_options& crew) {
+  std::vector<caf::actor> shards =
+      elsewhere_->place_shards({crew.recorder != nullptr, crew.checkpoint_writer != nullptr});
+  while (!elsewhere_->wait_for_shards(std::chrono::milliseconds{200}))
+    if (given_up_ || (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined())))
+      throw std::runtime_error("given up: the parameter hosts were not ready");
+  return shards;
 }
 
 remote::run_answer training::implementation::answer_before_begin(const std::string& what) {

@@ -29,4 +29,18 @@ std::shared_ptr<saved_fields> read_nested(archive& from) {
   return std::make_shared<saved_fields>(text, std::move(arrays));
 }
 
+void keep_nested(archive& a, std::string_view name, std::shared_ptr<saved_fields>& fields) {
+  bool present = fields != nullptr;
+  a.group(name, [&] {
+    a.field("there", present);
+    if (!present) return fields.reset();
+    a.group("fields", [&] {
+      if (a.reads())
+        fields = read_nested(a);
+      else
+        write_nested(a, *fields);
+    });
+  });
+}
+
 } // namespace mailgrad

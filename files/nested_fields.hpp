@@ -3,6 +3,7 @@
 #include <mailgrad/files/archive.hpp>
 
 #include <memory>
+#include <string_view>
 
 namespace mailgrad {
 
@@ -13,5 +14,10 @@ void write_nested(archive& to, const saved_fields& fields);
 ///
 /// Errors  archive_error.
 std::shared_ptr<saved_fields> read_nested(archive& from);
+
+/// Writes or reads a whole archive that may be null, in a group of this name.
+///
+/// Errors  archive_error.
+void keep_nested(archive& a, std::string_view name, std::shared_ptr<saved_fields>& fields);
 
 } // namespace mailgrad

@@ -8,7 +8,7 @@ namespace mailgrad::net {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> names{"server", "worker", "shard", "watcher"};
+constexpr std::array<std::string_view, 4> names{"server", "worker", "parameter host", "watcher"};
 
 } // namespace
 

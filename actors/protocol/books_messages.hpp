@@ -56,6 +56,10 @@ auto inspect(Inspector& f, copy_books& x) {
 }
 
 template <wire::names_fields Inspector>
+auto inspect(Inspector& f, shard_books& x) {
+  return wire::fields(f, x, wire::field("so_far", x.so_far));
+}
+template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_books& x) {
   return wire::fields(f, x, wire::field("so_far", x.so_far));
 }

@@ -94,4 +94,10 @@ auto inspect(Inspector& f, read_shard& x) {
   return wire::fields(f, x);
 }
 
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, shard_read& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
+                      wire::field("in_block", x.in_block), wire::field("values", x.values));
+}
+
 } // namespace mailgrad

@@ -9,14 +9,22 @@
 // has of the run. All other messages go from actor to actor, as within one process.
 //
 //     server --terms_told--> worker's process: it spawns its device actor, which joins
+//     server --terms_told--> parameter host: it spawns its shards, and listens for workers
+//     parameter host --shards_ready--> server
 //     worker's process --worker_leaves--> server: all that it will ever say has been said
 //     watcher --run_asked--> server --run_answered--> watcher
 
 namespace mailgrad {
 
-/// Server to a worker's process, once: what its worker is to do (worker_terms.hpp). No answer.
+/// Server to a worker's process, once: what its worker is to do (worker_terms.hpp). No answer. To a parameter
+/// host: which shards it holds (shard_terms.hpp). It answers with `shards_ready`.
 struct terms_told {
   std::string terms;
+};
+
+/// Parameter host to server, in answer to `terms_told`: its shards are there.
+struct shards_ready {
+  std::string address; ///< where workers reach them
 };
 
 /// A worker's process to server, as its last message: the worker has ended. The server ends the session.
@@ -39,6 +47,10 @@ struct run_answered {
 template <class Inspector>
 auto inspect(Inspector& f, terms_told& x) {
   return wire::fields(f, x, wire::field("terms", x.terms));
+}
+template <class Inspector>
+auto inspect(Inspector& f, shards_ready& x) {
+  return wire::fields(f, x, wire::field("address", x.address));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_leaves& x) {

@@ -222,6 +222,22 @@ auto inspect(Inspector& f, worker_finished& x) {
                       wire::field("why_left", x.why_left));
 }
 template <wire::names_fields Inspector>
+auto inspect(Inspector& f, shard_counts& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
+                      wire::field("produced", x.produced), wire::field("discarded", x.discarded),
+                      wire::field("applied", x.applied));
+}
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, staleness_observed& x) {
+  return wire::fields(f, x, wire::field("gaps", x.gaps), wire::field("counts", x.counts));
+}
+/// Without its timeline, whose clock is that of another process.
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, shard_report& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
+                      wire::field("workers", x.workers), wire::field("values", x.values));
+}
+template <wire::names_fields Inspector>
 auto inspect(Inspector& f, loss_diverged& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("step", x.step),
                       wire::field("life", x.life));

@@ -20,6 +20,10 @@ std::string to_string(const actor_address& a) {
     return fmt::format("shard {}", a.number);
   case duty::worker:
     return fmt::format("worker {}", a.number);
+  case duty::recorder:
+    return "the recorder";
+  case duty::evaluator:
+    return "the evaluator";
   }
   return "an actor that this build does not know";
 }

@@ -19,8 +19,10 @@ enum class duty : std::uint8_t {
   tracker = 4,
   shard = 5,
   worker = 6,
+  recorder = 7,
+  evaluator = 8,
 };
-inline constexpr duty last_duty = duty::worker;
+inline constexpr duty last_duty = duty::evaluator;
 
 /// An actor as both processes of a link name it. There is one coordinator, but several shards.
 struct actor_address {
@@ -45,10 +47,6 @@ public:
   /// nobody for an actor that has no address here.
   actor_address of(const caf::actor& handle) const;
 
-  template <class F>
-  void for_each(F f) const {
-    for (const auto& [a, handle] : handles_) f(a, handle);
-  }
   void clear() { handles_.clear(); }
 
 private:

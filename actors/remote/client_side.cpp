@@ -8,16 +8,17 @@
 
 namespace mailgrad::remote {
 
-client_side::client_side(std::shared_ptr<net::network> by, net::hello says, std::function<void()> on_end)
+client_side::client_side(std::shared_ptr<net::network> by, net::hello says, link_events told)
     : network_(by ? std::move(by) : std::make_shared<net::tcp_network>()) {
   link_events events;
-  events.on_joined = [this](const net::welcome& terms) {
+  events.on_joined = [this, on_joined = std::move(told.on_joined)](const net::welcome& terms) {
+    if (on_joined) on_joined(terms);
     const std::lock_guard lock(mutex_);
     terms_ = terms;
     changed_.notify_all();
   };
-  events.on_ended = [this, on_end = std::move(on_end)](const net::ending& why) {
-    on_end();
+  events.on_ended = [this, on_ended = std::move(told.on_ended)](const net::ending& why) {
+    if (on_ended) on_ended(why);
     const std::lock_guard lock(mutex_);
     ended_ = why;
     changed_.notify_all();
@@ -30,7 +31,7 @@ client_side::client_side(std::shared_ptr<net::network> by, net::hello says, std:
 client_side::~client_side() { close("the process has left"); }
 
 void client_side::join(const std::string& address) {
-  network_->connect(*end_, address);
+  connect(address);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return terms_ || ended_; });
   if (ended_) throw join_error(ended_->words);
@@ -51,6 +52,11 @@ net::ending client_side::wait() const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return ended_.has_value(); });
   return *ended_;
+}
+
+void client_side::leave(const std::string& words) {
+  link_->leave(words);
+  close(words);
 }
 
 void client_side::close(const std::string& words) {

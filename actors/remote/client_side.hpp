@@ -20,20 +20,28 @@ public:
   using std::runtime_error::runtime_error;
 };
 
+/// How long an owner that goes away waits for the last words of its process.
+inline constexpr std::chrono::seconds most_farewell{2};
+
 /// A process that has joined, or joins, a run of another process: its link and the session below.
 ///
 /// Threads one owner; wait(), wait_for() and name(): any.
 class client_side {
 public:
-  /// `by` null: TCP. `on_end` is called on the network's thread when the session has ended.
-  client_side(std::shared_ptr<net::network> by, net::hello says, std::function<void()> on_end);
+  /// `by` null: TCP. The events are called on the network's thread.
+  client_side(std::shared_ptr<net::network> by, net::hello says, link_events events);
   /// close(), if that was not called.
   ~client_side();
   client_side(const client_side&) = delete;
   client_side& operator=(const client_side&) = delete;
 
   const std::shared_ptr<link>& way() const noexcept { return link_; }
+  const std::shared_ptr<net::network>& network() const noexcept { return network_; }
 
+  /// Connects, and does not wait: on_joined follows, or on_ended.
+  ///
+  /// Errors  std::invalid_argument for no address.
+  void connect(const std::string& address) { network_->connect(*end_, address); }
   /// Connects, and returns when the server has taken this process in.
   ///
   /// Errors  std::invalid_argument for no address; join_error with the words of the end.
@@ -44,6 +52,9 @@ public:
   /// Waits until the session has ended, but at most for `span`; true if it has.
   bool wait_for(std::chrono::milliseconds span) const;
   net::ending wait() const;
+  /// Says goodbye, if the session has not ended, and cuts the connections. Nothing more is called when it
+  /// returns.
+  void leave(const std::string& words);
   /// Cuts the connections. Nothing more is called when it returns.
   void close(const std::string& words);
 

@@ -48,8 +48,4 @@ void leave_system() {
 #endif
 }
 
-bool is_far(const caf::actor& a) {
-  return dynamic_cast<far_actor*>(caf::actor_cast<caf::abstract_actor*>(a)) != nullptr;
-}
-
 } // namespace mailgrad::remote

@@ -41,7 +41,4 @@ private:
 /// it.
 void leave_system();
 
-/// Whether an actor stands in for one of another process.
-bool is_far(const caf::actor& a);
-
 } // namespace mailgrad::remote

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/address.hpp>
 #include <mailgrad/files/archive.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
 
 #include <chrono>
 #include <concepts>
@@ -21,6 +22,22 @@ namespace mailgrad::remote {
 /// A handle to an actor is written as its address, and read as whoever has that address in this process.
 /// Errors  archive_error for what makes no message: also a handle that must be there and is not.
 class field_inspector {
+  template <class T>
+  struct element {
+    using type = T;
+  };
+  template <class T>
+  struct element<std::vector<T>> {
+    using type = T;
+  };
+  /// Whether the archive can write it by itself.
+  template <class T>
+  static constexpr bool is_archived = [] {
+    using E = typename element<T>::type;
+    return std::is_arithmetic_v<E> || std::same_as<E, std::string> || kept<E> || kept_number<E> ||
+           kept_from_outside<E>;
+  }();
+
 public:
   static constexpr bool names_fields = true;
 
@@ -58,26 +75,25 @@ public:
     });
   }
 
+  template <class T>
+  requires(!is_archived<T>) void field(std::string_view name, std::vector<T>& x) {
+    std::uint64_t count = x.size();
+    archive_.group(name, [&] {
+      archive_.field("count", count);
+      if (reads()) x.clear();
+      for (std::uint64_t i = 0; i < count; ++i) { // what is read grows with what is there
+        if (reads()) x.emplace_back();
+        field(std::to_string(i), x[i]);
+      }
+    });
+  }
+
+  /// Weights. They are copied.
+  void field(std::string_view name, snapshot& x);
   /// Part of a checkpoint.
   void field(std::string_view name, std::shared_ptr<const saved_fields>& x);
 
 private:
-  template <class T>
-  struct element {
-    using type = T;
-  };
-  template <class T>
-  struct element<std::vector<T>> {
-    using type = T;
-  };
-  /// Whether the archive can write it by itself.
-  template <class T>
-  static constexpr bool is_archived = [] {
-    using E = typename element<T>::type;
-    return std::is_arithmetic_v<E> || std::same_as<E, std::string> || kept<E> || kept_number<E> ||
-           kept_from_outside<E>;
-  }();
-
   archive& archive_;
   const address_book& book_;
 };

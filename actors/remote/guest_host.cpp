@@ -24,6 +24,22 @@ caf::behavior worker_desk::make_behavior() {
   };
 }
 
+shard_desk::shard_desk(caf::event_based_actor* self, std::shared_ptr<link> by, std::string terms,
+                       std::function<void(const std::string&)> ready)
+    : self_(self), by_(std::move(by)), terms_(std::move(terms)), ready_(std::move(ready)) {}
+
+caf::behavior shard_desk::make_behavior() {
+  by_->post({duty::host}, {}, kind_of<terms_told>(),
+            caf::make_message(terms_told{std::exchange(terms_, {})}));
+  return {
+      on(self_,
+         [this](const shards_ready& x) {
+           if (ready_) std::exchange(ready_, nullptr)(x.address);
+         }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
 watcher_desk::watcher_desk(caf::event_based_actor* self, std::shared_ptr<link> by, run_answers answers)
     : self_(self), by_(std::move(by)), answers_(std::move(answers)) {}
 

@@ -37,6 +37,23 @@ private:
   std::function<std::string()> write_terms_;
 };
 
+/// Tells a parameter host its terms, and hears where its shards are reached.
+class shard_desk {
+public:
+  static constexpr const char* name = "mailgrad.shard-desk";
+
+  /// `ready` is called once, with the address.
+  shard_desk(caf::event_based_actor* self, std::shared_ptr<link> by, std::string terms,
+             std::function<void(const std::string& address)> ready);
+  caf::behavior make_behavior();
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<link> by_;
+  std::string terms_;
+  std::function<void(const std::string&)> ready_;
+};
+
 /// Answers who watches a run. It has a thread of its own, because answers take their time.
 class watcher_desk {
 public:

@@ -52,7 +52,10 @@ caf::actor link::add_far(caf::actor_system& system, actor_address a) {
   {
     const std::lock_guard lock(mutex_);
     over = over_;
-    if (!over) book_.add(a, made);
+    if (!over) {
+      book_.add(a, made);
+      far_.push_back(made);
+    }
   }
   if (over) messaging::end_with_words(made, *over);
   return made;
@@ -173,12 +176,16 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, st
     text->assign(size, '\0');
     *place = std::as_writable_bytes(std::span(*text));
   }
-  letter.make = [this, kind, text] {
+  letter.make = [this, kind, text, from = letter.from] {
     byte_archive_reader fields(*text, std::string(name_of(kind)));
     const std::lock_guard lock(mutex_);
     field_inspector inspector(fields, book_);
     caf::message m = read_fields(kind, inspector);
     fields.require_end();
+    const auto about = shard_of(kind, m);
+    if (about && from.what == duty::shard && about->value != from.number)
+      throw archive_error(fmt::format("{}: expected one about {}, who sent it, found one about shard {}",
+                                      name_of(kind), to_string(from), about->value));
     return m;
   };
   return letter;
@@ -237,9 +244,7 @@ void link::ended(const net::ending& why) {
     const std::lock_guard lock(mutex_);
     over_ = why.words;
     waiting_.clear();
-    book_.for_each([&](const actor_address&, const caf::actor& a) {
-      if (is_far(a)) far.push_back(a);
-    });
+    far.swap(far_);
     book_.clear();
   }
   for (const caf::actor& a : far) messaging::end_with_words(a, why.words);

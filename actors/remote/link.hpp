@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace mailgrad::remote {
 
@@ -104,6 +105,7 @@ private:
 
   std::mutex mutex_; ///< guards the members below
   address_book book_;
+  std::vector<caf::actor> far_; ///< made by this link; the book may also name some of other links
   std::map<message_kind, std::unique_ptr<body_form>> forms_;
   std::deque<outgoing> waiting_;
   std::uint64_t posted_ = 0;

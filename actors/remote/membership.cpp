@@ -13,9 +13,6 @@ using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
-/// How long an owner that goes away waits for the last words of its worker.
-constexpr std::chrono::seconds most_farewell{2};
-
 net::hello hello_of(const join_options& o) {
   net::hello says;
   says.part = net::role::worker;
@@ -65,10 +62,11 @@ private:
 };
 
 membership::implementation::implementation(const std::string& address, join_options options)
-    : home_({options.place}), client_(options.network, hello_of(options), [this] { end(); }) {
+    : home_({options.place}),
+      client_(options.network, hello_of(options), {{}, [this](const net::ending&) { end(); }}) {
   host_ = spawn<worker_host>(home_.system(),
-                             worker_host_options{client_.way(), options.place, std::move(options.known),
-                                                 options.time,
+                             worker_host_options{client_.way(), client_.network(), options.place,
+                                                 std::move(options.known), options.time,
                                                  [this](const caf::actor& worker, const worker_peers& peers) {
                                                    begin(worker, peers);
                                                  }});

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/field_inspector.hpp>
+#include <mailgrad/optim/identity.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -29,5 +30,8 @@ void write_fields(message_kind kind, const caf::message& m, field_inspector& f);
 
 /// Errors  archive_error: there is no such kind, or the fields make no such message.
 caf::message read_fields(message_kind kind, field_inspector& f);
+
+/// The shard that a message is about, such as a report; none if it is about no single one.
+std::optional<shard_index> shard_of(message_kind kind, const caf::message& m);
 
 } // namespace mailgrad::remote

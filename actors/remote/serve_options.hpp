@@ -17,14 +17,15 @@ namespace mailgrad::remote {
 struct serve_options {
   std::string listen = "127.0.0.1:0"; ///< HOST:PORT; port 0: a free one
   std::uint32_t workers = 1;          ///< the run begins when so many have joined
+  std::uint32_t shard_hosts = 0;      ///< processes that hold the shards; 0: the server holds them itself
   net::timing times{};                ///< every time limit, which workers are told as well
   /// What carries the bytes; null: TCP, which then needs a loopback address.
   std::shared_ptr<net::network> network{};
   /// Called for everybody who comes, goes or is refused, with one line of words, from the network's thread.
   /// It must not block.
   std::function<void(const std::string&)> on_event{};
-  /// Asked a few times a second while workers are missing, with the number of those that have joined. False:
-  /// the run is given up.
+  /// Asked a few times a second while workers or parameter hosts are missing, with the number of workers that
+  /// have joined. False: the run is given up.
   std::function<bool(std::uint32_t joined)> go_on_waiting{};
   /// Called with the address where workers find the run, before the first one is waited for.
   std::function<void(const std::string& address)> on_listening{};

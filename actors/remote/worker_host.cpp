@@ -2,29 +2,53 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/batch_form.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
+#include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
+
+#include <fmt/format.h>
 
 #include <exception>
 #include <utility>
 
 namespace mailgrad::remote {
-using messaging::on, messaging::watch;
+using messaging::on, messaging::send_anonymously, messaging::watch;
+
+namespace {
+
+/// A worker is the same to a parameter host as to the server: its number and its incarnation.
+net::hello hello_of(const worker_terms& terms) {
+  net::hello says;
+  says.says[std::string(net::feature::run)] = net::key_text(terms.run.value);
+  says.part = net::role::worker;
+  says.number = terms.worker.value;
+  says.incarnation = terms.life.value + 1;
+  return says;
+}
+
+} // namespace
 
 worker_host::worker_host(caf::event_based_actor* self, worker_host_options options)
     : self_(self), options_(std::move(options)) {}
+
+worker_host::~worker_host() {
+  for (const auto& host : shard_hosts_) host->leave("its worker has ended");
+}
 
 caf::behavior worker_host::make_behavior() {
   return {
       on(self_,
          [this](const terms_told& x) {
            try {
-             begin(x);
+             take_terms(x);
            } catch (const std::exception& e) {
              options_.by->leave(std::string("cannot do this work: ") + e.what());
              self_->quit();
            }
+         }),
+      on(self_,
+         [this](const go_on&) { // from the network's thread: one more parameter host is there
+           ++connected_;
+           begin_if_connected();
          }),
       on(self_,
          [this](const worker_lost& x) {
@@ -39,35 +63,93 @@ caf::behavior worker_host::make_behavior() {
   };
 }
 
-worker_peers worker_host::meet(const parameter_layout& layout) {
+void worker_host::take_terms(const terms_told& x) {
+  if (told_) return; // the server tells them once
+  told_ = read_terms(x.terms, options_.known);
+  told_->terms.request.devices = {options_.place};
+  for (const shard_place& place : told_->terms.shard_hosts) connect(place);
+  begin_if_connected();
+}
+
+/// A worker that has lost some of its shards leaves the run, since it could take no whole step. A goodbye
+/// says that the run has ended, of which the server tells by itself.
+void worker_host::connect(const shard_place& place) {
+  link_events events;
+  events.on_joined = [me = caf::actor(self_)](const net::welcome&) {
+    send_anonymously(me, go_on{});
+    leave_system();
+  };
+  events.on_ended = [by = options_.by, at = place.address](const net::ending& why) {
+    if (why.reason != net::end_reason::left)
+      by->leave(fmt::format("it lost the parameter host at {}: {}", at, why.words));
+  };
+  shard_hosts_.push_back(
+      std::make_unique<client_side>(options_.network, hello_of(told_->terms), std::move(events)));
+  shard_hosts_.back()->connect(place.address);
+}
+
+void worker_host::begin_if_connected() {
+  if (connected_ != told_->terms.shard_hosts.size()) return;
+  try {
+    begin();
+  } catch (const std::exception& e) {
+    options_.by->leave(std::string("cannot do this work: ") + e.what());
+    self_->quit();
+  }
+}
+
+exchange_terms worker_host::terms_of_exchange() const {
+  const worker_terms& t = told_->terms;
+  return {t.run,    t.worker,      t.life,
+          t.layout, options_.time, std::make_shared<exchange_clock>(t.layout->shard_count())};
+}
+
+/// Makes those that stand in for the actors of other processes, each on the link to where it is.
+worker_peers worker_host::meet(const exchange_terms& exchange) {
   caf::actor_system& system = self_->system();
   link& by = *options_.by;
   worker_peers peers{{},
                      by.add_far(system, {duty::feeder}),
                      by.add_far(system, {duty::tracker}),
                      by.add_far(system, {duty::coordinator})};
-  for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
-    peers.shards.push_back(by.add_far(system, {duty::shard, s}));
+  peers.shards.resize(exchange.layout->shard_count());
+  const auto add_shard = [&](link& to, std::uint32_t s) {
+    if (s >= peers.shards.size() || peers.shards[s])
+      throw std::invalid_argument(fmt::format("shard {} has no place, or two", s));
+    peers.shards[s] = to.add_far(system, {duty::shard, s});
+  };
+  const auto take_forms = [&](link& to) {
+    to.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
+    to.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));
+  };
+  by.take_form(kind_of<dealt_batch>(), std::make_unique<batch_form>());
+  const std::vector<shard_place>& places = told_->terms.shard_hosts;
+  if (places.empty()) take_forms(by);
+  for (std::uint32_t s = 0; places.empty() && s < peers.shards.size(); ++s) add_shard(by, s);
+  for (std::size_t h = 0; h < places.size(); ++h) {
+    link& to = *shard_hosts_[h]->way();
+    take_forms(to);
+    to.add({duty::coordinator}, peers.coordinator); // a mark names it as the one to answer
+    for (const std::uint32_t s : places[h].shards) add_shard(to, s);
+  }
+  for (std::uint32_t s = 0; s < peers.shards.size(); ++s)
+    if (!peers.shards[s]) throw std::invalid_argument(fmt::format("shard {} has no place", s));
   return peers;
 }
 
-void worker_host::begin(const terms_told& x) {
-  told_terms told = read_terms(x.terms, options_.known);
-  worker_terms& terms = told.terms;
-  terms.request.devices = {options_.place};
-  const exchange_terms exchange{terms.run,     terms.worker,
-                                terms.life,    terms.layout,
-                                options_.time, std::make_shared<exchange_clock>(terms.layout->shard_count())};
-  link& by = *options_.by;
-  by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
-  by.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));
-  by.take_form(kind_of<dealt_batch>(), std::make_unique<batch_form>());
-  const worker_peers peers = meet(*terms.layout);
-  worker_surroundings with{std::move(told.model), peers, options_.time};
-  const caf::actor worker = by.add({duty::worker, terms.worker.value}, [&] {
-    return spawn_worker(self_->system(), terms, std::move(with)).device;
-  });
-  watch(self_, worker, worker_lost{terms.worker});
+/// Makes the worker known to the server and to the parameter hosts from `known_by` on, before it speaks.
+caf::actor worker_host::add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned) {
+  const actor_address me{duty::worker, told_->terms.worker.value};
+  if (known_by == shard_hosts_.size()) return options_.by->add(me, spawned);
+  return shard_hosts_[known_by]->way()->add(me, [&] { return add_worker(known_by + 1, spawned); });
+}
+
+void worker_host::begin() {
+  const worker_peers peers = meet(terms_of_exchange());
+  worker_surroundings with{std::move(told_->model), peers, options_.time};
+  const caf::actor worker =
+      add_worker(0, [&] { return spawn_worker(self_->system(), told_->terms, std::move(with)).device; });
+  watch(self_, worker, worker_lost{told_->terms.worker});
   options_.on_begin(worker, peers);
 }
 

@@ -1,18 +1,25 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/client_side.hpp>
+#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/tensor/device.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace mailgrad::remote {
 
 struct worker_host_options {
-  std::shared_ptr<link> by;
+  std::shared_ptr<link> by;              ///< to the server
+  std::shared_ptr<net::network> network; ///< by which it connects to parameter hosts
   device place;
   operation_registry known;
   std::shared_ptr<const time_source> time;
@@ -20,24 +27,38 @@ struct worker_host_options {
   std::function<void(const caf::actor& worker, const worker_peers& peers)> on_begin;
 };
 
-/// The host of a worker's process. When the server has told the terms, it spawns the worker among far_actors
-/// of the others; when the worker has ended, it says so as the last thing.
+/// The host of a worker's process. When the server has told the terms, it connects to the parameter hosts, if
+/// there are any, and spawns the worker among far_actors of the others; when the worker has ended, it says so
+/// as the last thing.
 ///
-///     waiting --terms_told--> working --the worker has ended--> told
-///        \--terms that it cannot read: leaves with words--/
+///     waiting --terms_told--> connecting --all parameter hosts are there--> working
+///        |                        |                                           |
+///        | terms that it          | one is lost: leaves with words            | the worker has ended
+///        | cannot read            v                                           v
+///        +--> leaves with words                                              told
 class worker_host {
 public:
   static constexpr const char* name = "mailgrad.worker-host";
 
   worker_host(caf::event_based_actor* self, worker_host_options options);
+  /// Says goodbye to the parameter hosts.
+  ~worker_host();
   caf::behavior make_behavior();
 
 private:
-  void begin(const terms_told& x);
-  worker_peers meet(const parameter_layout& layout);
+  void take_terms(const terms_told& x);
+  void connect(const shard_place& place);
+  void begin_if_connected();
+  void begin();
+  exchange_terms terms_of_exchange() const;
+  worker_peers meet(const exchange_terms& exchange);
+  caf::actor add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned);
 
   caf::event_based_actor* self_;
   worker_host_options options_;
+  std::optional<told_terms> told_;
+  std::vector<std::unique_ptr<client_side>> shard_hosts_; ///< as in the terms
+  std::size_t connected_ = 0;
 };
 
 } // namespace mailgrad::remote

@@ -4,6 +4,7 @@
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
+#include <mailgrad/actors/remote/unguessable.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
@@ -12,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint32_t most_watchers = 16;
 
-void require_spreadable(const run_plan& plan) {
+void require_spreadable(const run_plan& plan, std::uint32_t hosts) {
   const auto deny = [](const std::string& what) {
     throw std::invalid_argument("serve: workers of other processes " + what);
   };
@@ -32,13 +32,14 @@ void require_spreadable(const run_plan& plan) {
   if (plan.options.parameter_actor)
     deny(fmt::format("are not known to work with parameter actor '{}'; use Mailgrad's own",
                      plan.options.parameter_actor->name));
+  if (hosts > plan.options.shards)
+    throw std::invalid_argument(fmt::format(
+        "serve: expected at most as many parameter hosts as shards, {}, found {}; name more shards",
+        plan.options.shards, hosts));
+  if (hosts > 0 && plan.options.replay)
+    throw std::invalid_argument("serve: a replay holds its shards itself; name no parameter hosts");
   if (plan.options.devices.size() != plan.workers())
     deny("have one device each; name as many workers as devices");
-}
-
-std::uint64_t drawn() {
-  thread_local std::random_device source;
-  return std::uint64_t{source()} << 32 | source();
 }
 
 /// What a peer may name of its own, to be refused if it is another run, model or data set.
@@ -57,34 +58,41 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
                              run_answers answers)
     : options_(std::move(options)), plan_(plan), system_(system), answers_(std::move(answers)),
       network_(options_.network) {
-  require_spreadable(plan);
-  write_terms(plan, terms_of(plan, {0})); // refuses a model that cannot travel before anybody listens
+  require_spreadable(plan, options_.shard_hosts);
+  write_terms(plan, terms_of(plan, rank{0})); // refuses what cannot travel before anybody listens
+  if (options_.shard_hosts > 0) write_terms({terms_of(plan, shard_index{0}, {})});
   if (!network_) network_ = std::make_shared<net::tcp_network>();
   net::server_options terms;
-  terms.demands = net::demands_of(features_of(plan), {net::role::worker, net::role::watcher}, {});
-  terms.seats = {{net::role::worker, plan.seats()}, {net::role::watcher, most_watchers}};
+  terms.demands =
+      net::demands_of(features_of(plan), {net::role::worker, net::role::shard, net::role::watcher}, {});
+  terms.seats = {{net::role::worker, plan.seats()},
+                 {net::role::shard, options_.shard_hosts},
+                 {net::role::watcher, most_watchers}};
   terms.run = plan.run.value;
   terms.times = options_.times;
-  terms.draw = drawn;
+  terms.draw = unguessable;
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   address_ = network_->listen(*end_, options_.listen);
 }
 
 worker_server::~worker_server() { end("the server has ended"); }
 
+/// How many of a role have joined. The caller holds the mutex.
+std::uint32_t worker_server::here(net::role part) const {
+  return static_cast<std::uint32_t>(std::ranges::count_if(guests_, [part](const auto& entry) {
+    return entry.second.joined && entry.second.terms.you.part == part;
+  }));
+}
+
 std::uint32_t worker_server::joined() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::uint32_t>(std::ranges::count_if(guests_, [](const auto& entry) {
-    return entry.second.joined && entry.second.terms.you.part == net::role::worker;
-  }));
+  return here(net::role::worker);
 }
 
 bool worker_server::wait_for(std::chrono::milliseconds span) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, span, [&] {
-    return std::ranges::count_if(guests_, [](const auto& entry) {
-             return entry.second.joined && entry.second.terms.you.part == net::role::worker;
-           }) >= plan_.workers();
+    return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
   });
 }
 
@@ -113,12 +121,12 @@ void worker_server::on_joined(std::uint64_t session) {
     who = g.terms.you;
     if (who.part == net::role::watcher)
       greet_watcher(g);
-    else if (running_)
+    else if (running_ && who.part == net::role::worker)
       greet_worker(g, true);
     changed_.notify_all();
   }
   leave_system();
-  if (who.part == net::role::worker) tell(to_string(who) + " has joined");
+  if (who.part != net::role::watcher) tell(to_string(who) + " has joined");
 }
 
 void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
@@ -130,43 +138,113 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
     const auto found = guests_.find(session);
     who = found->second.terms.you;
     life = {found->second.terms.incarnation - 1};
-    if (found->second.host && running_) coordinator = running_->peers.coordinator;
+    if (found->second.host && running_) coordinator = running_->actors.peers.coordinator;
     host = found->second.host;
+    if (who.part == net::role::shard && host) lost_shards_ = why.words;
     guests_.erase(found);
     changed_.notify_all();
   }
   if (host) send_anonymously(host, give_up{});
-  if (who.part != net::role::worker) return;
+  if (who.part == net::role::watcher) return;
   // Also if its actor had not joined yet, whose end nobody would notice.
-  if (coordinator) send_anonymously(coordinator, worker_lost{{who.number}, why.words, life});
+  if (coordinator && who.part == net::role::worker)
+    send_anonymously(coordinator, worker_lost{{who.number}, why.words, life});
   if (why.reason == net::end_reason::left)
     tell(fmt::format("{} has left: {}", to_string(who), why.words));
   else
     tell(fmt::format("lost {}", why.words));
 }
 
-void worker_server::begin(worker_peers peers, std::shared_ptr<const time_source> time) {
+std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
   const std::lock_guard lock(mutex_);
-  running_.emplace(running{std::move(peers), std::move(time)});
+  std::vector<guest*> hosts;
   for (auto& [session, g] : guests_)
+    if (g.joined && g.terms.you.part == net::role::shard) hosts.push_back(&g);
+  if (hosts.size() < options_.shard_hosts) throw std::runtime_error("a parameter host has gone again");
+  std::ranges::sort(hosts, {}, [](const guest* g) { return g->terms.you.number; });
+  std::vector<caf::actor> shards;
+  for (std::uint32_t s = 0; s < plan_.options.shards; ++s) {
+    guest& g = *hosts[s % hosts.size()];
+    g.shards.push_back(s);
+    shards.push_back(g.by->add_far(system_, {duty::shard, s}));
+  }
+  for (guest* g : hosts) {
+    for (std::uint32_t s = 0; s < shards.size(); ++s) // by which shards of two hosts reach each other
+      if (!std::ranges::count(g->shards, s)) g->by->add({duty::shard, s}, shards[s]);
+    greet_shards(*g, with);
+  }
+  return shards;
+}
+
+void worker_server::greet_shards(guest& g, shard_duties with) {
+  std::vector<shard_terms> terms;
+  for (const std::uint32_t s : g.shards) terms.push_back(terms_of(plan_, shard_index{s}, with));
+  g.host = g.by->add({duty::host}, [&] {
+    return spawn<shard_desk>(system_, g.by, write_terms(std::move(terms)),
+                             [this, id = g.terms.session](const std::string& address) {
+                               const std::lock_guard lock(mutex_);
+                               if (const auto found = guests_.find(id); found != guests_.end())
+                                 found->second.address = address;
+                               changed_.notify_all();
+                             });
+  });
+}
+
+bool worker_server::wait_for_shards(std::chrono::milliseconds span) {
+  std::unique_lock lock(mutex_);
+  const bool there = changed_.wait_for(lock, span, [&] {
+    return lost_shards_ || std::ranges::none_of(guests_, [](const auto& entry) {
+             return !entry.second.shards.empty() && entry.second.address.empty();
+           });
+  });
+  if (lost_shards_) throw std::runtime_error("lost " + *lost_shards_);
+  return there;
+}
+
+/// Workers that had joined may have gone again before the run has begun. Nobody would wait for less.
+void worker_server::tell_missing(const caf::actor& coordinator) const {
+  std::vector<bool> there(plan_.workers());
+  for (const auto& [session, g] : guests_)
+    if (g.joined && g.terms.you.part == net::role::worker && g.terms.you.number < there.size())
+      there[g.terms.you.number] = true;
+  for (std::uint32_t r = 0; r < there.size(); ++r)
+    if (!there[r]) send_anonymously(coordinator, worker_lost{{r}, "it had gone before the run began"});
+}
+
+void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> time) {
+  const std::lock_guard lock(mutex_);
+  running_.emplace(running{std::move(actors), std::move(time)});
+  const run_actors& of_run = running_->actors;
+  for (auto& [session, g] : guests_) {
+    if (!g.shards.empty()) {
+      g.by->add({duty::coordinator}, of_run.peers.coordinator);
+      g.by->add({duty::tracker}, of_run.peers.tracker);
+      if (of_run.recorder) g.by->add({duty::recorder}, of_run.recorder);
+      if (of_run.evaluator) g.by->add({duty::evaluator}, of_run.evaluator);
+    }
     if (g.joined && g.terms.you.part == net::role::worker) greet_worker(g, false);
+  }
+  tell_missing(of_run.peers.coordinator);
 }
 
 void worker_server::greet_worker(guest& g, bool late) {
   const rank worker{g.terms.you.number};
-  const worker_terms terms = terms_of(plan_, worker, {g.terms.incarnation - 1}, late);
+  worker_terms terms = terms_of(plan_, worker, {g.terms.incarnation - 1}, late);
+  for (const auto& [session, host] : guests_)
+    if (!host.shards.empty()) terms.shard_hosts.push_back({host.address, host.shards});
   const exchange_terms exchange{
       plan_.run,    worker,         terms.life,
       plan_.layout, running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};
+  const worker_peers& peers = running_->actors.peers;
   link& by = *g.by;
   by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
   by.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));
   by.take_form(kind_of<dealt_batch>(), std::make_unique<batch_form>());
-  by.add({duty::coordinator}, running_->peers.coordinator);
-  by.add({duty::feeder}, running_->peers.feeder);
-  by.add({duty::tracker}, running_->peers.tracker);
-  for (std::uint32_t s = 0; s < running_->peers.shards.size(); ++s)
-    by.add({duty::shard, s}, running_->peers.shards[s]);
+  by.add({duty::coordinator}, peers.coordinator);
+  by.add({duty::feeder}, peers.feeder);
+  by.add({duty::tracker}, peers.tracker);
+  for (std::uint32_t s = 0; terms.shard_hosts.empty() && s < peers.shards.size(); ++s)
+    by.add({duty::shard, s}, peers.shards[s]);
   by.add_far(system_, {duty::worker, worker.value});
   g.host = spawn<worker_desk>(system_, g.by, [this, terms] { return write_terms(plan_, terms); });
   by.add({duty::host}, g.host);

@@ -5,12 +5,14 @@
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/net/server_end.hpp>
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,12 +21,20 @@
 
 namespace mailgrad::remote {
 
-/// Lets workers of other processes into a run, and people who watch it.
+/// The actors of a run that those of other processes talk to.
+struct run_actors {
+  worker_peers peers;
+  caf::actor recorder{};  ///< null if the run is not recorded
+  caf::actor evaluator{}; ///< null if it tests no weights before its end
+};
+
+/// Lets workers of other processes into a run, parameter hosts, and people who watch it.
 ///
-///     listening --all workers are here--> begin(): each is told its terms --end()--> closed
+///     listening --all are here--> place_shards(), if there are parameter hosts: each is told its shards
+///               --they are ready--> begin(): each worker is told its terms --end()--> closed
 ///
 /// A worker's actor joins the shards and the coordinator as one of this process does: they get a far_actor in
-/// its place.
+/// its place. It finds the shards of a parameter host by a connection of its own to that process.
 /// Threads one owner; the events come on the network's thread.
 class worker_server final : net::doorkeeper {
 public:
@@ -45,9 +55,18 @@ public:
   /// Waits until all workers have joined, but at most for `span`; true if they have.
   bool wait_for(std::chrono::milliseconds span);
 
-  /// Tells the workers what they are to do, those here and those that come later. The peers are the actors of
-  /// the run.
-  void begin(worker_peers peers, std::shared_ptr<const time_source> time);
+  /// Tells each parameter host which shards it holds, by turns, and returns a handle for each shard. To be
+  /// called once, if the options name parameter hosts, when wait_for() has returned true.
+  ///
+  /// Errors  std::runtime_error: one of them has gone again.
+  std::vector<caf::actor> place_shards(shard_duties with);
+  /// Waits until the shards are there, but at most for `span`; true if they are.
+  ///
+  /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
+  bool wait_for_shards(std::chrono::milliseconds span);
+
+  /// Tells the workers what they are to do, those here and those that come later.
+  void begin(run_actors actors, std::shared_ptr<const time_source> time);
   /// Ends every session with these words, and lets nobody in any more. Blocks until nothing more is called.
   void end(const std::string& words);
 
@@ -57,11 +76,13 @@ private:
     net::welcome terms;
     std::shared_ptr<link> by;
     bool joined = false;
-    caf::actor host{}; ///< the desk for it, once the run has begun
+    caf::actor host{};                   ///< the desk for it, once the run has begun
+    std::vector<std::uint32_t> shards{}; ///< of a parameter host
+    std::string address{};               ///< where workers find them, once they are there
   };
   /// What is there once the run has begun.
   struct running {
-    worker_peers peers;
+    run_actors actors;
     std::shared_ptr<const time_source> time;
   };
 
@@ -69,7 +90,10 @@ private:
   void turned_away(const net::refusal& why) override;
   void on_joined(std::uint64_t session);
   void on_ended(std::uint64_t session, const net::ending& why);
+  std::uint32_t here(net::role part) const;
+  void greet_shards(guest& g, shard_duties with);
   void greet_worker(guest& g, bool late);
+  void tell_missing(const caf::actor& coordinator) const;
   void greet_watcher(guest& g);
   void tell(const std::string& words) const;
 
@@ -79,9 +103,10 @@ private:
   run_answers answers_;
   std::string address_;
 
-  mutable std::mutex mutex_; ///< guards the three members below
+  mutable std::mutex mutex_; ///< guards the four members below
   std::condition_variable changed_;
-  std::map<std::uint64_t, guest> guests_; ///< by session
+  std::optional<std::string> lost_shards_; ///< the words, if a parameter host that had its terms has gone
+  std::map<std::uint64_t, guest> guests_;  ///< by session
   std::optional<running> running_;
 
   std::shared_ptr<net::network> network_;

@@ -331,6 +331,7 @@ void coordinator::ask_for_books_of(const caf::actor& shard) {
 }
 
 void coordinator::on_report(const shard_report& x) {
+  if (x.shard.value >= reported_.size()) return; // of a process that is not as it should be
   outcome_.shards[x.shard.value] = x;
   reported_[x.shard.value] = true;
   if (x.shard.value == 0) return ask_for_books();

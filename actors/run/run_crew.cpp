@@ -4,7 +4,7 @@
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
@@ -23,22 +23,7 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(fmt::format("run_crew: {}", what));
 }
 
-const own_parameter_actor& own_kind(const parameter_actor_kind& chosen) {
-  const auto* own = dynamic_cast<const own_parameter_actor*>(&chosen);
-  if (!own)
-    throw std::invalid_argument(fmt::format(
-        "parameter actor '{}': make_own_parameter_actor() makes one that can be spawned", chosen.name));
-  return *own;
-}
-
-/// The last step of a worker in the checkpoint that a run goes on from; 0: the worker begins anew.
-step_number kept_step(const resumed_run& from, std::uint32_t worker) {
-  step_number step;
-  if (const auto part = from.worker(worker)) part->group("lines", [&] { part->field("step", step); });
-  return step;
-}
-
-void require_spawnable(const run_plan& plan, const run_crew_options& options) {
+void require_crew(const run_plan& plan, const run_crew_options& options) {
   const crew_roles& r = options.roles;
   require(options.time != nullptr, "there is no time source");
   require(plan.layout != nullptr, "the plan has no layout; plan_run() makes a whole one");
@@ -47,15 +32,17 @@ void require_spawnable(const run_plan& plan, const run_crew_options& options) {
   require(!r.workers || plan.model, "there are workers, but no model");
   require(!r.workers || (r.shards && r.feeder && r.coordinator),
           "workers need shards, a feeder and a coordinator beside them");
+  require(options.shards_elsewhere.empty() || options.shards_elsewhere.size() == plan.options.shards,
+          "there are handles of shards elsewhere, but not one for each");
   require(!r.coordinator || r.feeder, "a coordinator needs a feeder beside it");
-  if (plan.options.parameter_actor) own_kind(*plan.options.parameter_actor);
+  if (plan.options.parameter_actor) require_spawnable(*plan.options.parameter_actor);
 }
 
 } // namespace
 
 run_crew::run_crew(caf::actor_system& system, run_plan plan, run_crew_options options)
     : system_(system), plan_(std::move(plan)), options_(std::move(options)) {
-  require_spawnable(plan_, options_);
+  require_crew(plan_, options_);
   try {
     spawn_all();
   } catch (...) {
@@ -115,7 +102,7 @@ void run_crew::spawn_evaluator() {
   options.store = store_;
   options.time = options_.time;
   options.stop = options_.stop_tests;
-  evaluator_ = spawn<evaluator, caf::detached>(system_, std::move(options));
+  evaluator_ = spawn<mailgrad::evaluator, caf::detached>(system_, std::move(options));
   send_anonymously(tracker_, watch_tests{evaluator_});
 }
 
@@ -126,36 +113,24 @@ void run_crew::share_block() {
 
 /// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
 void run_crew::spawn_shards() {
+  shards_ = options_.shards_elsewhere;
+  if (!shards_.empty()) return;
   for (std::size_t h = 0; h < plan_.update_helpers; ++h) helpers_.push_back(spawn<update_helper>(system_));
   for (std::uint32_t s = plan_.options.shards; s-- > 0;) shards_.insert(shards_.begin(), spawn_shard(s));
 }
 
 caf::actor run_crew::spawn_shard(std::uint32_t s) {
   const training_options& o = plan_.options;
-  parameter_actor_options duties{
-      std::make_shared<shard>(*plan_.layout, s, plan_.first_values(s), plan_.shard_rule),
-      plan_.first_policy(),
-      plan_.workers(),
-      tracker_,
-      options_.time,
-      s == 0 ? shards_ : std::vector<caf::actor>(),
-      plan_.cure,
-      options_.recorder,
-      o.replay};
-  duties.run = plan_.run;
-  duties.store = store_;
-  duties.trace = new_track(fmt::format("shard {}", s));
-  duties.helpers = helpers_;
-  duties.seats = plan_.seats();
-  duties.keep_answers = options_.checkpoint_writer && (o.replay || o.local_steps > 0);
-  if (plan_.resumed) {
-    duties.resumed = plan_.resumed->shard(s);
-    duties.same_workers = plan_.resumed->same_workers;
-    duties.present = plan_.resumed->card.present;
-    for (std::uint32_t r = 0; r < plan_.workers(); ++r) duties.steps.push_back(kept_step(*plan_.resumed, r));
-  }
-  if (o.parameter_actor) return own_kind(*o.parameter_actor).spawn(system_, std::move(duties));
-  return spawn<parameter_actor>(system_, std::move(duties));
+  shard_surroundings with{.tracker = tracker_, .recorder = options_.recorder, .time = options_.time};
+  if (s == 0) with.followers = shards_;
+  with.helpers = helpers_;
+  with.store = store_;
+  with.replayed = o.replay;
+  with.trace = new_track(fmt::format("shard {}", s));
+  return mailgrad::spawn_shard(
+      system_,
+      terms_of(plan_, shard_index{s}, {options_.recorder != nullptr, options_.checkpoint_writer != nullptr}),
+      std::move(with), o.parameter_actor.get());
 }
 
 void run_crew::spawn_feeder() {

@@ -38,6 +38,8 @@ struct run_crew_options {
   /// Whether the coordinator answers callers even while every thread computes a step.
   bool coordinator_has_thread = true;
   crew_roles roles{};
+  /// The shards, if all are actors of other processes that live already; empty: the crew spawns them.
+  std::vector<caf::actor> shards_elsewhere{};
   // The callbacks are called by actors until the last one has ended. They must not block.
   std::function<void(const training_progress&)> on_progress{};
   std::function<void(run_outcome)> on_end{};        ///< once
@@ -81,6 +83,8 @@ public:
   const hogwild_store* store() const noexcept { return store_.get(); }
   const caf::actor& feeder() const noexcept { return feeder_; }
   const caf::actor& tracker() const noexcept { return tracker_; }
+  /// Null in a run that tests no weights before its end.
+  const caf::actor& evaluator() const noexcept { return evaluator_; }
   const caf::actor& coordinator() const noexcept { return coordinator_; }
   const std::vector<caf::actor>& helpers() const noexcept { return helpers_; }
   const std::vector<caf::actor>& shards() const noexcept { return shards_; }

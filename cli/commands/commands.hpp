@@ -25,6 +25,7 @@ struct command {
 command make_train_command(CLI::App& app);
 command make_serve_command(CLI::App& app);
 command make_join_command(CLI::App& app);
+command make_shard_command(CLI::App& app);
 command make_status_command(CLI::App& app);
 command make_switch_command(CLI::App& app);
 command make_stop_command(CLI::App& app);

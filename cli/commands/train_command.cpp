@@ -220,7 +220,7 @@ std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) 
     without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
                                    "tensorboard", "metrics-every", "evaluate-every"});
   if (!w.remote.any()) return given_words(parser, without);
-  without.insert(without.end(), {"listen", "keys", "processes", "workers", "devices"});
+  without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "workers", "devices"});
   std::vector<std::string> words = given_words(parser, without);
   std::string devices = "--devices=cpu:0";
   for (std::uint32_t r = 1; r < workers_elsewhere(w); ++r) devices += ",cpu:0";

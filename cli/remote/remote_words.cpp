@@ -45,6 +45,13 @@ void add_listen_options(CLI::App& parser, remote_words& w) {
       ->type_name("HOST:PORT")
       ->capture_default_str()
       ->group(group);
+  parser
+      .add_option(
+          "--shard-hosts", w.shard_hosts,
+          "Leave the shards to so many processes that come by 'mailgrad shard --join'; 0 keeps them here")
+      ->check(whole_number(0, most_processes))
+      ->capture_default_str()
+      ->group(group);
   add_keys_option(parser, w.keys);
 }
 

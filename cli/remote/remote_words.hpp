@@ -15,7 +15,8 @@ struct remote_words {
   bool serve = false; ///< `mailgrad serve`
   std::string listen = "127.0.0.1:7000";
   std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
-  std::string keys;            ///< a folder of `mailgrad keys new`, or a token; empty: none
+  std::uint32_t shard_hosts = 0; ///< processes that hold the shards; 0: the server does
+  std::string keys;              ///< a folder of `mailgrad keys new`, or a token; empty: none
 
   bool any() const noexcept { return serve || processes > 0; }
 };

@@ -24,6 +24,7 @@ served_run::served_run(const remote_words& w, std::vector<std::string> devices, 
 remote::serve_options served_run::options(std::size_t workers) {
   remote::serve_options o;
   o.workers = static_cast<std::uint32_t>(workers);
+  o.shard_hosts = words_.shard_hosts;
   o.listen = words_.serve ? words_.listen : "127.0.0.1:0";
   o.network = network_with(words_.keys, side::server);
   o.on_event = [this](const std::string& words) {
@@ -34,9 +35,12 @@ remote::serve_options served_run::options(std::size_t workers) {
   o.status = [this] { return status(); };
   o.on_listening = [this, workers](const std::string& address) {
     if (words_.processes > 0) return local_.start(address, words_.processes, devices_);
-    std::cerr << fmt::format("listening on {} for {} worker{}{}\n", address, workers, workers == 1 ? "" : "s",
-                             words_.keys.empty() ? "; without --keys for processes of this machine alone"
-                                                 : "");
+    const std::uint32_t hosts = words_.shard_hosts;
+    const std::string shards =
+        hosts == 0 ? "" : fmt::format(" and {} parameter host{}", hosts, hosts == 1 ? "" : "s");
+    std::cerr << fmt::format(
+        "listening on {} for {} worker{}{}{}\n", address, workers, workers == 1 ? "" : "s", shards,
+        words_.keys.empty() ? "; without --keys for processes of this machine alone" : "");
   };
   return o;
 }

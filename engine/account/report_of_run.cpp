@@ -181,7 +181,7 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout) {
   std::vector<float> joined(layout.size());
   for (const shard_report& s : outcome.shards) {
-    if (!s.values) return std::nullopt;
+    if (!s.values || s.values.on_host().size() != layout.shard(s.shard.value).size()) return std::nullopt;
     std::ranges::copy(s.values.on_host(),
                       joined.begin() + static_cast<std::ptrdiff_t>(layout.shard(s.shard.value).begin));
   }

@@ -33,10 +33,11 @@ void keep(archive& a, delayed_nesterov_options& o) {
   a.field("early", o.early);
 }
 void keep(archive&, own_rule& rule) {
-  throw std::invalid_argument(fmt::format(
-      "optimizer '{}': a worker of another process takes no local steps with a rule of your own; choose one "
-      "of Mailgrad's",
-      rule.label));
+  throw std::invalid_argument(
+      fmt::format("optimizer '{}': an update rule of your own is known to this process alone, but a worker "
+                  "that takes local "
+                  "steps or a shard in another process needs it; choose one of Mailgrad's",
+                  rule.label));
 }
 
 /// The alternative of that name with its defaults.

@@ -1,62 +1,20 @@
 #include <mailgrad/engine/plan/worker_terms.hpp>
 
+#include <mailgrad/engine/plan/layout_fields.hpp>
 #include <mailgrad/engine/plan/optimizer_fields.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/nested_fields.hpp>
-#include <mailgrad/graph/kept_shape.hpp>
 #include <mailgrad/graph/travel/request_fields.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
-
-#include <fmt/format.h>
 
 #include <memory>
 #include <set>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
 
 namespace {
-
-constexpr std::uint64_t most_shards = 1 << 16;
-
-/// A variable without its first values, which a worker gets from the shards.
-struct told_variable {
-  std::string name;
-  shape dims;
-  bool sparse = false;
-
-  void keep(archive& a) {
-    a.field("name", name);
-    a.field("shape", dims);
-    a.field("sparse", sparse);
-  }
-};
-
-/// Offsets and cuts follow from names, shapes and the number of shards.
-void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout) {
-  std::vector<told_variable> told;
-  std::uint64_t shards = 0;
-  if (!a.reads()) {
-    for (const placed_variable& v : layout->variables()) told.push_back({v.name, v.dims, v.sparse});
-    shards = layout->shard_count();
-  }
-  a.group(name, [&] {
-    a.field("variables", told);
-    a.field("shards", shards);
-  });
-  if (!a.reads()) return;
-  if (shards > most_shards)
-    throw archive_error(fmt::format("{}: expected at most {} shards, found {}", name, most_shards, shards));
-  std::vector<placed_variable> variables;
-  for (told_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
-  try {
-    layout = std::make_shared<parameter_layout>(variables, shards);
-  } catch (const std::invalid_argument& e) {
-    throw archive_error(fmt::format("{}: {}", name, e.what()));
-  }
-}
 
 void keep_local(archive& a, std::optional<local_steps_options>& local) {
   bool present = local.has_value();
@@ -67,18 +25,6 @@ void keep_local(archive& a, std::optional<local_steps_options>& local) {
     a.field("steps", local->steps);
     keep_optimizer(a, "optimizer", local->optimizer);
     a.field("pull", local->pull);
-  });
-}
-
-void keep_resumed(archive& a, std::shared_ptr<saved_fields>& resumed) {
-  bool present = resumed != nullptr;
-  a.field("resumed", present);
-  if (!present) return resumed.reset();
-  a.group("checkpoint", [&] {
-    if (a.reads())
-      resumed = read_nested(a);
-    else
-      write_nested(a, *resumed);
   });
 }
 
@@ -99,7 +45,8 @@ void worker_terms::keep(archive& a) {
   a.field("micro batches", micro_batches);
   a.field("sums apart", sums_apart);
   a.field("trace events", trace_events);
-  keep_resumed(a, resumed);
+  keep_nested(a, "resumed", resumed);
+  a.field("shard hosts", shard_hosts);
 }
 
 worker_terms terms_of(const run_plan& plan, rank worker, incarnation life, bool late) {

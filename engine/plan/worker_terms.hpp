@@ -17,6 +17,17 @@
 
 namespace mailgrad {
 
+/// Where the shards lie that are not with the coordinator.
+struct shard_place {
+  std::string address;               ///< of their process
+  std::vector<std::uint32_t> shards; ///< in rising order
+
+  void keep(archive& a) {
+    a.field("address", address);
+    a.field("shards", shards);
+  }
+};
+
 /// What a worker must know of its run, besides the code of its model: values that can be written as bytes.
 struct worker_terms {
   run_id run{};
@@ -34,6 +45,7 @@ struct worker_terms {
   bool sums_apart = false;                                  ///< the shards add up what its devices compute
   std::size_t trace_events = 0;                             ///< the most events of its timeline; 0: none
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
+  std::vector<shard_place> shard_hosts{};  ///< empty: all shards are with the coordinator
 
   /// Writes or reads all of it.
   ///

@@ -88,6 +88,42 @@ TEST_F(RemoteTool, GoesOnWithoutAKilledWorkerAndEndsWhenAsked) {
   EXPECT_EQ(report("report")["why"], "seen enough");
 }
 
+TEST_F(RemoteTool, LeavesItsShardsToParameterHosts) {
+  tool here(words{"train", "--policy", "sync", "--devices", "cpu:0,cpu:0", "--shards", "3", "--report",
+                  file("here")} +
+            small_run);
+  ASSERT_EQ(here.code(), 0) << here.err();
+  tool server(serve("2") +
+              words{"--policy", "sync", "--shards", "3", "--shard-hosts", "2", "--report", file("there")});
+  const std::string address = address_of(server);
+  tool one({"shard", "--join", address});
+  tool two({"shard", "--join", address});
+  tool first({"join", address, "--number", "0"});
+  tool second({"join", address, "--number", "1"});
+  ASSERT_EQ(server.code(), 0) << server.err();
+  for (tool* each : {&one, &two, &first, &second}) EXPECT_EQ(each->code(), 0) << each->err();
+  EXPECT_THAT(one.err() + two.err(), HasSubstr("holds shards 0, 2 for workers that come to 127.0.0.1:"));
+  EXPECT_EQ(report("there")["parameters_sha256"], report("here")["parameters_sha256"]);
+}
+
+TEST_F(RemoteTool, EndsInOrderWithoutAKilledParameterHost) {
+  tool server(serve("1") + words{"--epochs", "100000", "--shard-hosts", "1", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool host({"shard", "--join", address});
+  tool worker({"join", address});
+  std::string status;
+  while (status.find("gradients") == status.npos) {
+    tool asks({"status", address});
+    ASSERT_EQ(asks.code(), 0) << asks.err();
+    status = asks.out();
+  }
+  host.signal(SIGKILL);
+  EXPECT_EQ(server.code(), 1);
+  EXPECT_THAT(server.err(), HasSubstr("lost parameter host 0 (incarnation 1)"));
+  worker.code();
+  EXPECT_EQ(report("report")["ended"], "failed");
+}
+
 TEST_F(RemoteTool, EndsAllProcessesByOneSignal) {
   tool server(serve("1") + words{"--epochs", "100000", "--report", file("report")});
   tool worker({"join", address_of(server)});

@@ -1,0 +1,82 @@
+#include <mailgrad/actors/remote/shard_door.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/remote/unguessable.hpp>
+#include <mailgrad/actors/remote/weights_form.hpp>
+#include <mailgrad/net/listen_address.hpp>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad::remote {
+using messaging::send_anonymously;
+
+namespace {
+
+void require_reachable(const std::string& address) {
+  const std::string host = parse_listen_address(address).host;
+  if (host == "0.0.0.0" || host == "::")
+    throw std::invalid_argument(
+        fmt::format("listen: workers cannot connect to {}; name an address of this machine", address));
+}
+
+} // namespace
+
+shard_door::shard_door(shard_door_options options, caf::actor_system& system)
+    : options_(std::move(options)), system_(system) {
+  require_reachable(options_.listen);
+  const net::features mine{{std::string(net::feature::run), net::key_text(options_.run.value)}};
+  net::server_options terms;
+  terms.demands = net::demands_of(mine, {net::role::worker}, {});
+  terms.seats = {{net::role::worker, options_.seats}};
+  terms.run = options_.run.value;
+  terms.times = options_.times;
+  terms.draw = unguessable;
+  end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
+  address_ = options_.network->listen(*end_, options_.listen);
+}
+
+shard_door::~shard_door() {
+  options_.network->post(*end_, [this](net::instant now) { end_->leave_all("the run has ended", now); });
+  options_.network->forget(*end_);
+}
+
+net::session_events& shard_door::let_in(net::session& s) {
+  const net::welcome terms = s.terms();
+  auto by = std::make_shared<link>(
+      *options_.network,
+      link_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
+                  [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
+  by->attach(*end_, s);
+  return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
+}
+
+void shard_door::on_joined(std::uint64_t session) {
+  const guest& g = guests_.at(session);
+  const rank worker{g.terms.you.number};
+  const exchange_terms exchange{
+      options_.run,    worker,        {g.terms.incarnation - 1},
+      options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
+  link& by = *g.by;
+  by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
+  by.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));
+  by.add({duty::coordinator}, options_.coordinator);
+  for (const auto& [s, shard] : options_.shards) by.add({duty::shard, s}, shard);
+  by.add_far(system_, {duty::worker, worker.value});
+  leave_system();
+}
+
+void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
+  const guest gone = std::move(guests_.at(session));
+  guests_.erase(session);
+  const rank worker{gone.terms.you.number};
+  const incarnation life{gone.terms.incarnation - 1};
+  for (const auto& [s, shard] : options_.shards) send_anonymously(shard, worker_left{worker, life});
+  if (why.reason != net::end_reason::left)
+    send_anonymously(options_.coordinator, worker_lost{worker, why.words, life});
+}
+
+} // namespace mailgrad::remote

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <mailgrad/actors/remote/gradient_form.hpp>
+#include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/net/server_end.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace mailgrad::remote {
+
+struct shard_door_options {
+  std::shared_ptr<net::network> network;
+  std::string listen; ///< HOST:PORT by which workers find it; port 0: a free one
+  net::timing times{};
+  run_id run{};
+  std::uint32_t seats = 1; ///< the most workers
+  std::shared_ptr<const parameter_layout> layout;
+  std::shared_ptr<const time_source> time;
+  std::map<std::uint32_t, caf::actor> shards; ///< of this process, by index
+  caf::actor coordinator;                     ///< stands in for that of the run
+};
+
+/// Lets the workers of a run reach the shards of this process.
+///
+/// A worker that is lost here has left its shards, and the coordinator is told; it ends the worker for the
+/// whole run.
+/// Threads one owner; the events come on the network's thread.
+class shard_door final : net::doorkeeper {
+public:
+  /// Listens.
+  ///
+  /// Errors  std::invalid_argument, std::system_error as the network's listen(); std::invalid_argument for an
+  ///         address such as 0.0.0.0, to which nobody can connect.
+  shard_door(shard_door_options options, caf::actor_system& system);
+  /// Ends all sessions. Nothing more is called then.
+  ~shard_door();
+  shard_door(const shard_door&) = delete;
+  shard_door& operator=(const shard_door&) = delete;
+
+  const std::string& address() const noexcept { return address_; }
+
+private:
+  struct guest {
+    net::welcome terms;
+    std::shared_ptr<link> by;
+  };
+
+  net::session_events& let_in(net::session& s) override;
+  void turned_away(const net::refusal&) override {} // the peer is told
+  void on_joined(std::uint64_t session);
+  void on_ended(std::uint64_t session, const net::ending& why);
+
+  shard_door_options options_;
+  caf::actor_system& system_;
+  std::string address_;
+  std::map<std::uint64_t, guest> guests_; ///< by session; of the network's thread
+  std::unique_ptr<net::server_end> end_;
+};
+
+} // namespace mailgrad::remote

@@ -1,0 +1,53 @@
+#include <mailgrad/actors/shard/spawn_shard.hpp>
+
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+const own_parameter_actor& own_kind(const parameter_actor_kind& chosen) {
+  const auto* own = dynamic_cast<const own_parameter_actor*>(&chosen);
+  if (!own)
+    throw std::invalid_argument(fmt::format(
+        "parameter actor '{}': make_own_parameter_actor() makes one that can be spawned", chosen.name));
+  return *own;
+}
+
+} // namespace
+
+void require_spawnable(const parameter_actor_kind& kind) { own_kind(kind); }
+
+caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surroundings with,
+                       const parameter_actor_kind* own) {
+  parameter_actor_options duties{
+      std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule),
+      policy_spec(terms.policy, terms.seats),
+      terms.workers,
+      std::move(with.tracker),
+      std::move(with.time),
+      std::move(with.followers),
+      cure_spec(terms.cure, terms.seats),
+      std::move(with.recorder),
+      std::move(with.replayed)};
+  duties.run = terms.run;
+  duties.store = std::move(with.store);
+  duties.trace = std::move(with.trace);
+  duties.helpers = std::move(with.helpers);
+  duties.seats = terms.seats;
+  duties.keep_answers = terms.keep_answers;
+  duties.resumed = std::move(terms.resumed);
+  duties.same_workers = terms.same_workers;
+  duties.present = std::move(terms.present);
+  duties.steps = std::move(terms.steps);
+  if (own) return own_kind(*own).spawn(system, std::move(duties));
+  return messaging::spawn<parameter_actor>(system, std::move(duties));
+}
+
+} // namespace mailgrad

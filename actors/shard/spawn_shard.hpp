@@ -1,0 +1,38 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/trace_track.hpp>
+#include <mailgrad/engine/plan/parameter_actor_kind.hpp>
+#include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace mailgrad {
+
+/// What the actor of a shard needs besides its terms. A handle may be an actor of this process, or one that
+/// stands in for an actor of another.
+struct shard_surroundings {
+  caf::actor tracker;
+  caf::actor recorder{}; ///< null if the run is not recorded
+  std::shared_ptr<const time_source> time;
+  std::vector<caf::actor> followers{};         ///< of the first shard: all others
+  std::vector<caf::actor> helpers{};           ///< help with an update while every worker waits for it
+  std::shared_ptr<hogwild_store> store{};      ///< if hogwild is among the policies of the run
+  std::shared_ptr<const recording> replayed{}; ///< the run to repeat
+  std::shared_ptr<trace_track> trace{};        ///< its timeline; null: none
+};
+
+/// Spawns the parameter actor of a shard: Mailgrad's, or one of the kind `own`.
+///
+/// Errors  std::invalid_argument: a kind that cannot be spawned.
+caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surroundings with,
+                       const parameter_actor_kind* own = nullptr);
+
+/// Errors  std::invalid_argument: a kind that cannot be spawned.
+void require_spawnable(const parameter_actor_kind& kind);
+
+} // namespace mailgrad

@@ -1,0 +1,77 @@
+#include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/remote/remote_words.hpp>
+
+#include <mailgrad/actors/remote/parameter_host.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+struct shard_words {
+  std::string server;
+  std::string listen = "127.0.0.1:0";
+  std::string keys;
+  bool quiet = false;
+};
+
+void tell_begin(const std::vector<std::uint32_t>& shards, const std::string& address) {
+  std::cerr << fmt::format("holds shard{} {} for workers that come to {}\n", shards.size() == 1 ? "" : "s",
+                           fmt::join(shards, ", "), address);
+}
+
+int hold_shards(const shard_words& w) {
+  const interrupt ctrl_c;
+  remote::parameter_host_options options{.listen = w.listen, .network = network_with(w.keys, side::worker)};
+  if (!w.quiet) options.on_begin = tell_begin;
+  remote::parameter_host host(w.server, std::move(options));
+  if (!w.quiet) std::cerr << host.name() << " has joined the run at " << w.server << '\n';
+  bool leaving = false;
+  while (!host.wait_for(std::chrono::milliseconds{50}))
+    if (ctrl_c.requested() && !leaving) {
+      leaving = true;
+      host.leave(fmt::format("it was ended by {}", signal_name(ctrl_c.signal())));
+    }
+  const net::ending end = host.wait();
+  const bool well = end.reason == net::end_reason::left;
+  if (!w.quiet || !well) std::cerr << "mailgrad: " << host.name() << ": " << end.words << '\n';
+  if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
+  return well ? exit_code::done : exit_code::failed;
+}
+
+} // namespace
+
+command make_shard_command(CLI::App& app) {
+  CLI::App* parser =
+      app.add_subcommand("shard", "Hold shards of a run of another process, as a parameter host");
+  auto words = std::make_shared<shard_words>();
+  parser->add_option("--join", words->server, "Where 'mailgrad serve --shard-hosts N' listens, as HOST:PORT")
+      ->required()
+      ->type_name("HOST:PORT");
+  parser
+      ->add_option("--listen", words->listen,
+                   "Where workers find the shards: an address of this machine; port 0 is any that is free")
+      ->check(file_name())
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  add_keys_option(*parser, words->keys);
+  parser->add_flag("--quiet", words->quiet, "Print nothing but failures");
+  parser->footer(
+      "The server tells which shards this process holds. Workers send their gradients straight to it. A run\n"
+      "cannot go on without its shards: Ctrl-C here ends the run as failed.\n\n"
+      "Example:\n  mailgrad shard --join 10.0.0.1:7000 --listen 10.0.0.2:0 --keys run-keys");
+  return {parser, [words] { return hold_shards(*words); }};
+}
+
+} // namespace mailgrad

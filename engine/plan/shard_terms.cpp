@@ -1,0 +1,119 @@
+#include <mailgrad/engine/plan/shard_terms.hpp>
+
+#include <mailgrad/engine/plan/layout_fields.hpp>
+#include <mailgrad/engine/plan/optimizer_fields.hpp>
+#include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/files/nested_fields.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::uint32_t most_seats = 1 << 20;
+
+/// The last step of a worker in the checkpoint that a run goes on from; 0: the worker begins anew.
+step_number kept_step(const resumed_run& from, std::uint32_t worker) {
+  step_number step;
+  if (const auto part = from.worker(worker)) part->group("lines", [&] { part->field("step", step); });
+  return step;
+}
+
+[[noreturn]] void refuse(const std::string& words) { throw archive_error("terms of a shard: " + words); }
+
+/// Requires what later code takes for granted.
+void require_sound(const shard_terms& t) {
+  if (t.shard.value >= t.layout->shard_count())
+    refuse(
+        fmt::format("expected a shard from 0 to {}, found {}", t.layout->shard_count() - 1, t.shard.value));
+  const std::size_t size = t.layout->shard(t.shard.value).size();
+  if (t.values.size() != size) refuse(fmt::format("expected {} weights, found {}", size, t.values.size()));
+  if (t.workers == 0 || t.workers > t.seats || t.seats > most_seats)
+    refuse(fmt::format("expected 1 to {} workers and as many seats or more, found {} and {}", most_seats,
+                       t.workers, t.seats));
+  if (!plugins_of_policy(t.policy).empty() || !plugins_of_cure(t.cure).empty())
+    refuse(fmt::format(
+        "policy '{}', cure '{}': a plug-in is loaded by the process that names it, and by no other", t.policy,
+        t.cure));
+  try {
+    const policy_spec policy(t.policy, t.workers);
+    const cure_spec cure(t.cure, t.seats);
+  } catch (const std::invalid_argument& e) {
+    refuse(e.what());
+  }
+}
+
+} // namespace
+
+void shard_terms::keep(archive& a) {
+  a.version(1);
+  a.field("run", run);
+  a.field("shard", shard);
+  keep_layout(a, "layout", layout);
+  if (a.reads()) {
+    const std::span<const float> told = a.array("values").values;
+    values.assign(told.begin(), told.end());
+  } else {
+    a.hold("values", nullptr, values);
+  }
+  keep_optimizer(a, "rule", rule);
+  a.field("policy", policy);
+  a.field("cure", cure);
+  a.field("workers", workers);
+  a.field("seats", seats);
+  a.field("records", records);
+  a.field("keep answers", keep_answers);
+  keep_nested(a, "resumed", resumed);
+  a.field("same workers", same_workers);
+  a.field("present", present);
+  a.field("steps", steps);
+  if (a.reads()) require_sound(*this);
+}
+
+shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with) {
+  const training_options& o = plan.options;
+  shard_terms t;
+  t.run = plan.run;
+  t.shard = shard;
+  t.layout = plan.layout;
+  t.values = plan.first_values(shard.value);
+  t.rule = plan.shard_rule;
+  t.policy = plan.first_policy().text();
+  t.cure = plan.cure.text();
+  t.workers = plan.workers();
+  t.seats = plan.seats();
+  t.records = with.records;
+  t.keep_answers = with.keeps_checkpoints && (o.replay || o.local_steps > 0);
+  if (!plan.resumed) return t;
+  t.resumed = plan.resumed->shard(shard.value);
+  t.same_workers = plan.resumed->same_workers;
+  t.present = plan.resumed->card.present;
+  for (std::uint32_t r = 0; r < plan.workers(); ++r) t.steps.push_back(kept_step(*plan.resumed, r));
+  return t;
+}
+
+std::string write_terms(std::vector<shard_terms> terms) {
+  byte_archive_writer a;
+  a.field("shards", terms);
+  return a.bytes();
+}
+
+std::vector<shard_terms> read_shard_terms(std::string_view bytes) {
+  byte_archive_reader a(bytes, "terms");
+  std::vector<shard_terms> terms;
+  a.field("shards", terms);
+  a.require_end();
+  if (terms.empty()) refuse("expected a shard, found none");
+  for (const shard_terms& t : terms)
+    if (t.run != terms.front().run || t.layout->shard_count() != terms.front().layout->shard_count() ||
+        t.layout->size() != terms.front().layout->size())
+      refuse("expected shards of one run, found two");
+  return terms;
+}
+
+} // namespace mailgrad

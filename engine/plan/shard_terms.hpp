@@ -1,0 +1,59 @@
+#pragma once
+
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/files/archive.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/identity.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// What the actor of a shard must know of its run: values that can be written as bytes.
+struct shard_terms {
+  run_id run{};
+  shard_index shard{};
+  std::shared_ptr<const parameter_layout> layout{};
+  std::vector<float> values{};  ///< version 0, float32[range of the shard]
+  optimizer_options rule{};     ///< that makes each version from the one before
+  std::string policy = "async"; ///< the first one
+  std::string cure = "none";
+  std::uint32_t workers = 1; ///< with which the run begins
+  std::uint32_t seats = 1;   ///< the most that may take part
+  bool records = false;      ///< it tells the recorder what it judges
+  /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
+  bool keep_answers = false;
+  std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
+  bool same_workers = true;                ///< as when that was taken
+  std::vector<bool> present{};             ///< by rank: that has a part of the worker
+  std::vector<step_number> steps{};        ///< by rank: the last step that the worker itself has there
+
+  /// Writes or reads all of it.
+  ///
+  /// Errors  std::invalid_argument if it cannot be told to another process: an update rule, a policy or a
+  ///         cure of the user's own. archive_error if what is read makes no sense.
+  void keep(archive& a);
+};
+
+/// The terms of one shard of a run. `with` says what the plan does not know.
+struct shard_duties {
+  bool records = false;
+  bool keeps_checkpoints = false;
+};
+shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with);
+
+/// The terms of the shards of one process.
+///
+/// Errors  those of shard_terms::keep().
+std::string write_terms(std::vector<shard_terms> terms);
+
+/// The bytes come from a server, which may be broken: they are checked like those of any file.
+///
+/// Errors  archive_error in one line, also if no shard is among them, or if they are not of one run.
+std::vector<shard_terms> read_shard_terms(std::string_view bytes);
+
+} // namespace mailgrad

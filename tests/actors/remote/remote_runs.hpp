@@ -1,0 +1,167 @@
+// Runs whose workers, and perhaps shards, live in systems of their own and meet by way of TCP alone.
+#pragma once
+
+#include <mailgrad/actors/remote/membership.hpp>
+#include <mailgrad/actors/remote/parameter_host.hpp>
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/net/ending.hpp>
+
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mailgrad::remote {
+
+using mailgrad::testing::options_for;
+using mailgrad::testing::small_data;
+using mailgrad::testing::small_model;
+
+/// A run of one kind, in one process or spread.
+struct kind_of_run {
+  std::string name;
+  training_options options;
+  std::shared_ptr<const data_split> data = small_data();
+  model_function model = small_model();
+};
+
+inline void PrintTo(const kind_of_run& k, std::ostream* out) { *out << k.name; }
+
+/// Trains with workers that join over TCP, and with so many parameter hosts.
+inline training_report trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0) {
+  const auto workers = static_cast<std::uint32_t>(kind.options.devices.size());
+  std::vector<std::future<net::ending>> members;
+  serve_options serve;
+  serve.workers = workers;
+  serve.shard_hosts = hosts;
+  serve.on_listening = [&](const std::string& address) {
+    for (std::uint32_t r = 0; r < workers; ++r)
+      members.push_back(std::async(std::launch::async, [address, r] {
+        membership here(address, {.place = {device_kind::cpu, 0}, .number = r});
+        return here.wait();
+      }));
+    for (std::uint32_t h = 0; h < hosts; ++h)
+      members.push_back(std::async(std::launch::async, [address] {
+        parameter_host here(address, {});
+        return here.wait();
+      }));
+  };
+  training run(kind.model, kind.data, kind.options, serve);
+  training_report report = run.report();
+  for (auto& m : members) {
+    const net::ending end = m.get();
+    EXPECT_EQ(end.reason, net::end_reason::left) << end.words;
+  }
+  return report;
+}
+
+inline kind_of_run with(
+    std::string name, const std::string& policy, std::uint32_t workers,
+    const std::function<void(training_options&)>& change = [](training_options&) {}) {
+  kind_of_run kind{std::move(name), options_for(policy, workers)};
+  change(kind.options);
+  return kind;
+}
+
+inline kind_of_run model(std::string name, const std::string& text, std::shared_ptr<const data_split> data) {
+  kind_of_run kind{std::move(name), options_for("sync", 2), std::move(data), *built_in_model(text)};
+  kind.options.epochs = 2;
+  return kind;
+}
+
+/// Runs that end with the same bits each time, since one worker trains or a barrier orders them.
+inline std::vector<kind_of_run> kinds() {
+  const auto cured = [](const std::string& cure, const std::string& optimizer, std::uint64_t local_steps) {
+    return [=](training_options& o) {
+      o.cure = cure;
+      o.optimizer = parse_optimizer(optimizer);
+      o.optimizer.learning_rate = 0.05;
+      o.local_steps = local_steps;
+    };
+  };
+  return {
+      with("Sync", "sync", 2),
+      with("ThreeShards", "sync", 2, [](training_options& o) { o.shards = 3; }),
+      with("OneWorker", "async", 1),
+      with("ShortLastBatch", "sync", 2, [](training_options& o) { o.batch = 7; }),
+      with("Bound", "ssp:2", 1),
+      with("SwitchedPolicies", "async, sync@5, ssp:1@9", 1),
+      with("ClippedAdam", "sync", 2,
+           [](training_options& o) {
+             o.optimizer = parse_optimizer("adam");
+             o.optimizer.clip_norm = 0.1;
+           }),
+      with("DelayCompensation", "async", 1, cured("dc-asgd", "momentum", 0)),
+      with("LocalSteps", "sync", 2, cured("none", "adam", 2)),
+      with("ElasticAveraging", "sync", 2, cured("easgd", "nesterov", 3)),
+      with("SampledGaps", "sync", 2, [](training_options& o) { o.sample_gap = 3; }),
+      model("Dropout", "mlp:hidden=9x7,dropout=0.25", small_data()),
+      model("LeNet", "lenet", mailgrad::testing::pictures()),
+      model("Gpt", "gpt:layers=2,width=8,heads=2,dropout=0.1", mailgrad::testing::text()),
+      model("Dlrm", "dlrm:width=4,bottom=6,top=8", mailgrad::testing::tastes()),
+      model("SparseRows", "softmax", mailgrad::testing::sparse_data()),
+  };
+}
+
+/// A run that waits for its workers in a thread of its own, and tells where it listens.
+class open_run {
+public:
+  open_run(training_options o, std::uint32_t workers, std::uint32_t hosts = 0) {
+    serve_options serve;
+    serve.workers = workers;
+    serve.shard_hosts = hosts;
+    serve.on_listening = [this](const std::string& address) { address_.set_value(address); };
+    serve.on_event = [this](const std::string& words) {
+      const std::lock_guard lock(mutex_);
+      events_.push_back(words);
+      changed_.notify_all();
+    };
+    ended_ = std::async(std::launch::async, [this, o, serve] {
+      training run(small_model(), small_data(480), o, serve);
+      return run.report();
+    });
+    at_ = address_.get_future().get();
+  }
+
+  const std::string& address() const { return at_; }
+  /// Waits until somebody is told so.
+  void wait_for_event(const std::string& words) {
+    std::unique_lock lock(mutex_);
+    const auto told = [&] {
+      return std::ranges::any_of(events_, [&](const std::string& e) { return e.find(words) != e.npos; });
+    };
+    if (!changed_.wait_for(lock, std::chrono::seconds{20}, told)) ADD_FAILURE() << "nobody says: " << words;
+  }
+  training_report report() { return ended_.get(); }
+
+private:
+  std::promise<std::string> address_;
+  std::string at_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> events_;
+  std::future<training_report> ended_;
+};
+
+/// A run that goes on until it is stopped.
+inline training_options endless(const std::string& policy, std::uint32_t workers) {
+  training_options o = options_for(policy, workers);
+  o.steps = 1'000'000;
+  return o;
+}
+
+} // namespace mailgrad::remote
