@@ -390,6 +390,7 @@ training_report training::implementation::report_so_far(std::chrono::millisecond
       ended ? report_of(*outcome_, written()) : mailgrad::report_so_far(books, progress_, written());
   describe(r, plan_, (ended ? ended_ : time_->now()) - crew_->started(),
            ended ? outcome_->checkpoints : checkpoints_);
+  if (elsewhere_) r.wire = to_string(elsewhere_->wire());
   lock.unlock();
   watch_->add_curve(r);
   return r;
@@ -401,6 +402,7 @@ training_report training::implementation::report(const std::function<bool()>& st
   tests_end_ = true;
   training_report r = report_of(*outcome_, written());
   describe(r, plan_, ended_ - crew_->started(), outcome_->checkpoints);
+  if (elsewhere_) r.wire = to_string(elsewhere_->wire());
   if (!last_parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(last_parameters()));
   if (recorder_) recorder_->finish(crew_->feeder(), *outcome_, r);
   choose_parameters(stop_test);

@@ -49,6 +49,7 @@ struct weights_header {
       stay{};                   ///< of the answered gradient; none if this answers a join or begins an epoch
   step_number met{};            ///< the step that met `weights_payload::met`; 0: none did
   std::uint64_t checkpoint = 0; ///< the last one for which the shard has kept its state; 0: none
+  step_number discarded{};      ///< the last step of the worker that the shard has discarded; 0: none
 };
 
 /// The weights themselves, in memory of this process.
@@ -115,7 +116,7 @@ template <class Inspector>
 auto inspect(Inspector& f, weights_header& x) {
   return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
                       wire::field("epoch", x.epoch), wire::field("stay", x.stay), wire::field("met", x.met),
-                      wire::field("checkpoint", x.checkpoint));
+                      wire::field("checkpoint", x.checkpoint), wire::field("discarded", x.discarded));
 }
 template <class Inspector>
 auto inspect(Inspector& f, weights_payload&) {

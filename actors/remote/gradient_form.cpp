@@ -1,5 +1,6 @@
 #include <mailgrad/actors/remote/gradient_form.hpp>
 
+#include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/engine/wire/encoded_rows.hpp>
 #include <mailgrad/engine/wire/wire_error.hpp>
 #include <mailgrad/files/byte_archive.hpp>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -20,11 +22,6 @@ constexpr wire_format exact{};
 bool is_plain(const push_gradient& x) {
   const gradient& g = *x.payload.values;
   return !g.covered && g.addends.empty() && g.sparse.empty() && !x.payload.read;
-}
-
-table_extent extent_of(const placed_variable& table) {
-  const std::size_t rows = table.dims.rank() > 0 ? table.dims[0] : 1;
-  return {rows, table.dims.size() / rows};
 }
 
 /// The rows of a table that lie in one shard, in their order.
@@ -62,6 +59,15 @@ std::string encoded(const parameter_layout& layout, const gradient_rows& part, s
   return bytes;
 }
 
+/// Bytes of a peer that are no numbers make no message.
+void decode(const wire_format& f, std::span<const std::byte> from, std::span<float> to) {
+  try {
+    decode_numbers(f, from, to);
+  } catch (const wire_error& e) {
+    throw archive_error(e.what());
+  }
+}
+
 } // namespace
 
 gradient_form::gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
@@ -69,29 +75,72 @@ gradient_form::gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
     gradients_.emplace_back([layout = terms_.layout] { return make_gradient(*layout); });
 }
 
-shard_range gradient_form::dense_range(std::uint32_t shard) const {
-  const shard_range all = terms_.layout->shard(shard);
-  const std::size_t dense = terms_.layout->dense_size();
-  return {std::min(all.begin, dense), std::min(all.end, dense)};
-}
-
 attached gradient_form::write(const caf::message& m, const actor_address& to, field_inspector& fields) {
   const auto& x = m.get_as<push_gradient>(0);
+  const std::uint32_t shard = to.number;
   gradient_header header = x.header;
-  header.times.wire = terms_.clock->take(to.number);
-  bool plain = is_plain(x);
+  header.times.wire = terms_.clock->take(shard);
+  const auto encoded = encode(x, shard);
+  if (encoded) header.scale_bits = std::bit_cast<std::uint32_t>(1.0F); // it has been multiplied in
+  const bool plain = is_plain(x);
+  packing how = encoded ? plain ? packing::encoded : packing::encoded_archive
+                : plain ? packing::floats
+                        : packing::archive;
   fields.field("header", header);
-  fields.field("plain", plain);
-  terms_.clock->begin(to.number, terms_.time->now());
-  if (!plain) return pack(x, to.number);
-  const shard_range range = dense_range(to.number);
+  fields.field("packing", how);
+  terms_.clock->begin(shard, terms_.time->now());
+  if (how == packing::encoded) return {std::as_bytes(std::span(*encoded->dense)), encoded->dense};
+  if (encoded) return pack(x, *encoded);
+  if (!plain) return pack(x, shard);
+  const shard_range range = dense_range_of(*terms_.layout, shard);
   return {std::as_bytes(x.payload.values->dense.as<float>().subspan(range.begin, range.size())),
           x.payload.values};
 }
 
+/// Nothing if the gradient travels as it is: the format is exact, or cannot say what it holds.
+std::optional<gradient_encoder::messages> gradient_form::encode(const push_gradient& x,
+                                                                std::uint32_t shard) const {
+  const gradient& g = *x.payload.values;
+  if (!terms_.encoder || g.covered || !g.addends.empty()) return std::nullopt;
+  const float scale = std::bit_cast<float>(x.header.scale_bits);
+  const shard_range range = dense_range_of(*terms_.layout, shard);
+  std::vector<float> dense(range.size());
+  std::ranges::transform(g.dense.as<float>().subspan(range.begin, range.size()), dense.begin(),
+                         [scale](float v) { return v * scale; });
+  std::vector<rows_of_shard> rows;
+  for (const gradient_rows& part : g.sparse) {
+    rows.push_back(rows_in(*terms_.layout, part, shard));
+    for (float& v : rows.back().values) v *= scale;
+  }
+  std::vector<gradient_rows> tables;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    tables.push_back({g.sparse[i].variable, g.sparse[i].width, rows[i].rows, rows[i].values});
+  return terms_.encoder->encode(shard, x.header.id.step, dense, tables);
+}
+
+attached gradient_form::pack(const push_gradient& x, const gradient_encoder::messages& encoded) const {
+  const auto text_of = [](const wire_message& m) {
+    return std::string(reinterpret_cast<const char*>(m->data()), m->size());
+  };
+  byte_archive_writer a;
+  std::string dense = text_of(encoded.dense);
+  a.field("dense", dense);
+  std::size_t tables = encoded.tables.size();
+  a.field("tables", tables);
+  for (const auto& [table, message] : encoded.tables) {
+    std::size_t variable = table;
+    std::string rows = text_of(message);
+    a.field("variable", variable);
+    a.field("rows", rows);
+  }
+  a.hold("read", nullptr, x.payload.read ? x.payload.read.on_host() : std::span<const float>());
+  const auto bytes = std::make_shared<const std::string>(a.bytes());
+  return {std::as_bytes(std::span(*bytes)), bytes};
+}
+
 attached gradient_form::pack(const push_gradient& x, std::uint32_t shard) const {
   const gradient& g = *x.payload.values;
-  const shard_range range = dense_range(shard);
+  const shard_range range = dense_range_of(*terms_.layout, shard);
   byte_archive_writer a;
   std::shared_ptr<const coverage> covered = g.covered;
   keep_ranges(a, "covered", covered);
@@ -111,12 +160,20 @@ attached gradient_form::pack(const push_gradient& x, std::uint32_t shard) const 
   return {std::as_bytes(std::span(*bytes)), bytes};
 }
 
-void gradient_form::unpack(const std::string& bytes, std::uint32_t shard, gradient& into,
+void gradient_form::unpack(const std::string& bytes, std::uint32_t shard, bool is_encoded, gradient& into,
                            snapshot& read) const {
   byte_archive_reader a(bytes, "gradient");
-  const shard_range range = dense_range(shard);
-  keep_ranges(a, "covered", into.covered);
-  a.floats("dense", into.dense.as<float>().subspan(range.begin, range.size()));
+  const wire_format& format = is_encoded ? terms_.wire : exact;
+  const shard_range range = dense_range_of(*terms_.layout, shard);
+  const std::span<float> dense = into.dense.as<float>().subspan(range.begin, range.size());
+  if (is_encoded) {
+    std::string numbers;
+    a.field("dense", numbers);
+    decode(format, std::as_bytes(std::span(numbers)), dense);
+  } else {
+    keep_ranges(a, "covered", into.covered);
+    a.floats("dense", dense);
+  }
   std::size_t tables = 0;
   a.field("tables", tables);
   for (std::size_t i = 0; i < tables; ++i) {
@@ -129,7 +186,7 @@ void gradient_form::unpack(const std::string& bytes, std::uint32_t shard, gradie
     const table_extent extent = extent_of(terms_.layout->variables()[variable]);
     const auto decoded = std::make_shared<decoded_rows>();
     try {
-      decode_rows(exact, std::as_bytes(std::span(rows)), extent, *decoded);
+      decode_rows(format, std::as_bytes(std::span(rows)), extent, *decoded);
     } catch (const wire_error& e) {
       throw archive_error(e.what());
     }
@@ -158,32 +215,48 @@ void gradient_form::require_ours(const gradient_id& id, std::uint32_t shard) con
                                     terms_.worker.value, terms_.life.value, id.worker.value, id.life.value));
 }
 
+arriving gradient_form::unpacked_later(const gradient_header& header, std::uint32_t shard,
+                                       std::shared_ptr<gradient> into, bool is_encoded,
+                                       std::uint64_t size) const {
+  const auto bytes = std::make_shared<std::string>(size, '\0');
+  return {std::as_writable_bytes(std::span(*bytes)), [this, header, shard, into, bytes, is_encoded] {
+            snapshot read;
+            unpack(*bytes, shard, is_encoded, *into, read);
+            return arrive(header, shard, into, std::move(read));
+          }};
+}
+
 arriving gradient_form::begin(field_inspector& fields, const actor_address&, const actor_address& to,
                               std::uint64_t size) {
+  const std::uint32_t shard = to.number;
   gradient_header header;
-  bool plain = false;
+  packing how{};
   fields.field("header", header);
-  fields.field("plain", plain);
-  require_ours(header.id, to.number);
-  const auto into = gradients_[to.number].take();
+  fields.field("packing", how);
+  if (how > packing::encoded_archive)
+    throw archive_error(fmt::format("gradient: there is no packing {}", static_cast<int>(how)));
+  require_ours(header.id, shard);
+  const auto into = gradients_[shard].take();
   into->covered.reset();
   into->sparse.clear();
   into->held.clear();
-  if (!plain) {
-    const auto bytes = std::make_shared<std::string>(size, '\0');
-    return {std::as_writable_bytes(std::span(*bytes)), [this, header, to, into, bytes] {
-              snapshot read;
-              unpack(*bytes, to.number, *into, read);
-              return arrive(header, to.number, into, std::move(read));
-            }};
-  }
-  const shard_range range = dense_range(to.number);
+  if (how == packing::archive || how == packing::encoded_archive)
+    return unpacked_later(header, shard, into, how == packing::encoded_archive, size);
+  const shard_range range = dense_range_of(*terms_.layout, shard);
   const std::span<float> place = into->dense.as<float>().subspan(range.begin, range.size());
-  if (place.size_bytes() != size)
-    throw archive_error(fmt::format("gradient for shard {}: expected {} bytes, found {}", to.number,
-                                    place.size_bytes(), size));
-  return {std::as_writable_bytes(place),
-          [this, header, to, into] { return arrive(header, to.number, into, {}); }};
+  const std::size_t expected =
+      how == packing::floats ? place.size_bytes() : encoded_bytes(terms_.wire, place.size());
+  if (size != expected)
+    throw archive_error(
+        fmt::format("gradient for shard {}: expected {} bytes, found {}", shard, expected, size));
+  if (how == packing::floats)
+    return {std::as_writable_bytes(place),
+            [this, header, shard, into] { return arrive(header, shard, into, {}); }};
+  const auto bytes = std::make_shared<std::vector<std::byte>>(size);
+  return {*bytes, [this, header, shard, into, place, bytes] {
+            decode(terms_.wire, *bytes, place);
+            return arrive(header, shard, into, {});
+          }};
 }
 
 caf::message gradient_form::arrive(const gradient_header& header, std::uint32_t shard,

@@ -3,9 +3,13 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/body_form.hpp>
 #include <mailgrad/actors/remote/exchange_clock.hpp>
+#include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace mailgrad::remote {
@@ -18,11 +22,16 @@ struct exchange_terms {
   std::shared_ptr<const parameter_layout> layout;
   std::shared_ptr<const time_source> time;
   std::shared_ptr<exchange_clock> clock;
+  wire_format wire{};                          ///< how gradients travel
+  std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
 };
 
-/// Gradients as bytes. A shard gets its own range. A dense range lies in the message as it lies in memory and
-/// is not copied; rows of tables, ranges that are covered in part, and weights for a sampled gap make an
-/// archive.
+/// Gradients as bytes. A shard gets its own range.
+///
+/// As float32, a dense range lies in the message as it lies in memory and is not copied; rows of tables,
+/// ranges that are covered in part, and weights for a sampled gap make an archive. In a lossy format the
+/// factor of clipping is multiplied in before, and a dense range alone is the bytes of the format; a gradient
+/// with numbers that are not finite goes as float32.
 ///
 /// The shard gets a gradient of the size of the model, of which only its range has pages in memory.
 class gradient_form final : public body_form {
@@ -34,9 +43,16 @@ public:
                  std::uint64_t size) override;
 
 private:
-  shard_range dense_range(std::uint32_t shard) const;
+  /// How the values of a gradient lie beside its fields. The numbers stand on the wire.
+  enum class packing : std::uint8_t { floats = 0, archive = 1, encoded = 2, encoded_archive = 3 };
+
   attached pack(const push_gradient& x, std::uint32_t shard) const;
-  void unpack(const std::string& bytes, std::uint32_t shard, gradient& into, snapshot& read) const;
+  std::optional<gradient_encoder::messages> encode(const push_gradient& x, std::uint32_t shard) const;
+  attached pack(const push_gradient& x, const gradient_encoder::messages& encoded) const;
+  arriving unpacked_later(const gradient_header& header, std::uint32_t shard, std::shared_ptr<gradient> into,
+                          bool encoded, std::uint64_t size) const;
+  void unpack(const std::string& bytes, std::uint32_t shard, bool encoded, gradient& into,
+              snapshot& read) const;
   void require_ours(const gradient_id& id, std::uint32_t shard) const;
   caf::message arrive(const gradient_header& header, std::uint32_t shard,
                       std::shared_ptr<const gradient> values, snapshot read) const;

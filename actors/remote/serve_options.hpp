@@ -18,6 +18,7 @@ struct serve_options {
   std::string listen = "127.0.0.1:0"; ///< HOST:PORT; port 0: a free one
   std::uint32_t workers = 1;          ///< the run begins when so many have joined
   std::uint32_t shard_hosts = 0;      ///< processes that hold the shards; 0: the server holds them itself
+  std::string wire = "float32";       ///< how gradients travel, as parse_wire_format() reads it
   net::timing times{};                ///< every time limit, which workers are told as well
   /// What carries the bytes; null: TCP, which then needs a loopback address.
   std::shared_ptr<net::network> network{};

@@ -57,9 +57,10 @@ net::session_events& shard_door::let_in(net::session& s) {
 void shard_door::on_joined(std::uint64_t session) {
   const guest& g = guests_.at(session);
   const rank worker{g.terms.you.number};
-  const exchange_terms exchange{
+  exchange_terms exchange{
       options_.run,    worker,        {g.terms.incarnation - 1},
       options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
+  exchange.wire = options_.wire;
   link& by = *g.by;
   by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
   by.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));

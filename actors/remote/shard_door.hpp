@@ -19,6 +19,7 @@ struct shard_door_options {
   run_id run{};
   std::uint32_t seats = 1; ///< the most workers
   std::shared_ptr<const parameter_layout> layout;
+  wire_format wire{}; ///< of gradients
   std::shared_ptr<const time_source> time;
   std::map<std::uint32_t, caf::actor> shards; ///< of this process, by index
   caf::actor coordinator;                     ///< stands in for that of the run

@@ -45,6 +45,7 @@ void shard_host::begin(const terms_told& x) {
   door.times = options_.times();
   door.run = terms.front().run;
   door.seats = terms.front().seats;
+  door.wire = parse_wire_format(terms.front().wire);
   door.layout = terms.front().layout;
   door.time = options_.time;
   door.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});

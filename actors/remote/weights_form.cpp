@@ -66,6 +66,7 @@ arriving weights_form::begin(field_inspector& fields, const actor_address&, cons
   return {place, [this, header, held, has_met, into, place, one]() -> caf::message {
             const instant now = terms_.time->now();
             const std::size_t of = header.shard.value;
+            if (terms_.encoder) terms_.encoder->answered(header.shard.value, header.discarded);
             if (const auto whole = terms_.clock->end(of, now); whole && held)
               terms_.clock->note(of, *whole - *held);
             if (!has_met) return caf::make_message(shard_weights{header, {snapshot(into), {}}});

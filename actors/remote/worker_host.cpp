@@ -100,8 +100,12 @@ void worker_host::begin_if_connected() {
 
 exchange_terms worker_host::terms_of_exchange() const {
   const worker_terms& t = told_->terms;
-  return {t.run,    t.worker,      t.life,
-          t.layout, options_.time, std::make_shared<exchange_clock>(t.layout->shard_count())};
+  exchange_terms exchange{t.run,    t.worker,      t.life,
+                          t.layout, options_.time, std::make_shared<exchange_clock>(t.layout->shard_count())};
+  exchange.wire = parse_wire_format(t.wire);
+  if (is_lossy(exchange.wire))
+    exchange.encoder = std::make_shared<gradient_encoder>(exchange.wire, exchange.layout);
+  return exchange;
 }
 
 /// Makes those that stand in for the actors of other processes, each on the link to where it is.

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint32_t most_watchers = 16;
 
-void require_spreadable(const run_plan& plan, std::uint32_t hosts) {
+void require_spreadable(const run_plan& plan, std::uint32_t hosts, const wire_format& wire) {
   const auto deny = [](const std::string& what) {
     throw std::invalid_argument("serve: workers of other processes " + what);
   };
@@ -36,6 +36,11 @@ void require_spreadable(const run_plan& plan, std::uint32_t hosts) {
     throw std::invalid_argument(fmt::format(
         "serve: expected at most as many parameter hosts as shards, {}, found {}; name more shards",
         plan.options.shards, hosts));
+  if (is_lossy(wire) && !plan.options.record.empty())
+    throw std::invalid_argument(fmt::format(
+        "record: with wire format {} a replay in one process would see other gradients; record a run with "
+        "float32",
+        to_string(wire)));
   if (hosts > 0 && plan.options.replay)
     throw std::invalid_argument("serve: a replay holds its shards itself; name no parameter hosts");
   if (plan.options.devices.size() != plan.workers())
@@ -56,9 +61,9 @@ net::features features_of(const run_plan& plan) {
 
 worker_server::worker_server(serve_options options, const run_plan& plan, caf::actor_system& system,
                              run_answers answers)
-    : options_(std::move(options)), plan_(plan), system_(system), answers_(std::move(answers)),
-      network_(options_.network) {
-  require_spreadable(plan, options_.shard_hosts);
+    : options_(std::move(options)), wire_(parse_wire_format(options_.wire)), plan_(plan), system_(system),
+      answers_(std::move(answers)), network_(options_.network) {
+  require_spreadable(plan, options_.shard_hosts, wire_);
   write_terms(plan, terms_of(plan, rank{0})); // refuses what cannot travel before anybody listens
   if (options_.shard_hosts > 0) write_terms({terms_of(plan, shard_index{0}, {})});
   if (!network_) network_ = std::make_shared<net::tcp_network>();
@@ -156,6 +161,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
 }
 
 std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
+  with.wire = to_string(wire_);
   const std::lock_guard lock(mutex_);
   std::vector<guest*> hosts;
   for (auto& [session, g] : guests_)
@@ -232,9 +238,11 @@ void worker_server::greet_worker(guest& g, bool late) {
   worker_terms terms = terms_of(plan_, worker, {g.terms.incarnation - 1}, late);
   for (const auto& [session, host] : guests_)
     if (!host.shards.empty()) terms.shard_hosts.push_back({host.address, host.shards});
-  const exchange_terms exchange{
-      plan_.run,    worker,         terms.life,
-      plan_.layout, running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};
+  terms.wire = to_string(wire_);
+  exchange_terms exchange{plan_.run,      worker,
+                          terms.life,     plan_.layout,
+                          running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};
+  exchange.wire = wire_;
   const worker_peers& peers = running_->actors.peers;
   link& by = *g.by;
   by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/net/server_end.hpp>
 
 #include <chrono>
@@ -51,6 +52,7 @@ public:
 
   /// Where workers find it, with the port that was free.
   const std::string& address() const noexcept { return address_; }
+  const wire_format& wire() const noexcept { return wire_; }
   std::uint32_t joined() const;
   /// Waits until all workers have joined, but at most for `span`; true if they have.
   bool wait_for(std::chrono::milliseconds span);
@@ -98,6 +100,7 @@ private:
   void tell(const std::string& words) const;
 
   serve_options options_;
+  const wire_format wire_; ///< of gradients
   const run_plan& plan_;
   caf::actor_system& system_;
   run_answers answers_;

@@ -128,8 +128,9 @@ void parameter_actor::come_back(const join_shard& x) {
 void parameter_actor::answer(worker_slot& worker, const std::optional<stay_at_shard>& stay) {
   kept_answer x = options_.keep_answers ? worker.answer : std::exchange(worker.answer, {});
   send(self_, worker.device,
-       shard_weights{{options_.weights->index(), x.version, epoch_, stay, x.met.step, cut_.last()},
-                     {std::move(x.values), std::move(x.met.values)}});
+       shard_weights{
+           {options_.weights->index(), x.version, epoch_, stay, x.met.step, cut_.last(), worker.discarded},
+           {std::move(x.values), std::move(x.met.values)}});
 }
 
 void parameter_actor::report_cut() {

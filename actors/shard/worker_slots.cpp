@@ -24,6 +24,7 @@ std::optional<stay_at_shard> worker_slot::end_wait(instant now, bool by_others, 
 void worker_slot::discard(std::uint64_t gap, const std::string& reason) {
   ++account.ledger.discarded[reason];
   account.discarded_gaps.count(gap);
+  discarded = waiting_step;
 }
 
 void worker_slot::discard_unjudged(std::uint64_t gap, const std::string& reason) {
@@ -33,7 +34,7 @@ void worker_slot::discard_unjudged(std::uint64_t gap, const std::string& reason)
 
 void worker_slot::begin(incarnation next) {
   life = next;
-  account.last_step = waiting_step = {};
+  account.last_step = waiting_step = discarded = {};
   batches = heard = 0;
   heard_at.reset();
   merged = left = empty = false;

@@ -29,6 +29,7 @@ struct worker_slot {
   std::optional<instant> in_mailbox;  ///< how long that gradient waited in the mailbox, if known
   std::optional<instant> waits_since; ///< set when that gradient has been judged
   step_number waiting_step;
+  step_number discarded{};   ///< its last gradient that no update has taken
   bool merged = false;       ///< its gradient is in the pending batch
   bool left = false;         ///< and no later incarnation has joined; also while the seat is empty
   bool empty = false;        ///< no incarnation has joined yet, and the run began without this rank

@@ -220,7 +220,7 @@ std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) 
     without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
                                    "tensorboard", "metrics-every", "evaluate-every"});
   if (!w.remote.any()) return given_words(parser, without);
-  without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "workers", "devices"});
+  without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices"});
   std::vector<std::string> words = given_words(parser, without);
   std::string devices = "--devices=cpu:0";
   for (std::uint32_t r = 1; r < workers_elsewhere(w); ++r) devices += ",cpu:0";
@@ -249,6 +249,7 @@ command make_train_command(CLI::App& app) {
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
   add_processes_option(*parser, words->remote);
+  add_wire_option(*parser, words->remote);
   parser->footer(
       models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() + "\n" +
       wrapped(
@@ -279,6 +280,7 @@ command make_serve_command(CLI::App& app) {
   words->remote.serve = true;
   add_options(*parser, *words);
   add_listen_options(*parser, words->remote);
+  add_wire_option(*parser, words->remote);
   parser->footer(
       wrapped(
           "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "

@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
@@ -366,6 +367,7 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
   if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
     throw std::invalid_argument(fmt::format(
         "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
+  parse_wire_format(w.remote.wire); // refuses what is none
   const std::uint32_t workers = workers_elsewhere(w);
   o.devices.assign(workers, device{device_kind::cpu, 0});
   o.workers = workers;
@@ -375,6 +377,9 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
 }
 
 void read_workers(const train_words& w, training_options& o) {
+  if (!w.remote.any() && w.remote.wire != "float32")
+    throw std::invalid_argument(
+        "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
   if (w.remote.any()) return read_workers_elsewhere(w, o);
   o.devices = read_devices(w.devices);
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());

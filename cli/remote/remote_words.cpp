@@ -55,6 +55,17 @@ void add_listen_options(CLI::App& parser, remote_words& w) {
   add_keys_option(parser, w.keys);
 }
 
+void add_wire_option(CLI::App& parser, remote_words& w) {
+  parser
+      .add_option(
+          "--wire", w.wire,
+          "How gradients travel between processes: float32, or in fewer bits by float16, bfloat16, int8, "
+          "top-k:SHARE or 1-bit, where a worker keeps what a message lacks for the next one")
+      ->type_name("FORMAT")
+      ->capture_default_str()
+      ->group(group);
+}
+
 void add_processes_option(CLI::App& parser, remote_words& w) {
   parser
       .add_option(

@@ -16,6 +16,7 @@ struct remote_words {
   std::string listen = "127.0.0.1:7000";
   std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
   std::uint32_t shard_hosts = 0; ///< processes that hold the shards; 0: the server does
+  std::string wire = "float32";  ///< how gradients travel
   std::string keys;              ///< a folder of `mailgrad keys new`, or a token; empty: none
 
   bool any() const noexcept { return serve || processes > 0; }
@@ -28,6 +29,8 @@ enum class side { server, worker };
 void add_keys_option(CLI::App& parser, std::string& keys);
 /// Adds the options of a server.
 void add_listen_options(CLI::App& parser, remote_words& w);
+/// Adds --wire.
+void add_wire_option(CLI::App& parser, remote_words& w);
 /// Adds --processes.
 void add_processes_option(CLI::App& parser, remote_words& w);
 

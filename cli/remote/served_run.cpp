@@ -24,6 +24,7 @@ served_run::served_run(const remote_words& w, std::vector<std::string> devices, 
 remote::serve_options served_run::options(std::size_t workers) {
   remote::serve_options o;
   o.workers = static_cast<std::uint32_t>(workers);
+  o.wire = words_.wire;
   o.shard_hosts = words_.shard_hosts;
   o.listen = words_.serve ? words_.listen : "127.0.0.1:0";
   o.network = network_with(words_.keys, side::server);

@@ -164,6 +164,7 @@ std::string to_json(const training_report& r) {
       {"span", r.span},
       {"weights", r.weights},
       {"policy", r.policy},
+      {"wire", r.wire ? json(*r.wire) : json()},
       {"devices", r.devices},
       {"workers", r.workers},
       {"micro_batches", r.micro_batches},

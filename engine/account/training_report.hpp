@@ -77,6 +77,7 @@ struct training_report {
   std::string span;  ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
   std::size_t weights = 0; ///< of the model, without gaps between its variables
   std::string policy;
+  std::optional<std::string> wire{}; ///< the format in which gradients travelled; none: within the process
   std::vector<std::string> devices;
   std::uint32_t workers = 1;
   std::size_t micro_batches = 1;     ///< parts of a batch that go through the devices of a worker

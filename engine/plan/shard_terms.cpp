@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/plan/layout_fields.hpp>
 #include <mailgrad/engine/plan/optimizer_fields.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/nested_fields.hpp>
 
@@ -43,6 +44,7 @@ void require_sound(const shard_terms& t) {
   try {
     const policy_spec policy(t.policy, t.workers);
     const cure_spec cure(t.cure, t.seats);
+    parse_wire_format(t.wire);
   } catch (const std::invalid_argument& e) {
     refuse(e.what());
   }
@@ -66,6 +68,7 @@ void shard_terms::keep(archive& a) {
   a.field("cure", cure);
   a.field("workers", workers);
   a.field("seats", seats);
+  a.field("wire", wire);
   a.field("records", records);
   a.field("keep answers", keep_answers);
   keep_nested(a, "resumed", resumed);
@@ -87,6 +90,7 @@ shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with)
   t.cure = plan.cure.text();
   t.workers = plan.workers();
   t.seats = plan.seats();
+  t.wire = with.wire;
   t.records = with.records;
   t.keep_answers = with.keeps_checkpoints && (o.replay || o.local_steps > 0);
   if (!plan.resumed) return t;

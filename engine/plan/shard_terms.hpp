@@ -22,9 +22,10 @@ struct shard_terms {
   optimizer_options rule{};     ///< that makes each version from the one before
   std::string policy = "async"; ///< the first one
   std::string cure = "none";
-  std::uint32_t workers = 1; ///< with which the run begins
-  std::uint32_t seats = 1;   ///< the most that may take part
-  bool records = false;      ///< it tells the recorder what it judges
+  std::uint32_t workers = 1;    ///< with which the run begins
+  std::uint32_t seats = 1;      ///< the most that may take part
+  std::string wire = "float32"; ///< how gradients travel
+  bool records = false;         ///< it tells the recorder what it judges
   /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
   bool keep_answers = false;
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
@@ -43,6 +44,7 @@ struct shard_terms {
 struct shard_duties {
   bool records = false;
   bool keeps_checkpoints = false;
+  std::string wire = "float32";
 };
 shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with);
 

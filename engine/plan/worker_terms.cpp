@@ -46,6 +46,7 @@ void worker_terms::keep(archive& a) {
   a.field("sums apart", sums_apart);
   a.field("trace events", trace_events);
   keep_nested(a, "resumed", resumed);
+  a.field("wire", wire);
   a.field("shard hosts", shard_hosts);
 }
 

@@ -45,6 +45,7 @@ struct worker_terms {
   bool sums_apart = false;                                  ///< the shards add up what its devices compute
   std::size_t trace_events = 0;                             ///< the most events of its timeline; 0: none
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
+  std::string wire = "float32";            ///< how its gradients travel
   std::vector<shard_place> shard_hosts{};  ///< empty: all shards are with the coordinator
 
   /// Writes or reads all of it.

@@ -14,8 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Three shards in two processes: the first and the third in one, so that the order among shards crosses both.
-/// A model of 33 weights has room for two.
+/// Three shards in two processes: the first and the third in one, so that the order among shards crosses
+/// both. A model of 33 weights has room for two.
 kind_of_run spread(kind_of_run kind) {
   kind.options.shards = kind.name == "SparseRows" ? 2 : 3;
   return kind;

@@ -42,12 +42,14 @@ struct kind_of_run {
 inline void PrintTo(const kind_of_run& k, std::ostream* out) { *out << k.name; }
 
 /// Trains with workers that join over TCP, and with so many parameter hosts.
-inline training_report trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0) {
+inline training_report trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0,
+                                         const std::string& wire = "float32") {
   const auto workers = static_cast<std::uint32_t>(kind.options.devices.size());
   std::vector<std::future<net::ending>> members;
   serve_options serve;
   serve.workers = workers;
   serve.shard_hosts = hosts;
+  serve.wire = wire;
   serve.on_listening = [&](const std::string& address) {
     for (std::uint32_t r = 0; r < workers; ++r)
       members.push_back(std::async(std::launch::async, [address, r] {

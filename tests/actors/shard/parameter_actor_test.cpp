@@ -342,6 +342,17 @@ TEST_F(ParameterActor, DropsASecondGradientOfAWorkerAtTheSameBarrier) {
   EXPECT_EQ(l.discarded_in_all(), 1U);
 }
 
+TEST_F(ParameterActor, TellsAWorkerWhichGradientItHasDiscarded) {
+  serve("ringmaster:2", 2);
+  push(0, 1, 0);
+  push(0, 2, 1);
+  EXPECT_EQ(weights_of(0).back().header.discarded, step_number{}) << "none of its own";
+  push(1, 1, 0);
+  EXPECT_EQ(weights_of(1).back().header.discarded, step_number{1});
+  push(1, 2, 2);
+  EXPECT_EQ(weights_of(1).back().header.discarded, step_number{1}) << "the second was taken";
+}
+
 TEST_F(ParameterActor, CountsTheGapOfADiscardedGradientApart) {
   serve("ringmaster:2", 2);
   push(0, 1, 0);

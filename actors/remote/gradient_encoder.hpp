@@ -1,0 +1,69 @@
+#pragma once
+
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/wire/error_feedback.hpp>
+#include <mailgrad/engine/wire/row_feedback.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/identity.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace mailgrad::remote {
+
+/// A worker's side of a lossy wire format: it turns gradients into messages, and keeps for each shard what
+/// the messages lack (error_feedback.hpp, row_feedback.hpp).
+///
+/// A worker has one gradient under way at a shard. The weights that answer it say whether the shard has
+/// discarded it; then all that its message held is added to the next one.
+/// Units   memory: a float a weight, as many again once a gradient is discarded, and a message a shard.
+/// Threads any.
+class gradient_encoder {
+public:
+  gradient_encoder(wire_format f, std::shared_ptr<const parameter_layout> layout);
+
+  struct messages {
+    wire_message dense;
+    std::vector<std::pair<std::size_t, wire_message>> tables; ///< by variable
+  };
+
+  const wire_format& format() const noexcept { return format_; }
+  /// Encodes the part of a gradient that belongs to a shard: its dense range, and rows of tables that lie in
+  /// it. Nothing, and nothing has changed, if a number is not finite: then the gradient goes as it is, and is
+  /// to the shard what it would be in one process.
+  ///
+  /// Errors  shape_error for parts that are not of this layout.
+  std::optional<messages> encode(std::uint32_t shard, step_number step, std::span<const float> dense,
+                                 std::span<const gradient_rows> tables);
+  /// Weights of a shard have come. `discarded`: the last gradient of this worker that the shard has discarded.
+  void answered(std::uint32_t shard, step_number discarded);
+
+private:
+  struct line {
+    std::optional<error_feedback> dense;
+    std::map<std::size_t, row_feedback> tables; ///< by variable, from its first rows on
+    std::optional<step_number> under_way;
+  };
+
+  void settle(line& l);
+
+  const wire_format format_;
+  const std::shared_ptr<const parameter_layout> layout_;
+  std::mutex mutex_;
+  std::vector<line> lines_; ///< by shard
+};
+
+/// Where the dense part of a shard lies.
+shard_range dense_range_of(const parameter_layout& layout, std::uint32_t shard);
+/// The rows and the width of a variable that is a table.
+table_extent extent_of(const placed_variable& table);
+
+} // namespace mailgrad::remote
