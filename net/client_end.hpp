@@ -2,6 +2,8 @@
 
 #include <mailgrad/net/endpoint.hpp>
 
+#include <string>
+
 namespace mailgrad::net {
 
 /// The client's side of a network: one session, whose first connection is control and whose second is bulk.
@@ -15,6 +17,13 @@ public:
   const session& own() const noexcept { return session_; }
   /// Whether the network shall make the bulk connection now. True until begin_bulk().
   bool wants_bulk() const noexcept { return !bulk_ && session_.wants_bulk(); }
+  /// The server listened a while ago: if nobody does now it is gone, and the network shall not wait for it.
+  void try_once() noexcept { tries_once_ = true; }
+  bool tries_once() const noexcept { return tries_once_; }
+  /// Nobody listens at the server's address, in the words of the network.
+  void find_nobody(const std::string& words, instant now) {
+    session_.end({end_reason::absent, session_.peer_name() + ": " + words}, now);
+  }
   /// Which connection will be the control or the bulk one, told before it is opened.
   void begin_control(connection_id c) noexcept { control_ = c; }
   void begin_bulk(connection_id c) noexcept { bulk_ = c; }
@@ -42,6 +51,7 @@ private:
 
   session session_;
   std::optional<connection_id> control_, bulk_;
+  bool tries_once_ = false;
 };
 
 } // namespace mailgrad::net

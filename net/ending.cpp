@@ -6,14 +6,16 @@ namespace mailgrad::net {
 
 namespace {
 
-constexpr std::array<std::string_view, 10> names{"",          "left",         "silent",         "lost",
+constexpr std::array<std::string_view, 11> names{"",          "left",         "silent",         "lost",
                                                  "malformed", "out of order", "without credit", "superseded",
-                                                 "refused",   "late"};
+                                                 "refused",   "late",         "absent"};
 
 } // namespace
 
 std::string_view to_string(end_reason r) noexcept { return names[static_cast<std::uint8_t>(r)]; }
 
-bool is_end_reason(std::uint8_t number) noexcept { return number > 0 && number < names.size(); }
+bool is_end_reason(std::uint8_t number) noexcept {
+  return number > 0 && number <= static_cast<std::uint8_t>(end_reason::late);
+}
 
 } // namespace mailgrad::net

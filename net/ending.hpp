@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace mailgrad::net {
+
+enum class refusal_code : std::uint8_t; // hello.hpp
 
 /// Why a session ended. The numbers are those of a goodbye on the wire, so none is ever given away again.
 enum class end_reason : std::uint8_t {
@@ -18,18 +21,20 @@ enum class end_reason : std::uint8_t {
   superseded = 7,   ///< a later incarnation of the same member took its place
   refused = 8,      ///< the server did not take the peer in
   late = 9,         ///< the session was not complete within the time for a hello
+  absent = 10,      ///< nobody listens where the server should; a client alone finds it, so it is on no wire
 };
 
 /// "silent", "out of order"
 std::string_view to_string(end_reason r) noexcept;
 
-/// Whether the number is that of a reason.
+/// Whether the number is that of a reason for a goodbye.
 bool is_end_reason(std::uint8_t number) noexcept;
 
 /// How a session ended: the reason, and one line for the user with what was expected and what was found.
 struct ending {
   end_reason reason = end_reason::left;
   std::string words;
+  std::optional<refusal_code> refused_for{}; ///< of a refusal
 
   friend bool operator==(const ending&, const ending&) = default;
 };

@@ -99,8 +99,8 @@ void session::take(const frame_header& h, byte_view payload) {
 
 void session::take_greeting(const frame_header& h, byte_view payload) {
   if (h.kind == frame_kind::refusal) {
-    end({end_reason::refused, fmt::format("server refuses: {}", decode_refusal(payload).words())}, now_,
-        false);
+    const refusal why = decode_refusal(payload);
+    end({end_reason::refused, fmt::format("server refuses: {}", why.words()), why.code}, now_, false);
     return;
   }
   const welcome said = decode_welcome(payload);

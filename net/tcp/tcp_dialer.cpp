@@ -83,7 +83,7 @@ void tcp_dialer::answered(error_code failed) {
   clock_.cancel();
   if (!failed && !is_late_) {
     const done told = std::exchange(told_, nullptr);
-    return told(std::move(socket_), "");
+    return told({std::move(socket_)});
   }
   last_ = is_late_ ? error_code(asio::error::timed_out) : failed;
   try_next();
@@ -91,7 +91,7 @@ void tcp_dialer::answered(error_code failed) {
 
 void tcp_dialer::pause() {
   const auto moment = asio::steady_timer::clock_type::now();
-  if (moment >= until_) return give_up(words_of(last_));
+  if (moment >= until_) return give_up(words_of(last_), last_ == asio::error::connection_refused);
   next_ = 0;
   clock_.expires_at(std::min(moment + pause_, until_));
   pause_ = std::min(2 * pause_, longest_pause);
@@ -100,9 +100,9 @@ void tcp_dialer::pause() {
   });
 }
 
-void tcp_dialer::give_up(const std::string& words) {
+void tcp_dialer::give_up(std::string words, bool nobody_listens) {
   const done told = std::exchange(told_, nullptr);
-  told(tcp::socket(*io_), words);
+  told({tcp::socket(*io_), std::move(words), nobody_listens});
 }
 
 std::string tcp_dialer::name() const { return to_string(listen_address{plan_.host, plan_.port}); }

@@ -23,8 +23,14 @@ public:
     instant answer{0};          ///< waits so long for each answer
     bool only_loopback = false; ///< connects to this machine alone
   };
-  /// Called once: with a socket that stands, or with words that say why there is none.
-  using done = std::function<void(tcp::socket socket, const std::string& words)>;
+  /// What became of it: a socket that stands, or words that say why there is none.
+  struct outcome {
+    tcp::socket socket;
+    std::string words{};
+    bool nobody_listens = false; ///< the machine is there, and refuses
+  };
+  /// Called once.
+  using done = std::function<void(outcome)>;
 
   tcp_dialer(asio::io_context& io, plan p, done told);
 
@@ -37,7 +43,7 @@ private:
   void try_next();
   void answered(error_code failed);
   void pause();
-  void give_up(const std::string& words);
+  void give_up(std::string words, bool nobody_listens = false);
   std::string words_of(error_code failed) const;
   std::string name() const;
 

@@ -53,10 +53,13 @@ void tcp_host::dial(instant patience) {
   const listen_address& to = is_bulk ? found_ : where_;
   dialer_ = std::make_shared<tcp_dialer>(
       loop_->io(), tcp_dialer::plan{to.host, to.port, patience, times().hello(), keys_ == nullptr},
-      [self = shared_from_this(), id](tcp::socket socket, const std::string& words) {
+      [self = shared_from_this(), id](tcp_dialer::outcome found) {
         self->dialer_.reset();
-        if (words.empty()) return self->open(id, std::move(socket));
-        self->client_->closed(id, words, self->loop_->now());
+        if (found.words.empty()) return self->open(id, std::move(found.socket));
+        if (found.nobody_listens)
+          self->client_->find_nobody(found.words, self->loop_->now());
+        else
+          self->client_->closed(id, found.words, self->loop_->now());
         self->pump();
       });
   dialer_->begin();

@@ -69,7 +69,7 @@ public:
       if (!hosts_.emplace(&client, host).second)
         throw std::invalid_argument(
             "tcp network: expected a client that is not connected, found one that is");
-      host->connect(where, options_.patience);
+      host->connect(where, client.tries_once() ? instant{0} : options_.patience);
     });
   }
 

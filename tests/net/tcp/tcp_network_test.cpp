@@ -121,6 +121,7 @@ TEST_F(TcpNetwork, TellsBothSidesWhyItRefuses) {
   awaited_client other(client_net, {.says = {{"model", "bb"}}});
   client_net.connect(other.end, address);
   EXPECT_THAT(other.layers.wait_ended(), HasSubstr("model: expected aa, found bb"));
+  EXPECT_EQ(other.layers.kept().ends.front().refused_for, refusal_code::model);
   EXPECT_THAT(server->refused(0), HasSubstr("model: expected aa, found bb"));
   client_net.forget(other.end);
 }
@@ -164,7 +165,17 @@ TEST_F(TcpNetwork, SaysWhatToDoWhereNobodyListens) {
             "server: cannot connect to " + address +
                 ": nobody listens there, tried for 0.02 s: start the server, or check "
                 "host and port");
+  EXPECT_EQ(alone.layers.kept().ends.front().reason, end_reason::absent);
   net.forget(alone.end);
+}
+
+TEST_F(TcpNetwork, TriesOnceWhereAServerIsKnownToHaveListened) {
+  serve();
+  server_net.forget(server->end);
+  client.end.try_once(); // else for 10 s
+  client_net.connect(client.end, address);
+  EXPECT_THAT(client.layers.wait_ended(), HasSubstr("nobody listens there: start"));
+  EXPECT_EQ(client.layers.kept().ends.front().reason, end_reason::absent);
 }
 
 TEST_F(TcpNetwork, WaitsForAServerThatStartsLater) {
