@@ -2,8 +2,6 @@
 
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
-#include <fmt/format.h>
-
 #include <utility>
 
 namespace mailgrad::remote {
@@ -32,15 +30,20 @@ client_side::~client_side() { close("the process has left"); }
 
 void client_side::join(const std::string& address) {
   connect(address);
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return terms_ || ended_; });
-  if (ended_) throw join_error(ended_->words);
+  if (const auto failed = wait_until_in()) throw join_error(failed->words);
 }
 
-std::string client_side::name() const {
+void client_side::connect(const std::string& address) { network_->connect(*end_, address); }
+
+std::optional<net::ending> client_side::wait_until_in() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return terms_ || ended_; });
+  return ended_;
+}
+
+std::optional<net::welcome> client_side::terms() const {
   const std::lock_guard lock(mutex_);
-  if (!terms_) return "a process that has not joined";
-  return fmt::format("{} (incarnation {})", to_string(terms_->you), terms_->incarnation);
+  return terms_;
 }
 
 bool client_side::wait_for(std::chrono::milliseconds span) const {
@@ -60,7 +63,7 @@ void client_side::leave(const std::string& words) {
 }
 
 void client_side::close(const std::string& words) {
-  if (std::exchange(closed_, true)) return;
+  if (closed_.exchange(true)) return;
   network_->forget(*end_);
   link_->give_up(words);
 }

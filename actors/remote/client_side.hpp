@@ -3,6 +3,7 @@
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/net/client_end.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -25,7 +26,7 @@ inline constexpr std::chrono::seconds most_farewell{2};
 
 /// A process that has joined, or joins, a run of another process: its link and the session below.
 ///
-/// Threads one owner; wait(), wait_for() and name(): any.
+/// Threads one owner; wait(), wait_for(), terms() and close(): any.
 class client_side {
 public:
   /// `by` null: TCP. The events are called on the network's thread.
@@ -38,16 +39,20 @@ public:
   const std::shared_ptr<link>& way() const noexcept { return link_; }
   const std::shared_ptr<net::network>& network() const noexcept { return network_; }
 
-  /// Connects, and does not wait: on_joined follows, or on_ended.
-  ///
-  /// Errors  std::invalid_argument for no address.
-  void connect(const std::string& address) { network_->connect(*end_, address); }
+  /// The server is known to have listened: if nobody does, connect() fails at once.
+  void try_once() { end_->try_once(); }
   /// Connects, and returns when the server has taken this process in.
   ///
   /// Errors  std::invalid_argument for no address; join_error with the words of the end.
   void join(const std::string& address);
-  /// "worker 1 (incarnation 1)", after join().
-  std::string name() const;
+  /// The first half of join(), which does not wait.
+  ///
+  /// Errors  std::invalid_argument for no address.
+  void connect(const std::string& address);
+  /// The other half. Returns how it ended if the server did not take this process in.
+  std::optional<net::ending> wait_until_in();
+  /// What the server said when it took this process in; none before.
+  std::optional<net::welcome> terms() const;
 
   /// Waits until the session has ended, but at most for `span`; true if it has.
   bool wait_for(std::chrono::milliseconds span) const;
@@ -67,7 +72,7 @@ private:
   std::shared_ptr<net::network> network_;
   std::shared_ptr<link> link_;
   std::unique_ptr<net::client_end> end_;
-  bool closed_ = false;
+  std::atomic<bool> closed_{false};
 };
 
 } // namespace mailgrad::remote

@@ -1,15 +1,19 @@
 #include <mailgrad/actors/remote/membership.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/worker_host.hpp>
+#include <mailgrad/actors/remote/member_life.hpp>
+#include <mailgrad/actors/remote/rejoin_plan.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/net/tcp/tcp_network.hpp>
+
+#include <fmt/format.h>
 
 #include <condition_variable>
 #include <mutex>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace mailgrad::remote {
-using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
@@ -20,6 +24,29 @@ net::hello hello_of(const join_options& o) {
   return says;
 }
 
+join_options checked_join(join_options o) {
+  if (o.rejoin.count() < 0)
+    throw std::invalid_argument("join: expected a time of rejoining of 0 or more, found a negative one");
+  if (!o.network) o.network = std::make_shared<net::tcp_network>();
+  return o;
+}
+
+std::string name_in(const net::welcome& terms) {
+  return fmt::format("{} (incarnation {})", to_string(terms.you), terms.incarnation);
+}
+
+std::string words_of_failure(const net::ending& last_try) {
+  if (last_try.reason == net::end_reason::absent)
+    return "; the server is gone: nobody listens there any more";
+  return "; cannot come back: " + last_try.words;
+}
+
+std::string words_of_return(const net::welcome& before, const net::welcome& now) {
+  return before.you == now.you
+             ? fmt::format("{} is back as incarnation {}", to_string(now.you), now.incarnation)
+             : fmt::format("{} is back as {}", to_string(before.you), name_in(now));
+}
+
 } // namespace
 
 class membership::implementation {
@@ -27,98 +54,173 @@ public:
   implementation(const std::string& address, join_options options);
   ~implementation();
 
-  std::string name() const { return client_.name(); }
-  caf::actor worker() const {
+  std::string name() const {
     const std::lock_guard lock(mutex_);
-    return worker_;
+    return name_in(terms_);
   }
-  worker_peers peers() const {
-    const std::lock_guard lock(mutex_);
-    return peers_;
-  }
+  caf::actor worker() const { return life()->worker(); }
+  worker_peers peers() const { return life()->peers(); }
   bool wait_for_begin(std::chrono::milliseconds span) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, span, [this] { return worker_ || ended_; });
+    return changed_.wait_for(lock, span, [this] { return begun_ || ended_; });
   }
-  bool wait_for(std::chrono::milliseconds span) const { return client_.wait_for(span); }
-  net::ending wait() const { return client_.wait(); }
-  void leave();
-  void cut() { client_.close("cut off"); }
+  bool wait_for(std::chrono::milliseconds span) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, span, [this] { return ended_.has_value(); });
+  }
+  net::ending wait() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_.has_value(); });
+    return *ended_;
+  }
+  void leave() { last_life()->leave(); }
+  void cut() { last_life()->cut("cut off"); }
 
 private:
-  void begin(const caf::actor& worker, const worker_peers& peers);
-  void end();
-  void end_actors();
+  std::shared_ptr<member_life> life() const {
+    const std::lock_guard lock(mutex_);
+    return life_;
+  }
+  bool is_leaving() const {
+    const std::lock_guard lock(mutex_);
+    return leaving_;
+  }
+  net::instant now() const { return options_.time->now(); }
+  std::shared_ptr<member_life> new_life(net::hello says, bool tries_once);
+  std::shared_ptr<member_life> last_life();
+  void take_in(const std::shared_ptr<member_life>& life);
+  void keep();
+  bool comes_back(net::ending& why);
+  bool wait_to_try();
+  std::optional<net::ending> try_to_join(net::hello says);
+  void tell(const std::string& words) const {
+    if (options_.on_event) options_.on_event(words);
+  }
 
-  mutable std::mutex mutex_; ///< guards the four members below
-  std::condition_variable changed_;
-  bool ended_ = false;
-  caf::actor worker_;
-  worker_peers peers_;
-  caf::actor host_;
-
+  const std::string address_;
+  const join_options options_;
+  rejoin_plan plan_; ///< of the thread that keeps
   run_home home_;
-  client_side client_;
+
+  mutable std::mutex mutex_; ///< guards the five members below
+  mutable std::condition_variable changed_;
+  net::welcome terms_; ///< of the last incarnation that was in
+  bool begun_ = false;
+  bool leaving_ = false;
+  std::optional<net::ending> ended_;
+  std::shared_ptr<member_life> life_; ///< the present or the last one
+
+  std::thread keeper_;
 };
 
 membership::implementation::implementation(const std::string& address, join_options options)
-    : home_({options.place}),
-      client_(options.network, hello_of(options), {{}, [this](const net::ending&) { end(); }}) {
-  host_ = spawn<worker_host>(home_.system(),
-                             worker_host_options{client_.way(), client_.network(), options.place,
-                                                 std::move(options.known), options.time,
-                                                 [this](const caf::actor& worker, const worker_peers& peers) {
-                                                   begin(worker, peers);
-                                                 }});
-  client_.way()->add({duty::host}, host_);
+    : address_(address), options_(checked_join(std::move(options))), plan_(options_.rejoin),
+      home_({options_.place}) {
+  const auto first = new_life(hello_of(options_), false);
+  life_ = first;
   try {
-    client_.join(address);
+    first->begin(address_);
+    if (const auto failed = first->wait_until_in()) throw join_error(failed->words);
   } catch (...) {
-    end_actors();
+    first->cut("it was not taken in");
+    home_.wait();
     throw;
   }
+  take_in(first);
+  keeper_ = std::thread([this] { keep(); });
 }
 
 membership::implementation::~implementation() {
   leave();
-  client_.wait_for(most_farewell);
-  end_actors();
-}
-
-void membership::implementation::begin(const caf::actor& worker, const worker_peers& peers) {
-  const std::lock_guard lock(mutex_);
-  worker_ = worker;
-  peers_ = peers;
-  if (ended_) send_anonymously(worker_, give_up{});
-  changed_.notify_all();
-}
-
-/// On the network's thread. What the worker waits for will not come.
-void membership::implementation::end() {
-  const std::lock_guard lock(mutex_);
-  ended_ = true;
-  for (const caf::actor& a : {worker_, host_})
-    if (a) send_anonymously(a, give_up{});
-  changed_.notify_all();
-}
-
-void membership::implementation::end_actors() {
-  client_.close("the process has left");
-  end();
-  {
-    const std::lock_guard lock(mutex_);
-    worker_ = host_ = nullptr;
-    peers_ = {};
-  }
+  if (!wait_for(most_farewell)) cut();
+  keeper_.join();
+  life_.reset();
   home_.wait();
 }
 
-void membership::implementation::leave() {
-  const caf::actor now = worker();
-  if (now)
-    send_anonymously(now, leave_run{});
+std::shared_ptr<member_life> membership::implementation::new_life(net::hello says, bool tries_once) {
+  const auto begin = [this] {
+    const std::lock_guard lock(mutex_);
+    begun_ = true;
+    changed_.notify_all();
+  };
+  return std::make_shared<member_life>(
+      home_.system(), member_life::options{options_.network, std::move(says), tries_once, options_.place,
+                                           options_.known, options_.time, begin});
+}
+
+/// The server has taken it in.
+void membership::implementation::take_in(const std::shared_ptr<member_life>& life) {
+  const net::welcome terms = *life->terms();
+  plan_.is_in(terms, now());
+  const std::lock_guard lock(mutex_);
+  terms_ = terms;
+}
+
+/// Keeps the worker in the run until its membership ends. A thread of its own, since it waits.
+void membership::implementation::keep() {
+  for (;;) {
+    const auto present = life();
+    net::ending why = present->wait();
+    present->cut("its session has ended");
+    if (comes_back(why)) continue;
+    const std::lock_guard lock(mutex_);
+    ended_ = std::move(why);
+    changed_.notify_all();
+    return;
+  }
+}
+
+/// Tries to come back after this end. If that cannot be, `why` says how it ended in all.
+bool membership::implementation::comes_back(net::ending& why) {
+  if (!plan_.is_cut_off(why, now())) return false;
+  const net::welcome before = terms_;
+  tell(fmt::format("{} is cut off: {}", name_in(before), why.words));
+  for (;;) {
+    if (!wait_to_try()) {
+      why = {net::end_reason::left, "it left while it was cut off: " + why.words};
+      return false;
+    }
+    const std::optional<net::ending> failed = try_to_join(plan_.says());
+    if (!failed) break;
+    if (plan_.tries_again_after(*failed, now())) continue;
+    why = {failed->reason, why.words + words_of_failure(*failed), failed->refused_for};
+    return false;
+  }
+  tell(words_of_return(before, terms_));
+  return true;
+}
+
+/// False if its owner wants to leave meanwhile.
+bool membership::implementation::wait_to_try() {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, plan_.pause(), [this] { return leaving_; });
+}
+
+/// Returns why it failed.
+std::optional<net::ending> membership::implementation::try_to_join(net::hello says) {
+  const auto next = new_life(std::move(says), true);
+  {
+    const std::lock_guard lock(mutex_);
+    life_ = next;
+    begun_ = false;
+  }
+  next->begin(address_);
+  if (is_leaving()) next->leave(); // the owner may have told it before it could hear
+  std::optional<net::ending> failed = next->wait_until_in();
+  if (!failed)
+    take_in(next);
   else
-    client_.way()->leave("it left before it had begun");
+    next->cut("it was not taken in");
+  return failed;
+}
+
+/// No other incarnation follows that one.
+std::shared_ptr<member_life> membership::implementation::last_life() {
+  const std::lock_guard lock(mutex_);
+  leaving_ = true;
+  changed_.notify_all();
+  return life_;
 }
 
 membership::membership(const std::string& address, join_options options)

@@ -24,6 +24,12 @@ struct join_options {
   /// What carries the bytes; null: TCP.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
+  /// For how long a worker that was cut off from its run tries to come back, as its next incarnation
+  /// (rejoin_plan.hpp). 0: its membership ends.
+  std::chrono::milliseconds rejoin{0};
+  /// Called with one line of words when it is cut off and when it is back, from a thread of the membership.
+  /// It must not block.
+  std::function<void(const std::string&)> on_event{};
 };
 
 /// A worker in a run of another process.
@@ -33,20 +39,26 @@ struct join_options {
 ///
 /// Its handles are those of actors like any others: they can be sent to, asked and watched. The worker's
 /// actor lives here; coordinator, feeder, tracker and shards are far_actors, which end when the server is
-/// gone.
-/// Threads  one owner; the handles: any.
+/// gone. A worker that was cut off and is back has new ones.
+///
+///     joining --> in --cut off--> trying --back--> in        (join_options::rejoin)
+///                  \--any other end--> ended <--/
+///
+/// Guarantees  nothing of the earlier incarnation counts twice.
+/// Threads  one owner; name(), the handles: any.
 class membership {
 public:
-  /// Joins, which takes as long as the server needs for all workers to come.
+  /// Joins, and returns when the server has taken this process in. The worker begins when all have come.
   ///
-  /// Errors  join_error: refused, nobody listens, or the connection ended first.
+  /// Errors  std::invalid_argument for no address or a negative time; join_error: refused, nobody listens, or
+  ///         the connection ended first.
   membership(const std::string& address, join_options options);
   /// Leaves if it has not ended.
   ~membership();
   membership(const membership&) = delete;
   membership& operator=(const membership&) = delete;
 
-  /// "worker 1 (incarnation 1)"
+  /// "worker 1 (incarnation 1)", of its present or its last incarnation.
   std::string name() const;
   caf::actor worker() const;
   worker_peers peers() const;
@@ -59,7 +71,7 @@ public:
   net::ending wait();
   /// Ends the worker after its present step. Does not wait.
   void leave();
-  /// Cuts the connections without a word, as a crash does, and ends the worker.
+  /// Cuts the connections without a word, as a crash does, and ends the membership.
   void cut();
 
 private:

@@ -4,6 +4,8 @@
 #include <mailgrad/actors/remote/shard_host.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 
+#include <fmt/format.h>
+
 #include <mutex>
 #include <utility>
 
@@ -92,7 +94,11 @@ parameter_host::parameter_host(const std::string& address, parameter_host_option
     : self_(std::make_unique<implementation>(address, std::move(options))) {}
 parameter_host::~parameter_host() = default;
 
-std::string parameter_host::name() const { return self_->client().name(); }
+std::string parameter_host::name() const {
+  const auto terms = self_->client().terms();
+  return terms ? fmt::format("{} (incarnation {})", to_string(terms->you), terms->incarnation)
+               : "a process that has not joined";
+}
 bool parameter_host::wait_for(std::chrono::milliseconds span) { return self_->client().wait_for(span); }
 net::ending parameter_host::wait() { return self_->client().wait(); }
 void parameter_host::leave(const std::string& why) { self_->leave(why); }

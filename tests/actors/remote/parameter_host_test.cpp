@@ -76,7 +76,7 @@ TEST(ParameterHost, LetsItsWeightsBeTestedAndKept) {
 TEST(ParameterHost, EndsTheRunInOrderIfItIsLost) {
   training_options o = endless("async", 1);
   o.shards = 2;
-  open_run run(o, 1, 2);
+  open_run run(o, 1, "127.0.0.1:0", 2);
   membership worker(run.address(), {});
   parameter_host stays(run.address(), {});
   {
@@ -93,7 +93,7 @@ TEST(ParameterHost, EndsTheRunInOrderIfItIsLost) {
 
 /// The host is told its shards when all have joined, and the run begins when it has answered.
 TEST(ParameterHost, EndsTheRunIfItsOnlyWorkerHasGoneBeforeItBegins) {
-  open_run run(endless("async", 1), 1, 1);
+  open_run run(endless("async", 1), 1, "127.0.0.1:0", 1);
   auto worker = std::make_unique<membership>(run.address(), join_options{});
   parameter_host host(run.address(), {.on_begin = [&](const auto&, const auto&) {
                         worker.reset();
@@ -109,7 +109,7 @@ struct ParameterHostUnder : ::testing::TestWithParam<const char*> {};
 TEST_P(ParameterHostUnder, GoesOnThoughAWorkerIsLostAndAnotherComes) {
   training_options o = endless(GetParam(), 2);
   o.shards = 2;
-  open_run run(o, 2, 2);
+  open_run run(o, 2, "127.0.0.1:0", 2);
   parameter_host one(run.address(), {});
   parameter_host two(run.address(), {});
   membership stays(run.address(), {});
@@ -149,7 +149,7 @@ TEST(ParameterHost, IsRefusedWhereNoneIsWanted) {
 
 TEST(ParameterHost, LeavesWithWordsIfItCannotListenWhereItShall) {
   training_options o = endless("async", 1);
-  open_run run(o, 1, 1);
+  open_run run(o, 1, "127.0.0.1:0", 1);
   membership worker(run.address(), {});
   parameter_host host(run.address(), {.listen = "0.0.0.0:0"});
   EXPECT_THAT(host.wait().words, HasSubstr("workers cannot connect to 0.0.0.0:0"));

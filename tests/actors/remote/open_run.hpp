@@ -1,0 +1,68 @@
+#pragma once
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <future>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mailgrad::remote {
+
+/// A run that waits for its workers in a thread of its own, and tells where it listens.
+class open_run {
+public:
+  open_run(training_options o, std::uint32_t workers, const std::string& listen = "127.0.0.1:0",
+           std::uint32_t hosts = 0) {
+    serve_options serve;
+    serve.listen = listen;
+    serve.workers = workers;
+    serve.shard_hosts = hosts;
+    serve.on_listening = [this](const std::string& address) { address_.set_value(address); };
+    serve.on_event = [this](const std::string& words) {
+      const std::lock_guard lock(mutex_);
+      events_.push_back(words);
+      changed_.notify_all();
+    };
+    ended_ = std::async(std::launch::async, [this, o, serve] {
+      training run(mailgrad::testing::small_model(), mailgrad::testing::small_data(480), o, serve);
+      return run.report();
+    });
+    at_ = address_.get_future().get();
+  }
+
+  const std::string& address() const { return at_; }
+  /// Waits until somebody is told so.
+  void wait_for_event(const std::string& words) {
+    std::unique_lock lock(mutex_);
+    const auto told = [&] {
+      return std::ranges::any_of(events_, [&](const std::string& e) { return e.find(words) != e.npos; });
+    };
+    if (!changed_.wait_for(lock, std::chrono::seconds{20}, told)) ADD_FAILURE() << "nobody says: " << words;
+  }
+  training_report report() { return ended_.get(); }
+
+private:
+  std::promise<std::string> address_;
+  std::string at_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> events_;
+  std::future<training_report> ended_;
+};
+
+/// A run that goes on until it is stopped.
+inline training_options endless(const std::string& policy, std::uint32_t workers) {
+  training_options o = mailgrad::testing::options_for(policy, workers);
+  o.steps = 1'000'000;
+  return o;
+}
+
+} // namespace mailgrad::remote
