@@ -6,13 +6,16 @@
 #include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/actors/remote/membership.hpp>
+#include <mailgrad/options/number.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,21 +29,67 @@ struct join_words {
   std::string devices = "cpu:0";
   std::optional<std::uint32_t> number;
   std::string keys;
+  std::string rejoin = "yes";
   bool quiet = false;
 };
 
+/// How long `--rejoin yes` tries to come back.
+constexpr std::chrono::seconds usual_rejoin{60};
+constexpr std::uint64_t most_rejoin_seconds = 86'400;
+
+std::chrono::milliseconds read_rejoin(const std::string& word) {
+  if (word == "no") return std::chrono::milliseconds{0};
+  return word == "yes" ? usual_rejoin : std::chrono::seconds{parse_whole(word).value()};
+}
+
+CLI::Validator rejoin_text() {
+  return {[](const std::string& word) {
+            const auto seconds = parse_whole(word);
+            const bool right = word == "no" || word == "yes" ||
+                               (seconds && *seconds >= 1 && *seconds <= most_rejoin_seconds);
+            return right ? std::string()
+                         : fmt::format("must be no, yes or a number of seconds from 1 to {}, not '{}'",
+                                       most_rejoin_seconds, word);
+          },
+          ""};
+}
+
+/// What memberships tell from their threads, printed by the one that waits for them.
+class member_news {
+public:
+  void add(const std::string& words) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(words);
+  }
+  void print() {
+    std::vector<std::string> lines;
+    {
+      const std::lock_guard lock(mutex_);
+      lines.swap(lines_);
+    }
+    for (const std::string& line : lines) std::cerr << "mailgrad: " << line << '\n';
+  }
+
+private:
+  std::mutex mutex_; ///< guards the lines
+  std::vector<std::string> lines_;
+};
+
 /// Waits until every worker has ended. A signal makes them leave after their present step.
-int wait_for_all(std::vector<std::unique_ptr<remote::membership>>& members, const interrupt& ctrl_c,
-                 bool quiet) {
+int wait_for_all(std::vector<std::unique_ptr<remote::membership>>& members, member_news& news,
+                 const interrupt& ctrl_c, bool quiet) {
   bool leaving = false;
   int code = exit_code::done;
   for (const auto& member : members) {
-    while (!member->wait_for(std::chrono::milliseconds{50}))
+    while (!member->wait_for(std::chrono::milliseconds{50})) {
+      news.print();
       if (ctrl_c.requested() && !leaving) {
         leaving = true;
         if (!quiet) std::cerr << "leaving by " << signal_name(ctrl_c.signal()) << " after the present step\n";
         for (const auto& each : members) each->leave();
       }
+    }
+    news.print();
     const net::ending end = member->wait();
     if (end.reason != net::end_reason::left) code = exit_code::failed;
     if (!quiet || end.reason != net::end_reason::left)
@@ -53,14 +102,16 @@ int join(const join_words& w) {
   const std::vector<device> devices = read_devices(w.devices);
   const interrupt ctrl_c;
   const auto network = network_with(w.keys, side::worker);
+  member_news news;
   std::vector<std::unique_ptr<remote::membership>> members;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    remote::join_options options{.place = devices[i], .network = network};
+    remote::join_options options{.place = devices[i], .network = network, .rejoin = read_rejoin(w.rejoin)};
+    if (!w.quiet) options.on_event = [&news](const std::string& words) { news.add(words); };
     if (w.number) options.number = *w.number + static_cast<std::uint32_t>(i);
     members.push_back(std::make_unique<remote::membership>(w.address, std::move(options)));
     if (!w.quiet) std::cerr << members.back()->name() << " has joined the run at " << w.address << '\n';
   }
-  return wait_for_all(members, ctrl_c, w.quiet);
+  return wait_for_all(members, news, ctrl_c, w.quiet);
 }
 
 } // namespace
@@ -75,11 +126,20 @@ command make_join_command(CLI::App& app) {
       ->capture_default_str();
   parser->add_option("--number", words->number, "Be this worker of the run; by default one that is free")
       ->check(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
+  parser
+      ->add_option(
+          "--rejoin", words->rejoin,
+          "When cut off from the run, try to come back as the next incarnation: no, yes, which tries "
+          "for 60 s, or for so many seconds")
+      ->check(rejoin_text())
+      ->type_name("no|yes|SECONDS")
+      ->capture_default_str();
   add_keys_option(*parser, words->keys);
   parser->add_flag("--quiet", words->quiet, "Print nothing but failures");
   parser->footer(
       "Model, policy, optimiser and data come from the server. Ctrl-C leaves after the present step;\n"
-      "the run goes on without this worker.\n\n"
+      "the run goes on without this worker. A worker that stood still or whose connection broke comes\n"
+      "back by itself as long as the run goes on, and what it had under way is not counted.\n\n"
       "Example:\n  mailgrad join 10.0.0.1:7000 --devices cpu:0,cpu:1 --keys run-keys");
   return {parser, [words] { return join(*words); }};
 }

@@ -124,6 +124,37 @@ TEST_F(RemoteTool, EndsInOrderWithoutAKilledParameterHost) {
   EXPECT_EQ(report("report")["ended"], "failed");
 }
 
+TEST_F(RemoteTool, ComesBackByItselfAfterItStoodStill) {
+  tool server(serve("2") + words{"--epochs", "100000", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool stays({"join", address, "--number", "0"});
+  tool sleeps({"join", address, "--number", "1"});
+  ASSERT_TRUE(server.says("worker 0 has joined") && server.says("worker 1 has joined")) << server.err();
+  sleeps.signal(SIGSTOP);
+  ASSERT_TRUE(server.says("lost worker 1 (incarnation 1): expected a sign of life")) << server.err();
+  sleeps.signal(SIGCONT);
+  EXPECT_TRUE(sleeps.says("worker 1 (incarnation 1) is cut off: ")) << sleeps.err();
+  EXPECT_TRUE(sleeps.says("worker 1 is back as incarnation 2\n")) << sleeps.err();
+  tool stop({"stop", address, "seen enough"});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  server.code();
+  EXPECT_EQ(stays.code(), 0) << stays.err();
+  EXPECT_EQ(sleeps.code(), 0) << sleeps.err();
+  EXPECT_EQ(report("report")["why"], "seen enough");
+}
+
+TEST_F(RemoteTool, StaysOutWhenToldSo) {
+  tool server(serve("2") + words{"--epochs", "100000"});
+  const std::string address = address_of(server);
+  tool stays({"join", address, "--number", "0"});
+  tool first({"join", address, "--number", "1", "--rejoin", "no"});
+  ASSERT_TRUE(first.says("has joined")) << first.err();
+  tool twin({"join", address, "--number", "1"});
+  EXPECT_EQ(first.code(), 1);
+  EXPECT_THAT(first.err(), HasSubstr("worker 1: incarnation 2 took the place of incarnation 1"));
+  EXPECT_TRUE(twin.says("worker 1 (incarnation 2) has joined")) << twin.err();
+}
+
 TEST_F(RemoteTool, EndsAllProcessesByOneSignal) {
   tool server(serve("1") + words{"--epochs", "100000", "--report", file("report")});
   tool worker({"join", address_of(server)});
@@ -141,6 +172,7 @@ TEST_F(RemoteTool, EndsAWorkerWhoseServerDies) {
   server.signal(SIGKILL);
   EXPECT_EQ(worker.code(), 1);
   EXPECT_THAT(worker.err(), HasSubstr("without a goodbye"));
+  EXPECT_THAT(worker.err(), HasSubstr("the server is gone: nobody listens there any more"));
 }
 
 TEST_F(RemoteTool, IsStoppedWhileItWaitsForWorkers) {
@@ -179,6 +211,9 @@ TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
   refused(serve("1") + words{"--devices", "cpu:0,cpu:0"}, "--devices: workers bring them");
   refused(words{"serve", "--listen", "10.1.2.3.4:7"} + small_run, "10.1.2.3.4");
   refused(words{"serve", "--listen", "0.0.0.0:0"} + small_run, "without keys");
+  refused(words{"join", "127.0.0.1:1", "--rejoin", "0"}, "--rejoin: must be no, yes or a number of seconds");
+  refused(words{"join", "127.0.0.1:1", "--rejoin", "perhaps"}, "not 'perhaps'");
+  refused(words{"join", "127.0.0.1:1", "--rejoin", "-1"}, "not '-1'");
   refused(words{"train", "--processes", "2", "--pipeline"} + small_run, "one device");
 }
 
