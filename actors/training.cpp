@@ -185,11 +185,17 @@ void training::implementation::wait_for_workers(const remote::serve_options& ser
   elsewhere_.emplace(
       serve, plan_, home_.system(),
       [this](const std::string& what, const std::string& argument) { return answer(what, argument); });
+  const instant since = time_->now();
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
-  while (!elsewhere_->wait_for(std::chrono::milliseconds{200}))
-    if (given_up_ || (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined())))
-      throw std::runtime_error(
-          fmt::format("given up: {} of {} workers had joined", elsewhere_->joined(), plan_.workers()));
+  const auto give_up = [&](const std::string& within) {
+    throw std::runtime_error(fmt::format("given up: {} of {} workers had joined{}", elsewhere_->joined(),
+                                         plan_.workers(), within));
+  };
+  while (!elsewhere_->wait_for(std::chrono::milliseconds{200})) {
+    if (given_up_ || (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined()))) give_up("");
+    if (serve.patience.count() > 0 && time_->now() - since >= serve.patience)
+      give_up(fmt::format(" within {} s", std::chrono::duration<double>(serve.patience).count()));
+  }
 }
 
 std::vector<caf::actor> training::implementation::place_shards(const remote::serve_options& serve,

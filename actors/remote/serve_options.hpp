@@ -2,6 +2,7 @@
 
 #include <mailgrad/net/timing.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,7 +20,9 @@ struct serve_options {
   std::uint32_t workers = 1;          ///< the run begins when so many have joined
   std::uint32_t shard_hosts = 0;      ///< processes that hold the shards; 0: the server holds them itself
   std::string wire = "float32";       ///< how gradients travel, as parse_wire_format() reads it
-  net::timing times{};                ///< every time limit, which workers are told as well
+  /// How long the run waits for them before it is given up; 0: for ever.
+  std::chrono::milliseconds patience{0};
+  net::timing times{}; ///< every time limit, which workers are told as well
   /// What carries the bytes; null: TCP, which then needs a loopback address.
   std::shared_ptr<net::network> network{};
   /// Called for everybody who comes, goes or is refused, with one line of words, from the network's thread.

@@ -220,7 +220,8 @@ std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) 
     without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
                                    "tensorboard", "metrics-every", "evaluate-every"});
   if (!w.remote.any()) return given_words(parser, without);
-  without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices"});
+  without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices",
+                                 "seats", "wait-for-workers"});
   std::vector<std::string> words = given_words(parser, without);
   std::string devices = "--devices=cpu:0";
   for (std::uint32_t r = 1; r < workers_elsewhere(w); ++r) devices += ",cpu:0";
@@ -284,7 +285,8 @@ command make_serve_command(CLI::App& app) {
   parser->footer(
       wrapped(
           "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "
-          "The other options are those of 'mailgrad train'. 'mailgrad status', 'switch' and 'stop' ask the "
+          "More may join later if --seats has places for them. The other options are those of 'mailgrad "
+          "train'. 'mailgrad status', 'switch' and 'stop' ask the "
           "run from anywhere. Ctrl-C ends the run and all its processes in good order.",
           help_width) +
       "\n\nExample:\n"

@@ -369,9 +369,14 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
         "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
   parse_wire_format(w.remote.wire); // refuses what is none
   const std::uint32_t workers = workers_elsewhere(w);
+  if (w.remote.seats > 0 && w.remote.seats < workers)
+    throw std::invalid_argument(
+        fmt::format("--seats {}: fewer than the {} of --workers; give at least as many, or leave it out",
+                    w.remote.seats, workers));
+  o.seats = w.remote.seats;
   o.devices.assign(workers, device{device_kind::cpu, 0});
   o.workers = workers;
-  if (has_hogwild(parse_policy_schedule(w.policy, workers)))
+  if (has_hogwild(parse_policy_schedule(w.policy, std::max(workers, o.seats))))
     throw std::invalid_argument(
         "--policy hogwild: workers of other processes share no memory; take another policy");
 }
@@ -442,7 +447,7 @@ open_options opened_as(const train_words& w) {
 training_options understood(const train_words& w) {
   training_options o;
   read_workers(w, o);
-  require_spanning_policies(w, parse_policy_schedule(w.policy, o.workers));
+  require_spanning_policies(w, parse_policy_schedule(w.policy, std::max(o.workers, o.seats)));
   o.policy = w.policy;
   o.cure = w.cure;
   o.optimizer = parse_optimizer(w.optimizer);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* group = "Processes";
 constexpr std::uint32_t most_processes = 256;
+constexpr std::uint32_t most_seconds = 604'800; // a week
 
 std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
   if (where.empty()) return nullptr;
@@ -51,6 +52,19 @@ void add_listen_options(CLI::App& parser, remote_words& w) {
           "Leave the shards to so many processes that come by 'mailgrad shard --join'; 0 keeps them here")
       ->check(whole_number(0, most_processes))
       ->capture_default_str()
+      ->group(group);
+  parser
+      .add_option(
+          "--seats", w.seats,
+          "How many workers may be in the run at once, since more than --workers may join while it goes on; "
+          "as many as --workers by default")
+      ->check(whole_number(1, most_processes))
+      ->group(group);
+  parser
+      .add_option("--wait-for-workers", w.wait_for_workers,
+                  "Give up if --workers have not joined within so many seconds; by default it waits for ever")
+      ->check(whole_number(1, most_seconds))
+      ->type_name("SECONDS")
       ->group(group);
   add_keys_option(parser, w.keys);
 }

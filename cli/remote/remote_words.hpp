@@ -14,6 +14,8 @@ namespace mailgrad {
 struct remote_words {
   bool serve = false; ///< `mailgrad serve`
   std::string listen = "127.0.0.1:7000";
+  std::uint32_t seats = 0;            ///< workers that may be in at once; 0: as many as the run begins with
+  std::uint32_t wait_for_workers = 0; ///< seconds until a run without them is given up; 0: it waits for ever
   std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
   std::uint32_t shard_hosts = 0; ///< processes that hold the shards; 0: the server does
   std::string wire = "float32";  ///< how gradients travel

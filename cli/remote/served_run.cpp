@@ -27,6 +27,7 @@ remote::serve_options served_run::options(std::size_t workers) {
   o.wire = words_.wire;
   o.shard_hosts = words_.shard_hosts;
   o.listen = words_.serve ? words_.listen : "127.0.0.1:0";
+  o.patience = std::chrono::seconds{words_.wait_for_workers};
   o.network = network_with(words_.keys, side::server);
   o.on_event = [this](const std::string& words) {
     const std::lock_guard lock(mutex_);

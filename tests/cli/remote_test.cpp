@@ -189,6 +189,31 @@ TEST_F(RemoteTool, IsStoppedWhileItWaitsForWorkers) {
   EXPECT_THAT(server.err(), HasSubstr("given up: 0 of 3 workers had joined"));
 }
 
+TEST_F(RemoteTool, GivesUpWhenWorkersDoNotComeInTime) {
+  tool server(serve("3") + words{"--wait-for-workers", "1"});
+  tool one({"join", address_of(server)});
+  ASSERT_TRUE(one.says("has joined")) << one.err();
+  EXPECT_EQ(server.code(), 1);
+  EXPECT_THAT(server.err(), HasSubstr("given up: 1 of 3 workers had joined within 1 s"));
+  one.code();
+}
+
+TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
+  tool server(serve("1") + words{"--seats", "2", "--policy", "sync", "--epochs", "100000"});
+  const std::string address = address_of(server);
+  tool first({"join", address});
+  ASSERT_TRUE(server.says("worker 0 has joined")) << server.err();
+  tool later({"join", address});
+  ASSERT_TRUE(server.says("worker 1 has joined")) << server.err();
+  tool third({"join", address});
+  EXPECT_EQ(third.code(), 1);
+  EXPECT_THAT(third.err(), HasSubstr("expected a free one of 2 workers, found none"));
+  tool stop({"stop", address});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  EXPECT_EQ(first.code(), 0) << first.err();
+  EXPECT_EQ(later.code(), 0) << later.err();
+}
+
 TEST_F(RemoteTool, EncryptsByKeysAndRefusesWhoHasNone) {
   ASSERT_EQ(tool({"keys", "new", file("keys")}).code(), 0);
   tool server(serve("1") + words{"--keys", file("keys"), "--epochs", "2"});
@@ -211,6 +236,11 @@ TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
   refused(serve("1") + words{"--devices", "cpu:0,cpu:0"}, "--devices: workers bring them");
   refused(words{"serve", "--listen", "10.1.2.3.4:7"} + small_run, "10.1.2.3.4");
   refused(words{"serve", "--listen", "0.0.0.0:0"} + small_run, "without keys");
+  refused(serve("2") + words{"--seats", "1"}, "--seats 1: fewer than the 2 of --workers");
+  refused(serve("1") + words{"--seats", "0"}, "--seats: must be a whole number from 1 to 256");
+  refused(serve("1") + words{"--seats", "2", "--record", file("r")}, "record: a run with seats");
+  refused(serve("1") + words{"--wait-for-workers", "0"}, "--wait-for-workers: must be a whole number from 1");
+  refused(serve("1") + words{"--wait-for-workers", "soon"}, "not 'soon'");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "0"}, "--rejoin: must be no, yes or a number of seconds");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "perhaps"}, "not 'perhaps'");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "-1"}, "not '-1'");
