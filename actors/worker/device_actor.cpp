@@ -55,6 +55,7 @@ caf::behavior device_actor::waiting_for_a_seat() {
       on(self_, [this](const seat_given& x) { sit(x); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const leave_run&) { self_->quit(); }),
+      on(self_, [this](const copy_books&) { return worker_books{report_}; }),
       on(self_,
          [this, since](const name_waits&) {
            send(self_, sender_of(self_),

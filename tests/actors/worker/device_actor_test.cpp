@@ -439,6 +439,15 @@ TEST_F(DeviceActor, TakesNoPartBeforeItHasASeatIfItIsLate) {
   EXPECT_EQ(feeder_.heard<next_batch>()[0].life, incarnation{2});
 }
 
+TEST_F(DeviceActor, AnswersForItsBooksBeforeItHasASeat) {
+  life_ = 2;
+  begin();
+  const auto books = ask<worker_books>(device_, copy_books{}).heard<worker_books>();
+  ASSERT_THAT(books, SizeIs(1));
+  EXPECT_EQ(books[0].so_far.worker, rank{3});
+  EXPECT_EQ(books[0].so_far.steps, 0U);
+}
+
 /// It adds to what earlier incarnations did, and tells shards and feeder what it did itself.
 TEST_F(DeviceActor, GoesOnCountingWhereTheIncarnationBeforeEnded) {
   life_ = 1;
