@@ -1,7 +1,9 @@
-// All public headers at once, as docs/headers.md lists them. Those of a parameter actor of your own stand
-// apart: they bring CAF's headers, and this one does not.
+// All public headers at once, as docs/headers.md lists them. Those of a parameter actor and of a worker
+// of your own stand apart: they bring CAF's headers, and this one does not.
 #pragma once
 
+#include <mailgrad/actors/remote/serve_options.hpp>
+#include <mailgrad/actors/remote/watcher.hpp>
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/data/dataset.hpp>
