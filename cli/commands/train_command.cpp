@@ -26,6 +26,15 @@ namespace mailgrad {
 
 namespace {
 
+/// Waits a moment, or until somebody has come or gone. Returns whether the run has ended.
+bool wait_a_moment(training& run, const served_run* served) {
+  constexpr std::chrono::milliseconds moment{200}, part{20};
+  if (!served) return run.wait_for(moment);
+  for (auto waited = part; waited < moment && !served->has_news(); waited += part)
+    if (run.wait_for(part)) return true;
+  return false;
+}
+
 /// Shows the progress of a run until it ends, and prints what it waits for when it stalls. Returns whether a
 /// signal stopped it; a signal that arrives after the last check ends the test instead.
 bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c, served_run* served) {
@@ -35,7 +44,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   std::uint64_t failed_checkpoints = 0;
   std::uint64_t last_steps = 0;
   instant last_move = time.now();
-  while (!run.wait_for(std::chrono::milliseconds{200})) {
+  while (!wait_a_moment(run, served)) {
     const training_progress p = run.progress();
     display.show(p);
     if (served && served->has_news()) {
