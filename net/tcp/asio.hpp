@@ -6,8 +6,10 @@
 #include <utility> // before Asio 1.74, which lacks it by g++ 12
 
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -15,6 +17,8 @@ namespace mailgrad::net {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
+/// A connection of whichever kind.
+using stream_socket = asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
 } // namespace mailgrad::net

@@ -40,11 +40,18 @@ public:
   virtual moved read(std::span<const iovec> to) = 0;
   /// Writes from these places, as much as goes now.
   virtual moved write(std::span<const iovec> from) = 0;
-  /// Whether bytes have been read from the socket that no read() has given yet.
-  virtual bool holds_input() const noexcept { return false; }
+  /// Told before anybody waits for the socket to have something to read. Whether there is input already of
+  /// which the socket would not tell.
+  virtual bool call_for_input() { return false; }
   /// Whether bytes of its own, or that write() took, still wait for the socket. write() of nothing sends
   /// them.
   virtual bool holds_output() const noexcept { return false; }
+  /// Whether the socket tells of room for write() as it tells of input, once call_for_room() has been told.
+  virtual bool tells_room_as_input() const noexcept { return false; }
+  /// Of such a pipe: whether write() takes something.
+  virtual bool has_room() { return true; }
+  /// Told before anybody waits for room. Whether write() takes something already.
+  virtual bool call_for_room() { return false; }
 };
 
 } // namespace mailgrad::net

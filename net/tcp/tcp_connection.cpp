@@ -1,6 +1,6 @@
 #include <mailgrad/net/tcp/tcp_connection.hpp>
 
-#include <mailgrad/net/tcp/tcp_host.hpp>
+#include <mailgrad/net/tcp/stream_host.hpp>
 
 #include <array>
 
@@ -13,13 +13,22 @@ constexpr int most_reads_of_leaving = 16;
 
 } // namespace
 
-tcp_connection::tcp_connection(connection_id id, tcp_loop& loop, tcp::socket socket,
+tcp_connection::tcp_connection(connection_id id, tcp_loop& loop, stream_socket socket,
                                std::unique_ptr<byte_pipe> bytes)
     : id_(id), loop_(&loop), socket_(std::move(socket)), end_(loop.io()), bytes_(std::move(bytes)) {}
 
 bool tcp_connection::turn() {
+  const bool room = find_room();
   if (!host) return drain(), false;
-  return host->read(shared_from_this());
+  if (room) host->flush(shared_from_this());
+  return host ? host->read(shared_from_this()) || room : room;
+}
+
+/// Whether a pipe whose socket does not tell it takes something again.
+bool tcp_connection::find_room() {
+  if (!is_blocked_ || !bytes_->tells_room_as_input() || !bytes_->has_room()) return false;
+  is_blocked_ = false;
+  return true;
 }
 
 bool tcp_connection::send() {
@@ -49,21 +58,30 @@ bool tcp_connection::send() {
 }
 
 void tcp_connection::wait_readable() {
-  if (is_waiting_ || is_hot || !is_open()) return;
-  is_waiting_ = true;
-  const auto look = [self = shared_from_this()](error_code failed) {
+  if (is_hot || !is_open()) return;
+  if (is_called()) return asio::post(loop_->io(), [self = shared_from_this()] { self->look(); });
+  if (std::exchange(is_waiting_, true)) return;
+  socket_.async_wait(stream_socket::wait_read, [self = shared_from_this()](error_code failed) {
     self->is_waiting_ = false;
-    if (failed || !self->is_open()) return;
-    if (!self->host) return self->drain();
-    if (!self->host->read(self)) self->wait_readable();
-  };
-  if (bytes_->holds_input()) return asio::post(loop_->io(), [look] { look({}); });
-  socket_.async_wait(tcp::socket::wait_read, look);
+    if (!failed) self->look();
+  });
+}
+
+/// Whether there is something to do that the socket will not tell of.
+bool tcp_connection::is_called() {
+  const bool input = bytes_->call_for_input();
+  const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->call_for_room();
+  return input || room;
+}
+
+void tcp_connection::look() {
+  if (is_open() && !turn()) wait_readable();
 }
 
 void tcp_connection::wait_writable() {
   if (std::exchange(is_blocked_, true)) return;
-  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code failed) {
+  if (bytes_->tells_room_as_input()) return wait_readable();
+  socket_.async_wait(stream_socket::wait_write, [self = shared_from_this()](error_code failed) {
     self->is_blocked_ = false;
     if (failed || !self->is_open()) return;
     if (!self->host) return self->drain();
@@ -86,7 +104,7 @@ void tcp_connection::leave(instant farewell) {
 /// Closing while something is unread would make the kernel throw away what is under way, the last words too.
 void tcp_connection::drain() {
   error_code ignored;
-  if (send() && !std::exchange(is_shut_, true)) socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  if (send() && !std::exchange(is_shut_, true)) socket_.shutdown(stream_socket::shutdown_send, ignored);
   const std::span<std::byte> room = loop_->scratch();
   const iovec to{room.data(), room.size()};
   for (int i = 0; i < most_reads_of_leaving; ++i) {

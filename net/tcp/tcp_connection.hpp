@@ -14,7 +14,7 @@ namespace mailgrad::net {
 /// Threads that of the network.
 class tcp_connection final : public std::enable_shared_from_this<tcp_connection> {
 public:
-  tcp_connection(connection_id id, tcp_loop& loop, tcp::socket socket, std::unique_ptr<byte_pipe> bytes);
+  tcp_connection(connection_id id, tcp_loop& loop, stream_socket socket, std::unique_ptr<byte_pipe> bytes);
 
   connection_id id() const noexcept { return id_; }
   bool is_open() const noexcept { return socket_.is_open(); }
@@ -36,7 +36,7 @@ public:
   void leave(instant farewell);
   void close();
 
-  tcp_host* host = nullptr;
+  stream_host* host = nullptr;
   outbox out;
   bool speaks = false; ///< has sent a frame
   bool is_hot = false;
@@ -44,13 +44,16 @@ public:
 
 private:
   void drain();
+  void look();
+  bool is_called();
+  bool find_room();
 
   connection_id id_;
   tcp_loop* loop_;
-  tcp::socket socket_;
+  stream_socket socket_;
   asio::steady_timer end_;
   std::unique_ptr<byte_pipe> bytes_;
-  bool is_waiting_ = false; ///< for something to read
+  bool is_waiting_ = false; ///< for the socket to have something to read
   bool is_blocked_ = false;
   bool is_shut_ = false; ///< sends no more
 };

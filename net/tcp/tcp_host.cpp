@@ -6,32 +6,18 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 namespace mailgrad::net {
 
-namespace {
-
-constexpr std::size_t most_read_a_turn = 1 << 20;
-constexpr int most_batches_a_turn = 8; // of an outbox, so 4 MiB
-/// Behind the rest of a piece only the next header is wanted, since what lies behind that is copied.
-constexpr std::size_t read_behind_place = 4 << 10;
-
-} // namespace
-
 tcp_host::tcp_host(tcp_loop& loop, server_end& server, keys_ptr keys)
-    : loop_(&loop), at_(&server), server_(&server), keys_(std::move(keys)), clock_(loop.io()) {}
+    : stream_host(loop, server), keys_(std::move(keys)) {}
 
 tcp_host::tcp_host(tcp_loop& loop, client_end& client, keys_ptr keys)
-    : loop_(&loop), at_(&client), client_(&client), keys_(std::move(keys)), clock_(loop.io()) {}
-
-timing tcp_host::times() const { return server_ ? server_->times() : client_->own().terms().times; }
+    : stream_host(loop, client), keys_(std::move(keys)) {}
 
 listen_address tcp_host::listen(const listen_address& where) {
-  const auto made =
-      std::make_shared<tcp_listener>(loop_->io(), where, [self = shared_from_this()](tcp::socket socket) {
-        if (self->at_) self->open(self->loop_->next_id(), std::move(socket));
-      });
+  const auto made = std::make_shared<tcp_listener>(loop().io(), where, [host = self()](tcp::socket socket) {
+    if (!host->is_forgotten()) host->stand(host->loop().next_id(), std::move(socket));
+  });
   listeners_.push_back(made);
   made->begin();
   return made->address();
@@ -42,209 +28,53 @@ void tcp_host::connect(const listen_address& where, instant patience) {
   dial(patience);
 }
 
-void tcp_host::dial(instant patience) {
-  const connection_id id = loop_->next_id();
-  const bool is_bulk = client_->wants_bulk();
-  if (is_bulk)
-    client_->begin_bulk(id);
-  else
-    client_->begin_control(id);
+void tcp_host::begin_dialling(connection_id id, plane p, instant patience) {
   // A name may mean several machines, and both connections lead to one.
-  const listen_address& to = is_bulk ? found_ : where_;
+  const listen_address& to = p == plane::bulk ? found_ : where_;
   dialer_ = std::make_shared<tcp_dialer>(
-      loop_->io(), tcp_dialer::plan{to.host, to.port, patience, times().hello(), keys_ == nullptr},
-      [self = shared_from_this(), id](tcp_dialer::outcome found) {
-        self->dialer_.reset();
-        if (found.words.empty()) return self->open(id, std::move(found.socket));
-        if (found.nobody_listens)
-          self->client_->find_nobody(found.words, self->loop_->now());
-        else
-          self->client_->closed(id, found.words, self->loop_->now());
-        self->pump();
+      loop().io(), tcp_dialer::plan{to.host, to.port, patience, times().hello(), keys_ == nullptr},
+      [host = self(), id](tcp_dialer::outcome found) {
+        host->dialer_.reset();
+        if (found.nobody_listens) return host->find_nobody(found.words);
+        if (!found.words.empty()) return host->fail(id, found.words);
+        error_code gone;
+        const tcp::endpoint peer = found.socket.remote_endpoint(gone);
+        host->found_ = {peer.address().to_string(), peer.port()};
+        host->stand(id, std::move(found.socket));
       });
   dialer_->begin();
 }
 
-void tcp_host::open(connection_id id, tcp::socket socket) {
-  if (client_) {
-    error_code gone;
-    const tcp::endpoint peer = socket.remote_endpoint(gone);
-    found_ = {peer.address().to_string(), peer.port()};
-  }
-  auto wire = make_pipe(socket.native_handle());
-  const auto c = std::make_shared<tcp_connection>(id, *loop_, std::move(socket), std::move(wire));
-  c->host = this;
-  connections_.emplace(id, c);
+void tcp_host::stand(connection_id id, tcp::socket socket) {
+  set_latency(socket.native_handle(), times());
   // A client knows the server's times when it makes its second connection.
-  for (const auto& [other, x] : connections_)
-    if (client_ || other == id) set_latency(x->native(), times());
-  at_->opened(id, loop_->now());
-  if (at_) flush(c);
-  if (at_) loop_->watch(*this);
-  if (has(c)) loop_->heat(c);
+  for (const auto& [other, x] : connections())
+    if (client()) set_latency(x->native(), times());
+  auto pipe = make_pipe(socket.native_handle());
+  open(id, std::move(socket), std::move(pipe));
 }
 
-void tcp_host::work(const std::function<void(instant)>& what) {
-  what(loop_->now());
-  pump();
+void tcp_host::stop_making() {
+  for (const auto& l : listeners_) l->close();
+  listeners_.clear();
+  if (dialer_) dialer_->cancel();
+  dialer_.reset();
 }
 
-bool tcp_host::read(const connection_ptr& c) {
-  const auto self = shared_from_this();
-  bool any = false;
-  for (std::size_t count = 0; has(c) && count < most_read_a_turn;) {
-    const std::span<std::byte> place = at_->place(c->id());
-    std::span<std::byte> behind = loop_->scratch();
-    if (!place.empty()) behind = behind.first(read_behind_place);
-    const std::array<iovec, 2> to{iovec{place.data(), place.size()}, iovec{behind.data(), behind.size()}};
-    const moved m = c->bytes().read(to);
-    if (m.what == moved::outcome::later) break;
-    any = true;
-    if (m.what != moved::outcome::some) {
-      lose(c, m);
-      break;
-    }
-    count += m.count;
-    if (!take(c, place, m.count) || m.is_all) break;
-  }
-  // What a read answers by itself, and what has waited for it, goes now.
-  if (has(c) && (any || !c->out.empty() || c->bytes().holds_output())) flush(c);
-  if (!any || !at_) return any;
-  if (has(c)) loop_->heat(c);
-  pump();
-  return true;
-}
+std::string tcp_host::server_name() const { return to_string(where_); }
 
-bool tcp_host::take(const connection_ptr& c, std::span<std::byte> place, std::size_t count) {
-  heard_ = true;
-  const std::size_t placed = std::min(count, place.size());
-  const instant now = loop_->now();
-  if (placed > 0) at_->filled(c->id(), placed, now);
-  if (has(c) && count > placed) at_->received(c->id(), loop_->scratch().first(count - placed), now);
-  return has(c);
-}
-
-void tcp_host::flush(const connection_ptr& c) {
-  const auto self = shared_from_this();
-  for (int round = 0; has(c) && !c->is_blocked(); ++round) {
-    while (c->out.has_room()) {
-      auto frame = at_->next(c->id(), loop_->now());
-      if (!frame) break;
-      c->out.push(std::move(*frame));
-    }
-    if (c->out.empty() && !c->bytes().holds_output()) break;
-    if (!c->out.empty() && !std::exchange(c->speaks, true)) speakers_.push_back(c);
-    const bool is_all = c->send();
-    loop_->heat(c); // since an answer may come
-    if (!is_all) break;
-    if (round == most_batches_a_turn) c->wait_writable();
-  }
-  if (!has(c) || !at_->is_through(c->id())) return;
-  let_go(c);
-  at_->closed(c->id(), "closed here", loop_->now());
-}
-
-/// A connection that has said nothing has something to say only when bytes came on it or time has passed, so
-/// those of strangers who never say hello cost nothing here.
-void tcp_host::pump() {
-  const auto self = shared_from_this();
-  if (!at_) return;
-  if (client_ && client_->wants_bulk()) dial(instant{0});
-  for (std::size_t i = 0; i < speakers_.size();) {
-    const connection_ptr c = speakers_[i];
-    flush(c);
-    if (!at_) return;
-    if (i < speakers_.size() && speakers_[i] == c) ++i;
-  }
-  loop_->watch(*this);
-}
-
-void tcp_host::lose(const connection_ptr& c, const moved& last) {
-  if (server_ && last.refused) { // it still hears why
-    server_->refuse(c->id(), *last.refused);
-    return flush(c);
-  }
-  connections_.erase(c->id());
-  std::erase(speakers_, c);
-  c->host = nullptr;
-  c->close();
-  at_->closed(c->id(), end_words(last), loop_->now());
-}
-
-std::string tcp_host::end_words(const moved& last) const {
-  if (!client_ || client_->own().now_is() != session::state::greeting) return last.words;
-  const std::string name = to_string(where_);
+std::string tcp_host::early_end_words(const moved& last) const {
   if (last.refused)
     return fmt::format("{}: {}: give both sides keys of one `mailgrad keys new`, or none on one machine",
-                       name, last.refused->words());
-  if (last.what == moved::outcome::failed && keys_) return fmt::format("{}: {}", name, last.words);
-  return fmt::format(
-      "{} closed the connection before it took us in ({}): expected a server of Mailgrad there", name,
-      last.words);
+                       server_name(), last.refused->words());
+  if (last.what == moved::outcome::failed && keys_) return fmt::format("{}: {}", server_name(), last.words);
+  return stream_host::early_end_words(last);
 }
 
 std::unique_ptr<byte_pipe> tcp_host::make_pipe(int socket) const {
   if (!keys_) return std::make_unique<plain_pipe>(socket);
-  return std::make_unique<tls_pipe>(socket, keys_, server_ ? tls_pipe::side::server : tls_pipe::side::client);
-}
-
-void tcp_host::let_go(const connection_ptr& c) {
-  connections_.erase(c->id());
-  std::erase(speakers_, c);
-  c->leave(times().farewell());
-}
-
-void tcp_host::forget() {
-  for (const auto& l : listeners_) l->close();
-  if (dialer_) dialer_->cancel();
-  const instant farewell = times().farewell();
-  for (const auto& [id, c] : connections_) {
-    c->send();
-    c->out.clear(); // what bodies lie in may be gone
-    c->leave(farewell);
-  }
-  connections_.clear();
-  speakers_.clear();
-  listeners_.clear();
-  dialer_.reset();
-  at_ = nullptr;
-  client_ = nullptr;
-  server_ = nullptr;
-  clock_.cancel();
-  loop_->unwatch(*this);
-}
-
-void tcp_host::schedule() {
-  if (!at_ || (client_ && connections_.empty())) return; // a client's time begins with its first connection
-  const instant when = at_->deadline();
-  if (when >= tick_at_) return; // it looks again when that has come
-  tick_at_ = when;
-  clock_.expires_at(
-      asio::steady_timer::time_point(std::chrono::duration_cast<asio::steady_timer::duration>(when)));
-  clock_.async_wait([self = shared_from_this()](error_code cancelled) {
-    if (!cancelled && self->at_) self->tick();
-  });
-}
-
-void tcp_host::tick() {
-  tick_at_ = instant::max();
-  const instant now = loop_->now();
-  const bool is_unanswered = client_ && !heard_ && client_->own().now_is() == session::state::greeting &&
-                             !connections_.empty() && now >= at_->deadline();
-  if (is_unanswered) {
-    const connection_ptr c = connections_.begin()->second;
-    let_go(c);
-    at_->closed(c->id(),
-                fmt::format("no answer from {} within {} s: expected a server of Mailgrad there",
-                            to_string(where_), std::chrono::duration<double>(times().hello()).count()),
-                now);
-  } else {
-    at_->tick(now);
-  }
-  const auto all = connections_;
-  for (const auto& [id, c] : all)
-    if (has(c)) flush(c);
-  pump();
+  return std::make_unique<tls_pipe>(socket, keys_,
+                                    server() ? tls_pipe::side::server : tls_pipe::side::client);
 }
 
 } // namespace mailgrad::net

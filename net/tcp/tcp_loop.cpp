@@ -1,7 +1,7 @@
 #include <mailgrad/net/tcp/tcp_loop.hpp>
 
+#include <mailgrad/net/tcp/stream_host.hpp>
 #include <mailgrad/net/tcp/tcp_connection.hpp>
-#include <mailgrad/net/tcp/tcp_host.hpp>
 
 #include <algorithm>
 
@@ -92,12 +92,12 @@ bool tcp_loop::read_hot() {
   return any;
 }
 
-void tcp_loop::watch(tcp_host& host) { watched_.insert(&host); }
-void tcp_loop::unwatch(tcp_host& host) { watched_.erase(&host); }
+void tcp_loop::watch(stream_host& host) { watched_.insert(&host); }
+void tcp_loop::unwatch(stream_host& host) { watched_.erase(&host); }
 
 void tcp_loop::schedule() {
   scheduled_ = now();
-  for (tcp_host* host : std::exchange(watched_, {})) host->schedule();
+  for (stream_host* host : std::exchange(watched_, {})) host->schedule();
 }
 
 void tcp_loop::sleep() {

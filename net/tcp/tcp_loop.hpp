@@ -15,7 +15,7 @@
 namespace mailgrad::net {
 
 class tcp_connection;
-class tcp_host;
+class stream_host;
 
 /// The turns of a network's thread: work from other threads, connections that are read again and again while
 /// they are hot, and sleep until the system has something.
@@ -37,8 +37,8 @@ public:
   /// Something came or went on this connection, so it is read without waiting for a while.
   void heat(const std::shared_ptr<tcp_connection>& c);
   /// The deadline of a host may have changed.
-  void watch(tcp_host& host);
-  void unwatch(tcp_host& host);
+  void watch(stream_host& host);
+  void unwatch(stream_host& host);
   /// Connections that no host has any more, while their last bytes leave.
   std::set<std::shared_ptr<tcp_connection>>& leaving() noexcept { return leaving_; }
 
@@ -64,7 +64,7 @@ private:
   unsigned turns_ = 0;
   std::vector<std::shared_ptr<tcp_connection>> hot_;
   std::set<std::shared_ptr<tcp_connection>> leaving_;
-  std::set<tcp_host*> watched_;
+  std::set<stream_host*> watched_;
   std::vector<std::byte> scratch_;
   std::vector<std::function<void()>> doing_; ///< of those that were posted
   std::optional<instant> stops_at_;

@@ -2,15 +2,13 @@
 
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
+#include <mailgrad/net/usual_spin.hpp>
 
 #include <chrono>
 #include <memory>
 #include <string>
 
 namespace mailgrad::net {
-
-/// 50 us; nothing on a machine with one processor, where who waits awake keeps the other from answering.
-std::chrono::microseconds usual_spin() noexcept;
 
 struct tcp_options {
   /// How long the thread reads again and again before it sleeps. An answer that finds it awake is heard

@@ -26,7 +26,7 @@ public:
 
   moved read(std::span<const iovec> to) override;
   moved write(std::span<const iovec> from) override;
-  bool holds_input() const noexcept override {
+  bool call_for_input() override {
     return stage_ == stage::open && (socket_.holds_input() || SSL_has_pending(ssl_.get()) == 1);
   }
   bool holds_output() const noexcept override { return socket_.gathered() > 0; }

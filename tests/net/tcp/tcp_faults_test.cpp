@@ -1,24 +1,19 @@
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
-#include <mailgrad/tests/net/tcp/awaited_layers.hpp>
+#include <mailgrad/tests/net/awaited_layers.hpp>
 #include <mailgrad/tests/net/tcp/plain_listener.hpp>
 #include <mailgrad/tests/support/http_client.hpp>
 
 #include <gmock/gmock.h>
 
-#include <signal.h>
-#include <sys/wait.h>
-
 #include <filesystem>
 #include <future>
-#include <optional>
 #include <thread>
 
 namespace mailgrad::net {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::http_client;
 using ::testing::IsEmpty;
@@ -53,23 +48,6 @@ struct TcpFaults : ::testing::Test {
   awaited_server server{{.times = timing{50ms}}};
   std::string address = net.listen(server.end, "127.0.0.1:0");
 };
-
-TEST_F(TcpFaults, NoticesAPeerThatIsSilent) {
-  tcp_network other;
-  awaited_client client(other);
-  other.connect(client.end, address);
-  ASSERT_TRUE(client.layers.wait_joined());
-  awaited_layers* guest = server.guest(0);
-  ASSERT_TRUE(guest && guest->wait_joined());
-  std::promise<void> wakes;
-  other.post(client.end, [&](instant) { wakes.get_future().wait(); }); // its thread stands still
-  EXPECT_THAT(guest->wait_ended(), HasSubstr("expected a sign of life each 50 ms, found none"));
-  EXPECT_EQ(guest->kept().ends.front().reason, end_reason::silent);
-  wakes.set_value();
-  EXPECT_THAT(client.layers.wait_ended(), AnyOf(HasSubstr("says:"), HasSubstr("without a goodbye"),
-                                                HasSubstr("expected a sign of life")));
-  other.forget(client.end);
-}
 
 TEST_F(TcpFaults, TurnsAwayWhoeverSaysNoHelloAndGoesOnWithTheOthers) {
   tcp_network other;
@@ -130,33 +108,6 @@ TEST_F(TcpFaults, SaysWhoClosedBeforeItAnswered) {
   other.forget(client.end);
 }
 
-TEST_F(TcpFaults, ForgetsWhileTrafficRuns) {
-  const auto body = std::make_shared<const bytes>(bytes(3 << 20, std::byte{1}));
-  tcp_network other;
-  for (std::size_t round = 0; round < 30; ++round) {
-    auto client = std::make_unique<awaited_client>(other);
-    other.connect(client->end, address);
-    ASSERT_TRUE(client->layers.wait_joined());
-    awaited_layers* guest = server.guest(round);
-    ASSERT_TRUE(guest && guest->wait_joined());
-    std::vector<std::jthread> senders;
-    for (int t = 0; t < 2; ++t)
-      senders.emplace_back([&] {
-        for (int i = 0; i < 20; ++i)
-          other.post(client->end, [&](instant) {
-            if (client->end.own().now_is() != session::state::joined) return;
-            client->end.own().send(bytes_of("a"));
-            client->end.own().send_body(bytes_of("b"), *body, body);
-          });
-      });
-    net.post(server.end, [&](instant) { guest->own->send_body(bytes_of("c"), *body, body); });
-    senders.clear();
-    other.forget(client->end);
-    client.reset();
-    EXPECT_THAT(guest->wait_ended(), HasSubstr("closed without a goodbye"));
-  }
-}
-
 TEST_F(TcpFaults, LeavesNoDescriptorBehind) {
   const std::size_t before = descriptors();
   for (int i = 0; i < 2000; ++i) {
@@ -179,58 +130,6 @@ TEST_F(TcpFaults, LeavesNoDescriptorBehind) {
   const std::string again = net.listen(server.end, address);
   while (descriptors() > before) std::this_thread::yield(); // the last ones wait for their peers
   EXPECT_EQ(descriptors(), before);
-}
-
-/// A client in a process of its own, born before this one has threads.
-class peer_process {
-public:
-  peer_process() {
-    if (pipe(ends_) != 0) throw std::runtime_error("no pipe");
-    child_ = fork();
-    if (child_ != 0) return;
-    std::string address;
-    for (char c = 0; read(ends_[0], &c, 1) == 1 && c != '\n';) address += c;
-    tcp_network net;
-    awaited_client client(net);
-    net.connect(client.end, address);
-    for (;;) pause();
-  }
-  ~peer_process() {
-    kill();
-    close(ends_[0]);
-    close(ends_[1]);
-  }
-  peer_process(const peer_process&) = delete;
-  peer_process& operator=(const peer_process&) = delete;
-
-  void join(std::string address) {
-    address += '\n';
-    ASSERT_EQ(write(ends_[1], address.data(), address.size()), static_cast<ssize_t>(address.size()));
-  }
-  void kill() {
-    if (child_ <= 0) return;
-    ::kill(child_, SIGKILL);
-    waitpid(std::exchange(child_, 0), nullptr, 0);
-  }
-
-private:
-  int ends_[2] = {-1, -1};
-  pid_t child_ = 0;
-};
-
-TEST(TcpPeers, AreMissedAtOnceWhenTheyAreKilled) {
-  peer_process peer;
-  tcp_network net;
-  awaited_server server{{.times = timing{5'000ms}}}; // so silence would take half a minute
-  peer.join(net.listen(server.end, "127.0.0.1:0"));
-  awaited_layers* guest = server.guest(0);
-  ASSERT_TRUE(guest && guest->wait_joined());
-  const instant before = net.now();
-  peer.kill();
-  EXPECT_THAT(guest->wait_ended(), HasSubstr("connection closed without a goodbye"));
-  EXPECT_LT(net.now() - before, timing{5'000ms}.silence());
-  EXPECT_EQ(guest->kept().ends.front().reason, end_reason::lost);
-  net.forget(server.end);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
+#include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
 
-#include <mailgrad/tests/net/tcp/awaited_layers.hpp>
+#include <mailgrad/tests/net/awaited_layers.hpp>
 #include <mailgrad/tests/net/tcp/plain_listener.hpp>
 #include <mailgrad/tests/support/http_client.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>

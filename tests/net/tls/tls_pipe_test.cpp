@@ -81,7 +81,7 @@ TEST_F(TlsPipe, CarriesBytesInAnyCutsUnderManyKeys) {
   }
   EXPECT_TRUE(sent == came);
   EXPECT_FALSE(client.holds_output());
-  EXPECT_FALSE(server.holds_input());
+  EXPECT_FALSE(server.call_for_input());
 }
 
 TEST_F(TlsPipe, KnowsWhatItHoldsBack) {
@@ -90,7 +90,7 @@ TEST_F(TlsPipe, KnowsWhatItHoldsBack) {
   write(client, as_bytes("two"));
   std::byte first{};
   EXPECT_EQ(read(server, {&first, 1}).count, 1U);
-  EXPECT_TRUE(server.holds_input());
+  EXPECT_TRUE(server.call_for_input());
 }
 
 TEST_F(TlsPipe, SaysThatTheSocketTakesNoMore) {

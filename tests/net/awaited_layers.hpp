@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/tcp/tcp_network.hpp>
+#include <mailgrad/net/network.hpp>
 #include <mailgrad/tests/net/played_layers.hpp>
 
 #include <atomic>
@@ -134,7 +134,7 @@ public:
 
 /// A client for tests.
 struct awaited_client {
-  explicit awaited_client(tcp_network& net, hello says = {}) : end(std::move(says), layers, net.now()) {
+  explicit awaited_client(network& net, hello says = {}) : end(std::move(says), layers, net.now()) {
     layers.own = &end.own();
   }
 

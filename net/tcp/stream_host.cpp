@@ -1,0 +1,211 @@
+#include <mailgrad/net/tcp/stream_host.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace mailgrad::net {
+
+namespace {
+
+constexpr std::size_t most_read_a_turn = 1 << 20;
+constexpr int most_batches_a_turn = 8; // of an outbox, so 4 MiB
+/// Behind the rest of a piece only the next header is wanted, since what lies behind that is copied.
+constexpr std::size_t read_behind_place = 4 << 10;
+
+} // namespace
+
+stream_host::stream_host(tcp_loop& loop, server_end& server)
+    : loop_(&loop), at_(&server), server_(&server), clock_(loop.io()) {}
+
+stream_host::stream_host(tcp_loop& loop, client_end& client)
+    : loop_(&loop), at_(&client), client_(&client), clock_(loop.io()) {}
+
+timing stream_host::times() const { return server_ ? server_->times() : client_->own().terms().times; }
+
+void stream_host::dial(instant patience) {
+  const connection_id id = loop_->next_id();
+  const plane p = client_->wants_bulk() ? plane::bulk : plane::control;
+  if (p == plane::bulk)
+    client_->begin_bulk(id);
+  else
+    client_->begin_control(id);
+  begin_dialling(id, p, patience);
+}
+
+stream_host::connection_ptr stream_host::open(connection_id id, stream_socket socket,
+                                              std::unique_ptr<byte_pipe> pipe) {
+  const auto c = std::make_shared<tcp_connection>(id, *loop_, std::move(socket), std::move(pipe));
+  c->host = this;
+  connections_.emplace(id, c);
+  at_->opened(id, loop_->now());
+  if (at_) flush(c);
+  if (at_) loop_->watch(*this);
+  if (has(c)) loop_->heat(c);
+  return c;
+}
+
+void stream_host::fail(connection_id id, const std::string& words) {
+  client_->closed(id, words, loop_->now());
+  pump();
+}
+
+void stream_host::find_nobody(const std::string& words) {
+  client_->find_nobody(words, loop_->now());
+  pump();
+}
+
+void stream_host::work(const std::function<void(instant)>& what) {
+  what(loop_->now());
+  pump();
+}
+
+bool stream_host::read(const connection_ptr& c) {
+  const auto self = shared_from_this();
+  bool any = false;
+  for (std::size_t count = 0; has(c) && count < most_read_a_turn;) {
+    const std::span<std::byte> place = at_->place(c->id());
+    std::span<std::byte> behind = loop_->scratch();
+    if (!place.empty()) behind = behind.first(read_behind_place);
+    const std::array<iovec, 2> to{iovec{place.data(), place.size()}, iovec{behind.data(), behind.size()}};
+    const moved m = c->bytes().read(to);
+    if (m.what == moved::outcome::later) break;
+    any = true;
+    if (m.what != moved::outcome::some) {
+      lose(c, m);
+      break;
+    }
+    count += m.count;
+    if (!take(c, place, m.count) || m.is_all) break;
+  }
+  // What a read answers by itself, and what has waited for it, goes now.
+  if (has(c) && (any || !c->out.empty() || c->bytes().holds_output())) flush(c);
+  if (!any || !at_) return any;
+  if (has(c)) loop_->heat(c);
+  pump();
+  return true;
+}
+
+bool stream_host::take(const connection_ptr& c, std::span<std::byte> place, std::size_t count) {
+  heard_ = true;
+  const std::size_t placed = std::min(count, place.size());
+  const instant now = loop_->now();
+  if (placed > 0) at_->filled(c->id(), placed, now);
+  if (has(c) && count > placed) at_->received(c->id(), loop_->scratch().first(count - placed), now);
+  return has(c);
+}
+
+void stream_host::flush(const connection_ptr& c) {
+  const auto self = shared_from_this();
+  for (int round = 0; has(c) && !c->is_blocked(); ++round) {
+    while (c->out.has_room()) {
+      auto frame = at_->next(c->id(), loop_->now());
+      if (!frame) break;
+      c->out.push(std::move(*frame));
+    }
+    if (c->out.empty() && !c->bytes().holds_output()) break;
+    if (!c->out.empty() && !std::exchange(c->speaks, true)) speakers_.push_back(c);
+    const bool is_all = c->send();
+    loop_->heat(c); // since an answer may come
+    if (!is_all) break;
+    if (round == most_batches_a_turn) c->wait_writable();
+  }
+  if (!has(c) || !at_->is_through(c->id())) return;
+  let_go(c);
+  at_->closed(c->id(), "closed here", loop_->now());
+}
+
+/// A connection that has said nothing has something to say only when bytes came on it or time has passed, so
+/// those of strangers who never say hello cost nothing here.
+void stream_host::pump() {
+  const auto self = shared_from_this();
+  if (!at_) return;
+  if (client_ && client_->wants_bulk()) dial(instant{0});
+  for (std::size_t i = 0; i < speakers_.size();) {
+    const connection_ptr c = speakers_[i];
+    flush(c);
+    if (!at_) return;
+    if (i < speakers_.size() && speakers_[i] == c) ++i;
+  }
+  loop_->watch(*this);
+}
+
+void stream_host::lose(const connection_ptr& c, const moved& last) {
+  if (server_ && last.refused) { // it still hears why
+    server_->refuse(c->id(), *last.refused);
+    return flush(c);
+  }
+  connections_.erase(c->id());
+  std::erase(speakers_, c);
+  c->host = nullptr;
+  c->close();
+  at_->closed(c->id(), end_words(last), loop_->now());
+}
+
+std::string stream_host::end_words(const moved& last) const {
+  return client_ && client_->own().now_is() == session::state::greeting ? early_end_words(last) : last.words;
+}
+
+std::string stream_host::early_end_words(const moved& last) const {
+  return fmt::format(
+      "{} closed the connection before it took us in ({}): expected a server of Mailgrad there",
+      server_name(), last.words);
+}
+
+void stream_host::let_go(const connection_ptr& c) {
+  connections_.erase(c->id());
+  std::erase(speakers_, c);
+  c->leave(times().farewell());
+}
+
+void stream_host::forget() {
+  stop_making();
+  const instant farewell = times().farewell();
+  for (const auto& [id, c] : connections_) {
+    c->send();
+    c->out.clear(); // what bodies lie in may be gone
+    c->leave(farewell);
+  }
+  connections_.clear();
+  speakers_.clear();
+  at_ = nullptr;
+  client_ = nullptr;
+  server_ = nullptr;
+  clock_.cancel();
+  loop_->unwatch(*this);
+}
+
+void stream_host::schedule() {
+  if (!at_ || (client_ && connections_.empty())) return; // a client's time begins with its first connection
+  const instant when = at_->deadline();
+  if (when >= tick_at_) return; // it looks again when that has come
+  tick_at_ = when;
+  clock_.expires_at(
+      asio::steady_timer::time_point(std::chrono::duration_cast<asio::steady_timer::duration>(when)));
+  clock_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (!cancelled && self->at_) self->tick();
+  });
+}
+
+void stream_host::tick() {
+  tick_at_ = instant::max();
+  const instant now = loop_->now();
+  const bool is_unanswered = client_ && !heard_ && client_->own().now_is() == session::state::greeting &&
+                             !connections_.empty() && now >= at_->deadline();
+  if (is_unanswered) {
+    const connection_ptr c = connections_.begin()->second;
+    let_go(c);
+    at_->closed(c->id(),
+                fmt::format("no answer from {} within {} s: expected a server of Mailgrad there",
+                            server_name(), std::chrono::duration<double>(times().hello()).count()),
+                now);
+  } else {
+    at_->tick(now);
+  }
+  const auto all = connections_;
+  for (const auto& [id, c] : all)
+    if (has(c)) flush(c);
+  pump();
+}
+
+} // namespace mailgrad::net

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <mailgrad/net/client_end.hpp>
+#include <mailgrad/net/server_end.hpp>
+#include <mailgrad/net/tcp/tcp_connection.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad::net {
+
+/// One endpoint on a network of streams, and its connections. How a connection is made, a derived class
+/// knows.
+///
+/// The endpoint may be forgotten within any call to it, so nothing of it is touched after one without a look.
+/// Threads that of the network.
+class stream_host : public std::enable_shared_from_this<stream_host> {
+public:
+  virtual ~stream_host() = default;
+  stream_host(const stream_host&) = delete;
+  stream_host& operator=(const stream_host&) = delete;
+
+  void work(const std::function<void(instant)>& what);
+  /// Closes every connection. The endpoint is not called again.
+  void forget();
+
+  /// Reads what has come for a connection, a turn's worth. Whether anything came.
+  bool read(const std::shared_ptr<tcp_connection>& c);
+  /// Sends what the endpoint has to say on a connection.
+  void flush(const std::shared_ptr<tcp_connection>& c);
+  /// Sets the clock for the next tick.
+  void schedule();
+
+protected:
+  using connection_ptr = std::shared_ptr<tcp_connection>;
+
+  stream_host(tcp_loop& loop, server_end& server);
+  stream_host(tcp_loop& loop, client_end& client);
+
+  tcp_loop& loop() const noexcept { return *loop_; }
+  bool is_forgotten() const noexcept { return at_ == nullptr; }
+  /// Of the two one, and none after forget().
+  client_end* client() const noexcept { return client_; }
+  server_end* server() const noexcept { return server_; }
+  timing times() const;
+
+  /// Makes the next connection of a client, and tries for so long where nobody listens.
+  void dial(instant patience);
+  /// What dial() has begun is done: the connection stands.
+  connection_ptr open(connection_id id, stream_socket socket, std::unique_ptr<byte_pipe> pipe);
+  /// What dial() has begun has failed.
+  void fail(connection_id id, const std::string& words);
+  /// The same, because nobody listens where the server should be.
+  void find_nobody(const std::string& words);
+  const std::map<connection_id, connection_ptr>& connections() const noexcept { return connections_; }
+
+  /// Why a server that has not taken the client in is gone.
+  virtual std::string early_end_words(const moved& last) const;
+
+private:
+  /// Begins a connection that ends by open() or fail().
+  virtual void begin_dialling(connection_id id, plane p, instant patience) = 0;
+  /// Begins no more connections, and takes none.
+  virtual void stop_making() = 0;
+  /// Where the client's server is, as the user said it.
+  virtual std::string server_name() const = 0;
+
+  bool take(const connection_ptr& c, std::span<std::byte> place, std::size_t count);
+  void pump();
+  void lose(const connection_ptr& c, const moved& last);
+  std::string end_words(const moved& last) const;
+  void let_go(const connection_ptr& c);
+  bool has(const connection_ptr& c) const { return c->host == this; }
+  void tick();
+
+  tcp_loop* loop_;
+  endpoint* at_;
+  client_end* client_ = nullptr;
+  server_end* server_ = nullptr;
+  std::map<connection_id, connection_ptr> connections_;
+  std::vector<connection_ptr> speakers_; ///< those that have said something
+  bool heard_ = false;                   ///< of a client: a byte has come
+  asio::steady_timer clock_;
+  instant tick_at_ = instant::max();
+};
+
+} // namespace mailgrad::net

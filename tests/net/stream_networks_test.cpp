@@ -1,0 +1,180 @@
+#include <mailgrad/tests/net/awaited_layers.hpp>
+#include <mailgrad/tests/net/network_kinds.hpp>
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <optional>
+#include <stdexcept>
+
+// What holds for every network between processes.
+
+namespace mailgrad::net {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A server and a client that have a network each.
+struct StreamNetworks : testing::TestWithParam<network_kind> {
+  void serve(server_options options = {}) {
+    server.emplace(std::move(options));
+    address = server_net->listen(server->end, GetParam().any_address);
+  }
+  void join() {
+    if (!server) serve();
+    client_net->connect(client.end, address);
+    ASSERT_TRUE(client.layers.wait_joined());
+    guest = server->guest(0);
+    ASSERT_TRUE(guest && guest->wait_joined());
+  }
+  void send(network& net, endpoint& e, session& s, std::string text) {
+    net.post(e, [&s, text = std::move(text)](instant) { s.send(bytes_of(text)); });
+  }
+  void TearDown() override {
+    client_net->forget(client.end);
+    if (server) server_net->forget(server->end);
+  }
+
+  const std::unique_ptr<network> server_net = GetParam().make(), client_net = GetParam().make();
+  std::optional<awaited_server> server;
+  awaited_client client{*client_net};
+  awaited_layers* guest = nullptr;
+  std::string address;
+};
+
+bytes noise(std::size_t size, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  bytes all(size);
+  for (std::byte& b : all) b = static_cast<std::byte>(random());
+  return all;
+}
+
+TEST_P(StreamNetworks, JoinsAndLeaves) {
+  join();
+  client_net->post(client.end, [&](instant now) { client.end.own().leave("enough", now); });
+  EXPECT_THAT(guest->wait_ended(), HasSubstr("says: enough"));
+  EXPECT_EQ(client.layers.wait_ended(), "enough");
+  EXPECT_EQ(client.layers.kept().ends.front().reason, end_reason::left);
+}
+
+TEST_P(StreamNetworks, IsLeftByTheServer) {
+  join();
+  server_net->post(server->end, [&](instant now) { server->end.leave_all("the run is over", now); });
+  EXPECT_THAT(client.layers.wait_ended(), HasSubstr("says: the run is over"));
+}
+
+TEST_P(StreamNetworks, CarriesMessagesInTheirOrder) {
+  join();
+  constexpr int count = 1000;
+  guest->echoes = true;
+  std::vector<std::string> sent;
+  for (int i = 0; i < count; ++i)
+    sent.push_back(std::to_string(i) + std::string(static_cast<std::size_t>(i), 'x'));
+  for (int i = 0; i < count; ++i) {
+    send(*client_net, client.end, client.end.own(), sent[static_cast<std::size_t>(i)]);
+    if (i % 32 != 31) continue; // both have credit for more
+    ASSERT_TRUE(client.layers.wait_for([&](auto& x) { return x.messages.size() == std::size_t(i) + 1; }));
+  }
+  ASSERT_TRUE(client.layers.wait_for([&](auto& x) { return x.messages.size() == count; }));
+  EXPECT_EQ(client.layers.kept().messages, sent);
+  EXPECT_EQ(guest->kept().messages, sent);
+}
+
+TEST_P(StreamNetworks, CarriesBodiesBothWaysAtOnce) {
+  join();
+  const std::vector<std::size_t> sizes{0, 1, 43, 4096, 256 << 10, (256 << 10) + 1, 1 << 20, (8 << 20) - 3};
+  std::vector<std::pair<std::string, std::string>> sent;
+  for (const std::size_t size : sizes) {
+    const auto body = std::make_shared<const bytes>(noise(size, size + 1));
+    sent.emplace_back("tag " + std::to_string(size), std::string(as_text(*body)));
+    const auto give = [&](session& s) { s.send_body(bytes_of(sent.back().first), *body, body); };
+    client_net->post(client.end, [&](instant) { give(client.end.own()); });
+    server_net->post(server->end, [&](instant) { give(*guest->own); });
+    const auto came = [&](auto& x) { return x.bodies.size() == sent.size(); };
+    ASSERT_TRUE(client.layers.wait_for(came));
+    ASSERT_TRUE(guest->wait_for(came));
+  }
+  EXPECT_TRUE(client.layers.kept().bodies == sent);
+  EXPECT_TRUE(guest->kept().bodies == sent);
+}
+
+TEST_P(StreamNetworks, HoldsNoMoreThanTheCreditAllows) {
+  serve({.messages = 4});
+  join();
+  guest->gives_credit = false;
+  std::atomic<int> accepted = 0;
+  for (int i = 0; i < 6; ++i)
+    client_net->post(client.end, [&](instant) { accepted += client.end.own().send(bytes_of("x")) ? 1 : 0; });
+  ASSERT_TRUE(guest->wait_for([](auto& x) { return x.messages.size() == 4; }));
+  server_net->post(server->end, [&](instant) { guest->own->allow(4, 0); });
+  ASSERT_TRUE(client.layers.wait_for([](auto& x) { return x.credits == 1; }));
+  EXPECT_EQ(accepted, 4);
+}
+
+TEST_P(StreamNetworks, TellsBothSidesWhyItRefuses) {
+  serve({.demands = demands_of({{"model", "aa"}}, {role::worker}, {})});
+  awaited_client other(*client_net, {.says = {{"model", "bb"}}});
+  client_net->connect(other.end, address);
+  EXPECT_THAT(other.layers.wait_ended(), HasSubstr("model: expected aa, found bb"));
+  EXPECT_EQ(other.layers.kept().ends.front().refused_for, refusal_code::model);
+  EXPECT_THAT(server->refused(0), HasSubstr("model: expected aa, found bb"));
+  client_net->forget(other.end);
+}
+
+TEST_P(StreamNetworks, HoldsTheLimitOfConnections) {
+  if (GetParam().name == "Tls") GTEST_SKIP() << "a full server closes before it knows how to encrypt words";
+  serve({.most_connections = 2});
+  join();
+  awaited_client other(*client_net);
+  client_net->connect(other.end, address);
+  EXPECT_THAT(other.layers.wait_ended(), HasSubstr("connections: expected at most 2, found one more"));
+  client_net->forget(other.end);
+  EXPECT_TRUE(guest->kept().ends.empty());
+}
+
+TEST_P(StreamNetworks, SaysWhatToDoWhereNobodyListens) {
+  serve();
+  server_net->forget(server->end);
+  const auto net = GetParam().make_patient(20ms);
+  awaited_client alone(*net);
+  net->connect(alone.end, address);
+  EXPECT_THAT(alone.layers.wait_ended(), StartsWith("server: cannot connect to " + address +
+                                                    ": nobody listens there, tried for 0.02 s: start the "
+                                                    "server"));
+  net->forget(alone.end);
+}
+
+TEST_P(StreamNetworks, WaitsForAServerThatStartsLater) {
+  serve();
+  server_net->forget(server->end);
+  client_net->connect(client.end, address);
+  awaited_server later;
+  server_net->listen(later.end, address);
+  EXPECT_TRUE(client.layers.wait_joined());
+  client_net->forget(client.end);
+  server_net->forget(later.end);
+}
+
+TEST_P(StreamNetworks, DoesNothingForWhomItDoesNotKnow) {
+  bool done = false;
+  client_net->post(client.end, [&](instant) { done = true; });
+  client_net->forget(client.end); // waits for the thread
+  EXPECT_FALSE(done);
+}
+
+TEST_P(StreamNetworks, RefusesWhatIsTakenAndWhoIsConnected) {
+  serve();
+  EXPECT_THROW(server_net->listen(server->end, "here"), std::invalid_argument);
+  EXPECT_THROW(client_net->connect(client.end, "there"), std::invalid_argument);
+  EXPECT_THROW(server_net->listen(server->end, address), std::system_error);
+  join();
+  EXPECT_THROW(client_net->connect(client.end, address), std::invalid_argument);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StreamNetworks, testing::ValuesIn(network_kinds()),
+                         [](const auto& kind) { return kind.param.name; });
+
+} // namespace
+} // namespace mailgrad::net
