@@ -14,9 +14,9 @@ namespace mailgrad::net {
 namespace {
 
 constexpr std::array<std::string_view, 2> plane_names{"control", "bulk"};
-constexpr std::array<std::string_view, 15> code_names{
+constexpr std::array<std::string_view, 16> code_names{
     "",     "hello", "protocol", "run",     "role", "number",      "incarnation", "model",
-    "data", "wire",  "build",    "session", "time", "connections", "keys"};
+    "data", "wire",  "build",    "session", "time", "connections", "keys",        "user"};
 
 /// Both texts of a refusal together leave room for its other bytes.
 constexpr std::size_t most_refusal_text = 1024;

@@ -35,6 +35,7 @@ enum class refusal_code : std::uint8_t {
   late = 12,       ///< no hello within its time
   full = 13,       ///< the server has as many connections as it takes
   keys = 14,       ///< other keys than the server's, or none
+  user = 15,       ///< another user of the machine, where the server takes its own alone
 };
 std::string_view to_string(refusal_code c) noexcept;
 

@@ -133,7 +133,7 @@ TEST(Refusal, OfAPeerIsPrintedInOneLine) {
   bytes unknown = encode(r);
   unknown[0] = std::byte{200};
   EXPECT_THAT(protocol_complaint([&] { decode_refusal(unknown); }),
-              HasSubstr("expected a code from 1 to 14"));
+              HasSubstr("expected a code from 1 to 15"));
 }
 
 TEST(Timing, DerivesEveryLimitFromOneNumber) {

@@ -1,5 +1,6 @@
 #include <mailgrad/tests/net/network_kinds.hpp>
 
+#include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
@@ -27,6 +28,10 @@ const std::vector<network_kind>& network_kinds() {
       {"Tls", "127.0.0.1:0",
        [keys = new_token()](milliseconds patience) {
          return std::make_unique<tcp_network>(tcp_options{.patience = patience, .keys = keys});
+       }},
+      {"Memory", "memory:",
+       [](milliseconds patience) {
+         return std::make_unique<memory_network>(memory_options{.patience = patience});
        }},
   };
   return all;

@@ -24,7 +24,7 @@ struct network_kind {
 
 inline void PrintTo(const network_kind& k, std::ostream* out) { *out << k.name; }
 
-/// TCP, and TLS by a token.
+/// TCP, TLS by a token, and shared memory.
 const std::vector<network_kind>& network_kinds();
 
 } // namespace mailgrad::net

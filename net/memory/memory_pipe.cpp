@@ -1,0 +1,84 @@
+#include <mailgrad/net/memory/memory_pipe.hpp>
+
+#include <mailgrad/net/ending.hpp>
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace mailgrad::net {
+
+namespace {
+
+moved broken_ring(const protocol_error& e) { return {.what = moved::outcome::failed, .words = e.what()}; }
+
+} // namespace
+
+memory_pipe::memory_pipe(int socket, shared_region region, side s) noexcept
+    : socket_(socket), region_(std::move(region)),
+      out_(s == side::server ? region_.of_server() : region_.of_client()),
+      in_(s == side::server ? region_.of_client() : region_.of_server()) {
+  region_.close_descriptor();
+}
+
+moved memory_pipe::read(std::span<const iovec> to) try {
+  std::size_t count = in_.read(to);
+  if (std::exchange(calls_, false)) {
+    in_.end_call();
+    hear_calls();
+    // What the peer wrote before it called or closed is here now.
+    if (count == 0) count = in_.read(to);
+  }
+  if (in_.is_called()) call_peer();
+  if (count == 0 && hung_up_) return {.what = moved::outcome::ended, .words = "closed by the peer"};
+  if (count == 0) return {.what = moved::outcome::later};
+  std::size_t room = 0;
+  for (const iovec& part : to) room += part.iov_len;
+  return {.what = moved::outcome::some, .count = count, .is_all = count < room};
+} catch (const protocol_error& e) {
+  return broken_ring(e);
+}
+
+moved memory_pipe::write(std::span<const iovec> from) try {
+  if (hung_up_) return {.what = moved::outcome::ended, .words = "closed by the peer"};
+  const std::size_t count = out_.write(from);
+  if (count == 0) return {.what = moved::outcome::later};
+  if (out_.is_called()) call_peer();
+  return {.what = moved::outcome::some, .count = count};
+} catch (const protocol_error& e) {
+  return broken_ring(e);
+}
+
+// What is broken is told by the read or the write that follows.
+
+bool memory_pipe::call_for_input() try {
+  const bool is_there = in_.call();
+  calls_ = !is_there;
+  return is_there;
+} catch (const protocol_error&) {
+  return true;
+}
+
+bool memory_pipe::has_room() try { return hung_up_ || out_.has_room(); } catch (const protocol_error&) {
+  return true;
+}
+
+bool memory_pipe::call_for_room() try { return hung_up_ || out_.call(); } catch (const protocol_error&) {
+  return true;
+}
+
+/// If the socket takes no more bytes, the peer has enough that will wake it.
+void memory_pipe::call_peer() const noexcept {
+  const char call = 1;
+  (void)send(socket_, &call, sizeof call, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void memory_pipe::hear_calls() noexcept {
+  std::array<char, 64> calls;
+  const ssize_t count = recv(socket_, calls.data(), calls.size(), MSG_DONTWAIT);
+  if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) hung_up_ = true;
+}
+
+} // namespace mailgrad::net

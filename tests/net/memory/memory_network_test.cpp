@@ -1,0 +1,235 @@
+#include <mailgrad/net/memory/memory_network.hpp>
+
+#include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/memory/region_offer.hpp>
+#include <mailgrad/net/memory/unix_socket.hpp>
+#include <mailgrad/tests/net/awaited_layers.hpp>
+
+#include <gmock/gmock.h>
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+namespace mailgrad::net {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+/// A peer that speaks by hand: it has the memory, and may write into it whatever it likes.
+class rude_peer {
+public:
+  explicit rude_peer(const std::string& address)
+      : socket_(connected_to(parse_memory_server_address(address)).socket) {
+    wait();
+    auto offer = take_offer(socket_.number());
+    if (!offer) throw std::runtime_error("no offer came");
+    memory = std::move(*offer);
+  }
+
+  void call() const { send(socket_.number(), "!", 1, MSG_NOSIGNAL); }
+  /// Until the server has closed.
+  void hear_out() const {
+    for (char c = 0;;) {
+      wait();
+      if (recv(socket_.number(), &c, 1, 0) <= 0) return;
+    }
+  }
+
+  shared_region memory;
+
+private:
+  void wait() const {
+    pollfd ready{socket_.number(), POLLIN, 0};
+    poll(&ready, 1, 60'000);
+  }
+
+  descriptor socket_;
+};
+
+/// Who connects next.
+descriptor next_at(const descriptor& listener) {
+  for (;;) {
+    if (descriptor peer = accepted_at(listener.number())) return peer;
+    std::this_thread::yield();
+  }
+}
+
+struct MemoryNetwork : testing::Test {
+  void join() {
+    client_net.connect(client.end, address);
+    ASSERT_TRUE(client.layers.wait_joined());
+    guest = server.guest(0);
+    ASSERT_TRUE(guest && guest->wait_joined());
+    guest->echoes = true;
+  }
+  void expect_answers(std::size_t count) {
+    const std::size_t before = client.layers.kept().messages.size();
+    for (std::size_t i = 1; i <= count; ++i) {
+      client_net.post(client.end, [&](instant) { client.end.own().send(bytes_of("still here")); });
+      ASSERT_TRUE(client.layers.wait_for([&](auto& x) { return x.messages.size() == before + i; }));
+    }
+  }
+  void TearDown() override {
+    client_net.forget(client.end);
+    server_net.forget(server.end);
+  }
+
+  memory_network server_net, client_net;
+  awaited_server server{{.times = timing{50ms}}};
+  awaited_client client{client_net};
+  awaited_layers* guest = nullptr;
+  std::string address = server_net.listen(server.end, "memory:");
+};
+
+TEST_F(MemoryNetwork, ListensUnderTheNameThatItIsGiven) {
+  const std::string name = "memory:" + std::to_string(getpid()) + "-of-a-test";
+  EXPECT_EQ(server_net.listen(server.end, name), name);
+  EXPECT_NE(address, name);
+  client_net.connect(client.end, name);
+  EXPECT_TRUE(client.layers.wait_joined());
+}
+
+TEST_F(MemoryNetwork, SendsALyingPeerAwayAndGoesOnWithTheOthers) {
+  join();
+  const std::vector<std::function<void(const rude_peer&)>> lies{
+      [](const rude_peer& p) { p.memory.of_client().counters->written = ~std::uint64_t{0}; },
+      [](const rude_peer& p) {
+        p.memory.of_client().counters->written = shared_region::usual_ring_bytes + 1;
+      },
+      [](const rude_peer& p) {
+        std::ranges::fill(p.memory.of_client().data, std::byte{0xff});
+        p.memory.of_client().counters->written = 1000; // no frame
+      },
+      [](const rude_peer& p) { // says hello to nobody, and has taken what was never written
+        p.memory.of_server().counters->taken = 77;
+        p.memory.of_client().counters->written = 43;
+      },
+      [](const rude_peer& p) { // every number at once
+        const std::span all(reinterpret_cast<std::byte*>(p.memory.of_server().counters), 4096);
+        std::ranges::fill(all, std::byte{0x5a});
+        std::ranges::fill(std::span(reinterpret_cast<std::byte*>(p.memory.of_client().counters), 4096),
+                          std::byte{0x5a});
+      },
+  };
+  for (const auto& lie : lies) {
+    const rude_peer peer(address);
+    lie(peer);
+    peer.call();
+    expect_answers(5);
+    peer.hear_out();
+  }
+  expect_answers(5);
+  EXPECT_THAT(client.layers.kept().ends, IsEmpty());
+}
+
+TEST_F(MemoryNetwork, OutlivesAPeerThatCallsAndSaysNothing) {
+  join();
+  const rude_peer peer(address);
+  for (int i = 0; i < 10'000; ++i) peer.call();
+  expect_answers(20);
+  peer.hear_out(); // no hello within its time
+  EXPECT_THAT(client.layers.kept().ends, IsEmpty());
+}
+
+TEST_F(MemoryNetwork, EndsASessionWhoseServerLies) {
+  descriptor rude = listening_at(std::to_string(getpid()) + "-rude");
+  client_net.connect(client.end, "memory:" + std::to_string(getpid()) + "-rude");
+  const descriptor peer = next_at(rude);
+  const shared_region memory = shared_region::make();
+  memory.of_client().counters->taken = 5;
+  ASSERT_TRUE(send_offer(peer.number(), memory));
+  memory.of_server().counters->written = ~std::uint64_t{0};
+  EXPECT_THAT(client.layers.wait_ended(), HasSubstr("shared memory: expected bytes "));
+}
+
+TEST_F(MemoryNetwork, SaysWhatWasOfferedInsteadOfMemory) {
+  descriptor rude = listening_at(std::to_string(getpid()) + "-plain");
+  const std::string name = "memory:" + std::to_string(getpid()) + "-plain";
+  client_net.connect(client.end, name);
+  const descriptor peer = next_at(rude);
+  send(peer.number(), "HTTP/1.1 400 Bad", 16, 0);
+  EXPECT_THAT(
+      client.layers.wait_ended(),
+      StartsWith("server: " + name + " did not take us in (shared memory: offset 1: expected an offer"));
+}
+
+TEST_F(MemoryNetwork, SaysThatNobodyAnswers) {
+  descriptor silent = listening_at(std::to_string(getpid()) + "-silent");
+  const std::string name = "memory:" + std::to_string(getpid()) + "-silent";
+  client_net.connect(client.end, name);
+  EXPECT_EQ(client.layers.wait_ended(),
+            "server: no answer from " + name + " within 2 s: expected a server of Mailgrad there");
+}
+
+/// Connects as another user, in a process of its own. 0: the server has said words, and offered no memory.
+int tried_as_another_user(const std::string& address) {
+  const std::string name = parse_memory_server_address(address);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setuid(65534) != 0) _exit(2);
+    const dialled there = connected_to(name);
+    char words[512];
+    pollfd ready{there.socket.number(), POLLIN, 0};
+    poll(&ready, 1, 60'000);
+    const ssize_t count = recv(there.socket.number(), words, sizeof words, 0);
+    const bool is_refusal = count > 4 && std::string_view(words, 4) == "mgnf";
+    _exit(is_refusal ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(MemoryNetwork, TakesInItsOwnUserAlone) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  EXPECT_EQ(tried_as_another_user(address), 0);
+  EXPECT_EQ(server.refused(0), "user: expected user 0, found user 65534");
+  join();
+}
+
+TEST_F(MemoryNetwork, LosesNoCallOfThreadsThatSleepAtOnce) {
+  for (const auto& [ours, theirs] : {std::pair{0us, 0us}, {0us, 20us}, {20us, 0us}}) {
+    memory_network one({.spin = ours}), two({.spin = theirs});
+    awaited_server sleepy;
+    awaited_client caller(two);
+    two.connect(caller.end, one.listen(sleepy.end, "memory:"));
+    ASSERT_TRUE(caller.layers.wait_joined());
+    awaited_layers* who = sleepy.guest(0);
+    ASSERT_TRUE(who && who->wait_joined());
+    who->echoes = true;
+    std::mt19937_64 random(7);
+    const auto large = std::make_shared<const bytes>(bytes((3 << 20) + 1, std::byte{3})); // waits for room
+    for (std::size_t i = 1; i <= 1'500; ++i) {
+      for (std::uint64_t n = random() % 8 == 0 ? random() % 20'000 : 0; n > 0; --n)
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+      two.post(caller.end, [&](instant) { caller.end.own().send(bytes_of("x")); });
+      if (i % 100 == 0)
+        two.post(caller.end, [&](instant) { caller.end.own().send_body(bytes_of("y"), *large, large); });
+      ASSERT_TRUE(caller.layers.wait_for([&](auto& x) { return x.messages.size() == i; }));
+    }
+    EXPECT_TRUE(who->wait_for([](auto& x) { return x.bodies.size() == 15; }));
+    two.forget(caller.end);
+    one.forget(sleepy.end);
+  }
+}
+
+TEST_F(MemoryNetwork, RefusesTimesThatAreNone) {
+  EXPECT_THROW(memory_network({.spin = -1us}), std::invalid_argument);
+  EXPECT_THROW(memory_network({.patience = -1ms}), std::invalid_argument);
+}
+
+} // namespace
+} // namespace mailgrad::net
