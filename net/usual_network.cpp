@@ -11,4 +11,9 @@ std::shared_ptr<network> usual_network(std::string_view address) {
   return std::make_shared<tcp_network>();
 }
 
+std::shared_ptr<network> fitting_network(const std::shared_ptr<network>& own, std::string_view server,
+                                         std::string_view address) {
+  return own && is_memory_address(server) == is_memory_address(address) ? own : usual_network(address);
+}
+
 } // namespace mailgrad::net

@@ -1,13 +1,11 @@
 #include <mailgrad/actors/remote/client_side.hpp>
 
-#include <mailgrad/net/tcp/tcp_network.hpp>
-
 #include <utility>
 
 namespace mailgrad::remote {
 
 client_side::client_side(std::shared_ptr<net::network> by, net::hello says, link_events told)
-    : network_(by ? std::move(by) : std::make_shared<net::tcp_network>()) {
+    : network_(std::move(by)) {
   link_events events;
   events.on_joined = [this, on_joined = std::move(told.on_joined)](const net::welcome& terms) {
     if (on_joined) on_joined(terms);

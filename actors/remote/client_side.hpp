@@ -29,7 +29,7 @@ inline constexpr std::chrono::seconds most_farewell{2};
 /// Threads one owner; wait(), wait_for(), terms() and close(): any.
 class client_side {
 public:
-  /// `by` null: TCP. The events are called on the network's thread.
+  /// `by` carries the bytes. The events are called on the network's thread.
   client_side(std::shared_ptr<net::network> by, net::hello says, link_events events);
   /// close(), if that was not called.
   ~client_side();

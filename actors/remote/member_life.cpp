@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
+#include <mailgrad/net/usual_network.hpp>
 
 #include <utility>
 
@@ -9,11 +10,16 @@ namespace mailgrad::remote {
 using messaging::send_anonymously, messaging::spawn;
 
 member_life::member_life(caf::actor_system& home, options o)
-    : client_(std::move(o.network), std::move(o.says), {{}, [of = self_](const net::ending&) { of->end(); }}) {
+    : address_(o.address), client_(std::move(o.network), std::move(o.says),
+                                   {{}, [of = self_](const net::ending&) { of->end(); }}) {
   if (o.tries_once) client_.try_once();
   self_->on_change = std::move(o.on_change);
   self_->host = spawn<worker_host>(
-      home, worker_host_options{client_.way(), client_.network(), o.place, std::move(o.known), std::move(o.time),
+      home, worker_host_options{client_.way(),
+                                [own = client_.network(), server = o.address](const std::string& at) {
+                                  return net::fitting_network(own, server, at);
+                                },
+                                o.place, std::move(o.known), std::move(o.time),
                                 [of = self_](const caf::actor& worker, const worker_peers& peers) {
                                   of->take(worker, peers);
                                 }});

@@ -23,6 +23,7 @@ class member_life {
 public:
   struct options {
     std::shared_ptr<net::network> network;
+    std::string address; ///< of the server
     net::hello says;
     bool tries_once = false; ///< whether the server is known to have listened
     device place;
@@ -41,7 +42,7 @@ public:
   /// Connects, and returns at once.
   ///
   /// Errors  std::invalid_argument for no address.
-  void begin(const std::string& address) { client_.connect(address); }
+  void begin() { client_.connect(address_); }
   /// Waits until the server has taken it in. Returns how it ended if it was not taken in.
   std::optional<net::ending> wait_until_in() { return client_.wait_until_in(); }
 
@@ -70,6 +71,7 @@ private:
   };
 
   const std::shared_ptr<shared> self_ = std::make_shared<shared>();
+  const std::string address_;
   client_side client_;
 };
 

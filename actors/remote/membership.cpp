@@ -3,7 +3,7 @@
 #include <mailgrad/actors/remote/member_life.hpp>
 #include <mailgrad/actors/remote/rejoin_plan.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
-#include <mailgrad/net/tcp/tcp_network.hpp>
+#include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
 
@@ -24,10 +24,10 @@ net::hello hello_of(const join_options& o) {
   return says;
 }
 
-join_options checked_join(join_options o) {
+join_options checked_join(const std::string& address, join_options o) {
   if (o.rejoin.count() < 0)
     throw std::invalid_argument("join: expected a time of rejoining of 0 or more, found a negative one");
-  if (!o.network) o.network = std::make_shared<net::tcp_network>();
+  if (!o.network) o.network = net::usual_network(address);
   return o;
 }
 
@@ -114,12 +114,12 @@ private:
 };
 
 membership::implementation::implementation(const std::string& address, join_options options)
-    : address_(address), options_(checked_join(std::move(options))), plan_(options_.rejoin),
+    : address_(address), options_(checked_join(address, std::move(options))), plan_(options_.rejoin),
       home_({options_.place}) {
   const auto first = new_life(hello_of(options_), false);
   life_ = first;
   try {
-    first->begin(address_);
+    first->begin();
     if (const auto failed = first->wait_until_in()) throw join_error(failed->words);
   } catch (...) {
     first->cut("it was not taken in");
@@ -145,8 +145,8 @@ std::shared_ptr<member_life> membership::implementation::new_life(net::hello say
     changed_.notify_all();
   };
   return std::make_shared<member_life>(
-      home_.system(), member_life::options{options_.network, std::move(says), tries_once, options_.place,
-                                           options_.known, options_.time, begin});
+      home_.system(), member_life::options{options_.network, address_, std::move(says), tries_once,
+                                           options_.place, options_.known, options_.time, begin});
 }
 
 /// The server has taken it in.
@@ -205,7 +205,7 @@ std::optional<net::ending> membership::implementation::try_to_join(net::hello sa
     life_ = next;
     begun_ = false;
   }
-  next->begin(address_);
+  next->begin();
   if (is_leaving()) next->leave(); // the owner may have told it before it could hear
   std::optional<net::ending> failed = next->wait_until_in();
   if (!failed)

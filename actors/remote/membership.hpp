@@ -21,7 +21,7 @@ struct join_options {
   device place{device_kind::cpu, 0};     ///< on which its worker computes
   std::optional<std::uint32_t> number{}; ///< which worker it wants to be; none: whichever is free
   operation_registry known{};            ///< with operations of the program's own, if the model has such
-  /// What carries the bytes; null: TCP.
+  /// What carries the bytes; null: shared memory for memory:NAME, else TCP without keys.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
   /// For how long a worker that was cut off from its run tries to come back, as its next incarnation

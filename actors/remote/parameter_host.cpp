@@ -3,6 +3,7 @@
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/shard_host.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
 
@@ -51,12 +52,13 @@ private:
 };
 
 parameter_host::implementation::implementation(const std::string& address, parameter_host_options options)
-    : home_({{device_kind::cpu, 0}}), client_(options.network, hello_of_host(),
-                                              {[this](const net::welcome& terms) {
-                                                 const std::lock_guard lock(mutex_);
-                                                 times_ = terms.times;
-                                               },
-                                               [this](const net::ending&) { end(); }}) {
+    : home_({{device_kind::cpu, 0}}),
+      client_(options.network ? options.network : net::usual_network(address), hello_of_host(),
+              {[this](const net::welcome& terms) {
+                 const std::lock_guard lock(mutex_);
+                 times_ = terms.times;
+               },
+               [this](const net::ending&) { end(); }}) {
   shard_host_options with{client_.way(),  client_.network(),
                           options.listen, [this] { return times(); },
                           options.time,   std::move(options.on_begin)};

@@ -16,10 +16,11 @@ namespace mailgrad::remote {
 
 /// How a process holds shards of a run.
 struct parameter_host_options {
-  /// Where workers find the shards: HOST:PORT, an address of this machine that they can connect to; port 0: a
-  /// free one.
+  /// Where workers find the shards: HOST:PORT, an address of this machine that they can connect to, port 0: a
+  /// free one; or memory:NAME.
   std::string listen = "127.0.0.1:0";
-  /// What carries the bytes; null: TCP, which then needs a loopback address.
+  /// What carries the bytes; null: shared memory for memory:NAME, else TCP, which then needs a loopback
+  /// address.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
   /// Called when the shards are there, and before the server hears of it, with their numbers and the address

@@ -16,14 +16,15 @@ namespace mailgrad::remote {
 
 /// How workers of other processes find a run.
 struct serve_options {
-  std::string listen = "127.0.0.1:0"; ///< HOST:PORT; port 0: a free one
+  std::string listen = "127.0.0.1:0"; ///< HOST:PORT, port 0: a free one; or memory:NAME
   std::uint32_t workers = 1;          ///< the run begins when so many have joined
   std::uint32_t shard_hosts = 0;      ///< processes that hold the shards; 0: the server holds them itself
   std::string wire = "float32";       ///< how gradients travel, as parse_wire_format() reads it
   /// How long the run waits for them before it is given up; 0: for ever.
   std::chrono::milliseconds patience{0};
   net::timing times{}; ///< every time limit, which workers are told as well
-  /// What carries the bytes; null: TCP, which then needs a loopback address.
+  /// What carries the bytes; null: shared memory for memory:NAME, else TCP, which then needs a loopback
+  /// address.
   std::shared_ptr<net::network> network{};
   /// Called for everybody who comes, goes or is refused, with one line of words, from the network's thread.
   /// It must not block.

@@ -5,6 +5,7 @@
 #include <mailgrad/actors/remote/unguessable.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/net/listen_address.hpp>
+#include <mailgrad/net/memory/memory_address.hpp>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@ using messaging::send_anonymously;
 namespace {
 
 void require_reachable(const std::string& address) {
+  if (net::is_memory_address(address)) return;
   const std::string host = parse_listen_address(address).host;
   if (host == "0.0.0.0" || host == "::")
     throw std::invalid_argument(

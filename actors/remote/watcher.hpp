@@ -18,7 +18,7 @@ namespace mailgrad::remote {
 /// Threads one caller at a time.
 class watcher {
 public:
-  /// Joins as a watcher, of whom a run takes a few. `network` null: TCP.
+  /// Joins as a watcher, of whom a run takes a few. `network` null: as for a membership.
   ///
   /// Errors  join_error (client_side.hpp): refused, or nobody listens.
   explicit watcher(const std::string& address, std::shared_ptr<net::network> network = {});

@@ -83,8 +83,8 @@ void worker_host::connect(const shard_place& place) {
     if (why.reason != net::end_reason::left)
       by->leave(fmt::format("it lost the parameter host at {}: {}", at, why.words));
   };
-  shard_hosts_.push_back(
-      std::make_unique<client_side>(options_.network, hello_of(told_->terms), std::move(events)));
+  shard_hosts_.push_back(std::make_unique<client_side>(options_.network_to(place.address),
+                                                       hello_of(told_->terms), std::move(events)));
   shard_hosts_.back()->connect(place.address);
 }
 

@@ -18,8 +18,9 @@
 namespace mailgrad::remote {
 
 struct worker_host_options {
-  std::shared_ptr<link> by;              ///< to the server
-  std::shared_ptr<net::network> network; ///< by which it connects to parameter hosts
+  std::shared_ptr<link> by; ///< to the server
+  /// Gives what carries the bytes to a parameter host at this address.
+  std::function<std::shared_ptr<net::network>(const std::string& address)> network_to;
   device place;
   operation_registry known;
   std::shared_ptr<const time_source> time;

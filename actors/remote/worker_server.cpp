@@ -8,7 +8,7 @@
 #include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
-#include <mailgrad/net/tcp/tcp_network.hpp>
+#include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
 
@@ -66,7 +66,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   require_spreadable(plan, options_.shard_hosts, wire_);
   write_terms(plan, terms_of(plan, rank{0})); // refuses what cannot travel before anybody listens
   if (options_.shard_hosts > 0) write_terms({terms_of(plan, shard_index{0}, {})});
-  if (!network_) network_ = std::make_shared<net::tcp_network>();
+  if (!network_) network_ = net::usual_network(options_.listen);
   net::server_options terms;
   terms.demands =
       net::demands_of(features_of(plan), {net::role::worker, net::role::shard, net::role::watcher}, {});

@@ -101,7 +101,7 @@ int wait_for_all(std::vector<std::unique_ptr<remote::membership>>& members, memb
 int join(const join_words& w) {
   const std::vector<device> devices = read_devices(w.devices);
   const interrupt ctrl_c;
-  const auto network = network_with(w.keys, side::worker);
+  const auto network = network_with(w.address, w.keys, side::worker);
   member_news news;
   std::vector<std::unique_ptr<remote::membership>> members;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -119,7 +119,8 @@ int join(const join_words& w) {
 command make_join_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("join", "Join a run of another process as a worker");
   auto words = std::make_shared<join_words>();
-  parser->add_option("ADDRESS", words->address, "Where 'mailgrad serve' listens, as HOST:PORT")->required();
+  parser->add_option("ADDRESS", words->address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME")
+      ->required();
   parser
       ->add_option("--devices", words->devices,
                    "The devices to compute on, with a worker on each: cpu:0,cpu:1")

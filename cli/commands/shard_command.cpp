@@ -33,7 +33,8 @@ void tell_begin(const std::vector<std::uint32_t>& shards, const std::string& add
 
 int hold_shards(const shard_words& w) {
   const interrupt ctrl_c;
-  remote::parameter_host_options options{.listen = w.listen, .network = network_with(w.keys, side::worker)};
+  remote::parameter_host_options options{.listen = w.listen,
+                                         .network = network_with(w.server, w.keys, side::worker)};
   if (!w.quiet) options.on_begin = tell_begin;
   remote::parameter_host host(w.server, std::move(options));
   if (!w.quiet) std::cerr << host.name() << " has joined the run at " << w.server << '\n';

@@ -25,12 +25,13 @@ struct watch_words {
 };
 
 void add_address(CLI::App& parser, watch_words& w) {
-  parser.add_option("ADDRESS", w.address, "Where 'mailgrad serve' listens, as HOST:PORT")->required();
+  parser.add_option("ADDRESS", w.address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME")
+      ->required();
   add_keys_option(parser, w.keys);
 }
 
 std::string asked(const watch_words& w, const std::string& what) {
-  return remote::watcher(w.address, network_with(w.keys, side::worker)).ask(what, w.argument);
+  return remote::watcher(w.address, network_with(w.address, w.keys, side::worker)).ask(what, w.argument);
 }
 
 } // namespace

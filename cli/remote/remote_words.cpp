@@ -1,10 +1,15 @@
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
+#include <mailgrad/net/usual_network.hpp>
+
+#include <fmt/format.h>
 
 #include <filesystem>
+#include <stdexcept>
 #include <system_error>
 
 namespace mailgrad {
@@ -39,11 +44,12 @@ void add_keys_option(CLI::App& parser, std::string& keys) {
 
 void add_listen_options(CLI::App& parser, remote_words& w) {
   parser
-      .add_option(
-          "--listen", w.listen,
-          "Where workers find the run; 0.0.0.0 is every network of this machine, and port 0 any that is free")
+      .add_option("--listen", w.listen,
+                  "Where workers find the run; 0.0.0.0 is every network of this machine, and port 0 any that "
+                  "is free; "
+                  "memory:NAME is the memory of this machine, for processes of this user")
       ->check(file_name())
-      ->type_name("HOST:PORT")
+      ->type_name("HOST:PORT|memory:NAME")
       ->capture_default_str()
       ->group(group);
   parser
@@ -90,7 +96,14 @@ void add_processes_option(CLI::App& parser, remote_words& w) {
       ->group(group);
 }
 
-std::shared_ptr<net::network> network_with(const std::string& keys, side s) {
+std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s) {
+  const bool is_memory = net::is_memory_address(address);
+  if (is_memory && !keys.empty())
+    throw std::invalid_argument(
+        fmt::format("--keys: expected none for {}, since the system names the user of "
+                    "each process there: leave them away, or give HOST:PORT",
+                    address));
+  if (is_memory) return net::usual_network(address);
   net::tcp_options options;
   options.keys = keys_in(keys, s);
   return std::make_shared<net::tcp_network>(options);

@@ -36,10 +36,10 @@ void add_wire_option(CLI::App& parser, remote_words& w);
 /// Adds --processes.
 void add_processes_option(CLI::App& parser, remote_words& w);
 
-/// TCP with the keys that are named: a folder with certificates, a folder or a file with a token alone, or no
-/// keys, for this machine alone.
+/// Shared memory for memory:NAME, which has no keys; else TCP with the keys that are named: a folder with
+/// certificates, a folder or a file with a token alone, or no keys, for this machine alone.
 ///
-/// Errors  as net::tls_keys has them.
-std::shared_ptr<net::network> network_with(const std::string& keys, side s);
+/// Errors  as net::tls_keys has them; std::invalid_argument for keys where there are none.
+std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s);
 
 } // namespace mailgrad

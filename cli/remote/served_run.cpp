@@ -1,6 +1,7 @@
 #include <mailgrad/cli/remote/served_run.hpp>
 
 #include <mailgrad/cli/remote/run_status.hpp>
+#include <mailgrad/net/memory/memory_address.hpp>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,12 @@ namespace {
 
 constexpr std::chrono::milliseconds patience{250}; ///< with actors that are asked for their books or waits
 
+/// Who cannot join.
+const char* limit_of(const std::string& address, const std::string& keys) {
+  if (net::is_memory_address(address)) return "; for processes of this user on this machine";
+  return keys.empty() ? "; without --keys for processes of this machine alone" : "";
+}
+
 } // namespace
 
 served_run::served_run(const remote_words& w, std::vector<std::string> devices, bool quiet,
@@ -28,7 +35,7 @@ remote::serve_options served_run::options(std::size_t workers) {
   o.shard_hosts = words_.shard_hosts;
   o.listen = words_.serve ? words_.listen : "127.0.0.1:0";
   o.patience = std::chrono::seconds{words_.wait_for_workers};
-  o.network = network_with(words_.keys, side::server);
+  o.network = network_with(o.listen, words_.keys, side::server);
   o.on_event = [this](const std::string& words) {
     const std::lock_guard lock(mutex_);
     news_.push_back(words);
@@ -40,9 +47,8 @@ remote::serve_options served_run::options(std::size_t workers) {
     const std::uint32_t hosts = words_.shard_hosts;
     const std::string shards =
         hosts == 0 ? "" : fmt::format(" and {} parameter host{}", hosts, hosts == 1 ? "" : "s");
-    std::cerr << fmt::format(
-        "listening on {} for {} worker{}{}{}\n", address, workers, workers == 1 ? "" : "s", shards,
-        words_.keys.empty() ? "; without --keys for processes of this machine alone" : "");
+    std::cerr << fmt::format("listening on {} for {} worker{}{}{}\n", address, workers,
+                             workers == 1 ? "" : "s", shards, limit_of(address, words_.keys));
   };
   return o;
 }
