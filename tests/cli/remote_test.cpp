@@ -43,10 +43,17 @@ struct RemoteTool : ::testing::Test {
     const std::size_t begin = said.find("listening on ") + 13;
     return said.substr(begin, said.find(' ', begin) - begin);
   }
-  static words serve(const std::string& workers) {
-    return words{"serve", "--listen", "127.0.0.1:0", "--workers", workers} + small_run;
+  static words serve(const std::string& workers, const std::string& listen = "127.0.0.1:0") {
+    return words{"serve", "--listen", listen, "--workers", workers} + small_run;
   }
 };
+
+/// The same by each way to meet on one machine.
+struct RemoteToolBy : RemoteTool, ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Ways, RemoteToolBy, ::testing::Values("127.0.0.1:0", "memory:"),
+                         [](const auto& way) {
+                           return way.param == std::string("memory:") ? "Memory" : "Tcp";
+                         });
 
 TEST_F(RemoteTool, TrainsInProcessesOfItsOwnToTheSameWeights) {
   tool here(words{"train", "--policy", "sync", "--devices", "cpu:0,cpu:0", "--report", file("here")} +
@@ -66,8 +73,8 @@ TEST_F(RemoteTool, ReplaysInOneProcessWhatProcessesDid) {
   EXPECT_EQ(again.code(), 0) << again.err();
 }
 
-TEST_F(RemoteTool, GoesOnWithoutAKilledWorkerAndEndsWhenAsked) {
-  tool server(serve("2") + words{"--epochs", "100000", "--quiet", "--report", file("report")});
+TEST_P(RemoteToolBy, GoesOnWithoutAKilledWorkerAndEndsWhenAsked) {
+  tool server(serve("2", GetParam()) + words{"--epochs", "100000", "--quiet", "--report", file("report")});
   const std::string address = address_of(server);
   tool stays({"join", address});
   tool dies({"join", address});
@@ -155,8 +162,8 @@ TEST_F(RemoteTool, StaysOutWhenToldSo) {
   EXPECT_TRUE(twin.says("worker 1 (incarnation 2) has joined")) << twin.err();
 }
 
-TEST_F(RemoteTool, EndsAllProcessesByOneSignal) {
-  tool server(serve("1") + words{"--epochs", "100000", "--report", file("report")});
+TEST_P(RemoteToolBy, EndsAllProcessesByOneSignal) {
+  tool server(serve("1", GetParam()) + words{"--epochs", "100000", "--report", file("report")});
   tool worker({"join", address_of(server)});
   ASSERT_TRUE(server.says("worker 0 has joined")) << server.err();
   server.signal(SIGINT);
@@ -165,8 +172,8 @@ TEST_F(RemoteTool, EndsAllProcessesByOneSignal) {
   EXPECT_EQ(report("report")["ended"], "stopped");
 }
 
-TEST_F(RemoteTool, EndsAWorkerWhoseServerDies) {
-  tool server(serve("1") + words{"--epochs", "100000"});
+TEST_P(RemoteToolBy, EndsAWorkerWhoseServerDies) {
+  tool server(serve("1", GetParam()) + words{"--epochs", "100000"});
   tool worker({"join", address_of(server)});
   ASSERT_TRUE(server.says("worker 0 has joined")) << server.err();
   server.signal(SIGKILL);
@@ -244,6 +251,9 @@ TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
   refused(words{"join", "127.0.0.1:1", "--rejoin", "0"}, "--rejoin: must be no, yes or a number of seconds");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "perhaps"}, "not 'perhaps'");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "-1"}, "not '-1'");
+  refused(words{"serve", "--listen", "memory:a b"} + small_run, "expected memory:NAME with 1 to 64");
+  refused(words{"serve", "--listen", "memory:run", "--keys", "here"} + small_run,
+          "--keys: expected none for memory:run");
   refused(words{"train", "--processes", "2", "--pipeline"} + small_run, "one device");
 }
 

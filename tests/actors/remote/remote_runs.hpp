@@ -34,11 +34,12 @@ struct kind_of_run {
   training_options options;
   std::shared_ptr<const data_split> data = small_data();
   model_function model = small_model();
+  std::string listen = "127.0.0.1:0";
 };
 
 inline void PrintTo(const kind_of_run& k, std::ostream* out) { *out << k.name; }
 
-/// Trains with workers that join over TCP, and with so many parameter hosts.
+/// Trains with workers that join over TCP or by shared memory, and with so many parameter hosts.
 inline training_report trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0,
                                          const std::string& wire = "float32") {
   const auto workers = static_cast<std::uint32_t>(kind.options.devices.size());
@@ -47,6 +48,7 @@ inline training_report trained_elsewhere(const kind_of_run& kind, std::uint32_t 
   serve.workers = workers;
   serve.shard_hosts = hosts;
   serve.wire = wire;
+  serve.listen = kind.listen;
   serve.on_listening = [&](const std::string& address) {
     for (std::uint32_t r = 0; r < workers; ++r)
       members.push_back(std::async(std::launch::async, [address, r] {
@@ -55,7 +57,8 @@ inline training_report trained_elsewhere(const kind_of_run& kind, std::uint32_t 
       }));
     for (std::uint32_t h = 0; h < hosts; ++h)
       members.push_back(std::async(std::launch::async, [address] {
-        parameter_host here(address, {});
+        const bool in_memory = address.starts_with("memory:");
+        parameter_host here(address, {.listen = in_memory ? "memory:" : "127.0.0.1:0"});
         return here.wait();
       }));
   };
@@ -73,6 +76,12 @@ inline kind_of_run with(
     const std::function<void(training_options&)>& change = [](training_options&) {}) {
   kind_of_run kind{std::move(name), options_for(policy, workers)};
   change(kind.options);
+  return kind;
+}
+
+inline kind_of_run by_memory(kind_of_run kind) {
+  kind.name += "ByMemory";
+  kind.listen = "memory:";
   return kind;
 }
 
@@ -113,6 +122,11 @@ inline std::vector<kind_of_run> kinds() {
       model("Gpt", "gpt:layers=2,width=8,heads=2,dropout=0.1", mailgrad::testing::text()),
       model("Dlrm", "dlrm:width=4,bottom=6,top=8", mailgrad::testing::tastes()),
       model("SparseRows", "softmax", mailgrad::testing::sparse_data()),
+      by_memory(with("Sync", "sync", 2)),
+      by_memory(with("ThreeShards", "sync", 2, [](training_options& o) { o.shards = 3; })),
+      by_memory(with("LocalSteps", "sync", 2, cured("none", "adam", 2))),
+      by_memory(model("LeNet", "lenet", mailgrad::testing::pictures())),
+      by_memory(model("Gpt", "gpt:layers=2,width=8,heads=2,dropout=0.1", mailgrad::testing::text())),
   };
 }
 

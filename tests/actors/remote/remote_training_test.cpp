@@ -16,8 +16,8 @@
 #include <memory>
 #include <string>
 
-// Runs whose workers join over TCP end as runs of one process do. Server and workers are systems of their own
-// in this process, which meet by way of sockets alone.
+// Runs whose workers join over TCP or by shared memory end as runs of one process do. Server and workers are
+// systems of their own in this process, which meet by way of sockets alone.
 
 namespace mailgrad::remote {
 namespace {
