@@ -1,6 +1,7 @@
-// Measures a session over TCP beside a bare blocking socket over loopback, in turns: bodies of 64 KiB to 16
-// MiB one way, and a message of 4 KiB there and back. Both have a thread at each end. What it costs to wake
-// another thread stands beside, since every exchange holds some of it.
+// Measures sessions over TCP and by shared memory beside a bare blocking socket over loopback, in turns:
+// bodies of 64 KiB to 16 MiB one way, a message of 4 KiB there and back, and what a worker exchanges with its
+// shard for each gradient of the MLP. All have a thread at each end. What it costs to wake another thread,
+// and to copy that much, stands beside, since every exchange holds some of it.
 
 #include "channel_peers.hpp"
 #include "measuring.hpp"
@@ -25,6 +26,8 @@ constexpr int repetitions = 11;
 constexpr std::size_t bytes_a_turn = std::size_t{256} << 20;
 constexpr int rounds = 5'000;
 constexpr std::size_t message_bytes = 4 << 10;
+constexpr std::size_t mlp_bytes = 535'818 * sizeof(float); ///< a gradient, or the weights
+constexpr std::size_t exchanges = 200;
 
 /// One figure of several ways, in turns, and the ratio of each to the first.
 class turns {
@@ -84,7 +87,7 @@ std::string size_text(std::size_t size) {
 int main() {
   const scratch_keys keys;
   bare_pair bare;
-  session_pair plain, tls({.keys = keys.token()});
+  session_pair plain, tls({.keys = keys.token()}), memory(net::memory_options{});
   std::vector<double> spinning, sleeping;
   for (int r = 0; r < repetitions; ++r) {
     spinning.push_back(hand_over_spinning());
@@ -95,13 +98,19 @@ int main() {
   turns("4 KiB there and back", "us")
       .take({{"bare socket", [&] { return bare.round_trip(message_bytes, rounds); }},
              {"session", [&] { return plain.round_trip(message_bytes, rounds); }},
+             {"session by memory", [&] { return memory.round_trip(message_bytes, rounds); }},
              {"session by TLS", [&] { return tls.round_trip(message_bytes, rounds); }}});
+  turns("2.1 MB there and back", "us")
+      .take({{"session", [&] { return plain.exchange(mlp_bytes, exchanges); }},
+             {"session by memory", [&] { return memory.exchange(mlp_bytes, exchanges); }},
+             {"four copies by one core", [&] { return 2 * copied_twice(mlp_bytes, exchanges); }}});
   for (const std::size_t size : {std::size_t{64} << 10, std::size_t{256} << 10, std::size_t{1} << 20,
                                  std::size_t{4} << 20, std::size_t{16} << 20}) {
     const std::size_t count = bytes_a_turn / size;
     turns(size_text(size), "GB/s")
         .take({{"bare socket", [&] { return bare.throughput(size, count); }},
-               {"session", [&] { return plain.throughput(size, count); }}});
+               {"session", [&] { return plain.throughput(size, count); }},
+               {"session by memory", [&] { return memory.throughput(size, count); }}});
     turns(size_text(size), "GB/s").take({{"AES-256-GCM by one core", aes_256_gcm}, {"session by TLS", [&] {
                                                                                       return tls.throughput(
                                                                                           size, count);

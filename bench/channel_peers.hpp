@@ -2,6 +2,7 @@
 
 #include "measuring.hpp"
 
+#include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
 #include <openssl/evp.h>
@@ -11,9 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -92,6 +95,23 @@ inline double aes_256_gcm() {
   }
   keep(to[0]);
   return static_cast<double>(record) * records / watch.seconds() / 1e9;
+}
+
+/// Microseconds of two copies through a buffer that stays in the cache, as bytes go by a ring.
+inline double copied_twice(std::size_t size, std::size_t count) {
+  constexpr std::size_t at_once = 64 << 10;
+  const bytes from(size, std::byte{1});
+  bytes between(at_once), to(size);
+  const stopwatch watch;
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t done = 0; done < size; done += at_once) {
+      const std::size_t n = std::min(at_once, size - done);
+      std::memcpy(between.data(), from.data() + done, n);
+      keep(between[0]);
+      std::memcpy(to.data() + done, between.data(), n);
+      keep(to[done]);
+    }
+  return watch.seconds() / static_cast<double>(count) * 1e6;
 }
 
 /// Two connected blocking sockets, and nothing but their bytes.
@@ -174,9 +194,11 @@ private:
 class session_side final : public net::session_events {
 public:
   net::session* own = nullptr;
-  bool answers = false;
+  bool answers = false;             ///< messages
+  bool answers_too = false;         ///< bodies
   std::size_t wanted = 0, came = 0; ///< messages or bodies, until done() is told
   std::size_t to_send = 0, size = 0;
+  bool exchanges = false; ///< sends the next body when the answer to the one before has come
   std::promise<void>* done = nullptr;
   std::promise<void> is_joined;
   std::atomic<bool> may_end{false};
@@ -194,7 +216,12 @@ public:
   }
   void body_came(net::byte_view) override {
     own->allow(0, 1);
-    if (++came == wanted) done->set_value();
+    if (answers_too || (++came < wanted && exchanges)) {
+      to_send = 1;
+      send_bodies();
+    } else if (came == wanted) {
+      done->set_value();
+    }
   }
   void credit_came() override { send_bodies(); }
   void ended(const net::ending& why) override {
@@ -214,25 +241,35 @@ private:
 /// A session between two networks of this process.
 class session_pair final : net::doorkeeper {
 public:
-  explicit session_pair(const net::tcp_options& options = {}) : server_net_(options), client_net_(options) {
+  /// By TCP.
+  explicit session_pair(const net::tcp_options& options = {})
+      : session_pair(std::make_unique<net::tcp_network>(options), std::make_unique<net::tcp_network>(options),
+                     "127.0.0.1:0") {}
+  /// By memory that both share.
+  explicit session_pair(const net::memory_options& options)
+      : session_pair(std::make_unique<net::memory_network>(options),
+                     std::make_unique<net::memory_network>(options), "memory:") {}
+  session_pair(std::unique_ptr<net::network> server_net, std::unique_ptr<net::network> client_net,
+               const std::string& address)
+      : server_net_(std::move(server_net)), client_net_(std::move(client_net)) {
     client_.own = &client_end_.own();
-    client_net_.connect(client_end_, server_net_.listen(server_end_, "127.0.0.1:0"));
+    client_net_->connect(client_end_, server_net_->listen(server_end_, address));
     client_.is_joined.get_future().wait();
     server_.is_joined.get_future().wait();
   }
   ~session_pair() {
     server_.may_end = true;
-    client_net_.forget(client_end_);
-    server_net_.forget(server_end_);
+    client_net_->forget(client_end_);
+    server_net_->forget(server_end_);
   }
   session_pair(const session_pair&) = delete;
   session_pair& operator=(const session_pair&) = delete;
 
   double throughput(std::size_t size, std::size_t count) {
     std::promise<void> done;
-    reset(server_net_, server_end_, server_, count, &done);
+    reset(*server_net_, server_end_, server_, count, &done);
     const stopwatch watch;
-    client_net_.post(client_end_, [&](net::instant) {
+    client_net_->post(client_end_, [&](net::instant) {
       client_.to_send = count;
       client_.size = size;
       client_.send_bodies();
@@ -243,14 +280,35 @@ public:
   double round_trip(std::size_t size, int count) {
     std::promise<void> done;
     server_.answers = true;
-    reset(client_net_, client_end_, client_, static_cast<std::size_t>(count), &done);
+    reset(*client_net_, client_end_, client_, static_cast<std::size_t>(count), &done);
     const stopwatch watch;
-    client_net_.post(client_end_, [&](net::instant) { client_.own->send(bytes(size, std::byte{1})); });
+    client_net_->post(client_end_, [&](net::instant) { client_.own->send(bytes(size, std::byte{1})); });
     done.get_future().wait();
     return watch.seconds() / count * 1e6;
   }
+  /// Microseconds of one: a body there and one back.
+  double exchange(std::size_t size, std::size_t count) {
+    std::promise<void> done;
+    set(true, size);
+    reset(*client_net_, client_end_, client_, count, &done);
+    const stopwatch watch;
+    client_net_->post(client_end_, [&](net::instant) {
+      client_.to_send = 1;
+      client_.send_bodies();
+    });
+    done.get_future().wait();
+    const double seconds = watch.seconds();
+    set(false, size);
+    return seconds / static_cast<double>(count) * 1e6;
+  }
 
 private:
+  /// Begins or ends exchanges. Nothing is under way.
+  void set(bool exchanges, std::size_t size) {
+    for (session_side* side : {&server_, &client_}) side->size = size;
+    server_.answers_too = exchanges;
+    client_.exchanges = exchanges;
+  }
   net::session_events& let_in(net::session& s) override {
     server_.own = &s;
     return server_;
@@ -269,9 +327,9 @@ private:
   }
 
   session_side server_, client_;
-  net::tcp_network server_net_, client_net_;
+  std::unique_ptr<net::network> server_net_, client_net_;
   net::server_end server_end_{{.seats = {{net::role::worker, 1}}, .run = 1, .draw = [] { return 1; }}, *this};
-  net::client_end client_end_{{}, client_, client_net_.now()};
+  net::client_end client_end_{{}, client_, client_net_->now()};
 };
 
 } // namespace mailgrad::bench
