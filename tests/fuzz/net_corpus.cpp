@@ -2,6 +2,7 @@
 
 #include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/hello.hpp>
+#include <mailgrad/net/memory/region_offer.hpp>
 
 #include <cstdint>
 #include <iterator>
@@ -140,6 +141,22 @@ void write_servers() {
         byte(open) + byte(hear) + played(frame_kind::hello, payload_of(other)) + byte(speak));
 }
 
+/// The steps of memory_targets.cpp.
+void write_rings() {
+  constexpr unsigned put = 0, get = 1, set_written = 2, set_taken = 3, add = 4, flags = 5, call = 6,
+                     spoil = 7;
+  const std::string talk = byte(put) + byte(60) + byte(call) + byte(get) + byte(20) + byte(put) + byte(90) +
+                           byte(flags) + byte(1) + byte(get) + byte(200) + byte(call);
+  const std::string most(8, '\xff');
+  write("rings", "offer", byte(0) + text_of(net::encode(net::region_offer{1 << 18})));
+  write("rings", "talk", byte(100) + talk + talk + byte(put) + byte(255) + byte(call));
+  write("rings", "written_by_force", byte(100) + talk + byte(add) + byte(7) + byte(get) + byte(9));
+  write("rings", "written_too_much", byte(100) + talk + byte(set_written) + most + byte(get) + byte(9));
+  write("rings", "taken_too_much", byte(100) + talk + byte(set_taken) + most + byte(put) + byte(9));
+  write("rings", "spoilt",
+        byte(7) + byte(put) + byte(5) + byte(spoil) + byte(3) + byte(66) + byte(get) + byte(5));
+}
+
 } // namespace
 
 void write_net_corpus() {
@@ -147,6 +164,7 @@ void write_net_corpus() {
   write_frames();
   write_sessions();
   write_servers();
+  write_rings();
 }
 
 } // namespace mailgrad::fuzz

@@ -21,6 +21,7 @@ void greetings(std::span<const std::byte> input);
 void arrivals(std::span<const std::byte> input);
 void sessions(std::span<const std::byte> input);
 void servers(std::span<const std::byte> input);
+void rings(std::span<const std::byte> input);
 // engine/wire/
 void wire_numbers(std::span<const std::byte> input);
 void wire_rows(std::span<const std::byte> input);
@@ -41,6 +42,7 @@ inline constexpr target targets[] = {
     {"arrivals", arrivals},
     {"sessions", sessions},
     {"servers", servers},
+    {"rings", rings},
     {"wire_numbers", wire_numbers},
     {"wire_rows", wire_rows},
     {"byte_archives", byte_archives},
