@@ -10,12 +10,6 @@
 
 namespace mailgrad::net {
 
-namespace {
-
-moved broken_ring(const protocol_error& e) { return {.what = moved::outcome::failed, .words = e.what()}; }
-
-} // namespace
-
 memory_pipe::memory_pipe(int socket, shared_region region, side s) noexcept
     : socket_(socket), region_(std::move(region)),
       out_(s == side::server ? region_.of_server() : region_.of_client()),
@@ -24,6 +18,7 @@ memory_pipe::memory_pipe(int socket, shared_region region, side s) noexcept
 }
 
 moved memory_pipe::read(std::span<const iovec> to) try {
+  if (!broken_.empty()) return failure();
   std::size_t count = in_.read(to);
   if (std::exchange(calls_, false)) {
     in_.end_call();
@@ -38,36 +33,49 @@ moved memory_pipe::read(std::span<const iovec> to) try {
   for (const iovec& part : to) room += part.iov_len;
   return {.what = moved::outcome::some, .count = count, .is_all = count < room};
 } catch (const protocol_error& e) {
-  return broken_ring(e);
+  broken_ = e.what();
+  return failure();
 }
 
 moved memory_pipe::write(std::span<const iovec> from) try {
+  if (!broken_.empty()) return failure();
   if (hung_up_) return {.what = moved::outcome::ended, .words = "closed by the peer"};
   const std::size_t count = out_.write(from);
   if (count == 0) return {.what = moved::outcome::later};
   if (out_.is_called()) call_peer();
   return {.what = moved::outcome::some, .count = count};
 } catch (const protocol_error& e) {
-  return broken_ring(e);
+  broken_ = e.what();
+  return failure();
 }
 
-// What is broken is told by the read or the write that follows.
+// Whoever waits beside something broken is told to look, and then hears of it.
 
 bool memory_pipe::call_for_input() try {
+  if (!broken_.empty()) return true;
   const bool is_there = in_.call();
   calls_ = !is_there;
   return is_there;
-} catch (const protocol_error&) {
+} catch (const protocol_error& e) {
+  broken_ = e.what();
   return true;
 }
 
-bool memory_pipe::has_room() try { return hung_up_ || out_.has_room(); } catch (const protocol_error&) {
+bool memory_pipe::has_room() try {
+  return !broken_.empty() || hung_up_ || out_.has_room();
+} catch (const protocol_error& e) {
+  broken_ = e.what();
   return true;
 }
 
-bool memory_pipe::call_for_room() try { return hung_up_ || out_.call(); } catch (const protocol_error&) {
+bool memory_pipe::call_for_room() try {
+  return !broken_.empty() || hung_up_ || out_.call();
+} catch (const protocol_error& e) {
+  broken_ = e.what();
   return true;
 }
+
+moved memory_pipe::failure() const { return {.what = moved::outcome::failed, .words = broken_}; }
 
 /// If the socket takes no more bytes, the peer has enough that will wake it.
 void memory_pipe::call_peer() const noexcept {

@@ -3,6 +3,8 @@
 #include <mailgrad/net/memory/shared_region.hpp>
 #include <mailgrad/net/tcp/byte_pipe.hpp>
 
+#include <string>
+
 namespace mailgrad::net {
 
 /// Bytes by memory that both sides see. The socket beside it wakes whoever sleeps, and closes with the peer's
@@ -24,6 +26,7 @@ public:
   bool call_for_room() override;
 
 private:
+  moved failure() const;
   void call_peer() const noexcept;
   void hear_calls() noexcept;
 
@@ -33,6 +36,7 @@ private:
   ring_reader in_;
   bool calls_ = false;   ///< for input
   bool hung_up_ = false; ///< the peer writes no more
+  std::string broken_;   ///< why the peer is believed no more; empty while it is
 };
 
 } // namespace mailgrad::net

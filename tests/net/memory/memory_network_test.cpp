@@ -145,14 +145,21 @@ TEST_F(MemoryNetwork, OutlivesAPeerThatCallsAndSaysNothing) {
 }
 
 TEST_F(MemoryNetwork, EndsASessionWhoseServerLies) {
-  descriptor rude = listening_at(std::to_string(getpid()) + "-rude");
-  client_net.connect(client.end, "memory:" + std::to_string(getpid()) + "-rude");
-  const descriptor peer = next_at(rude);
-  const shared_region memory = shared_region::make();
-  memory.of_client().counters->taken = 5;
-  ASSERT_TRUE(send_offer(peer.number(), memory));
-  memory.of_server().counters->written = ~std::uint64_t{0};
-  EXPECT_THAT(client.layers.wait_ended(), HasSubstr("shared memory: expected bytes "));
+  const std::string name = std::to_string(getpid()) + "-rude";
+  const descriptor rude = listening_at(name);
+  for (const std::string lie : {"taken", "written"}) {
+    awaited_client fooled(client_net);
+    client_net.connect(fooled.end, memory_address(name));
+    const descriptor peer = next_at(rude);
+    const shared_region memory = shared_region::make();
+    if (lie == "taken")
+      memory.of_client().counters->taken = 5;
+    else
+      memory.of_server().counters->written = ~std::uint64_t{0};
+    ASSERT_TRUE(send_offer(peer.number(), memory));
+    EXPECT_THAT(fooled.layers.wait_ended(), HasSubstr("shared memory: expected bytes " + lie));
+    client_net.forget(fooled.end);
+  }
 }
 
 TEST_F(MemoryNetwork, SaysWhatWasOfferedInsteadOfMemory) {
