@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <limits>
@@ -136,7 +135,7 @@ class bed {
 public:
   bool sleep() {
     std::unique_lock guard(mutex_);
-    const bool called = called_.wait_for(guard, 60s, [this] { return calls_ > 0; });
+    const bool called = called_.wait_for(guard, 20s, [this] { return calls_ > 0; });
     if (called) --calls_;
     return called;
   }
@@ -152,21 +151,25 @@ private:
   int calls_ = 0;
 };
 
-/// Both ends of one way, each with a bed.
+/// Both ends of one way, each with a bed. Each stays awake for a random while, so that the other one comes at
+/// any moment of its going to sleep.
 struct way {
   explicit way(std::size_t size) : r(size) {}
 
   /// Writes a byte, and waits where there is no room. False if nobody wakes it.
   bool send(unsigned char byte) {
     iovec part{&byte, 1};
-    while (writer.write({&part, 1}) == 0)
+    while (writer.write({&part, 1}) == 0) {
+      stay_awake(sender_random, [this] { return writer.has_room(); });
       if (!writer.call() && !sender.sleep()) return false;
+    }
     if (writer.is_called()) receiver.wake();
     return true;
   }
   bool receive(unsigned char& byte) {
     iovec part{&byte, 1};
     while (reader.read({&part, 1}) == 0) {
+      stay_awake(receiver_random, [this] { return reader.has_input(); });
       if (!reader.call() && !receiver.sleep()) return false;
       reader.end_call();
     }
@@ -178,31 +181,30 @@ struct way {
   ring_writer writer{r.memory()};
   ring_reader reader{r.memory()};
   bed sender, receiver;
-};
+  std::mt19937_64 sender_random{8}, receiver_random{9};
 
-void pause_a_little(std::mt19937_64& random) {
-  for (std::uint64_t n = random() % 4 == 0 ? random() % 300 : 0; n > 0; --n)
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-}
+private:
+  template <class Seen>
+  static void stay_awake(std::mt19937_64& random, Seen seen) {
+    for (std::uint64_t looks = random() % 2'000; looks > 0 && !seen(); --looks) {
+    }
+  }
+};
 
 TEST(ByteRingCalls, GetLostForNobodyWhoWaitsForBytes) {
   constexpr int turns = 20'000;
   way there(small), back(small);
-  std::thread other([&] {
-    std::mt19937_64 random(2);
+  std::jthread other([&] {
     unsigned char byte = 0;
     for (int i = 0; i < turns; ++i) {
       if (!there.receive(byte)) return;
-      pause_a_little(random);
       if (!back.send(byte)) return;
     }
   });
-  std::mt19937_64 random(3);
   for (int i = 0; i < turns; ++i) {
     const auto said = static_cast<unsigned char>(i);
     unsigned char heard = 0;
     ASSERT_TRUE(there.send(said));
-    pause_a_little(random);
     ASSERT_TRUE(back.receive(heard)) << "nobody woke it at turn " << i;
     ASSERT_EQ(heard, said);
   }
@@ -212,17 +214,13 @@ TEST(ByteRingCalls, GetLostForNobodyWhoWaitsForBytes) {
 TEST(ByteRingCalls, GetLostForNobodyWhoWaitsForRoom) {
   constexpr int count = 60'000;
   way tight(3);
-  std::thread sender([&] {
-    std::mt19937_64 random(4);
+  std::jthread sender([&] {
     for (int i = 0; i < count; ++i) {
-      pause_a_little(random);
       if (!tight.send(static_cast<unsigned char>(i))) return;
     }
   });
-  std::mt19937_64 random(5);
   for (int i = 0; i < count; ++i) {
     unsigned char heard = 0;
-    pause_a_little(random);
     ASSERT_TRUE(tight.receive(heard)) << "nobody woke it at byte " << i;
     ASSERT_EQ(heard, static_cast<unsigned char>(i));
   }
