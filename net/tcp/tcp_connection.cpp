@@ -59,11 +59,19 @@ bool tcp_connection::send() {
 
 void tcp_connection::wait_readable() {
   if (is_hot || !is_open()) return;
-  if (is_called()) return asio::post(loop_->io(), [self = shared_from_this()] { self->look(); });
+  if (is_called()) return look_soon();
   if (std::exchange(is_waiting_, true)) return;
   socket_.async_wait(stream_socket::wait_read, [self = shared_from_this()](error_code failed) {
     self->is_waiting_ = false;
     if (!failed) self->look();
+  });
+}
+
+void tcp_connection::look_soon() {
+  if (std::exchange(looks_soon_, true)) return;
+  asio::post(loop_->io(), [self = shared_from_this()] {
+    self->looks_soon_ = false;
+    self->look();
   });
 }
 

@@ -45,6 +45,7 @@ public:
 private:
   void drain();
   void look();
+  void look_soon();
   bool is_called();
   bool find_room();
 
@@ -54,6 +55,7 @@ private:
   asio::steady_timer end_;
   std::unique_ptr<byte_pipe> bytes_;
   bool is_waiting_ = false; ///< for the socket to have something to read
+  bool looks_soon_ = false; ///< is told to look, without a word of the socket
   bool is_blocked_ = false;
   bool is_shut_ = false; ///< sends no more
 };

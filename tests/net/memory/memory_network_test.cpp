@@ -144,6 +144,24 @@ TEST_F(MemoryNetwork, OutlivesAPeerThatCallsAndSaysNothing) {
   EXPECT_THAT(client.layers.kept().ends, IsEmpty());
 }
 
+TEST_F(MemoryNetwork, HoldsUpNobodyForAPeerThatWritesOnAfterItsEnd) {
+  join();
+  const rude_peer peer(address);
+  std::atomic<bool> over = false;
+  std::jthread writer([&] { // no frame, again and again as much as the ring holds
+    ring_counters& mine = *peer.memory.of_client().counters;
+    while (!over) {
+      std::atomic_ref(mine.written).store(std::atomic_ref(mine.taken).load() + peer.memory.ring_bytes());
+      peer.call();
+    }
+  });
+  expect_answers(200);
+  peer.hear_out();
+  over = true;
+  expect_answers(5);
+  EXPECT_THAT(client.layers.kept().ends, IsEmpty());
+}
+
 TEST_F(MemoryNetwork, EndsASessionWhoseServerLies) {
   const std::string name = std::to_string(getpid()) + "-rude";
   const descriptor rude = listening_at(name);
