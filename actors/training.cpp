@@ -188,8 +188,7 @@ void training::implementation::wait_for_workers(const remote::serve_options& ser
   const instant since = time_->now();
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
   const auto give_up = [&](const std::string& within) {
-    throw std::runtime_error(fmt::format("given up: {} of {} workers had joined{}", elsewhere_->joined(),
-                                         plan_.workers(), within));
+    throw std::runtime_error(fmt::format("given up: {} had joined{}", elsewhere_->attendance(), within));
   };
   while (!elsewhere_->wait_for(std::chrono::milliseconds{200})) {
     if (given_up_ || (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined()))) give_up("");
@@ -210,8 +209,8 @@ std::vector<caf::actor> training::implementation::place_shards(const remote::ser
 
 remote::run_answer training::implementation::answer_before_begin(const std::string& what) {
   if (what == "status")
-    return {fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}}})", plan_.workers(),
-                        elsewhere_->joined())};
+    return {fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}, "attendance": "{}"}})",
+                        plan_.workers(), elsewhere_->joined(), elsewhere_->attendance())};
   if (what != "stop")
     throw std::invalid_argument(
         fmt::format("the run has not begun: it waits for {} workers", plan_.workers()));

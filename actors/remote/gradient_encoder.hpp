@@ -43,7 +43,8 @@ public:
   /// Errors  shape_error for parts that are not of this layout.
   std::optional<messages> encode(std::uint32_t shard, step_number step, std::span<const float> dense,
                                  std::span<const gradient_rows> tables);
-  /// Weights of a shard have come. `discarded`: the last gradient of this worker that the shard has discarded.
+  /// Weights of a shard have come. `discarded`: the last gradient of this worker that the shard has
+  /// discarded.
   void answered(std::uint32_t shard, step_number discarded);
 
 private:

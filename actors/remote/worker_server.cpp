@@ -94,6 +94,14 @@ std::uint32_t worker_server::joined() const {
   return here(net::role::worker);
 }
 
+std::string worker_server::attendance() const {
+  const std::lock_guard lock(mutex_);
+  const std::string workers = fmt::format("{} of {} workers", here(net::role::worker), plan_.workers());
+  return options_.shard_hosts == 0 ? workers
+                                   : fmt::format("{} and {} of {} parameter hosts", workers,
+                                                 here(net::role::shard), options_.shard_hosts);
+}
+
 bool worker_server::wait_for(std::chrono::milliseconds span) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, span, [&] {

@@ -54,6 +54,8 @@ public:
   const std::string& address() const noexcept { return address_; }
   const wire_format& wire() const noexcept { return wire_; }
   std::uint32_t joined() const;
+  /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
+  std::string attendance() const;
   /// Waits until all workers have joined, but at most for `span`; true if they have.
   bool wait_for(std::chrono::milliseconds span);
 

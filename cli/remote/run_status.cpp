@@ -24,8 +24,7 @@ std::string status_in_words(const std::string& status) {
   try {
     const json all = json::parse(status);
     if (all.value("waiting", false))
-      return fmt::format("waiting for {} workers: {} joined\n", all.at("workers").get<std::uint64_t>(),
-                         all.at("joined").get<std::uint64_t>());
+      return fmt::format("waiting: {} have joined\n", all.at("attendance").get<std::string>());
     std::string text = all.at("text").get<std::string>();
     for (const json& wait : all.at("waits")) text += wait.get<std::string>() + '\n';
     return text;

@@ -67,7 +67,7 @@ void memory_dialer::look_at_offer() try {
   if (!region) return wait_for_offer();
   clock_.cancel();
   const done told = std::exchange(told_, nullptr);
-  told(std::move(socket_), std::move(*region), "");
+  told({std::move(socket_), std::move(*region)});
 } catch (const protocol_error& e) {
   give_up(fmt::format("{} did not take us in ({}): expected a server of Mailgrad there",
                       memory_address(plan_.name), e.what()));
@@ -77,7 +77,7 @@ void memory_dialer::look_at_offer() try {
 
 void memory_dialer::pause(int failed) {
   const auto moment = asio::steady_timer::clock_type::now();
-  if (moment >= until_) return give_up(words_of(failed));
+  if (moment >= until_) return give_up(words_of(failed), failed == ECONNREFUSED);
   clock_.expires_at(std::min(moment + pause_, until_));
   pause_ = std::min(2 * pause_, longest_wait);
   clock_.async_wait([self = shared_from_this()](error_code cancelled) {
@@ -85,12 +85,12 @@ void memory_dialer::pause(int failed) {
   });
 }
 
-void memory_dialer::give_up(const std::string& words) {
+void memory_dialer::give_up(const std::string& words, bool nobody_listens) {
   const done told = std::exchange(told_, nullptr);
   error_code ignored;
   clock_.cancel();
   socket_.close(ignored);
-  told(stream_socket(socket_.get_executor()), {}, words);
+  told({stream_socket(socket_.get_executor()), {}, words, nobody_listens});
 }
 
 std::string memory_dialer::words_of(int failed) const {

@@ -21,8 +21,15 @@ public:
     instant patience{0}; ///< tries again for so long
     instant answer{0};   ///< waits so long for the offer
   };
-  /// Called once: with a connection that stands, or with words that say why there is none.
-  using done = std::function<void(stream_socket socket, shared_region region, const std::string& words)>;
+  /// What became of it: a connection that stands, or words that say why there is none.
+  struct outcome {
+    stream_socket socket;
+    shared_region region{};
+    std::string words{};
+    bool nobody_listens = false;
+  };
+  /// Called once.
+  using done = std::function<void(outcome)>;
 
   memory_dialer(asio::io_context& io, plan p, done told);
 
@@ -35,7 +42,7 @@ private:
   void pause(int failed);
   void wait_for_offer();
   void look_at_offer();
-  void give_up(const std::string& words);
+  void give_up(const std::string& words, bool nobody_listens = false);
   std::string words_of(int failed) const;
 
   plan plan_;

@@ -31,12 +31,13 @@ void memory_host::connect(const std::string& name, instant patience) {
 void memory_host::begin_dialling(connection_id id, plane, instant patience) {
   dialer_ = std::make_shared<memory_dialer>(
       loop().io(), memory_dialer::plan{name_, patience, times().hello()},
-      [host = self(), id](stream_socket socket, shared_region region, const std::string& words) {
+      [host = self(), id](memory_dialer::outcome found) {
         host->dialer_.reset();
-        if (!words.empty()) return host->fail(id, words);
-        auto pipe = std::make_unique<memory_pipe>(socket.native_handle(), std::move(region),
+        if (found.nobody_listens) return host->find_nobody(found.words);
+        if (!found.words.empty()) return host->fail(id, found.words);
+        auto pipe = std::make_unique<memory_pipe>(found.socket.native_handle(), std::move(found.region),
                                                   memory_pipe::side::client);
-        host->open(id, std::move(socket), std::move(pipe));
+        host->open(id, std::move(found.socket), std::move(pipe));
       });
   dialer_->begin();
 }

@@ -42,7 +42,7 @@ public:
     thread_.on_thread([&] {
       const auto host = std::make_shared<memory_host>(thread_.loop(), client);
       thread_.add(client, host);
-      host->connect(name, options_.patience);
+      host->connect(name, client.tries_once() ? instant{0} : options_.patience);
     });
   }
 

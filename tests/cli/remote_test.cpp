@@ -186,7 +186,7 @@ TEST_F(RemoteTool, IsStoppedWhileItWaitsForWorkers) {
   tool server(serve("3"));
   const std::string address = address_of(server);
   tool status({"status", address});
-  EXPECT_EQ(status.out(), "waiting for 3 workers: 0 joined\n");
+  EXPECT_EQ(status.out(), "waiting: 0 of 3 workers have joined\n");
   tool another({"switch", address, "ssp:2"});
   EXPECT_EQ(another.code(), 2);
   EXPECT_THAT(another.err(), HasSubstr("the run has not begun: it waits for 3 workers"));

@@ -95,6 +95,7 @@ TEST(ParameterHost, EndsTheRunInOrderIfItIsLost) {
 TEST(ParameterHost, EndsTheRunIfItsOnlyWorkerHasGoneBeforeItBegins) {
   open_run run(endless("async", 1), 1, "127.0.0.1:0", 1);
   auto worker = std::make_unique<membership>(run.address(), join_options{});
+  EXPECT_THAT(watcher(run.address()).ask("status"), HasSubstr("1 of 1 workers and 0 of 1 parameter hosts"));
   parameter_host host(run.address(), {.on_begin = [&](const auto&, const auto&) {
                         worker.reset();
                         run.wait_for_event("worker 0 has left");
