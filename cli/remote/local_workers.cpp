@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::chrono::seconds most_farewell{2};
 
-/// Starts this program with other words, in a process group of its own.
+/// Starts this program with other words, in a process group of its own. It gets no descriptor of this one but
+/// the standard streams: a listener that it kept would look alive to others when this process is gone.
 pid_t started(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -28,8 +29,12 @@ pid_t started(std::vector<std::string> words) {
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   pid_t id = 0;
-  const int failed = posix_spawn(&id, "/proc/self/exe", nullptr, &attributes, arguments.data(), environ);
+  const int failed = posix_spawn(&id, "/proc/self/exe", &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0)
     throw std::system_error(failed, std::generic_category(), "--processes: no process could be started");

@@ -1,5 +1,6 @@
 #include <mailgrad/net/tcp/socket_options.hpp>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -35,5 +36,7 @@ void set_latency(int socket, const timing& times) noexcept {
   const auto silence = std::chrono::duration_cast<milliseconds>(times.silence()).count();
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence));
 }
+
+void keep_from_children(int socket) noexcept { (void)fcntl(socket, F_SETFD, FD_CLOEXEC); }
 
 } // namespace mailgrad::net

@@ -15,4 +15,8 @@ void set_buffers(int socket, distance d) noexcept;
 /// given up after the silence that a session allows.
 void set_latency(int socket, const timing& times) noexcept;
 
+/// A program that this process starts does not get the socket. Else a listener, or a connection, would stay
+/// open for its peers when this process is gone.
+void keep_from_children(int socket) noexcept;
+
 } // namespace mailgrad::net

@@ -65,6 +65,7 @@ void tcp_dialer::try_next() {
   socket_ = tcp::socket(*io_);
   socket_.open(to.protocol(), last_);
   if (last_) return try_next();
+  keep_from_children(socket_.native_handle());
   set_buffers(socket_.native_handle(),
               to.address().is_loopback() ? distance::on_this_machine : distance::on_another);
   is_late_ = false;

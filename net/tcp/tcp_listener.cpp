@@ -19,6 +19,7 @@ tcp_listener::tcp_listener(asio::io_context& io, const listen_address& where, to
   const tcp::endpoint at(asio::ip::make_address(where.host), where.port);
   error_code failed;
   acceptor_.open(at.protocol(), failed);
+  if (!failed) keep_from_children(acceptor_.native_handle());
   if (!failed) acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
   if (!failed) set_buffers(acceptor_.native_handle(), distance::on_another); // connections take them over
   if (!failed) acceptor_.bind(at, failed);
@@ -33,6 +34,7 @@ void tcp_listener::begin() {
   acceptor_.async_accept([self = shared_from_this()](error_code failed, tcp::socket socket) {
     if (!self->acceptor_.is_open()) return;
     if (failed) return self->later();
+    keep_from_children(socket.native_handle());
     error_code gone;
     if (socket.remote_endpoint(gone).address().is_loopback())
       set_buffers(socket.native_handle(), distance::on_this_machine);

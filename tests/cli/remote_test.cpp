@@ -16,6 +16,7 @@ namespace mailgrad {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::tool;
 
 using words = std::vector<std::string>;
@@ -137,6 +138,7 @@ TEST_F(RemoteTool, ComesBackByItselfAfterItStoodStill) {
   tool stays({"join", address, "--number", "0"});
   tool sleeps({"join", address, "--number", "1"});
   ASSERT_TRUE(server.says("worker 0 has joined") && server.says("worker 1 has joined")) << server.err();
+  ASSERT_TRUE(sleeps.says("has joined")) << sleeps.err();
   sleeps.signal(SIGSTOP);
   ASSERT_TRUE(server.says("lost worker 1 (incarnation 1): expected a sign of life")) << server.err();
   sleeps.signal(SIGCONT);
@@ -165,7 +167,7 @@ TEST_F(RemoteTool, StaysOutWhenToldSo) {
 TEST_P(RemoteToolBy, EndsAllProcessesByOneSignal) {
   tool server(serve("1", GetParam()) + words{"--epochs", "100000", "--report", file("report")});
   tool worker({"join", address_of(server)});
-  ASSERT_TRUE(server.says("worker 0 has joined")) << server.err();
+  ASSERT_TRUE(server.says("worker 0 has joined") && worker.says("has joined")) << server.err();
   server.signal(SIGINT);
   EXPECT_EQ(server.code(), 128 + SIGINT) << server.err();
   EXPECT_EQ(worker.code(), 0) << worker.err();
@@ -175,11 +177,19 @@ TEST_P(RemoteToolBy, EndsAllProcessesByOneSignal) {
 TEST_P(RemoteToolBy, EndsAWorkerWhoseServerDies) {
   tool server(serve("1", GetParam()) + words{"--epochs", "100000"});
   tool worker({"join", address_of(server)});
-  ASSERT_TRUE(server.says("worker 0 has joined")) << server.err();
+  ASSERT_TRUE(server.says("worker 0 has joined") && worker.says("has joined")) << server.err();
   server.signal(SIGKILL);
   EXPECT_EQ(worker.code(), 1);
   EXPECT_THAT(worker.err(), HasSubstr("without a goodbye"));
   EXPECT_THAT(worker.err(), HasSubstr("the server is gone: nobody listens there any more"));
+}
+
+TEST_F(RemoteTool, LeavesNoWorkerOfItsOwnBehindWhenItIsKilled) {
+  tool train(words{"train", "--processes", "2", "--epochs", "100000"} + small_run);
+  ASSERT_TRUE(train.says("worker 0 has joined") && train.says("worker 1 has joined")) << train.err();
+  train.signal(SIGKILL);
+  EXPECT_EQ(train.code(), -SIGKILL); // and its standard error ends, which the workers share
+  EXPECT_THAT(train.err(), Not(HasSubstr("cannot come back"))) << "they try no server that is gone";
 }
 
 TEST_F(RemoteTool, IsStoppedWhileItWaitsForWorkers) {
@@ -209,9 +219,9 @@ TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
   tool server(serve("1") + words{"--seats", "2", "--policy", "sync", "--epochs", "100000"});
   const std::string address = address_of(server);
   tool first({"join", address});
-  ASSERT_TRUE(server.says("worker 0 has joined")) << server.err();
+  ASSERT_TRUE(first.says("has joined")) << first.err();
   tool later({"join", address});
-  ASSERT_TRUE(server.says("worker 1 has joined")) << server.err();
+  ASSERT_TRUE(later.says("has joined")) << later.err();
   tool third({"join", address});
   EXPECT_EQ(third.code(), 1);
   EXPECT_THAT(third.err(), HasSubstr("expected a free one of 2 workers, found none"));

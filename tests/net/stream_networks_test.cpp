@@ -3,9 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
 
 // What holds for every network between processes.
 
@@ -14,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::SizeIs;
 using testing::StartsWith;
 
 /// A server and a client that have a network each.
@@ -111,6 +119,25 @@ TEST_P(StreamNetworks, HoldsNoMoreThanTheCreditAllows) {
   server_net->post(server->end, [&](instant) { guest->own->allow(4, 0); });
   ASSERT_TRUE(client.layers.wait_for([](auto& x) { return x.credits == 1; }));
   EXPECT_EQ(accepted, 4);
+}
+
+/// The numbers of open sockets, beyond the standard streams.
+std::vector<int> open_sockets() {
+  std::vector<int> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string what = std::filesystem::read_symlink(entry, gone).string();
+    const int number = std::stoi(entry.path().filename().string());
+    if (what.starts_with("socket:") && number > STDERR_FILENO) all.push_back(number);
+  }
+  return all;
+}
+
+TEST_P(StreamNetworks, GiveNoSocketToProgramsThatTheirProcessStarts) {
+  join();
+  const std::vector<int> sockets = open_sockets();
+  EXPECT_THAT(sockets, SizeIs(testing::Ge(5U))) << "a listener, and both ends of two connections";
+  for (const int s : sockets) EXPECT_TRUE(fcntl(s, F_GETFD) & FD_CLOEXEC) << s;
 }
 
 TEST_P(StreamNetworks, TellsBothSidesWhyItRefuses) {
