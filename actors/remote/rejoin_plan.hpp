@@ -25,7 +25,8 @@ namespace mailgrad::remote {
 class rejoin_plan {
 public:
   static constexpr std::chrono::milliseconds shortest_pause{50};
-  static constexpr std::chrono::milliseconds longest_pause{2000};
+  /// So that a worker is back within a second of its network.
+  static constexpr std::chrono::milliseconds longest_pause{500};
 
   /// It tries for so long at most; 0: not at all.
   explicit rejoin_plan(std::chrono::milliseconds patience) : patience_(patience) {}
