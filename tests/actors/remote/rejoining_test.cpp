@@ -174,6 +174,7 @@ TEST(Rejoining, JoinsNoOtherRunAtTheSameAddress) {
       worker.here().wait().words,
       AllOf(StartsWith("an outage; cannot come back: server refuses: run: expected"), HasSubstr(", found ")));
   membership one(address, {});
+  ASSERT_TRUE(one.wait_for_begin(20s)); // a run waits for another if it left before
   one.leave();
   other.report();
 }
