@@ -1,0 +1,69 @@
+"""Runs that keep checkpoints are killed, again and again, and resumed.
+
+A round begins a run, kills it with SIGKILL after a drawn time, resumes it, kills that too, and lets the last one end. It
+fails if a run cannot be resumed, a checkpoint is torn, a mini-batch is trained twice or not at all, or the weights of a
+run whose bits do not depend on chance are others than without interruption.
+"""
+import json
+import subprocess
+import time
+
+from processes import Failure, write_samples
+
+EXACT = [["--devices", "cpu:0,cpu:0", "--policy", "sync", "--shards", "2"],
+         ["--optimizer", "adam", "--shards", "2"],
+         ["--local-steps", "3", "--optimizer", "adam"],
+         ["--cure", "dana-zero", "--lr", "0.01"]]
+FREE = [["--devices", "cpu:0,cpu:0", "--policy", "async", "--shards", "2"],
+        ["--devices", "cpu:0,cpu:0,cpu:0", "--policy", "k-async:2", "--shards", "2"],
+        ["--devices", "cpu:0,cpu:0", "--policy", "ssp:1, sync@9000, async@18000"]]
+STEPS = 30000
+
+
+def finished(command, report):
+    """The report of a run that ends by itself."""
+    done = subprocess.run(command + ["--report", str(report)], capture_output=True, text=True)
+    if done.returncode != 0 or "checkpoint refused" in done.stderr:
+        raise Failure(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr}")
+    return json.loads(report.read_text())
+
+
+def killed(command, seconds):
+    """Whether the run was killed before its end; a run that fails by itself is the end of the proof."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.kill()
+    told = process.stderr.read()
+    if process.wait() not in (0, -9) or "checkpoint refused" in told:
+        raise Failure(f"{' '.join(command)}\nended with {process.returncode}: {told}")
+    return process.returncode == -9
+
+
+def rounds_of(tool, scratch, rounds, draw):
+    data = scratch / "samples.csv"
+    write_samples(data, 400)
+    run = [tool, "train", "--model", "mlp:hidden=16", "--data", str(data), "--batch", "8", "--steps", str(STEPS),
+           "--quiet"]
+    whole = {}
+    for number in range(rounds):
+        options = draw.choice(EXACT + FREE)
+        kept = scratch / f"kept {number}"
+        command = run + options + ["--checkpoint", str(kept), "--checkpoint-every", draw.choice(["50", "500", "1s"])]
+        kills = 0
+        for _ in range(draw.randint(1, 4)):
+            kills += killed(command, draw.uniform(0, 0.6))
+            if kept.is_dir() and any(kept.glob("checkpoint-*.safetensors")):
+                command = [tool, "train", "--resume", str(kept), "--quiet"]
+        last = finished(command, scratch / "report.json")
+        counted = last["ledger"]["produced"] if "--local-steps" not in options else last["steps"]
+        if last["steps"] != STEPS or counted != STEPS:
+            raise Failure(f"{options}: {last['steps']} steps, {counted} gradients")
+        if options in EXACT:
+            key = " ".join(options)
+            if key not in whole:
+                whole[key] = finished(run + options, scratch / "whole.json")["parameters_sha256"]
+            if last["parameters_sha256"] != whole[key]:
+                raise Failure(f"{options}: other weights than without interruption")
+        for file in kept.glob("*"):
+            file.unlink()
+        yield True, True, f"{' '.join(options)}: {kills} times killed and resumed"

@@ -1,0 +1,153 @@
+"""Processes of the tool, and runs that are spread over several of them, for proofs that kill, stop and cut them."""
+import json
+import random
+import signal
+import subprocess
+import threading
+import time
+
+
+class Failure(Exception):
+    """What a round found, in one line."""
+
+
+def write_samples(path, rows):
+    draw = random.Random(1)
+    with open(path, "w") as file:
+        file.write("x,y,z,label\n")
+        for _ in range(rows):
+            label = draw.randrange(3)
+            file.write(",".join(f"{draw.gauss(2 * (i == label), 1):.4f}" for i in range(3)) + f",{label}\n")
+
+
+class Process:
+    """A process of the tool whose standard error is read as it comes."""
+
+    def __init__(self, *command):
+        self.lines = []  # (moment, text)
+        self.heard = threading.Condition()
+        self.words = command
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            with self.heard:
+                self.lines.append((time.monotonic(), line.rstrip("\n")))
+                self.heard.notify_all()
+
+    def said(self, text, after=0.0):
+        """The moment and the line of the first one with this text; None if there is none."""
+        return next(((t, line) for t, line in list(self.lines) if text in line and t >= after), None)
+
+    def says(self, text, within=20.0, after=0.0):
+        """Waits for such a line, and returns its moment and itself."""
+        end = time.monotonic() + within
+        with self.heard:
+            while not (found := self.said(text, after)):
+                left = end - time.monotonic()
+                if left <= 0 or not self.heard.wait(min(left, 0.5)) and self.process.poll() is not None:
+                    raise Failure(f"nobody says '{text}' within {within:g} s: {self.told()}")
+        return found
+
+    def told(self):
+        return " | ".join(line for _, line in self.lines[-4:])
+
+    def ends(self, within=20.0):
+        """Waits for the end. Returns the exit status, or minus the signal."""
+        try:
+            code = self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"a process hangs: {' '.join(map(str, self.words))}: {self.told()}") from None
+        self.reader.join(1)
+        return code
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Run:
+    """A server and the workers that join it. Whoever still lives at its end is killed."""
+
+    def __init__(self, tool, scratch, workers, *options, rows=4000):
+        self.tool = str(tool)
+        self.scratch = scratch
+        self.report_file, self.metrics = scratch / "report.json", scratch / "metrics.jsonl"
+        for old in (self.report_file, self.metrics):
+            old.unlink(missing_ok=True)
+        data = scratch / "samples.csv"
+        if not data.exists():
+            write_samples(data, rows)
+        self.all = []
+        self.server = self.start("serve", "--listen", "127.0.0.1:0", "--workers", str(workers), "--model",
+                                 "mlp:hidden=16", "--data", str(data), "--batch", "8", "--lr", "0.05", "--report",
+                                 str(self.report_file), "--metrics", str(self.metrics), "--metrics-every", "50ms",
+                                 *options)
+        self.address = self.server.says("listening on ")[1].split()[2]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.all:
+            process.kill()
+
+    def start(self, *words):
+        process = Process(self.tool, *words)
+        self.all.append(process)
+        return process
+
+    def join(self, *words, address=None):
+        """A worker, once the server has taken it in."""
+        worker = self.start("join", address or self.address, *words)
+        worker.says("has joined")
+        return worker
+
+    def lines(self):
+        """What the metrics tell: dictionaries with time_s and steps."""
+        if not self.metrics.exists():
+            return []
+        return [json.loads(line) for line in self.metrics.read_text().split("\n")[:-1]]
+
+    def steps(self):
+        lines = self.lines()
+        return lines[-1]["steps"] if lines else 0
+
+    def wait_for_steps(self, count, within=30.0):
+        end = time.monotonic() + within
+        while self.steps() < count:
+            if time.monotonic() > end or self.server.process.poll() is not None:
+                raise Failure(f"{self.steps()} of {count} steps after {within:g} s: {self.server.told()}")
+            time.sleep(0.02)
+
+    def stop(self):
+        done = subprocess.run([self.tool, "stop", self.address], capture_output=True, text=True, timeout=20)
+        if done.returncode != 0:
+            raise Failure(f"stop: {done.stderr.strip()}")
+
+    def report(self, within=30.0):
+        """Waits for the end of the run, and returns its report, whose ledger balances."""
+        self.server.ends(within)
+        report = json.loads(self.report_file.read_text())
+        books = report["ledger"]
+        counted = books["applied"] + books["merged"] + sum(books["discarded"].values()) + books["lost"]
+        if counted != books["produced"]:
+            raise Failure(f"the ledger does not balance: {books}")
+        return report
+
+
+def end_now(process):
+    """Ends a worker as Ctrl-C does."""
+    process.signal(signal.SIGINT)
+    return process.ends()
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
