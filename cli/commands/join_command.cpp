@@ -1,21 +1,19 @@
 #include <mailgrad/cli/commands/commands.hpp>
-#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
-#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <chrono>
-#include <iostream>
+#include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,64 +52,12 @@ CLI::Validator rejoin_text() {
           ""};
 }
 
-/// What memberships tell from their threads, printed by the one that waits for them.
-class member_news {
-public:
-  void add(const std::string& words) {
-    const std::lock_guard lock(mutex_);
-    lines_.push_back(words);
-  }
-  void print() {
-    std::vector<std::string> lines;
-    {
-      const std::lock_guard lock(mutex_);
-      lines.swap(lines_);
-    }
-    for (const std::string& line : lines) std::cerr << "mailgrad: " << line << '\n';
-  }
-
-private:
-  std::mutex mutex_; ///< guards the lines
-  std::vector<std::string> lines_;
-};
-
-/// Waits until every worker has ended. A signal makes them leave after their present step.
-int wait_for_all(std::vector<std::unique_ptr<remote::membership>>& members, member_news& news,
-                 const interrupt& ctrl_c, bool quiet) {
-  bool leaving = false;
-  int code = exit_code::done;
-  for (const auto& member : members) {
-    while (!member->wait_for(std::chrono::milliseconds{50})) {
-      news.print();
-      if (ctrl_c.requested() && !leaving) {
-        leaving = true;
-        if (!quiet) std::cerr << "leaving by " << signal_name(ctrl_c.signal()) << " after the present step\n";
-        for (const auto& each : members) each->leave();
-      }
-    }
-    news.print();
-    const net::ending end = member->wait();
-    if (end.reason != net::end_reason::left) code = exit_code::failed;
-    if (!quiet || end.reason != net::end_reason::left)
-      std::cerr << "mailgrad: " << member->name() << ": " << end.words << '\n';
-  }
-  return ctrl_c.requested() ? exit_code::of_signal(ctrl_c.signal()) : code;
-}
-
 int join(const join_words& w) {
   const std::vector<device> devices = read_devices(w.devices);
   const interrupt ctrl_c;
-  const auto network = network_with(w.address, w.keys, side::worker);
-  member_news news;
-  std::vector<std::unique_ptr<remote::membership>> members;
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    remote::join_options options{.place = devices[i], .network = network, .rejoin = read_rejoin(w.rejoin)};
-    if (!w.quiet) options.on_event = [&news](const std::string& words) { news.add(words); };
-    if (w.number) options.number = *w.number + static_cast<std::uint32_t>(i);
-    members.push_back(std::make_unique<remote::membership>(w.address, std::move(options)));
-    if (!w.quiet) std::cerr << members.back()->name() << " has joined the run at " << w.address << '\n';
-  }
-  return wait_for_all(members, news, ctrl_c, w.quiet);
+  joined_workers workers(w.address, devices, w.number, network_with(w.address, w.keys, side::worker), w.quiet,
+                         read_rejoin(w.rejoin));
+  return workers.wait(ctrl_c);
 }
 
 } // namespace

@@ -1,0 +1,66 @@
+#include <mailgrad/cli/remote/joined_workers.hpp>
+
+#include <mailgrad/cli/exit_code.hpp>
+
+#include <iostream>
+#include <utility>
+
+namespace mailgrad {
+
+joined_workers::joined_workers(const std::string& address, const std::vector<device>& devices,
+                               std::optional<std::uint32_t> number, std::shared_ptr<net::network> network,
+                               bool quiet, std::chrono::milliseconds rejoin)
+    : quiet_(quiet) {
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    remote::join_options options{.place = devices[i], .network = network, .rejoin = rejoin};
+    if (!quiet_)
+      options.on_event = [this](const std::string& words) {
+        const std::lock_guard lock(mutex_);
+        news_.push_back(words);
+      };
+    if (number) options.number = *number + static_cast<std::uint32_t>(i);
+    members_.push_back(std::make_unique<remote::membership>(address, std::move(options)));
+    if (!quiet_) std::cerr << members_.back()->name() << " has joined the run at " << address << '\n';
+  }
+}
+
+int joined_workers::wait(const interrupt& ctrl_c, std::chrono::milliseconds for_server) {
+  constexpr std::chrono::milliseconds look{50};
+  std::optional<std::chrono::steady_clock::time_point> patience_ends;
+  bool leaving = false;
+  int code = exit_code::done;
+  for (const auto& member : members_) {
+    while (!member->wait_for(look)) {
+      print_news();
+      if (!ctrl_c.requested() || leaving) continue;
+      const auto now = std::chrono::steady_clock::now();
+      if (!patience_ends) patience_ends = now + for_server;
+      if (now < *patience_ends) continue;
+      leaving = true;
+      leave(ctrl_c);
+    }
+    print_news();
+    const net::ending end = member->wait();
+    if (end.reason != net::end_reason::left) code = exit_code::failed;
+    if (!quiet_ || end.reason != net::end_reason::left)
+      std::cerr << "mailgrad: " << member->name() << ": " << end.words << '\n';
+  }
+  return leaving ? exit_code::of_signal(ctrl_c.signal()) : code;
+}
+
+/// The thread that waits prints, so that lines stay whole.
+void joined_workers::print_news() {
+  std::vector<std::string> lines;
+  {
+    const std::lock_guard lock(mutex_);
+    lines.swap(news_);
+  }
+  for (const std::string& line : lines) std::cerr << "mailgrad: " << line << '\n';
+}
+
+void joined_workers::leave(const interrupt& ctrl_c) {
+  if (!quiet_) std::cerr << "leaving by " << signal_name(ctrl_c.signal()) << " after the present step\n";
+  for (const auto& member : members_) member->leave();
+}
+
+} // namespace mailgrad

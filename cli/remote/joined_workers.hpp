@@ -1,0 +1,47 @@
+#pragma once
+
+#include <mailgrad/actors/remote/membership.hpp>
+#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/net/network.hpp>
+#include <mailgrad/tensor/device.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// Workers of this process in a run of another process.
+///
+/// Threads one owner.
+class joined_workers {
+public:
+  /// Joins with a worker on each device, which takes as long as the server needs for all workers to come. The
+  /// workers take the numbers from `number` on, or else those that are free. One that is cut off tries for the
+  /// time `rejoin` to come back.
+  ///
+  /// Errors  remote::join_error, and std::invalid_argument for an address that is none.
+  joined_workers(const std::string& address, const std::vector<device>& devices,
+                 std::optional<std::uint32_t> number, std::shared_ptr<net::network> network, bool quiet,
+                 std::chrono::milliseconds rejoin = {});
+
+  /// Waits until every worker has ended, and returns an exit code. After a signal it gives the server so long
+  /// to end the run, and then leaves after the present step. The code is that of the signal only if it made
+  /// them leave.
+  int wait(const interrupt& ctrl_c, std::chrono::milliseconds for_server = {});
+
+private:
+  void leave(const interrupt& ctrl_c);
+  void print_news();
+
+  std::mutex mutex_;              ///< guards the news
+  std::vector<std::string> news_; ///< what memberships tell from their threads
+  std::vector<std::unique_ptr<remote::membership>> members_;
+  const bool quiet_;
+};
+
+} // namespace mailgrad
