@@ -58,12 +58,12 @@ int run(int argc, char** argv) {
              "Exit codes: 0 done, 1 the run failed, 2 wrong options or damaged input, 3 a replay differs,\n"
              "4 a replay of a killed run went as far as its recording, 130, 143 and 129 stopped by Ctrl-C,\n"
              "SIGTERM and SIGHUP.");
-  const command commands[] = {make_train_command(app),   make_serve_command(app),    make_join_command(app),
-                              make_shard_command(app),   make_status_command(app),   make_switch_command(app),
-                              make_stop_command(app),    make_replay_command(app),   make_test_command(app),
-                              make_predict_command(app), make_generate_command(app), make_export_command(app),
-                              make_report_command(app),  make_devices_command(app),  make_graph_command(app),
-                              make_keys_command(app)};
+  const command commands[] = {make_train_command(app),  make_serve_command(app),   make_launch_command(app),
+                              make_join_command(app),   make_shard_command(app),   make_status_command(app),
+                              make_switch_command(app), make_stop_command(app),    make_replay_command(app),
+                              make_test_command(app),   make_predict_command(app), make_generate_command(app),
+                              make_export_command(app), make_report_command(app),  make_devices_command(app),
+                              make_graph_command(app),  make_keys_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) { // --help, --version

@@ -81,6 +81,12 @@ bool listen_address::is_loopback() const {
   return inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
+bool listen_address::is_every_network() const {
+  if (in_addr four{}; inet_pton(AF_INET, host.c_str(), &four) == 1) return four.s_addr == INADDR_ANY;
+  in6_addr six{};
+  return inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_UNSPECIFIED(&six);
+}
+
 listen_address parse_listen_address(std::string_view text) {
   const auto [found, port] = parts_of(to_listen, text);
   const auto host = host_of(found);

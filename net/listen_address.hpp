@@ -13,6 +13,8 @@ struct listen_address {
 
   /// Whether only this machine can connect.
   bool is_loopback() const;
+  /// Whether it means every network of a machine, as 0.0.0.0 and [::] do, and so is none to connect to.
+  bool is_every_network() const;
 
   friend bool operator==(const listen_address&, const listen_address&) = default;
 };

@@ -14,6 +14,7 @@ class App;
 namespace mailgrad {
 
 struct recording;
+struct train_words;
 
 /// A subcommand: the parser of its options, and the function to call after parsing, which returns an exit
 /// code.
@@ -24,6 +25,7 @@ struct command {
 
 command make_train_command(CLI::App& app);
 command make_serve_command(CLI::App& app);
+command make_launch_command(CLI::App& app);
 command make_join_command(CLI::App& app);
 command make_shard_command(CLI::App& app);
 command make_status_command(CLI::App& app);
@@ -44,6 +46,10 @@ struct finished_run {
   training_report report;
   int code;
 };
+
+/// Trains as the words say, which `parser` has read, and prints and writes what they ask for. Returns an exit
+/// code.
+int train_as_told(const CLI::App& parser, const train_words& w);
 
 /// Trains as `mailgrad train` with the options `words` would, in the order of a recording.
 ///

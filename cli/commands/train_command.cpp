@@ -169,8 +169,10 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   progress_display display(std::cerr, style, run.total_steps());
   const bool stopped = watch_run(run, display, ctrl_c,
                                  served ? &*served : nullptr); // if it stopped, the weights so far are tested
-  if (!w.quiet && data->test.size() > 0) std::cerr << "testing on " << data->test.size() << " samples\n";
-  training_report report = run.report([&] { return !stopped && ctrl_c.requested(); });
+  if (!w.quiet && data->test.size() > 0 && (!served || served->has_time_to_test()))
+    std::cerr << "testing on " << data->test.size() << " samples\n";
+  training_report report =
+      run.report([&] { return ctrl_c.requested() && (!stopped || (served && !served->has_time_to_test())); });
   if (served) served->end();
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
@@ -213,6 +215,10 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   again.quiet = w.quiet;
   again.live = w.live;
   again.remote = w.remote;
+  if (w.remote.any()) { // these words stand for workers in one process
+    again.workers = w.workers;
+    again.devices = w.devices;
+  }
   return train_with(again, words, nullptr, from).code;
 }
 
@@ -230,7 +236,7 @@ std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) 
                                    "tensorboard", "metrics-every", "evaluate-every"});
   if (!w.remote.any()) return given_words(parser, without);
   without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices",
-                                 "seats", "wait-for-workers"});
+                                 "seats", "wait-for-workers", "rendezvous", "meet-within"});
   std::vector<std::string> words = given_words(parser, without);
   std::string devices = "--devices=cpu:0";
   for (std::uint32_t r = 1; r < workers_elsewhere(w); ++r) devices += ",cpu:0";
@@ -251,6 +257,12 @@ finished_run train_again(const std::vector<std::string>& words, std::shared_ptr<
   }
   const auto from = checkpoint_to_resume(w.checkpoints);
   return train_with(w, words, std::move(what), from);
+}
+
+int train_as_told(const CLI::App& parser, const train_words& w) {
+  const std::vector<std::string> given = words_of(parser, w);
+  if (!w.checkpoints.resume.empty()) return resume(w, given);
+  return train_with(w, given, nullptr, nullptr).code;
 }
 
 command make_train_command(CLI::App& app) {
@@ -277,35 +289,7 @@ command make_train_command(CLI::App& app) {
       "Exit codes: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --epochs 2");
-  return {parser, [parser, words] {
-            const std::vector<std::string> given = words_of(*parser, *words);
-            if (!words->checkpoints.resume.empty()) return resume(*words, given);
-            return train_with(*words, given, nullptr, nullptr).code;
-          }};
-}
-
-command make_serve_command(CLI::App& app) {
-  CLI::App* parser = app.add_subcommand("serve", "Train a model with workers that join from other processes");
-  auto words = std::make_shared<train_words>();
-  words->remote.serve = true;
-  add_options(*parser, *words);
-  add_listen_options(*parser, words->remote);
-  add_wire_option(*parser, words->remote);
-  parser->footer(
-      wrapped(
-          "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "
-          "More may join later if --seats has places for them. The other options are those of 'mailgrad "
-          "train'. 'mailgrad status', 'switch' and 'stop' ask the "
-          "run from anywhere. Ctrl-C ends the run and all its processes in good order.",
-          help_width) +
-      "\n\nExample:\n"
-      "  mailgrad serve --listen 127.0.0.1:7000 --workers 2 --model lenet --policy ssp:2\n"
-      "  mailgrad join 127.0.0.1:7000 --devices cpu:0,cpu:1     # from another shell");
-  return {parser, [parser, words] {
-            const std::vector<std::string> given = words_of(*parser, *words);
-            if (!words->checkpoints.resume.empty()) return resume(*words, given);
-            return train_with(*words, given, nullptr, nullptr).code;
-          }};
+  return {parser, [parser, words] { return train_as_told(*parser, *words); }};
 }
 
 } // namespace mailgrad

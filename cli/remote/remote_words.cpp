@@ -96,7 +96,8 @@ void add_processes_option(CLI::App& parser, remote_words& w) {
       ->group(group);
 }
 
-std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s) {
+std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s,
+                                           std::chrono::milliseconds patience) {
   const bool is_memory = net::is_memory_address(address);
   if (is_memory && !keys.empty())
     throw std::invalid_argument(
@@ -105,6 +106,7 @@ std::shared_ptr<net::network> network_with(const std::string& address, const std
                     address));
   if (is_memory) return net::usual_network(address);
   net::tcp_options options;
+  options.patience = patience;
   options.keys = keys_in(keys, s);
   return std::make_shared<net::tcp_network>(options);
 }

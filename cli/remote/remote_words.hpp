@@ -1,25 +1,36 @@
 #pragma once
 
 #include <mailgrad/actors/remote/serve_options.hpp>
+#include <mailgrad/cli/remote/address_file.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace mailgrad {
 
+/// How a server and the ranks that a launcher has started with it find each other.
+struct launched {
+  launch_place place;
+  std::shared_ptr<address_file> file; ///< null: the address is known to all
+  std::chrono::seconds bound{300};    ///< for which one waits for the other
+};
+
 /// The values of the options about other processes, before they are interpreted.
 struct remote_words {
-  bool serve = false; ///< `mailgrad serve`
+  bool serve = false; ///< `mailgrad serve` and `mailgrad launch`
   std::string listen = "127.0.0.1:7000";
   std::uint32_t seats = 0;            ///< workers that may be in at once; 0: as many as the run begins with
   std::uint32_t wait_for_workers = 0; ///< seconds until a run without them is given up; 0: it waits for ever
   std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
-  std::uint32_t shard_hosts = 0; ///< processes that hold the shards; 0: the server does
-  std::string wire = "float32";  ///< how gradients travel
-  std::string keys;              ///< a folder of `mailgrad keys new`, or a token; empty: none
+  std::uint32_t shard_hosts = 0;    ///< processes that hold the shards; 0: the server does
+  std::string wire = "float32";     ///< how gradients travel
+  std::string keys;                 ///< a folder of `mailgrad keys new`, or a token; empty: none
+  std::optional<launched> launch{}; ///< of `mailgrad launch`
 
   bool any() const noexcept { return serve || processes > 0; }
 };
@@ -37,9 +48,11 @@ void add_wire_option(CLI::App& parser, remote_words& w);
 void add_processes_option(CLI::App& parser, remote_words& w);
 
 /// Shared memory for memory:NAME, which has no keys; else TCP with the keys that are named: a folder with
-/// certificates, a folder or a file with a token alone, or no keys, for this machine alone.
+/// certificates, a folder or a file with a token alone, or no keys, for this machine alone. A worker tries so long
+/// to connect where nobody listens.
 ///
 /// Errors  as net::tls_keys has them; std::invalid_argument for keys where there are none.
-std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s);
+std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s,
+                                           std::chrono::milliseconds patience = std::chrono::seconds{10});
 
 } // namespace mailgrad

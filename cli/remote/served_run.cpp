@@ -6,9 +6,14 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
+#include <climits>
 #include <iostream>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace mailgrad {
@@ -24,6 +29,12 @@ const char* here() { return net::memory_network::is_supported() ? "memory:" : "1
 const char* limit_of(const std::string& address, const std::string& keys) {
   if (net::is_memory_address(address)) return "; for processes of this user on this machine";
   return keys.empty() ? "; without --keys for processes of this machine alone" : "";
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  if (gethostname(name, sizeof name - 1) != 0) throw std::system_error(errno, std::generic_category());
+  return name;
 }
 
 } // namespace
@@ -44,21 +55,33 @@ remote::serve_options served_run::options(std::size_t workers) {
     const std::lock_guard lock(mutex_);
     news_.push_back(words);
   };
-  o.go_on_waiting = [this](std::uint32_t joined) { return go_on_waiting(joined); };
+  o.go_on_waiting = [this, workers](std::uint32_t joined) { return go_on_waiting(joined, workers); };
   o.status = [this] { return status(); };
   o.on_listening = [this, workers](const std::string& address) {
+    began_waiting_ = std::chrono::steady_clock::now();
     if (words_.processes > 0) return local_.start(address, words_.processes, devices_);
-    const std::uint32_t hosts = words_.shard_hosts;
-    const std::string shards =
-        hosts == 0 ? "" : fmt::format(" and {} parameter host{}", hosts, hosts == 1 ? "" : "s");
-    std::cerr << fmt::format("listening on {} for {} worker{}{}{}\n", address, workers,
-                             workers == 1 ? "" : "s", shards, limit_of(address, words_.keys));
+    say_where(address, workers);
   };
   return o;
 }
 
-bool served_run::go_on_waiting(std::uint32_t) {
+void served_run::say_where(const std::string& address, std::size_t workers) const {
+  const auto file = words_.launch ? words_.launch->file : nullptr;
+  const std::uint32_t hosts = words_.shard_hosts;
+  const std::string shards =
+      hosts == 0 ? "" : fmt::format(" and {} parameter host{}", hosts, hosts == 1 ? "" : "s");
+  std::cerr << fmt::format("listening on {} for {} worker{}{}{}{}\n", address, workers,
+                           workers == 1 ? "" : "s", shards, limit_of(address, words_.keys),
+                           file ? "; other ranks find it by " + file->path().string() : "");
+  if (file) file->publish(address_for_ranks(address, host_name()));
+}
+
+bool served_run::go_on_waiting(std::uint32_t joined, std::size_t workers) {
   tell_news();
+  if (words_.launch && std::chrono::steady_clock::now() - began_waiting_ > words_.launch->bound)
+    throw std::runtime_error(
+        fmt::format("{}: expected {} workers within {} s, found {}: see what the other ranks say",
+                    words_.launch->place.name(), workers, words_.launch->bound.count(), joined));
   if (local_.ended() > 0) throw std::runtime_error("--processes: a worker ended before the run had begun");
   return !ctrl_c_.requested();
 }
@@ -75,6 +98,10 @@ void served_run::end() {
   run_ = nullptr;
   tell_news();
   local_.wait();
+}
+
+bool served_run::has_time_to_test() const {
+  return !(ctrl_c_.requested() && words_.launch && words_.launch->place.is_killed_soon());
 }
 
 bool served_run::has_news() const {

@@ -6,6 +6,7 @@
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -28,6 +29,9 @@ public:
   remote::serve_options options(std::size_t workers);
   /// The run has begun, and may be asked. It must outlive end().
   void begin(training& run) { run_ = &run; }
+  /// Whether a run that a signal has stopped is still tested: not if its launcher kills it soon, before the
+  /// report would be written.
+  bool has_time_to_test() const;
   void end();
 
   /// Whether somebody has come, gone, or was refused.
@@ -36,7 +40,8 @@ public:
   void tell_news();
 
 private:
-  bool go_on_waiting(std::uint32_t joined);
+  void say_where(const std::string& address, std::size_t workers) const;
+  bool go_on_waiting(std::uint32_t joined, std::size_t workers);
   std::string status() const;
 
   const remote_words words_;
@@ -47,6 +52,7 @@ private:
   std::atomic<training*> run_{nullptr};
   mutable std::mutex mutex_; ///< guards the news
   std::vector<std::string> news_;
+  std::chrono::steady_clock::time_point began_waiting_{};
   local_workers local_;
 };
 

@@ -25,15 +25,15 @@ class tool {
 public:
   /// If `out` is given, standard output goes to this file and is not captured. If `columns` is given,
   /// standard error is a terminal of that width; a width of 0 means that the terminal does not tell its
-  /// width.
+  /// width. `program` is another one to start, by which the tool is started in turn; it is looked up in PATH.
   explicit tool(const std::vector<std::string>& words, const char* out = nullptr,
-                std::optional<unsigned short> columns = {})
+                std::optional<unsigned short> columns = {}, const char* program = MAILGRAD_TOOL)
       : out_(out ? std::fopen(out, "w") : std::tmpfile()) {
     int ends[2];
     const bool open = columns ? open_terminal(ends, *columns) : pipe2(ends, O_CLOEXEC) == 0;
     if (!out_ || !open) throw std::runtime_error("no pipe for the test");
     errors_ = ends[0];
-    std::vector<std::string> texts{MAILGRAD_TOOL};
+    std::vector<std::string> texts{program};
     texts.insert(texts.end(), words.begin(), words.end());
     std::vector<char*> arguments;
     for (std::string& text : texts) arguments.push_back(text.data());
@@ -42,7 +42,7 @@ public:
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fileno(out_.get()), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-    const int failure = posix_spawn(&process_, MAILGRAD_TOOL, &actions, nullptr, arguments.data(), environ);
+    const int failure = posix_spawnp(&process_, program, &actions, nullptr, arguments.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (failure != 0) throw std::runtime_error("the tool does not start");

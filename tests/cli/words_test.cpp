@@ -121,6 +121,7 @@ TEST(Tool, HelpsWithEachCommand) {
       {"devices", "mailgrad devices"},
       {"graph", "--model", "Graphviz", "file FILE", "--out FILE"},
       {"serve", "--listen HOST:PORT", "--workers", "--keys", "mailgrad join"},
+      {"launch", "--listen HOST:PORT", "--rendezvous DIR", "--meet-within", "--keys", "mpirun -n 4"},
       {"join", "ADDRESS", "--devices", "--keys"},
       {"status", "ADDRESS", "--json"},
       {"switch", "ADDRESS", "POLICY"},

@@ -31,6 +31,14 @@ TEST(ListenAddress, KnowsWhatOnlyThisMachineReaches) {
     EXPECT_FALSE(parse_listen_address(text).is_loopback()) << text;
 }
 
+TEST(ListenAddress, KnowsWhatMeansEveryNetwork) {
+  for (const char* text : {"0.0.0.0:1", "[::]:1", "[0:0::0]:1"})
+    EXPECT_TRUE(parse_listen_address(text).is_every_network()) << text;
+  for (const char* text : {"127.0.0.1:1", "[::1]:1", "10.0.0.0:1"})
+    EXPECT_FALSE(parse_listen_address(text).is_every_network()) << text;
+  EXPECT_FALSE(parse_server_address("node3.local:1").is_every_network());
+}
+
 TEST(ListenAddress, RefusesWhatIsNone) {
   using namespace std::string_view_literals;
   for (const std::string_view text : {""sv,

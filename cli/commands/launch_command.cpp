@@ -1,0 +1,127 @@
+#include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/remote/core_binding.hpp>
+#include <mailgrad/cli/remote/joined_workers.hpp>
+#include <mailgrad/cli/remote/launch_words.hpp>
+#include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/spanning_option.hpp>
+
+#include <mailgrad/actors/remote/client_side.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+// A run whose server and workers are started together by a launcher of a cluster.
+
+namespace mailgrad {
+
+namespace {
+
+/// Launchers send a signal to all ranks. The workers let the server end the run in good order for so long
+/// before they leave by themselves, and to write what it leaves behind.
+constexpr std::chrono::seconds for_server{2};
+
+struct words_of_launch {
+  train_words train;
+  launch_words launch;
+};
+
+/// Turns words of a rank into those of a server, and returns the devices that are the workers'.
+std::string as_server(train_words& w, const launch_words& l, const launch_place& place) {
+  if (w.workers > 0 && w.workers != place.workers())
+    throw std::invalid_argument(fmt::format("--workers {}: {} starts {} ranks, so there are {}; leave it out",
+                                            w.workers, place.launcher, place.size, place.workers()));
+  w.workers = place.workers();
+  w.remote.serve = true;
+  w.remote.listen = address_to_listen(l, place, !w.remote.keys.empty());
+  w.remote.launch = launched{.place = place, .file = nullptr, .bound = std::chrono::seconds{l.bound_s}};
+  if (!is_told(l)) w.remote.launch->file = std::make_shared<address_file>(l.folder, place);
+  return std::exchange(w.devices, "cpu:0");
+}
+
+int serve(const CLI::App& parser, const train_words& w) {
+  const launched& with = *w.remote.launch;
+  if (with.file) with.file->clear();
+  const core_binding binding = binding_of_process();
+  if (binding.narrow()) std::cerr << "mailgrad: " << binding.in_words(with.place.launcher) << '\n';
+  return train_as_told(parser, w);
+}
+
+/// Joins where the file says. It may be that of a run that was killed and is started again under the same
+/// name, so a worker that finds nobody there looks whether it now says another place.
+std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_words& w, device place,
+                                          std::uint32_t number) {
+  while (true) {
+    const std::string address = file.wait_for(w.remote.launch->bound);
+    try {
+      return std::make_unique<joined_workers>(address, std::vector{place}, number,
+                                              network_with(address, w.remote.keys, side::worker), true);
+    } catch (const remote::join_error&) {
+      if (file.read() == address) throw;
+    }
+  }
+}
+
+int work(const train_words& w, const std::string& devices) {
+  const launched& with = *w.remote.launch;
+  understood(w); // what rank 0 refuses, this one refuses as well, and waits for nobody
+  const std::vector<device> all = read_devices(devices);
+  const std::uint32_t number = with.place.rank - 1;
+  const device place = all[number % all.size()];
+  // Until the worker has joined, a signal ends the process at once, since nothing is lost.
+  const auto joined = with.file
+                          ? joined_by(*with.file, w, place, number)
+                          : std::make_unique<joined_workers>(
+                                w.remote.listen, std::vector{place}, number,
+                                network_with(w.remote.listen, w.remote.keys, side::worker, with.bound), true);
+  const interrupt ctrl_c;
+  const int code = joined->wait(ctrl_c, for_server);
+  // mpirun kills all ranks as soon as one has ended after a signal, also rank 0 that writes the report.
+  if (ctrl_c.requested() && with.file) with.file->wait_until_gone(for_server);
+  return code;
+}
+
+int launch(const CLI::App& parser, words_of_launch& w) {
+  const launch_place place = required_place(environment_of_process(), !w.train.remote.keys.empty());
+  const std::string devices = as_server(w.train, w.launch, place);
+  return place.serves() ? serve(parser, w.train) : work(w.train, devices);
+}
+
+} // namespace
+
+command make_launch_command(CLI::App& app) {
+  CLI::App* parser =
+      app.add_subcommand("launch", "Train a model with ranks that mpirun, srun or mpiexec has started");
+  auto words = std::make_shared<words_of_launch>();
+  add_options(*parser, words->train);
+  add_launch_options(*parser, words->launch);
+  add_keys_option(*parser, words->train.remote.keys);
+  add_wire_option(*parser, words->train.remote);
+  parser->footer(
+      wrapped(
+          "Rank 0 serves, as 'mailgrad serve' does, and begins when all other ranks have joined it as "
+          "workers, on --devices in turns. The ranks find each other by themselves. The other options are "
+          "those of 'mailgrad train', and what they write is written by rank 0.",
+          help_width) +
+      "\n" +
+      wrapped("mpirun ends all ranks when one dies, unless --enable-recovery is given, and binds each of two "
+              "ranks to a core, unless --bind-to none is given. srun lets the others wait for a rank that "
+              "failed at the start, unless --kill-on-bad-exit is given.",
+              help_width) +
+      "\n\nExample:\n"
+      "  mpirun -n 4 --bind-to none mailgrad launch --model lenet --policy ssp:2\n"
+      "  srun -n 4 mailgrad launch --model lenet --policy ssp:2 --keys run-keys");
+  return {parser, [parser, words] { return launch(*parser, *words); }};
+}
+
+} // namespace mailgrad

@@ -1,0 +1,76 @@
+#include <mailgrad/cli/remote/launch_words.hpp>
+
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/net/listen_address.hpp>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr const char* launch_group = "Processes";
+constexpr std::uint32_t longest_bound_s = 86'400;
+
+} // namespace
+
+void add_launch_options(CLI::App& parser, launch_words& w) {
+  parser
+      .add_option(
+          "--listen", w.listen,
+          "Where rank 0 listens and the others find it; by default a free port, of this machine alone "
+          "unless ranks on several hosts have --keys")
+      ->check(file_name())
+      ->type_name("HOST:PORT")
+      ->group(launch_group);
+  parser
+      .add_option(
+          "--rendezvous", w.folder,
+          "A folder that every rank sees, in which rank 0 leaves its address in a file named after the "
+          "run, unless --listen says host and port")
+      ->check(file_name())
+      ->capture_default_str()
+      ->type_name("DIR")
+      ->group(launch_group);
+  parser
+      .add_option("--meet-within", w.bound_s,
+                  "For how many seconds a rank waits for rank 0, which reads its data first, and rank 0 then "
+                  "for the others")
+      ->check(whole_number(1, longest_bound_s))
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->group(launch_group);
+}
+
+launch_place required_place(const environment& e, bool has_keys) {
+  const auto place = place_in(e);
+  if (!place)
+    throw std::invalid_argument(
+        "launch: expected to be one of several ranks, found no launcher (OMPI_COMM_WORLD_RANK, PMI_RANK and "
+        "SLURM_PROCID are not set); run: mpirun -n 4 mailgrad launch ... or srun -n 4 mailgrad launch ...");
+  if (place->size < 2)
+    throw std::invalid_argument(fmt::format("launch: expected 2 ranks or more, a server and its workers, "
+                                            "found 1; run: {} -n 2 mailgrad launch ...",
+                                            place->launcher));
+  if (place->over == spread::several_hosts && !has_keys)
+    throw std::invalid_argument(fmt::format(
+        "launch: expected --keys for ranks on several hosts{}, found none, with which only processes of one "
+        "machine meet; make a folder that every rank sees by: mailgrad keys new run-keys",
+        place->hosts.empty() ? "" : " (" + place->hosts + ')'));
+  return *place;
+}
+
+std::string address_to_listen(const launch_words& w, const launch_place& place, bool has_keys) {
+  if (!w.listen.empty()) return w.listen;
+  return has_keys && place.over != spread::one_host ? "0.0.0.0:0" : "127.0.0.1:0";
+}
+
+bool is_told(const launch_words& w) {
+  if (w.listen.empty()) return false;
+  const listen_address where = parse_listen_address(w.listen);
+  return where.port != 0 && !where.is_every_network();
+}
+
+} // namespace mailgrad

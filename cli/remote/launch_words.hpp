@@ -1,0 +1,36 @@
+#pragma once
+
+#include <mailgrad/cli/remote/launch_place.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace mailgrad {
+
+/// The values of the options by which ranks find each other, before they are interpreted.
+struct launch_words {
+  std::string listen; ///< empty: as the keys and the launcher say
+  std::string folder = ".";
+  std::uint32_t bound_s = 300;
+};
+
+void add_launch_options(CLI::App& parser, launch_words& w);
+
+/// The place in the run, which this launcher tells.
+///
+/// Errors  std::invalid_argument in one line if there is no launcher, only one rank, or ranks on several
+///         hosts without keys.
+launch_place required_place(const environment& e, bool has_keys);
+
+/// Where rank 0 listens.
+std::string address_to_listen(const launch_words& w, const launch_place& place, bool has_keys);
+
+/// Whether the option says by itself where the server is found, so that no file has to: it has a port, and a
+/// host that is none of 0.0.0.0 and [::].
+///
+/// Errors  std::invalid_argument in one line for an address that is none.
+bool is_told(const launch_words& w);
+
+} // namespace mailgrad
