@@ -1,0 +1,76 @@
+#include <mailgrad/tests/cli/remote/launched_run.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <string>
+
+// `mailgrad launch` by real launchers, where they are installed (scripts/install-dependencies --cluster).
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::joined;
+using testing::launch_text;
+using ::testing::Not;
+using testing::tool;
+
+bool installed(const std::string& program) {
+  return std::system(("PATH=$PATH:/usr/sbin command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+/// Open MPI's, and not another mpirun.
+bool has_open_mpi() { return std::system("mpirun --version 2>/dev/null | grep -q 'Open MPI'") == 0; }
+
+launch_text by_mpirun(const std::string& ranks, const launch_text& options, const launch_text& words) {
+  const launch_text begin{"--allow-run-as-root", "--oversubscribe", "-n", ranks};
+  return joined(joined(joined(begin, options), {MAILGRAD_TOOL}), words);
+}
+
+struct Launchers : testing::launched_run {};
+
+TEST_F(Launchers, OpenMpiTrainsToTheSameWeightsAsOneProcess) {
+  if (!has_open_mpi()) GTEST_SKIP() << "no mpirun of Open MPI here";
+  tool run(by_mpirun("4", {"--bind-to", "none"}, launch({"--report", file("there")})), nullptr, {}, "mpirun");
+  EXPECT_EQ(run.code(), 0) << run.err();
+  EXPECT_THAT(run.err(), Not(HasSubstr("is bound to")));
+  EXPECT_EQ(report("there")["parameters_sha256"], weights_of_one_process("cpu:0,cpu:0,cpu:0"));
+  expect_files(2);
+}
+
+TEST_F(Launchers, OpenMpiEndsARunByASignalWithItsReport) {
+  if (!has_open_mpi()) GTEST_SKIP() << "no mpirun of Open MPI here";
+  tool run(by_mpirun("3", {"--bind-to", "none"}, launch({"--epochs", "1000000", "--report", file("report")})),
+           nullptr, {}, "mpirun");
+  ASSERT_TRUE(run.says("worker 0 has joined") && run.says("worker 1 has joined")) << run.err();
+  run.signal(SIGINT);
+  EXPECT_NE(run.code(), 0);
+  EXPECT_EQ(report("report")["why"], "stopped by SIGTERM") << run.err();
+  expect_files(1);
+}
+
+TEST_F(Launchers, OpenMpiThatBindsARankToACoreIsTold) {
+  if (!has_open_mpi()) GTEST_SKIP() << "no mpirun of Open MPI here";
+  tool probe({"--allow-run-as-root", "-n", "2", "sh", "-c", "test $(nproc) -lt $(nproc --all)"}, nullptr, {},
+             "mpirun");
+  if (probe.code() != 0) GTEST_SKIP() << "mpirun does not bind its ranks here";
+  tool run(by_mpirun("2", {}, launch()), nullptr, {}, "mpirun");
+  EXPECT_EQ(run.code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("cores, and the ranks are so by mpirun: '--bind-to none'"));
+}
+
+TEST_F(Launchers, SlurmTrainsOnTwoNodesToTheSameWeightsAsOneProcess) {
+  for (const char* program : {"srun", "slurmctld", "slurmd", "munged"})
+    if (!installed(program)) GTEST_SKIP() << "no " << program << " here";
+  launch_text words = launch({"--report", file("there")});
+  words.front() = MAILGRAD_TOOL; // the script says launch by itself
+  tool run(words, nullptr, {}, MAILGRAD_SLURM_DEMO);
+  if (run.code() == 77) GTEST_SKIP() << run.err();
+  EXPECT_EQ(run.code(), 0) << run.err();
+  EXPECT_EQ(report("there")["parameters_sha256"], weights_of_one_process("cpu:0,cpu:0,cpu:0"));
+  expect_files(2);
+}
+
+} // namespace
+} // namespace mailgrad
