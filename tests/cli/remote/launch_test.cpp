@@ -78,6 +78,13 @@ TEST_F(Launch, TakesNoAddressOfARunThatWasKilled) {
   EXPECT_EQ(worker->code(), 0) << worker->err();
 }
 
+TEST_F(Launch, ClearsTheAddressOfARunThatWasKilledBeforeItReadsData) {
+  folder.write("mailgrad-mpirun-77.address", "127.0.0.1:1\n");
+  const auto server = rank("0", "2", joined(launch(), {"--load", file("absent")}));
+  EXPECT_EQ(server->code(), 2) << server->err();
+  expect_files(0);
+}
+
 TEST_F(Launch, EndsInGoodOrderBySignalsToAllRanks) {
   const launch_text words = launch({"--epochs", "1000000", "--report", file("report")});
   const auto server = rank("0", "3", words);
