@@ -21,8 +21,8 @@ namespace mailgrad {
 class joined_workers {
 public:
   /// Joins with a worker on each device, which takes as long as the server needs for all workers to come. The
-  /// workers take the numbers from `number` on, or else those that are free. One that is cut off tries for the
-  /// time `rejoin` to come back.
+  /// workers take the numbers from `number` on, or else those that are free. One that is cut off tries for
+  /// the time `rejoin` to come back.
   ///
   /// Errors  remote::join_error, and std::invalid_argument for an address that is none.
   joined_workers(const std::string& address, const std::vector<device>& devices,

@@ -48,8 +48,8 @@ void add_wire_option(CLI::App& parser, remote_words& w);
 void add_processes_option(CLI::App& parser, remote_words& w);
 
 /// Shared memory for memory:NAME, which has no keys; else TCP with the keys that are named: a folder with
-/// certificates, a folder or a file with a token alone, or no keys, for this machine alone. A worker tries so long
-/// to connect where nobody listens.
+/// certificates, a folder or a file with a token alone, or no keys, for this machine alone. A worker tries so
+/// long to connect where nobody listens.
 ///
 /// Errors  as net::tls_keys has them; std::invalid_argument for keys where there are none.
 std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s,
