@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/memory/shared_region.hpp>
-#include <mailgrad/net/tcp/asio.hpp>
+#include <mailgrad/net/stream/asio.hpp>
 #include <mailgrad/net/timing.hpp>
 
 #include <functional>

@@ -3,7 +3,7 @@
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/memory_pipe.hpp>
 #include <mailgrad/net/memory/region_offer.hpp>
-#include <mailgrad/net/tcp/plain_pipe.hpp>
+#include <mailgrad/net/stream/plain_pipe.hpp>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/net/memory/memory_dialer.hpp>
 #include <mailgrad/net/memory/memory_listener.hpp>
-#include <mailgrad/net/tcp/stream_host.hpp>
+#include <mailgrad/net/stream/stream_host.hpp>
 
 #include <memory>
 #include <string>
@@ -15,8 +15,8 @@ namespace mailgrad::net {
 /// Threads that of the network.
 class memory_host final : public stream_host {
 public:
-  memory_host(tcp_loop& loop, server_end& server) : stream_host(loop, server) {}
-  memory_host(tcp_loop& loop, client_end& client) : stream_host(loop, client) {}
+  memory_host(stream_loop& loop, server_end& server) : stream_host(loop, server) {}
+  memory_host(stream_loop& loop, client_end& client) : stream_host(loop, client) {}
 
   /// The name under which it listens.
   /// Errors  std::system_error.

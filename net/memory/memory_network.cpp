@@ -3,7 +3,7 @@
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/memory_host.hpp>
 #include <mailgrad/net/memory/shared_region.hpp>
-#include <mailgrad/net/tcp/stream_thread.hpp>
+#include <mailgrad/net/stream/stream_thread.hpp>
 
 #include <stdexcept>
 #include <system_error>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/memory/shared_region.hpp>
-#include <mailgrad/net/tcp/byte_pipe.hpp>
+#include <mailgrad/net/stream/byte_pipe.hpp>
 
 #include <string>
 

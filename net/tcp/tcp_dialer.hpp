@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/tcp/asio.hpp>
+#include <mailgrad/net/stream/asio.hpp>
 #include <mailgrad/net/timing.hpp>
 
 #include <functional>

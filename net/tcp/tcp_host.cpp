@@ -1,6 +1,6 @@
 #include <mailgrad/net/tcp/tcp_host.hpp>
 
-#include <mailgrad/net/tcp/plain_pipe.hpp>
+#include <mailgrad/net/stream/plain_pipe.hpp>
 #include <mailgrad/net/tcp/socket_options.hpp>
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
@@ -8,10 +8,10 @@
 
 namespace mailgrad::net {
 
-tcp_host::tcp_host(tcp_loop& loop, server_end& server, keys_ptr keys)
+tcp_host::tcp_host(stream_loop& loop, server_end& server, keys_ptr keys)
     : stream_host(loop, server), keys_(std::move(keys)) {}
 
-tcp_host::tcp_host(tcp_loop& loop, client_end& client, keys_ptr keys)
+tcp_host::tcp_host(stream_loop& loop, client_end& client, keys_ptr keys)
     : stream_host(loop, client), keys_(std::move(keys)) {}
 
 listen_address tcp_host::listen(const listen_address& where) {

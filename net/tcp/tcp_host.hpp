@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/tcp/stream_host.hpp>
+#include <mailgrad/net/stream/stream_host.hpp>
 #include <mailgrad/net/tcp/tcp_dialer.hpp>
 #include <mailgrad/net/tcp/tcp_listener.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
@@ -19,8 +19,8 @@ public:
   using keys_ptr = std::shared_ptr<const tls_keys>;
 
   /// Without keys its connections are plain.
-  tcp_host(tcp_loop& loop, server_end& server, keys_ptr keys);
-  tcp_host(tcp_loop& loop, client_end& client, keys_ptr keys);
+  tcp_host(stream_loop& loop, server_end& server, keys_ptr keys);
+  tcp_host(stream_loop& loop, client_end& client, keys_ptr keys);
 
   /// Errors  std::system_error.
   listen_address listen(const listen_address& where);

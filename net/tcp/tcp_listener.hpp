@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/listen_address.hpp>
-#include <mailgrad/net/tcp/asio.hpp>
+#include <mailgrad/net/stream/asio.hpp>
 
 #include <functional>
 #include <memory>

@@ -1,6 +1,6 @@
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
-#include <mailgrad/net/tcp/stream_thread.hpp>
+#include <mailgrad/net/stream/stream_thread.hpp>
 #include <mailgrad/net/tcp/tcp_host.hpp>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
 #include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/tcp/plain_pipe.hpp>
+#include <mailgrad/net/stream/plain_pipe.hpp>
 
 #include <fmt/format.h>
 

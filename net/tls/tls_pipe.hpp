@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/tcp/byte_pipe.hpp>
+#include <mailgrad/net/stream/byte_pipe.hpp>
 #include <mailgrad/net/tls/plain_refusal.hpp>
 #include <mailgrad/net/tls/socket_bio.hpp>
 #include <mailgrad/net/tls/tls_context.hpp>

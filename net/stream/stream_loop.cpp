@@ -1,7 +1,7 @@
-#include <mailgrad/net/tcp/tcp_loop.hpp>
+#include <mailgrad/net/stream/stream_loop.hpp>
 
-#include <mailgrad/net/tcp/stream_host.hpp>
-#include <mailgrad/net/tcp/tcp_connection.hpp>
+#include <mailgrad/net/stream/stream_connection.hpp>
+#include <mailgrad/net/stream/stream_host.hpp>
 
 #include <algorithm>
 
@@ -16,10 +16,10 @@ constexpr std::chrono::milliseconds longest_unscheduled{1};
 
 } // namespace
 
-tcp_loop::tcp_loop(std::chrono::microseconds spin) : spin_(spin), scratch_(scratch_bytes) {}
-tcp_loop::~tcp_loop() = default;
+stream_loop::stream_loop(std::chrono::microseconds spin) : spin_(spin), scratch_(scratch_bytes) {}
+stream_loop::~stream_loop() = default;
 
-void tcp_loop::run() {
+void stream_loop::run() {
   while (!is_done()) {
     bool busy = run_posted();
     busy |= read_hot();
@@ -33,15 +33,15 @@ void tcp_loop::run() {
   }
 }
 
-void tcp_loop::stop(instant farewell) {
+void stream_loop::stop(instant farewell) {
   stops_at_ = now() + farewell;
   end_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(farewell));
   end_.async_wait([](error_code) {});
 }
 
-bool tcp_loop::is_done() const { return stops_at_ && (leaving_.empty() || now() >= *stops_at_); }
+bool stream_loop::is_done() const { return stops_at_ && (leaving_.empty() || now() >= *stops_at_); }
 
-void tcp_loop::post(std::function<void()> work) {
+void stream_loop::post(std::function<void()> work) {
   bool wake = false;
   {
     const std::lock_guard guard(mutex_);
@@ -51,7 +51,7 @@ void tcp_loop::post(std::function<void()> work) {
   if (wake) asio::post(io_, [] {});
 }
 
-bool tcp_loop::run_posted() {
+bool stream_loop::run_posted() {
   {
     const std::lock_guard guard(mutex_);
     doing_.swap(posted_);
@@ -62,7 +62,7 @@ bool tcp_loop::run_posted() {
   return true;
 }
 
-void tcp_loop::heat(const std::shared_ptr<tcp_connection>& c) {
+void stream_loop::heat(const std::shared_ptr<stream_connection>& c) {
   c->hot_until = now() + spin_;
   if (std::exchange(c->is_hot, true)) return;
   if (hot_.size() == most_hot) {
@@ -75,7 +75,7 @@ void tcp_loop::heat(const std::shared_ptr<tcp_connection>& c) {
   hot_.push_back(c);
 }
 
-bool tcp_loop::read_hot() {
+bool stream_loop::read_hot() {
   if (hot_.empty()) return false;
   bool any = false;
   for (std::size_t i = 0; i < hot_.size(); ++i) { // a turn may heat others
@@ -92,15 +92,15 @@ bool tcp_loop::read_hot() {
   return any;
 }
 
-void tcp_loop::watch(stream_host& host) { watched_.insert(&host); }
-void tcp_loop::unwatch(stream_host& host) { watched_.erase(&host); }
+void stream_loop::watch(stream_host& host) { watched_.insert(&host); }
+void stream_loop::unwatch(stream_host& host) { watched_.erase(&host); }
 
-void tcp_loop::schedule() {
+void stream_loop::schedule() {
   scheduled_ = now();
   for (stream_host* host : std::exchange(watched_, {})) host->schedule();
 }
 
-void tcp_loop::sleep() {
+void stream_loop::sleep() {
   schedule();
   {
     const std::lock_guard guard(mutex_);

@@ -1,4 +1,4 @@
-#include <mailgrad/net/tcp/plain_pipe.hpp>
+#include <mailgrad/net/stream/plain_pipe.hpp>
 
 #include <sys/socket.h>
 

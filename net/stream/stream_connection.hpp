@@ -1,8 +1,8 @@
 #pragma once
 
-#include <mailgrad/net/tcp/byte_pipe.hpp>
-#include <mailgrad/net/tcp/outbox.hpp>
-#include <mailgrad/net/tcp/tcp_loop.hpp>
+#include <mailgrad/net/stream/byte_pipe.hpp>
+#include <mailgrad/net/stream/outbox.hpp>
+#include <mailgrad/net/stream/stream_loop.hpp>
 
 #include <memory>
 
@@ -12,9 +12,10 @@ namespace mailgrad::net {
 /// it sends what is left, reads until the peer has closed too, and then closes.
 ///
 /// Threads that of the network.
-class tcp_connection final : public std::enable_shared_from_this<tcp_connection> {
+class stream_connection final : public std::enable_shared_from_this<stream_connection> {
 public:
-  tcp_connection(connection_id id, tcp_loop& loop, stream_socket socket, std::unique_ptr<byte_pipe> bytes);
+  stream_connection(connection_id id, stream_loop& loop, stream_socket socket,
+                    std::unique_ptr<byte_pipe> bytes);
 
   connection_id id() const noexcept { return id_; }
   bool is_open() const noexcept { return socket_.is_open(); }
@@ -50,7 +51,7 @@ private:
   bool find_room();
 
   connection_id id_;
-  tcp_loop* loop_;
+  stream_loop* loop_;
   stream_socket socket_;
   asio::steady_timer end_;
   std::unique_ptr<byte_pipe> bytes_;

@@ -1,5 +1,5 @@
 #include <mailgrad/tests/net/awaited_layers.hpp>
-#include <mailgrad/tests/net/network_kinds.hpp>
+#include <mailgrad/tests/net/stream/network_kinds.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/net/tcp/stream_host.hpp>
+#include <mailgrad/net/stream/stream_host.hpp>
 
 #include <fmt/format.h>
 
@@ -15,10 +15,10 @@ constexpr std::size_t read_behind_place = 4 << 10;
 
 } // namespace
 
-stream_host::stream_host(tcp_loop& loop, server_end& server)
+stream_host::stream_host(stream_loop& loop, server_end& server)
     : loop_(&loop), at_(&server), server_(&server), clock_(loop.io()) {}
 
-stream_host::stream_host(tcp_loop& loop, client_end& client)
+stream_host::stream_host(stream_loop& loop, client_end& client)
     : loop_(&loop), at_(&client), client_(&client), clock_(loop.io()) {}
 
 timing stream_host::times() const { return server_ ? server_->times() : client_->own().terms().times; }
@@ -35,7 +35,7 @@ void stream_host::dial(instant patience) {
 
 stream_host::connection_ptr stream_host::open(connection_id id, stream_socket socket,
                                               std::unique_ptr<byte_pipe> pipe) {
-  const auto c = std::make_shared<tcp_connection>(id, *loop_, std::move(socket), std::move(pipe));
+  const auto c = std::make_shared<stream_connection>(id, *loop_, std::move(socket), std::move(pipe));
   c->host = this;
   connections_.emplace(id, c);
   at_->opened(id, loop_->now());

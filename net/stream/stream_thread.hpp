@@ -1,7 +1,7 @@
 #pragma once
 
-#include <mailgrad/net/tcp/stream_host.hpp>
-#include <mailgrad/net/tcp/tcp_loop.hpp>
+#include <mailgrad/net/stream/stream_host.hpp>
+#include <mailgrad/net/stream/stream_loop.hpp>
 
 #include <chrono>
 #include <functional>
@@ -65,11 +65,11 @@ public:
     });
   }
 
-  tcp_loop& loop() noexcept { return loop_; }
-  const tcp_loop& loop() const noexcept { return loop_; }
+  stream_loop& loop() noexcept { return loop_; }
+  const stream_loop& loop() const noexcept { return loop_; }
 
 private:
-  tcp_loop loop_; ///< destroyed after what belongs to it
+  stream_loop loop_; ///< destroyed after what belongs to it
   std::map<endpoint*, std::shared_ptr<Host>> hosts_;
   std::thread thread_;
 };

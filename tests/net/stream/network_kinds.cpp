@@ -1,4 +1,4 @@
-#include <mailgrad/tests/net/network_kinds.hpp>
+#include <mailgrad/tests/net/stream/network_kinds.hpp>
 
 #include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/tcp/byte_pipe.hpp>
+#include <mailgrad/net/stream/byte_pipe.hpp>
 
 namespace mailgrad::net {
 

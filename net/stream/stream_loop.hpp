@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/endpoint.hpp>
-#include <mailgrad/net/tcp/asio.hpp>
+#include <mailgrad/net/stream/asio.hpp>
 
 #include <chrono>
 #include <functional>
@@ -14,19 +14,19 @@
 
 namespace mailgrad::net {
 
-class tcp_connection;
+class stream_connection;
 class stream_host;
 
 /// The turns of a network's thread: work from other threads, connections that are read again and again while
 /// they are hot, and sleep until the system has something.
 ///
 /// Threads that of the network, except for post().
-class tcp_loop {
+class stream_loop {
 public:
-  explicit tcp_loop(std::chrono::microseconds spin);
-  ~tcp_loop();
-  tcp_loop(const tcp_loop&) = delete;
-  tcp_loop& operator=(const tcp_loop&) = delete;
+  explicit stream_loop(std::chrono::microseconds spin);
+  ~stream_loop();
+  stream_loop(const stream_loop&) = delete;
+  stream_loop& operator=(const stream_loop&) = delete;
 
   /// Takes turns until stop() and until whoever leaves has left, but no longer than so much after it.
   void run();
@@ -35,12 +35,12 @@ public:
   void post(std::function<void()> work);
 
   /// Something came or went on this connection, so it is read without waiting for a while.
-  void heat(const std::shared_ptr<tcp_connection>& c);
+  void heat(const std::shared_ptr<stream_connection>& c);
   /// The deadline of a host may have changed.
   void watch(stream_host& host);
   void unwatch(stream_host& host);
   /// Connections that no host has any more, while their last bytes leave.
-  std::set<std::shared_ptr<tcp_connection>>& leaving() noexcept { return leaving_; }
+  std::set<std::shared_ptr<stream_connection>>& leaving() noexcept { return leaving_; }
 
   asio::io_context& io() noexcept { return io_; }
   connection_id next_id() noexcept { return {next_id_++}; }
@@ -62,8 +62,8 @@ private:
   instant scheduled_{0};
   std::uint64_t next_id_ = 1;
   unsigned turns_ = 0;
-  std::vector<std::shared_ptr<tcp_connection>> hot_;
-  std::set<std::shared_ptr<tcp_connection>> leaving_;
+  std::vector<std::shared_ptr<stream_connection>> hot_;
+  std::set<std::shared_ptr<stream_connection>> leaving_;
   std::set<stream_host*> watched_;
   std::vector<std::byte> scratch_;
   std::vector<std::function<void()>> doing_; ///< of those that were posted

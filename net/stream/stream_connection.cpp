@@ -1,6 +1,6 @@
-#include <mailgrad/net/tcp/tcp_connection.hpp>
+#include <mailgrad/net/stream/stream_connection.hpp>
 
-#include <mailgrad/net/tcp/stream_host.hpp>
+#include <mailgrad/net/stream/stream_host.hpp>
 
 #include <array>
 
@@ -13,11 +13,11 @@ constexpr int most_reads_of_leaving = 16;
 
 } // namespace
 
-tcp_connection::tcp_connection(connection_id id, tcp_loop& loop, stream_socket socket,
-                               std::unique_ptr<byte_pipe> bytes)
+stream_connection::stream_connection(connection_id id, stream_loop& loop, stream_socket socket,
+                                     std::unique_ptr<byte_pipe> bytes)
     : id_(id), loop_(&loop), socket_(std::move(socket)), end_(loop.io()), bytes_(std::move(bytes)) {}
 
-bool tcp_connection::turn() {
+bool stream_connection::turn() {
   const bool room = find_room();
   if (!host) return drain(), false;
   if (room) host->flush(shared_from_this());
@@ -25,13 +25,13 @@ bool tcp_connection::turn() {
 }
 
 /// Whether a pipe whose socket does not tell it takes something again.
-bool tcp_connection::find_room() {
+bool stream_connection::find_room() {
   if (!is_blocked_ || !bytes_->tells_room_as_input() || !bytes_->has_room()) return false;
   is_blocked_ = false;
   return true;
 }
 
-bool tcp_connection::send() {
+bool stream_connection::send() {
   std::array<iovec, 2 * outbox::most_frames> parts;
   while (!out.empty() || bytes_->holds_output()) {
     if (is_blocked_) return false;
@@ -57,7 +57,7 @@ bool tcp_connection::send() {
   return true;
 }
 
-void tcp_connection::wait_readable() {
+void stream_connection::wait_readable() {
   if (is_hot || !is_open()) return;
   if (is_called()) return look_soon();
   if (std::exchange(is_waiting_, true)) return;
@@ -67,7 +67,7 @@ void tcp_connection::wait_readable() {
   });
 }
 
-void tcp_connection::look_soon() {
+void stream_connection::look_soon() {
   if (std::exchange(looks_soon_, true)) return;
   asio::post(loop_->io(), [self = shared_from_this()] {
     self->looks_soon_ = false;
@@ -76,17 +76,17 @@ void tcp_connection::look_soon() {
 }
 
 /// Whether there is something to do that the socket will not tell of.
-bool tcp_connection::is_called() {
+bool stream_connection::is_called() {
   const bool input = bytes_->call_for_input();
   const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->call_for_room();
   return input || room;
 }
 
-void tcp_connection::look() {
+void stream_connection::look() {
   if (is_open() && !turn()) wait_readable();
 }
 
-void tcp_connection::wait_writable() {
+void stream_connection::wait_writable() {
   if (std::exchange(is_blocked_, true)) return;
   if (bytes_->tells_room_as_input()) return wait_readable();
   socket_.async_wait(stream_socket::wait_write, [self = shared_from_this()](error_code failed) {
@@ -97,7 +97,7 @@ void tcp_connection::wait_writable() {
   });
 }
 
-void tcp_connection::leave(instant farewell) {
+void stream_connection::leave(instant farewell) {
   host = nullptr;
   if (loop_->leaving().size() >= most_leaving) return close();
   const auto self = shared_from_this();
@@ -110,7 +110,7 @@ void tcp_connection::leave(instant farewell) {
 }
 
 /// Closing while something is unread would make the kernel throw away what is under way, the last words too.
-void tcp_connection::drain() {
+void stream_connection::drain() {
   error_code ignored;
   if (send() && !std::exchange(is_shut_, true)) socket_.shutdown(stream_socket::shutdown_send, ignored);
   const std::span<std::byte> room = loop_->scratch();
@@ -123,7 +123,7 @@ void tcp_connection::drain() {
   wait_readable();
 }
 
-void tcp_connection::close() {
+void stream_connection::close() {
   error_code ignored;
   socket_.close(ignored);
   end_.cancel();

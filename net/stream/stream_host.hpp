@@ -2,7 +2,7 @@
 
 #include <mailgrad/net/client_end.hpp>
 #include <mailgrad/net/server_end.hpp>
-#include <mailgrad/net/tcp/tcp_connection.hpp>
+#include <mailgrad/net/stream/stream_connection.hpp>
 
 #include <functional>
 #include <map>
@@ -28,19 +28,19 @@ public:
   void forget();
 
   /// Reads what has come for a connection, a turn's worth. Whether anything came.
-  bool read(const std::shared_ptr<tcp_connection>& c);
+  bool read(const std::shared_ptr<stream_connection>& c);
   /// Sends what the endpoint has to say on a connection.
-  void flush(const std::shared_ptr<tcp_connection>& c);
+  void flush(const std::shared_ptr<stream_connection>& c);
   /// Sets the clock for the next tick.
   void schedule();
 
 protected:
-  using connection_ptr = std::shared_ptr<tcp_connection>;
+  using connection_ptr = std::shared_ptr<stream_connection>;
 
-  stream_host(tcp_loop& loop, server_end& server);
-  stream_host(tcp_loop& loop, client_end& client);
+  stream_host(stream_loop& loop, server_end& server);
+  stream_host(stream_loop& loop, client_end& client);
 
-  tcp_loop& loop() const noexcept { return *loop_; }
+  stream_loop& loop() const noexcept { return *loop_; }
   bool is_forgotten() const noexcept { return at_ == nullptr; }
   /// Of the two one, and none after forget().
   client_end* client() const noexcept { return client_; }
@@ -76,7 +76,7 @@ private:
   bool has(const connection_ptr& c) const { return c->host == this; }
   void tick();
 
-  tcp_loop* loop_;
+  stream_loop* loop_;
   endpoint* at_;
   client_end* client_ = nullptr;
   server_end* server_ = nullptr;
