@@ -201,8 +201,10 @@ std::vector<caf::actor> training::implementation::place_shards(const remote::ser
                                                                const run_crew_options& crew) {
   std::vector<caf::actor> shards =
       elsewhere_->place_shards({crew.recorder != nullptr, crew.checkpoint_writer != nullptr});
+  const instant since = time_->now();
   while (!elsewhere_->wait_for_shards(std::chrono::milliseconds{200}))
-    if (given_up_ || (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined())))
+    if (given_up_ || (serve.patience.count() > 0 && time_->now() - since >= serve.patience) ||
+        (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined())))
       throw std::runtime_error("given up: the parameter hosts were not ready");
   return shards;
 }

@@ -6,16 +6,16 @@ namespace mailgrad::net {
 
 namespace {
 
-constexpr std::array<std::string_view, 11> names{"",          "left",         "silent",         "lost",
+constexpr std::array<std::string_view, 12> names{"",          "left",         "silent",         "lost",
                                                  "malformed", "out of order", "without credit", "superseded",
-                                                 "refused",   "late",         "absent"};
+                                                 "refused",   "late",         "failed",         "absent"};
 
 } // namespace
 
 std::string_view to_string(end_reason r) noexcept { return names[static_cast<std::uint8_t>(r)]; }
 
 bool is_end_reason(std::uint8_t number) noexcept {
-  return number > 0 && number <= static_cast<std::uint8_t>(end_reason::late);
+  return number > 0 && number <= static_cast<std::uint8_t>(end_reason::failed);
 }
 
 } // namespace mailgrad::net

@@ -21,7 +21,8 @@ enum class end_reason : std::uint8_t {
   superseded = 7,   ///< a later incarnation of the same member took its place
   refused = 8,      ///< the server did not take the peer in
   late = 9,         ///< the session was not complete within the time for a hello
-  absent = 10,      ///< nobody listens where the server should; a client alone finds it, so it is on no wire
+  failed = 10,      ///< one side could not go on with its work
+  absent = 11,      ///< nobody listens where the server should; a client alone finds it, so it is on no wire
 };
 
 /// "silent", "out of order"

@@ -31,12 +31,15 @@ void client_side::join(const std::string& address) {
   if (const auto failed = wait_until_in()) throw join_error(failed->words);
 }
 
-void client_side::connect(const std::string& address) { network_->connect(*end_, address); }
+void client_side::connect(const std::string& address) {
+  const std::lock_guard lock(connecting_);
+  if (!closed_) network_->connect(*end_, address);
+}
 
 std::optional<net::ending> client_side::wait_until_in() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return terms_ || ended_; });
-  return ended_;
+  return terms_ ? std::nullopt : ended_; // one that is in may have ended since
 }
 
 std::optional<net::welcome> client_side::terms() const {
@@ -61,8 +64,11 @@ void client_side::leave(const std::string& words) {
 }
 
 void client_side::close(const std::string& words) {
-  if (closed_.exchange(true)) return;
-  network_->forget(*end_);
+  {
+    const std::lock_guard lock(connecting_); // or else a connection could begin behind the end
+    if (closed_.exchange(true)) return;
+    network_->forget(*end_);
+  }
   link_->give_up(words);
 }
 

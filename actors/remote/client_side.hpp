@@ -69,6 +69,7 @@ private:
   std::optional<net::welcome> terms_;
   std::optional<net::ending> ended_;
 
+  std::mutex connecting_; ///< held by connect() and close(), and by no event
   std::shared_ptr<net::network> network_;
   std::shared_ptr<link> link_;
   std::unique_ptr<net::client_end> end_;

@@ -34,6 +34,7 @@ caf::behavior shard_desk::make_behavior() {
   return {
       on(self_,
          [this](const shards_ready& x) {
+           if (x.address.empty()) return by_->fail("expected an address of its shards, found none");
            if (ready_) std::exchange(ready_, nullptr)(x.address);
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),

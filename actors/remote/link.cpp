@@ -54,7 +54,7 @@ caf::actor link::add_far(caf::actor_system& system, actor_address a) {
     over = over_;
     if (!over) {
       book_.add(a, made);
-      far_.push_back(made);
+      far_[a] = made;
     }
   }
   if (over) messaging::end_with_words(made, *over);
@@ -120,7 +120,7 @@ void link::flush() {
     }
     if (send(letter)) continue;
     const std::lock_guard lock(mutex_);
-    waiting_.push_front(std::move(letter));
+    if (!over_) waiting_.push_front(std::move(letter));
     return;
   }
 }
@@ -128,6 +128,14 @@ void link::flush() {
 /// False if there is no credit.
 bool link::send(outgoing& letter) {
   if (session_->now_is() != net::session::state::joined) return false;
+  if (letter.has_body && letter.body.bytes.size() > session_->terms().most_body_bytes) {
+    session_->end({net::end_reason::failed,
+                   fmt::format("a message of {} MiB is more than the {} MiB that a session carries: "
+                               "take more shards",
+                               letter.body.bytes.size() >> 20, session_->terms().most_body_bytes >> 20)},
+                  network_.now());
+    return false;
+  }
   if (letter.has_body) return session_->send_body(letter.head, letter.body.bytes, letter.body.keeps);
   return session_->send(letter.head);
 }
@@ -138,11 +146,28 @@ void link::leave(std::string words) {
   });
 }
 
+void link::fail(std::string words) {
+  network_.post(*endpoint_, [self = shared_from_this(), words = std::move(words)](net::instant now) {
+    if (self->session_) self->session_->end({net::end_reason::failed, words}, now);
+  });
+}
+
 // -- from the other process ---------------------------------------------------------------------------------
 
 void link::joined(const net::welcome& terms) {
   if (events_.on_joined) events_.on_joined(terms);
   flush();
+}
+
+/// The other process speaks for the actors that this link has made stand-ins for, and only in their words. An
+/// actor without an address may say what one of them may.
+void link::require_sender(message_kind kind, const actor_address& from) {
+  const std::lock_guard lock(mutex_);
+  const bool known = from.what == duty::nobody || far_.contains(from);
+  bool may = known && may_be_sent_by(kind, from.what);
+  if (from.what == duty::nobody)
+    for (const auto& [address, a] : far_) may = may || may_be_sent_by(kind, address.what);
+  if (!may) refuse(fmt::format("expected no {} from {}, found one", name_of(kind), to_string(from)));
 }
 
 /// Reads a letter. `place` is null if it came without a body, or gets the place of its body.
@@ -154,6 +179,7 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, st
   letter.to = read_address(r);
   letter.from = read_address(r);
   const message_kind kind = r.u16();
+  require_sender(kind, letter.from);
   const auto how = static_cast<letter_layout>(r.u8());
   letter.had_body = place != nullptr;
   if ((how == letter_layout::fields) == letter.had_body || how > letter_layout::fields_in_body)
@@ -182,10 +208,10 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, st
     field_inspector inspector(fields, book_);
     caf::message m = read_fields(kind, inspector);
     fields.require_end();
-    const auto about = shard_of(kind, m);
-    if (about && from.what == duty::shard && about->value != from.number)
-      throw archive_error(fmt::format("{}: expected one about {}, who sent it, found one about shard {}",
-                                      name_of(kind), to_string(from), about->value));
+    const auto about = subject_of(kind, m);
+    if (about && about->what == from.what && *about != from)
+      throw archive_error(fmt::format("{}: expected one about {}, which sent it, found one about {}",
+                                      name_of(kind), to_string(from), to_string(*about)));
     return m;
   };
   return letter;
@@ -239,7 +265,7 @@ void link::hand_out(const incoming& letter) {
 void link::ended(const net::ending& why) {
   session_ = nullptr;
   early_.clear();
-  std::vector<caf::actor> far;
+  std::map<actor_address, caf::actor> far;
   {
     const std::lock_guard lock(mutex_);
     over_ = why.words;
@@ -247,7 +273,7 @@ void link::ended(const net::ending& why) {
     far.swap(far_);
     book_.clear();
   }
-  for (const caf::actor& a : far) messaging::end_with_words(a, why.words);
+  for (const auto& [address, a] : far) messaging::end_with_words(a, why.words);
   if (events_.on_ended) events_.on_ended(why);
 }
 

@@ -33,7 +33,7 @@ struct link_events {
 /// Guarantees  letters are handed out in the order in which they were sent, whichever connection they came
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
 ///             finds no credit waits here and not at its sender.
-/// Threads     add(), add_far(), take_form(), post() and leave(): any. The rest is the network's.
+/// Threads     add(), add_far(), take_form(), post(), leave() and fail(): any. The rest is the network's.
 class link final : public net::session_events, public std::enable_shared_from_this<link> {
 public:
   link(net::network& by, link_events events) : network_(by), events_(std::move(events)) {}
@@ -59,6 +59,8 @@ public:
   void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   /// Ends the session of one's own will. What has not left yet is lost.
   void leave(std::string words);
+  /// The same because this process cannot go on, which is no goodbye.
+  void fail(std::string words);
   /// Ends what stands above the session, if ended() has not. For an owner whose network calls nothing more.
   void give_up(std::string words) {
     if (session_) ended({net::end_reason::left, std::move(words)});
@@ -91,6 +93,7 @@ private:
   outgoing written(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   bool send(outgoing& letter);
   void flush();
+  void require_sender(message_kind kind, const actor_address& from);
   incoming opened(net::byte_view head, std::span<std::byte>* place, std::uint64_t size);
   void take(incoming letter);
   void hand_out(const incoming& letter);
@@ -105,7 +108,7 @@ private:
 
   std::mutex mutex_; ///< guards the members below
   address_book book_;
-  std::vector<caf::actor> far_; ///< made by this link; the book may also name some of other links
+  std::map<actor_address, caf::actor> far_; ///< made by this link; the book may also name some of others
   std::map<message_kind, std::unique_ptr<body_form>> forms_;
   std::deque<outgoing> waiting_;
   std::uint64_t posted_ = 0;

@@ -6,32 +6,47 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <concepts>
 #include <stdexcept>
 
 namespace mailgrad::remote {
 
 namespace {
 
+/// Whose words a message may be.
+constexpr unsigned by(std::same_as<duty> auto... senders) {
+  return ((1U << static_cast<unsigned>(senders)) | ...);
+}
+
 /// One kind of message. `number` is given away once and for all.
 struct table_entry {
   message_kind number;
   std::string_view name;
+  unsigned senders; ///< as by() has them
   bool (*is)(const caf::message&);
   void (*write)(const caf::message&, field_inspector&);
   caf::message (*read)(field_inspector&);
-  std::optional<shard_index> (*shard)(const caf::message&);
+  std::optional<actor_address> (*subject)(const caf::message&);
 };
 
-/// The shard that a message is about, if it is about one.
+/// The shard or the worker that a message is about, if it is about one.
 template <class T>
-std::optional<shard_index> shard_in(const caf::message& m) {
-  const T& x = m.get_as<T>(0);
+std::optional<actor_address> subject_of(const caf::message& m) {
+  [[maybe_unused]] const T& x = m.get_as<T>(0);
+  const auto shard = [](shard_index s) { return actor_address{duty::shard, s.value}; };
+  const auto worker = [](rank r) { return actor_address{duty::worker, r.value}; };
   if constexpr (requires { x.so_far.shard; })
-    return x.so_far.shard;
+    return shard(x.so_far.shard);
   else if constexpr (requires { x.shard; })
-    return x.shard;
+    return shard(x.shard);
   else if constexpr (requires { x.counts->shard; })
-    return x.counts ? std::optional(x.counts->shard) : std::nullopt;
+    return x.counts ? std::optional(shard(x.counts->shard)) : std::nullopt;
+  else if constexpr (requires { x.report.worker; })
+    return worker(x.report.worker);
+  else if constexpr (requires { x.so_far.worker; })
+    return worker(x.so_far.worker);
+  else if constexpr (requires { x.worker; })
+    return worker(x.worker);
   else
     return std::nullopt;
 }
@@ -65,65 +80,65 @@ caf::message read(field_inspector& f) {
 }
 
 template <class T>
-constexpr table_entry whole(message_kind number, std::string_view name) {
-  return {number, name, holds<T>, write<T>, read<T>, shard_in<T>};
+constexpr table_entry whole(message_kind number, std::string_view name, unsigned senders) {
+  return {number, name, senders, holds<T>, write<T>, read<T>, subject_of<T>};
 }
 /// A message whose values travel beside its fields (bodies.hpp).
 template <class T>
-constexpr table_entry with_body(message_kind number, std::string_view name) {
-  return {number, name, holds<T>, nullptr, nullptr, nullptr};
+constexpr table_entry with_body(message_kind number, std::string_view name, unsigned senders) {
+  return {number, name, senders, holds<T>, nullptr, nullptr, nullptr};
 }
 
 constexpr std::array table{
     // between hosts
-    whole<terms_told>(1, "terms_told"),
-    whole<worker_leaves>(2, "worker_leaves"),
-    whole<run_asked>(3, "run_asked"),
-    whole<run_answered>(4, "run_answered"),
-    whole<shards_ready>(5, "shards_ready"),
+    whole<terms_told>(1, "terms_told", by(duty::nobody)),
+    whole<worker_leaves>(2, "worker_leaves", by(duty::nobody)),
+    whole<run_asked>(3, "run_asked", by(duty::nobody)),
+    whole<run_answered>(4, "run_answered", by(duty::nobody)),
+    whole<shards_ready>(5, "shards_ready", by(duty::nobody)),
     // from a worker
-    whole<worker_joined>(16, "worker_joined"),
-    whole<worker_finished>(17, "worker_finished"),
-    whole<loss_diverged>(18, "loss_diverged"),
-    whole<worker_failed>(19, "worker_failed"),
-    whole<worker_paused>(20, "worker_paused"),
-    whole<worker_progress>(21, "worker_progress"),
-    whole<worker_left>(22, "worker_left"),
-    whole<worker_marked>(23, "worker_marked"),
-    whole<worker_books>(24, "worker_books"),
-    whole<checkpoint_mark>(25, "checkpoint_mark"),
-    whole<checkpoint_part>(26, "checkpoint_part"),
-    whole<next_batch>(27, "next_batch"),
-    whole<join_shard>(28, "join_shard"),
-    whole<wait_named>(29, "wait_named"),
-    whole<deal_again>(31, "deal_again"),
-    with_body<push_gradient>(30, "push_gradient"),
+    whole<worker_joined>(16, "worker_joined", by(duty::worker)),
+    whole<worker_finished>(17, "worker_finished", by(duty::worker)),
+    whole<loss_diverged>(18, "loss_diverged", by(duty::worker)),
+    whole<worker_failed>(19, "worker_failed", by(duty::worker)),
+    whole<worker_paused>(20, "worker_paused", by(duty::worker)),
+    whole<worker_progress>(21, "worker_progress", by(duty::worker)),
+    whole<worker_left>(22, "worker_left", by(duty::worker, duty::coordinator)),
+    whole<worker_marked>(23, "worker_marked", by(duty::worker)),
+    whole<worker_books>(24, "worker_books", by(duty::worker)),
+    whole<checkpoint_mark>(25, "checkpoint_mark", by(duty::worker)),
+    whole<checkpoint_part>(26, "checkpoint_part", by(duty::worker, duty::shard)),
+    whole<next_batch>(27, "next_batch", by(duty::worker)),
+    whole<join_shard>(28, "join_shard", by(duty::worker)),
+    whole<wait_named>(29, "wait_named", by(duty::worker, duty::shard)),
+    whole<deal_again>(31, "deal_again", by(duty::worker)),
+    with_body<push_gradient>(30, "push_gradient", by(duty::worker)),
     // to a worker
-    whole<give_up>(48, "give_up"),
-    whole<name_waits>(49, "name_waits"),
-    whole<pause_worker>(50, "pause_worker"),
-    whole<take_checkpoint>(51, "take_checkpoint"),
-    whole<copy_books>(52, "copy_books"),
-    whole<turn_missing>(53, "turn_missing"),
-    whole<data_exhausted>(54, "data_exhausted"),
-    whole<seat_given>(57, "seat_given"),
-    with_body<dealt_batch>(55, "dealt_batch"),
-    with_body<shard_weights>(56, "shard_weights"),
+    whole<give_up>(48, "give_up", by(duty::coordinator)),
+    whole<name_waits>(49, "name_waits", by(duty::coordinator)),
+    whole<pause_worker>(50, "pause_worker", by(duty::coordinator)),
+    whole<take_checkpoint>(51, "take_checkpoint", by(duty::coordinator)),
+    whole<copy_books>(52, "copy_books", by(duty::coordinator)),
+    whole<turn_missing>(53, "turn_missing", by(duty::shard)),
+    whole<data_exhausted>(54, "data_exhausted", by(duty::feeder)),
+    whole<seat_given>(57, "seat_given", by(duty::coordinator)),
+    with_body<dealt_batch>(55, "dealt_batch", by(duty::feeder)),
+    with_body<shard_weights>(56, "shard_weights", by(duty::shard)),
     // from a shard
-    whole<staleness_observed>(64, "staleness_observed"),
-    whole<order_entry>(65, "order_entry"),
-    whole<order_noted>(66, "order_noted"),
-    whole<policy_switched>(67, "policy_switched"),
-    whole<shard_report>(68, "shard_report"),
-    whole<shard_books>(69, "shard_books"),
-    whole<shard_read>(70, "shard_read"),
-    whole<trained_told>(71, "trained_told"),
-    whole<worker_lost>(72, "worker_lost"),
+    whole<staleness_observed>(64, "staleness_observed", by(duty::shard, duty::worker)),
+    whole<order_entry>(65, "order_entry", by(duty::shard)),
+    whole<order_noted>(66, "order_noted", by(duty::shard)),
+    whole<policy_switched>(67, "policy_switched", by(duty::shard)),
+    whole<shard_report>(68, "shard_report", by(duty::shard)),
+    whole<shard_books>(69, "shard_books", by(duty::shard)),
+    whole<shard_read>(70, "shard_read", by(duty::shard)),
+    whole<trained_told>(71, "trained_told", by(duty::shard)),
+    whole<worker_lost>(72, "worker_lost", by(duty::shard)),
     // to a shard
-    whole<switch_policy>(80, "switch_policy"),
-    whole<report_shard>(81, "report_shard"),
-    whole<read_shard>(82, "read_shard"),
-    whole<tell_trained>(83, "tell_trained"),
+    whole<switch_policy>(80, "switch_policy", by(duty::coordinator)),
+    whole<report_shard>(81, "report_shard", by(duty::coordinator)),
+    whole<read_shard>(82, "read_shard", by(duty::evaluator)),
+    whole<tell_trained>(83, "tell_trained", by(duty::coordinator)),
 };
 
 const table_entry* find(message_kind number) {
@@ -169,9 +184,14 @@ caf::message read_fields(message_kind kind, field_inspector& f) {
   return e->read(f);
 }
 
-std::optional<shard_index> shard_of(message_kind kind, const caf::message& m) {
+bool may_be_sent_by(message_kind kind, duty sender) noexcept {
   const table_entry* e = find(kind);
-  return e && e->shard ? e->shard(m) : std::nullopt;
+  return e && (e->senders & by(sender)) != 0;
+}
+
+std::optional<actor_address> subject_of(message_kind kind, const caf::message& m) {
+  const table_entry* e = find(kind);
+  return e && e->subject ? e->subject(m) : std::nullopt;
 }
 
 } // namespace mailgrad::remote

@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/field_inspector.hpp>
-#include <mailgrad/optim/identity.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -31,7 +30,11 @@ void write_fields(message_kind kind, const caf::message& m, field_inspector& f);
 /// Errors  archive_error: there is no such kind, or the fields make no such message.
 caf::message read_fields(message_kind kind, field_inspector& f);
 
-/// The shard that a message is about, such as a report; none if it is about no single one.
-std::optional<shard_index> shard_of(message_kind kind, const caf::message& m);
+/// Whether a message may be the words of such an actor. A process that is not as it should be must not speak
+/// for others. duty::nobody: of the host of a process.
+bool may_be_sent_by(message_kind kind, duty sender) noexcept;
+
+/// The shard or the worker that a message is about, such as a report; none if it is about no single one.
+std::optional<actor_address> subject_of(message_kind kind, const caf::message& m);
 
 } // namespace mailgrad::remote

@@ -62,6 +62,7 @@ parameter_host::implementation::implementation(const std::string& address, param
   shard_host_options with{client_.way(),  client_.network(),
                           options.listen, [this] { return times(); },
                           options.time,   std::move(options.on_begin)};
+  with.on_event = std::move(options.on_event);
   if (!with.on_begin) with.on_begin = [](const auto&, const auto&) {};
   {
     const std::lock_guard lock(mutex_);

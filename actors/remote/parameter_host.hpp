@@ -26,6 +26,9 @@ struct parameter_host_options {
   /// Called when the shards are there, and before the server hears of it, with their numbers and the address
   /// where workers find them, from a thread of the actors. The run waits for it to return.
   std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin{};
+  /// Called for every worker that is refused, with one line of words, from the network's thread. It must not
+  /// block.
+  std::function<void(const std::string&)> on_event{};
 };
 
 /// A process that holds shards of a run for its server, and takes gradients from the workers itself.

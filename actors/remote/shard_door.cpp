@@ -56,6 +56,10 @@ net::session_events& shard_door::let_in(net::session& s) {
   return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
 }
 
+void shard_door::turned_away(const net::refusal& why) {
+  if (options_.on_event) options_.on_event("refused: " + why.words());
+}
+
 void shard_door::on_joined(std::uint64_t session) {
   const guest& g = guests_.at(session);
   const rank worker{g.terms.you.number};

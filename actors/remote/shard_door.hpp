@@ -5,6 +5,7 @@
 #include <mailgrad/net/server_end.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,8 @@ struct shard_door_options {
   std::shared_ptr<const time_source> time;
   std::map<std::uint32_t, caf::actor> shards; ///< of this process, by index
   caf::actor coordinator;                     ///< stands in for that of the run
+  /// Called with one line of words for who is refused, from the network's thread. It must not block.
+  std::function<void(const std::string&)> on_event{};
 };
 
 /// Lets the workers of a run reach the shards of this process.
@@ -51,7 +54,7 @@ private:
   };
 
   net::session_events& let_in(net::session& s) override;
-  void turned_away(const net::refusal&) override {} // the peer is told
+  void turned_away(const net::refusal& why) override;
   void on_joined(std::uint64_t session);
   void on_ended(std::uint64_t session, const net::ending& why);
 

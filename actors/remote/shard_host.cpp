@@ -22,13 +22,13 @@ caf::behavior shard_host::make_behavior() {
            try {
              begin(x);
            } catch (const std::exception& e) {
-             options_.by->leave(std::string("cannot hold these shards: ") + e.what());
+             options_.by->fail(std::string("cannot hold these shards: ") + e.what());
              end();
            }
          }),
       on(self_,
          [this](const shard_lost& x) {
-           options_.by->leave(
+           options_.by->fail(
                fmt::format("its shard {} failed{}{}", x.shard.value, x.why.empty() ? "" : ": ", x.why));
            end();
          }),
@@ -42,6 +42,7 @@ void shard_host::begin(const terms_told& x) {
   shard_door_options door;
   door.network = options_.network;
   door.listen = options_.listen;
+  door.on_event = options_.on_event;
   door.times = options_.times();
   door.run = terms.front().run;
   door.seats = terms.front().seats;

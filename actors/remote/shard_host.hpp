@@ -22,6 +22,7 @@ struct shard_host_options {
   std::shared_ptr<const time_source> time;
   /// Called when the shards are there, with their numbers and the address where workers find them.
   std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin;
+  std::function<void(const std::string&)> on_event{}; ///< as in shard_door_options
 };
 
 /// The host of a process that holds shards. When the server has told the terms, it spawns their parameter

@@ -41,7 +41,7 @@ caf::behavior worker_host::make_behavior() {
            try {
              take_terms(x);
            } catch (const std::exception& e) {
-             options_.by->leave(std::string("cannot do this work: ") + e.what());
+             options_.by->fail(std::string("cannot do this work: ") + e.what());
              self_->quit();
            }
          }),
@@ -56,7 +56,7 @@ caf::behavior worker_host::make_behavior() {
              options_.by->post({duty::host}, {}, kind_of<worker_leaves>(),
                                caf::make_message(worker_leaves{}));
            else
-             options_.by->leave("its worker failed: " + x.why);
+             options_.by->fail("its worker failed: " + x.why);
            self_->quit();
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),
@@ -81,7 +81,7 @@ void worker_host::connect(const shard_place& place) {
   };
   events.on_ended = [by = options_.by, at = place.address](const net::ending& why) {
     if (why.reason != net::end_reason::left)
-      by->leave(fmt::format("it lost the parameter host at {}: {}", at, why.words));
+      by->fail(fmt::format("it lost the parameter host at {}: {}", at, why.words));
   };
   shard_hosts_.push_back(std::make_unique<client_side>(options_.network_to(place.address),
                                                        hello_of(told_->terms), std::move(events)));
@@ -93,7 +93,7 @@ void worker_host::begin_if_connected() {
   try {
     begin();
   } catch (const std::exception& e) {
-    options_.by->leave(std::string("cannot do this work: ") + e.what());
+    options_.by->fail(std::string("cannot do this work: ") + e.what());
     self_->quit();
   }
 }

@@ -22,6 +22,8 @@ using messaging::send_anonymously, messaging::spawn;
 namespace {
 
 constexpr std::uint32_t most_watchers = 16;
+/// What a session carries in one message, and room for what stands beside it.
+constexpr std::size_t most_terms_bytes = (std::size_t{1} << 30) - (std::size_t{1} << 20);
 
 void require_spreadable(const run_plan& plan, std::uint32_t hosts, const wire_format& wire) {
   const auto deny = [](const std::string& what) {
@@ -64,6 +66,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
     : options_(std::move(options)), wire_(parse_wire_format(options_.wire)), plan_(plan), system_(system),
       answers_(std::move(answers)), network_(options_.network) {
   require_spreadable(plan, options_.shard_hosts, wire_);
+  door_->server = this;
   write_terms(plan, terms_of(plan, rank{0})); // refuses what cannot travel before anybody listens
   if (options_.shard_hosts > 0) write_terms({terms_of(plan, shard_index{0}, {})});
   if (!network_) network_ = net::usual_network(options_.listen);
@@ -80,7 +83,11 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   address_ = network_->listen(*end_, options_.listen);
 }
 
-worker_server::~worker_server() { end("the server has ended"); }
+worker_server::~worker_server() {
+  end("the server has ended");
+  const std::lock_guard shut(door_->mutex);
+  door_->server = nullptr;
+}
 
 /// How many of a role have joined. The caller holds the mutex.
 std::uint32_t worker_server::here(net::role part) const {
@@ -153,7 +160,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
     life = {found->second.terms.incarnation - 1};
     if (found->second.host && running_) coordinator = running_->actors.peers.coordinator;
     host = found->second.host;
-    if (who.part == net::role::shard && host) lost_shards_ = why.words;
+    if (who.part == net::role::shard && !found->second.shards.empty()) lost_shards_ = why.words;
     guests_.erase(found);
     changed_.notify_all();
   }
@@ -170,38 +177,64 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
 
 std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
   with.wire = to_string(wire_);
+  std::vector<caf::actor> shards;
+  const std::vector<placed> places = deal_shards(shards);
+  for (const placed& host : places) {
+    std::vector<shard_terms> terms; // drawn and written without a lock, since they are as large as the model
+    for (const std::uint32_t s : host.shards) terms.push_back(terms_of(plan_, shard_index{s}, with));
+    std::string text = write_terms(std::move(terms));
+    if (text.size() > most_terms_bytes)
+      throw std::runtime_error(
+          fmt::format("a parameter host would hold {} MiB of weights, more than {}: name more hosts",
+                      text.size() >> 20, most_terms_bytes >> 20));
+    greet_shards(host, std::move(text));
+  }
+  return shards;
+}
+
+/// Says which host holds which shards, by turns, and makes a stand-in for each shard.
+std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::actor>& shards) {
   const std::lock_guard lock(mutex_);
   std::vector<guest*> hosts;
   for (auto& [session, g] : guests_)
     if (g.joined && g.terms.you.part == net::role::shard) hosts.push_back(&g);
   if (hosts.size() < options_.shard_hosts) throw std::runtime_error("a parameter host has gone again");
   std::ranges::sort(hosts, {}, [](const guest* g) { return g->terms.you.number; });
-  std::vector<caf::actor> shards;
   for (std::uint32_t s = 0; s < plan_.options.shards; ++s) {
     guest& g = *hosts[s % hosts.size()];
     g.shards.push_back(s);
     shards.push_back(g.by->add_far(system_, {duty::shard, s}));
   }
+  std::vector<placed> places;
   for (guest* g : hosts) {
     for (std::uint32_t s = 0; s < shards.size(); ++s) // by which shards of two hosts reach each other
       if (!std::ranges::count(g->shards, s)) g->by->add({duty::shard, s}, shards[s]);
-    greet_shards(*g, with);
+    places.push_back({g->terms.session, g->by, g->shards});
   }
-  return shards;
+  return places;
 }
 
-void worker_server::greet_shards(guest& g, shard_duties with) {
-  std::vector<shard_terms> terms;
-  for (const std::uint32_t s : g.shards) terms.push_back(terms_of(plan_, shard_index{s}, with));
-  g.host = g.by->add({duty::host}, [&] {
-    return spawn<shard_desk>(system_, g.by, write_terms(std::move(terms)),
-                             [this, id = g.terms.session](const std::string& address) {
-                               const std::lock_guard lock(mutex_);
-                               if (const auto found = guests_.find(id); found != guests_.end())
-                                 found->second.address = address;
-                               changed_.notify_all();
-                             });
-  });
+/// The desk may outlive this object, so it knows it by a door that is shut at the end.
+void worker_server::greet_shards(const placed& host, std::string terms) {
+  const auto ready = [door = door_, id = host.session](const std::string& address) {
+    const std::lock_guard open(door->mutex);
+    if (door->server) door->server->note_ready(id, address);
+  };
+  const caf::actor desk = host.by->add(
+      {duty::host}, [&] { return spawn<shard_desk>(system_, host.by, std::move(terms), ready); });
+  const std::lock_guard lock(mutex_);
+  if (const auto found = guests_.find(host.session); found != guests_.end())
+    found->second.host = desk;
+  else
+    send_anonymously(desk, give_up{});
+}
+
+void worker_server::note_ready(std::uint64_t session, const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = guests_.find(session);
+  if (found == guests_.end()) return;
+  found->second.address = address;
+  changed_.notify_all();
 }
 
 bool worker_server::wait_for_shards(std::chrono::milliseconds span) {

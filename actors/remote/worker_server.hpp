@@ -94,8 +94,22 @@ private:
   void turned_away(const net::refusal& why) override;
   void on_joined(std::uint64_t session);
   void on_ended(std::uint64_t session, const net::ending& why);
+  /// A parameter host and the shards that it is to hold.
+  struct placed {
+    std::uint64_t session;
+    std::shared_ptr<link> by;
+    std::vector<std::uint32_t> shards;
+  };
+  /// By which actors that outlive the server find it, or do not.
+  struct door {
+    std::mutex mutex;
+    worker_server* server;
+  };
+
   std::uint32_t here(net::role part) const;
-  void greet_shards(guest& g, shard_duties with);
+  std::vector<placed> deal_shards(std::vector<caf::actor>& shards);
+  void greet_shards(const placed& host, std::string terms);
+  void note_ready(std::uint64_t session, const std::string& address);
   void greet_worker(guest& g, bool late);
   void tell_missing(const caf::actor& coordinator) const;
   void greet_watcher(guest& g);
@@ -108,6 +122,7 @@ private:
   run_answers answers_;
   std::string address_;
 
+  const std::shared_ptr<door> door_ = std::make_shared<door>();
   mutable std::mutex mutex_; ///< guards the four members below
   std::condition_variable changed_;
   std::optional<std::string> lost_shards_; ///< the words, if a parameter host that had its terms has gone

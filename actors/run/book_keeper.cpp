@@ -90,6 +90,7 @@ void book_keeper::take(const worker_books& x, const switches& done) {
 
 void book_keeper::take(const shard_books& x, const switches& done) {
   const std::uint32_t s = x.so_far.shard.value;
+  if (s >= copies_.size()) return; // of a process that is not as it should be
   copies_[s] = x.so_far;
   note_answer(shards_[s]);
   tell_if_all_answered(done);

@@ -28,7 +28,7 @@ void evaluator::on_test(const test_weights& x) {
 }
 
 void evaluator::on_read(const shard_read& x) {
-  if (awaited_ == 0) return;
+  if (awaited_ == 0 || x.shard.value >= options_.layout->shard_count()) return;
   const shard_range range = options_.layout->shard(x.shard.value);
   const std::span mine = std::span(parameters_).subspan(range.begin, range.size());
   if (x.in_block)

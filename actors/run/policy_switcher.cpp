@@ -159,7 +159,7 @@ void policy_switcher::note_switch() {
 }
 
 void policy_switcher::on_switched(const policy_switched& x) {
-  if (!current_ || x.epoch != epoch_) return;
+  if (!current_ || x.epoch != epoch_ || x.shard.value >= switched_.size()) return;
   switched_[x.shard.value] = true;
   end_if_all_switched();
 }

@@ -78,6 +78,7 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const tell_trained& x) { return trained(x); }),
       on(self_,
          [this](const order_entry& x) {
+           if (x.worker.value >= workers_.count()) return; // of a process that is not as it should be
            order_.expect(x);
            take_what_is_ready();
          }),
@@ -275,6 +276,7 @@ void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
 }
 
 void parameter_actor::on_switch(const switch_policy& x) {
+  if (x.present.size() < workers_.count() || x.steps.size() < workers_.count()) return; // likewise
   next_policy_ = x;
   coordinator_ = sender_of(self_);
   switch_asked_ = options_.time->now();

@@ -314,8 +314,8 @@ void device_actor::leave() {
   finish("its owner asked for it");
 }
 
-/// No actor need wait for this worker any longer. The shards are told before the coordinator, so that what
-/// the coordinator sends them next comes after.
+/// No actor need wait for this worker any longer. A shard of another process may hear of it from the
+/// coordinator first, which changes nothing: a worker whose work is done has had all its answers.
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   finished_ = true;

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -57,17 +58,23 @@ int serve(const CLI::App& parser, const train_words& w) {
   return train_as_told(parser, w);
 }
 
+/// How long a worker that is cut off tries to come back.
+constexpr std::chrono::seconds for_coming_back{60};
+
 /// Joins where the file says. It may be that of a run that was killed and is started again under the same
-/// name, so a worker that finds nobody there looks whether it now says another place.
+/// name, so a worker that finds nobody there looks whether it now says another place. While it waits for the
+/// file, a signal ends the process at once; from then on the server may know it, and it leaves in order.
 std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_words& w, device place,
-                                          std::uint32_t number) {
+                                          std::uint32_t number, std::optional<interrupt>& ctrl_c) {
   while (true) {
     const std::string address = file.wait_for(w.remote.launch->bound);
+    if (!ctrl_c) ctrl_c.emplace();
     try {
       return std::make_unique<joined_workers>(address, std::vector{place}, number,
-                                              network_with(address, w.remote.keys, side::worker), true);
+                                              network_with(address, w.remote.keys, side::worker), true,
+                                              for_coming_back);
     } catch (const remote::join_error&) {
-      if (file.read() == address) throw;
+      if (file.read() == address || ctrl_c->requested()) throw;
     }
   }
 }
@@ -78,16 +85,16 @@ int work(const train_words& w, const std::string& devices) {
   const std::vector<device> all = read_devices(devices);
   const std::uint32_t number = with.place.rank - 1;
   const device place = all[number % all.size()];
-  // Until the worker has joined, a signal ends the process at once, since nothing is lost.
-  const auto joined = with.file
-                          ? joined_by(*with.file, w, place, number)
-                          : std::make_unique<joined_workers>(
-                                w.remote.listen, std::vector{place}, number,
-                                network_with(w.remote.listen, w.remote.keys, side::worker, with.bound), true);
-  const interrupt ctrl_c;
-  const int code = joined->wait(ctrl_c, for_server);
+  std::optional<interrupt> ctrl_c;
+  if (!with.file) ctrl_c.emplace();
+  const auto joined = with.file ? joined_by(*with.file, w, place, number, ctrl_c)
+                                : std::make_unique<joined_workers>(
+                                      w.remote.listen, std::vector{place}, number,
+                                      network_with(w.remote.listen, w.remote.keys, side::worker, with.bound),
+                                      true, for_coming_back);
+  const int code = joined->wait(*ctrl_c, for_server);
   // mpirun kills all ranks as soon as one has ended after a signal, also rank 0 that writes the report.
-  if (ctrl_c.requested() && with.file) with.file->wait_until_gone(for_server);
+  if (ctrl_c->requested() && with.file) with.file->wait_until_gone(for_server);
   return code;
 }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace mailgrad {
@@ -42,12 +43,24 @@ void require_sound(const shard_terms& t) {
         "policy '{}', cure '{}': a plug-in is loaded by the process that names it, and by no other", t.policy,
         t.cure));
   try {
-    const policy_spec policy(t.policy, t.workers);
+    const policy_spec policy(t.policy, t.seats);
     const cure_spec cure(t.cure, t.seats);
     parse_wire_format(t.wire);
   } catch (const std::invalid_argument& e) {
     refuse(e.what());
   }
+}
+
+void require_same_run(const shard_terms& a, const shard_terms& b) {
+  const auto facts = [](const shard_terms& t) {
+    return std::tie(t.run, t.policy, t.cure, t.workers, t.seats, t.wire, t.records);
+  };
+  const auto same_variable = [](const placed_variable& x, const placed_variable& y) {
+    return x.name == y.name && x.dims == y.dims && x.sparse == y.sparse;
+  };
+  if (facts(a) != facts(b) || a.layout->shard_count() != b.layout->shard_count() ||
+      !std::ranges::equal(a.layout->variables(), b.layout->variables(), same_variable))
+    refuse("expected shards of one run, found two");
 }
 
 } // namespace
@@ -113,10 +126,12 @@ std::vector<shard_terms> read_shard_terms(std::string_view bytes) {
   a.field("shards", terms);
   a.require_end();
   if (terms.empty()) refuse("expected a shard, found none");
-  for (const shard_terms& t : terms)
-    if (t.run != terms.front().run || t.layout->shard_count() != terms.front().layout->shard_count() ||
-        t.layout->size() != terms.front().layout->size())
-      refuse("expected shards of one run, found two");
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    require_same_run(terms[i], terms.front());
+    for (std::size_t j = 0; j < i; ++j)
+      if (terms[i].shard == terms[j].shard)
+        refuse(fmt::format("expected each shard once, found shard {} twice", terms[i].shard.value));
+  }
   return terms;
 }
 

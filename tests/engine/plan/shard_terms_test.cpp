@@ -86,6 +86,14 @@ TEST(ShardTerms, AreOfOneRun) {
   const std::string bytes = write_terms({terms_of_shard(0), other});
   EXPECT_THAT([&] { read_shard_terms(bytes); },
               ::testing::ThrowsMessage<archive_error>(HasSubstr("of one run")));
+  const std::string twice = write_terms({terms_of_shard(1), terms_of_shard(1)});
+  EXPECT_THAT([&] { read_shard_terms(twice); },
+              ::testing::ThrowsMessage<archive_error>(HasSubstr("shard 1 twice")));
+  shard_terms wired = terms_of_shard(1);
+  wired.wire = "int8";
+  const std::string mixed = write_terms({terms_of_shard(0), wired});
+  EXPECT_THAT([&] { read_shard_terms(mixed); },
+              ::testing::ThrowsMessage<archive_error>(HasSubstr("of one run")));
   EXPECT_THAT([] { read_shard_terms(write_terms({})); },
               ::testing::ThrowsMessage<archive_error>(HasSubstr("expected a shard, found none")));
 }
