@@ -1,0 +1,104 @@
+#include <mailgrad/actors/remote/link.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/net/tcp/tcp_network.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+// Letters of a process that is not as it should be.
+
+namespace mailgrad::remote {
+namespace {
+
+using ::testing::HasSubstr;
+
+worker_paused paused(std::uint32_t worker) {
+  worker_paused x;
+  x.worker = {worker};
+  return x;
+}
+
+/// A link whose other process says what the test says.
+struct Link : ::testing::Test {
+  ~Link() override {
+    way->give_up("the test has ended");
+    for (const caf::actor& a : far) messaging::end_with_words(a, "the test has ended");
+    far.clear();
+    home.wait();
+  }
+
+  void stand_in_for(actor_address a) { far.push_back(way->add_far(home.system(), a)); }
+
+  /// A letter with a message for the coordinator.
+  template <class Message>
+  net::bytes letter(actor_address from, Message x) {
+    net::bytes bytes;
+    const auto write = [](net::frame_writer& w, actor_address a) {
+      w.u8(static_cast<std::uint8_t>(a.what)).u32(a.number);
+    };
+    net::frame_writer head(bytes);
+    head.u64(next++);
+    write(head, {duty::coordinator});
+    write(head, from);
+    const message_kind kind = kind_of(caf::make_message(x)).value();
+    head.u16(kind).u8(0);
+    const address_book nobody;
+    byte_archive_writer fields;
+    field_inspector inspector(fields, nobody);
+    write_fields(kind, caf::make_message(x), inspector);
+    head.raw(net::as_bytes(fields.bytes()));
+    return bytes;
+  }
+  void expect_refused(const net::bytes& said, const std::string& words) {
+    EXPECT_THAT([&] { way->message_came(said); },
+                ::testing::ThrowsMessage<net::protocol_error>(HasSubstr(words)));
+  }
+
+  run_home home{{{device_kind::cpu, 0}}};
+  net::tcp_network network;
+  std::shared_ptr<link> way = std::make_shared<link>(network, link_events{});
+  std::vector<caf::actor> far;
+  std::uint64_t next = 0;
+};
+
+TEST_F(Link, TakesWhatAnActorOfTheOtherProcessMaySay) {
+  stand_in_for({duty::worker, 1});
+  EXPECT_NO_THROW(way->message_came(letter({duty::worker, 1}, paused(1))));
+}
+
+TEST_F(Link, TakesNothingOfAnActorThatLivesElsewhere) {
+  stand_in_for({duty::worker, 1});
+  expect_refused(letter({duty::worker, 2}, paused(2)), "expected no worker_paused from worker 2");
+  way->add({duty::shard, 0}, far.front()); // one that other processes reach through this one
+  expect_refused(letter({duty::shard, 0}, policy_switched{}), "expected no policy_switched from shard 0");
+}
+
+TEST_F(Link, TakesNoWordsThatSuchAnActorDoesNotHave) {
+  stand_in_for({duty::worker, 1});
+  expect_refused(letter({duty::worker, 1}, policy_switched{}), "expected no policy_switched from worker 1");
+  expect_refused(letter({}, worker_lost{}), "expected no worker_lost from nobody");
+}
+
+TEST_F(Link, TakesNothingAboutAnother) {
+  stand_in_for({duty::worker, 1});
+  stand_in_for({duty::shard, 1});
+  expect_refused(letter({duty::worker, 1}, paused(2)),
+                 "expected one about worker 1, which sent it, found one about worker 2");
+}
+
+TEST_F(Link, LoadsNoPlugInThatAnotherProcessNames) {
+  stand_in_for({duty::coordinator});
+  switch_policy x;
+  x.policy = "./library.so:1";
+  expect_refused(letter({duty::coordinator}, x), "plug-in is loaded by the process that names it");
+}
+
+} // namespace
+} // namespace mailgrad::remote
