@@ -28,8 +28,7 @@ worker_paused paused(std::uint32_t worker) {
 /// A link whose other process says what the test says.
 struct Link : ::testing::Test {
   ~Link() override {
-    way->give_up("the test has ended");
-    for (const caf::actor& a : far) messaging::end_with_words(a, "the test has ended");
+    way->ended({net::end_reason::left, "the test has ended"});
     far.clear();
     home.wait();
   }
