@@ -1,6 +1,7 @@
 #include <mailgrad/actors/training.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/gathering.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/run/books_desk.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
@@ -113,8 +114,7 @@ private:
   run_crew_options crew_options();
   void keep_checkpoints();
   void wait();
-  void wait_for_workers(const remote::serve_options& serve);
-  std::vector<caf::actor> place_shards(const remote::serve_options& serve, const run_crew_options& crew);
+  std::vector<caf::actor> gather(const remote::serve_options& serve, const run_crew_options& crew);
   remote::run_answer answer(const std::string& what, const std::string& argument);
   remote::run_answer answer_before_begin(const std::string& what);
 
@@ -161,8 +161,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   if (serve) {
     crew.roles.workers = false;
     try {
-      wait_for_workers(*serve);
-      if (serve->shard_hosts > 0) crew.shards_elsewhere = place_shards(*serve, crew);
+      crew.shards_elsewhere = gather(*serve, crew);
     } catch (...) {
       elsewhere_.reset();
       for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})
@@ -180,33 +179,17 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   begun_ = true;
 }
 
-void training::implementation::wait_for_workers(const remote::serve_options& serve) {
+/// Returns the shards if they are in other processes.
+std::vector<caf::actor> training::implementation::gather(const remote::serve_options& serve,
+                                                         const run_crew_options& crew) {
   status_ = serve.status;
   elsewhere_.emplace(
       serve, plan_, home_.system(),
       [this](const std::string& what, const std::string& argument) { return answer(what, argument); });
-  const instant since = time_->now();
+  remote::gathering all(*elsewhere_, serve, *time_, given_up_);
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
-  const auto give_up = [&](const std::string& within) {
-    throw std::runtime_error(fmt::format("given up: {} had joined{}", elsewhere_->attendance(), within));
-  };
-  while (!elsewhere_->wait_for(std::chrono::milliseconds{200})) {
-    if (given_up_ || (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined()))) give_up("");
-    if (serve.patience.count() > 0 && time_->now() - since >= serve.patience)
-      give_up(fmt::format(" within {} s", std::chrono::duration<double>(serve.patience).count()));
-  }
-}
-
-std::vector<caf::actor> training::implementation::place_shards(const remote::serve_options& serve,
-                                                               const run_crew_options& crew) {
-  std::vector<caf::actor> shards =
-      elsewhere_->place_shards({crew.recorder != nullptr, crew.checkpoint_writer != nullptr});
-  const instant since = time_->now();
-  while (!elsewhere_->wait_for_shards(std::chrono::milliseconds{200}))
-    if (given_up_ || (serve.patience.count() > 0 && time_->now() - since >= serve.patience) ||
-        (serve.go_on_waiting && !serve.go_on_waiting(elsewhere_->joined())))
-      throw std::runtime_error("given up: the parameter hosts were not ready");
-  return shards;
+  all.wait_for_all();
+  return all.place_shards({crew.recorder != nullptr, crew.checkpoint_writer != nullptr});
 }
 
 remote::run_answer training::implementation::answer_before_begin(const std::string& what) {

@@ -12,9 +12,11 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
 // Runs whose workers join over TCP or by shared memory end as runs of one process do. Server and workers are
 // systems of their own in this process, which meet by way of sockets alone.
@@ -67,10 +69,21 @@ TEST(RemoteTraining, IsReplayedInOneProcessBitForBit) {
   EXPECT_EQ(here.parameters_sha256, there.parameters_sha256);
 }
 
-struct RunsOfAnyPolicy : ::testing::TestWithParam<const char*> {};
+/// A policy, and in how many processes the shards are; 0: in the server's.
+struct spread_policy {
+  std::string policy;
+  std::uint32_t hosts = 0;
+};
+
+struct RunsOfAnyPolicy : ::testing::TestWithParam<spread_policy> {};
 
 TEST_P(RunsOfAnyPolicy, GoesOnThoughAWorkerIsLostAndAnotherComes) {
-  open_run run(endless(GetParam(), 2), 2);
+  training_options o = endless(GetParam().policy, 2);
+  o.shards = 2;
+  open_run run(o, 2, "127.0.0.1:0", GetParam().hosts);
+  std::vector<std::unique_ptr<parameter_host>> hosts;
+  for (std::uint32_t h = 0; h < GetParam().hosts; ++h)
+    hosts.push_back(std::make_unique<parameter_host>(run.address(), parameter_host_options{}));
   membership stays(run.address(), {});
   {
     membership dies(run.address(), {});
@@ -87,11 +100,19 @@ TEST_P(RunsOfAnyPolicy, GoesOnThoughAWorkerIsLostAndAnotherComes) {
   const training_report r = run.report();
   EXPECT_EQ(r.ended, "stopped") << r.why;
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  for (const auto& host : hosts) EXPECT_EQ(host->wait().reason, net::end_reason::left);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, RunsOfAnyPolicy,
-                         ::testing::Values("async", "sync", "ssp:1", "backup:1", "k-async:2", "rennala:2"),
-                         [](const auto& kind) { return mailgrad::testing::test_name(kind.param); });
+                         ::testing::Values(spread_policy{"async"}, spread_policy{"sync"},
+                                           spread_policy{"ssp:1"}, spread_policy{"backup:1"},
+                                           spread_policy{"k-async:2"}, spread_policy{"rennala:2"},
+                                           spread_policy{"async", 2}, spread_policy{"sync", 2},
+                                           spread_policy{"ssp:1", 2}, spread_policy{"backup:1", 1}),
+                         [](const auto& kind) {
+                           return mailgrad::testing::test_name(kind.param.policy) + "With" +
+                                  std::to_string(kind.param.hosts) + "Hosts";
+                         });
 
 TEST(RemoteTraining, GoesOnWithoutAWorkerThatLeaves) {
   open_run run(endless("sync", 2), 2);
