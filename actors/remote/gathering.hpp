@@ -12,8 +12,9 @@ namespace mailgrad::remote {
 
 /// The time before a run over processes begins: all who are to begin it come to the server.
 ///
-/// Errors   of wait_for_all() and place_shards(): std::runtime_error with words if the run is given up, because
-///          its owner says so or the patience of the options is over, or if a parameter host has gone again.
+/// Errors   of wait_for_all() and place_shards(): std::runtime_error with words if the run is given up,
+///          because its owner says so or the patience of the options is over, or if a parameter host has gone
+///          again.
 /// Threads  one owner; any may set `given_up`.
 class gathering {
 public:
@@ -24,8 +25,8 @@ public:
 
   /// Waits until all workers and parameter hosts have joined.
   void wait_for_all();
-  /// Has the parameter hosts spawn the shards, and waits until they are there. Returns a handle for each; none
-  /// if the server holds them itself.
+  /// Has the parameter hosts spawn the shards, and waits until they are there. Returns a handle for each;
+  /// none if the server holds them itself.
   std::vector<caf::actor> place_shards(shard_duties with);
 
 private:

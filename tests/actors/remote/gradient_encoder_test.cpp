@@ -1,5 +1,6 @@
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
 
+#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/files/byte_archive.hpp>
@@ -7,6 +8,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -87,6 +90,34 @@ TEST(GradientEncoder, HearsOfADiscardedGradientByTheWeightsThatAnswerIt) {
   std::ranges::copy(sent.bytes, weights.place.begin());
   weights.finish();
   EXPECT_THAT(arrived(*here.encoder, 2, {0, 0, 0, 0}), ElementsAre(4, 0, 0, 0));
+}
+
+/// The shard of a lossy format gets what it would have applied, so that residuals are of that unit, too.
+TEST(GradientEncoder, GetsAGradientWithItsFactorOfClipping) {
+  exchange_terms there{
+      {}, {}, {}, sixteen_weights(), std::make_shared<machine_time>(), std::make_shared<exchange_clock>(1)};
+  there.wire = parse_wire_format("float16");
+  exchange_terms here = there;
+  here.encoder = std::make_shared<gradient_encoder>(here.wire, here.layout);
+  const auto g = make_gradient(*here.layout);
+  std::ranges::fill(g->dense.as<float>(), 8.0F);
+  push_gradient x{};
+  x.header.scale_bits = std::bit_cast<std::uint32_t>(0.25F);
+  x.payload.values = g;
+
+  const address_book nobody;
+  byte_archive_writer bytes;
+  field_inspector writes(bytes, nobody);
+  const attached sent = gradient_form(here).write(caf::make_message(x), {duty::shard, 0}, writes);
+  byte_archive_reader text(bytes.bytes(), "gradient");
+  field_inspector reads(text, nobody);
+  gradient_form at_shard(there);
+  const arriving values = at_shard.begin(reads, {duty::worker, 0}, {duty::shard, 0}, sent.bytes.size());
+  std::ranges::copy(sent.bytes, values.place.begin());
+  const caf::message told = values.finish();
+  const auto& heard = told.get_as<push_gradient>(0);
+  EXPECT_EQ(std::bit_cast<float>(heard.header.scale_bits), 1.0F);
+  EXPECT_THAT(heard.payload.values->dense.as<float>(), ::testing::Each(2.0F));
 }
 
 } // namespace
