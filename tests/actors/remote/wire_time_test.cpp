@@ -47,8 +47,8 @@ caf::message read(body_form& form, const travelling& m, actor_address from, acto
   return body.finish();
 }
 
-/// A gradient is 3 ms under way and its answer 4 ms; the shard holds it for 50 ms between both. The two clocks
-/// differ by an hour.
+/// A gradient is 3 ms under way and its answer 4 ms; the shard holds it for 50 ms between both. The two
+/// clocks differ by an hour.
 TEST(WireTime, IsThatOfBothWaysWithoutTheStayAtTheShard) {
   const auto at_worker = std::make_shared<manual_time>(), at_shard = std::make_shared<manual_time>();
   at_shard->advance(1h);
