@@ -162,6 +162,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
     crew.roles.workers = false;
     try {
       crew.shards_elsewhere = gather(*serve, crew);
+      crew.blocks = elsewhere_->blocks();
     } catch (...) {
       elsewhere_.reset();
       for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})

@@ -29,6 +29,9 @@ public:
   void begin_bulk(connection_id c) noexcept { bulk_ = c; }
 
   void opened(connection_id c, instant now) override { session_.attach(plane_of(c), now); }
+  void shares(connection_id c, std::shared_ptr<common_memory> memory) override {
+    if (plane_of(c) == plane::bulk) session_.share(std::move(memory));
+  }
   void received(connection_id c, byte_view data, instant now) override {
     session_.receive(plane_of(c), data, now);
   }

@@ -4,10 +4,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace mailgrad::net {
+
+class shared_heap;
 
 /// A connection among those of one endpoint, numbered by the network that makes it.
 struct connection_id {
@@ -37,9 +41,18 @@ public:
   /// sent.
   virtual bool is_through(connection_id c) const = 0;
 
+  /// On this connection bytes can be lent, which some networks tell right after opened().
+  virtual void shares(connection_id c, std::shared_ptr<common_memory> memory) = 0;
+  /// Where bodies lie that are to be lent where the network allows it; null: none are.
+  void lend_from(std::shared_ptr<shared_heap> heap) noexcept { heap_ = std::move(heap); }
+  const std::shared_ptr<shared_heap>& heap() const noexcept { return heap_; }
+
   virtual void tick(instant now) = 0;
   /// When tick() must be called at the latest.
   virtual instant deadline() const = 0;
+
+private:
+  std::shared_ptr<shared_heap> heap_;
 };
 
 } // namespace mailgrad::net

@@ -14,8 +14,9 @@ namespace {
 constexpr std::string_view magic = "mgnf";
 constexpr std::size_t checked_bytes = frame_header_bytes - 4; // the last four are the header's own checksum
 
-constexpr std::array<std::string_view, 10> names{"",        "hello",  "welcome", "refusal", "heartbeat",
-                                                 "message", "credit", "body",    "piece",   "goodbye"};
+constexpr std::array<std::string_view, 12> names{"",          "hello",   "welcome", "refusal",
+                                                 "heartbeat", "message", "credit",  "body",
+                                                 "piece",     "goodbye", "lent",    "returned"};
 
 /// What a frame of any version must be readable as.
 bool outlives_versions(frame_kind k) { return k == frame_kind::hello || k == frame_kind::refusal; }
@@ -36,6 +37,10 @@ std::size_t most_payload_bytes(frame_kind k) noexcept {
     return 16;
   case frame_kind::body:
     return most_tag_bytes + 8;
+  case frame_kind::lent:
+    return most_tag_bytes + 32;
+  case frame_kind::returned:
+    return 8;
   case frame_kind::piece:
     return most_piece_bytes;
   case frame_kind::heartbeat:

@@ -28,6 +28,8 @@ enum class frame_kind : std::uint8_t {
   body = 7,      ///< begins a body, such as a gradient; bulk connection alone
   piece = 8,     ///< the next bytes of a body
   goodbye = 9,   ///< the last frame: why the session ends
+  lent = 10, ///< a body that stays where it lies, in memory that both processes see; bulk connection alone
+  returned = 11, ///< the receiver of a lent body needs it no more; bulk connection alone
 };
 
 /// "hello"

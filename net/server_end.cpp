@@ -16,6 +16,9 @@ struct server_end::guest final : session_events {
     return layers->place_of_body(tag, size);
   }
   void body_came(byte_view tag) override { layers->body_came(tag); }
+  bool body_lent(byte_view tag, const borrowed& body, std::uint64_t number) override {
+    return layers->body_lent(tag, body, number);
+  }
   void credit_came() override { layers->credit_came(); }
   void ended(const ending& why) override { layers->ended(why); }
 
@@ -34,6 +37,11 @@ void server_end::opened(connection_id c, instant now) {
   made.unknown = std::make_unique<arrival>(now + options_.times.hello());
   if (connections_.size() > options_.most_connections)
     refuse(made, {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"});
+}
+
+void server_end::shares(connection_id c, std::shared_ptr<common_memory> memory) {
+  if (const auto found = connections_.find(c); found != connections_.end())
+    found->second.memory = std::move(memory);
 }
 
 void server_end::received(connection_id id, byte_view data, instant now) {
@@ -200,6 +208,7 @@ void server_end::attach_bulk(connection& c, const hello& said, instant now) {
   c.part = plane::bulk;
   c.known = found->second;
   c.known->has_bulk = true;
+  c.known->its.share(std::move(c.memory));
   c.known->its.attach(plane::bulk, now);
 }
 

@@ -45,6 +45,7 @@ public:
   server_end(server_options options, doorkeeper& keeper);
 
   void opened(connection_id c, instant now) override;
+  void shares(connection_id c, std::shared_ptr<common_memory> memory) override;
   void received(connection_id c, byte_view data, instant now) override;
   std::span<std::byte> place(connection_id c) override;
   void filled(connection_id c, std::size_t count, instant now) override;
@@ -72,6 +73,7 @@ private:
     std::unique_ptr<arrival> unknown; ///< until the hello is whole
     std::shared_ptr<guest> known;
     plane part = plane::control;
+    std::shared_ptr<common_memory> memory{};
     std::optional<bytes> refusal_frame;
     bool refused = false;
   };

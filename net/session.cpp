@@ -138,6 +138,7 @@ bool session::send_body(bytes tag, byte_view body, std::shared_ptr<const void> k
   if (bodies_out_.wanted) return false;
   ++bodies_out_.used;
   bodies_.push_back({std::move(tag), body, std::move(keeps)});
+  if (memory_) bodies_.back().lent = memory_->lend(body);
   return true;
 }
 
@@ -169,10 +170,24 @@ void session::end(ending why, instant now, bool tell) {
   state_ = state::ended;
   goodbye_due_ = tell && line_of(plane::control).attached && (!is_client_ || line_of(plane::control).welcome);
   messages_.clear();
-  bodies_.clear();
+  end_loans();
   body_in_.reset();
   outcome_ = std::move(why);
   events_->ended(*outcome_);
+}
+
+/// What the peer may still read stays as it is.
+void session::end_loans() {
+  for (const body_out& b : bodies_) // of these it has not heard
+    if (b.lent) memory_->take_back(*b.lent);
+  bodies_.clear();
+  returns_.clear();
+  for (auto& [number, out] : lent_) memory_->abandon(out.what, std::move(out.keeps));
+  lent_.clear();
+}
+
+void session::give_back(std::uint64_t number) {
+  if (state_ == state::joined) returns_.push_back(number);
 }
 
 std::string session::self_name() const {

@@ -3,11 +3,13 @@
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/frame_decoder.hpp>
 #include <mailgrad/net/hello.hpp>
+#include <mailgrad/net/loan.hpp>
 #include <mailgrad/net/session_events.hpp>
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +61,9 @@ public:
   /// A connection stands. Of a server: its hello has been read already, so the bulk connection is the last to
   /// come.
   void attach(plane p, instant now);
+  /// Both processes see this memory, so bodies that lie in it are lent and not moved. Told before any body
+  /// is sent.
+  void share(std::shared_ptr<common_memory> memory) noexcept { memory_ = std::move(memory); }
   /// Bytes came, in any cuts.
   void receive(plane p, byte_view data, instant now);
   /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next, or
@@ -90,9 +95,12 @@ public:
   /// says when there is.
   /// Errors  std::length_error above most_message_bytes. std::logic_error unless joined.
   bool send(bytes message);
-  /// Sends a body in pieces. It is not copied: `keeps` must hold its memory until it is let go.
+  /// Sends a body: in pieces, or as a loan if the peer sees its memory. It is not copied: `keeps` must hold
+  /// its memory until it is let go.
   /// Errors  as send(), for a tag above most_tag_bytes and a body above the largest that the welcome allows.
   bool send_body(bytes tag, byte_view body, std::shared_ptr<const void> keeps);
+  /// A body that body_lent() of the events kept is needed no more. Nothing happens after the end.
+  void give_back(std::uint64_t number);
   /// There is room for so many more messages and bodies, since that many have been worked off.
   void allow(std::uint32_t messages, std::uint32_t bodies);
   /// What the next heartbeats tell. Words beyond 512 bytes are cut.
@@ -140,6 +148,12 @@ private:
     std::shared_ptr<const void> keeps;
     std::size_t sent = 0;
     bool begun = false;
+    std::optional<loan> lent{}; ///< where the peer reads it
+  };
+  /// A body that the peer reads.
+  struct lent_out {
+    loan what;
+    std::shared_ptr<const void> keeps;
   };
   /// Cumulative counts of what may be sent and what was.
   struct credit {
@@ -161,6 +175,9 @@ private:
   void take_credit(byte_view payload);
   void take_body(byte_view payload);
   void take_piece(std::size_t length);
+  void take_lent(byte_view payload);
+  void take_returned(byte_view payload);
+  void end_loans();
   void take_heartbeat(byte_view payload);
   void take_goodbye(byte_view payload);
   void join(instant now);
@@ -170,6 +187,7 @@ private:
 
   outgoing frame_of(plane p, frame_kind k, bytes payload, instant now);
   std::optional<outgoing> next_of_body(instant now);
+  outgoing next_loan(instant now);
   bytes greeting(plane p) const;
   bytes heartbeat() const;
 
@@ -193,6 +211,11 @@ private:
   credit messages_in_, bodies_in_;   ///< as this side allows
   bool credit_due_ = false;
   std::uint64_t told_messages_ = 0; ///< of messages_in_.allowed, what the peer knows
+
+  std::shared_ptr<common_memory> memory_;  ///< null: bodies are moved
+  std::map<std::uint64_t, lent_out> lent_; ///< by number; both sides count loans from 0
+  std::uint64_t loans_out_ = 0, loans_in_ = 0;
+  std::deque<std::uint64_t> returns_; ///< of the peer's loans, to be told
 
   std::optional<std::span<std::byte>> body_in_; ///< the place of the body that is arriving
   bytes tag_in_;

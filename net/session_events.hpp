@@ -2,7 +2,9 @@
 
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/hello.hpp>
+#include <mailgrad/net/loan.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -35,6 +37,15 @@ public:
   virtual std::span<std::byte> place_of_body(byte_view tag, std::uint64_t size) = 0;
   /// The body is whole, and every checksum was right. session::allow() gives its credit back.
   virtual void body_came(byte_view tag) = 0;
+  /// The same for a body that stays where it lies, in memory of the peer. True: it is kept, and
+  /// session::give_back() must be told its number when it is needed no more. Here it is copied.
+  ///
+  /// Errors  as place_of_body().
+  virtual bool body_lent(byte_view tag, const borrowed& body, [[maybe_unused]] std::uint64_t number) {
+    std::ranges::copy(body.bytes, place_of_body(tag, body.bytes.size()).begin());
+    body_came(tag);
+    return false;
+  }
   /// There is credit again, after a send that was refused.
   virtual void credit_came() = 0;
   /// The last event. What has not arrived whole never will.

@@ -24,12 +24,14 @@ std::span<std::byte> session::place_of(const frame_header& h) {
                                      to_string(h.kind), l.in, to_string(reading_), h.sequence),
                          end_reason::out_of_order);
   check_plane(h.kind);
-  const bool without_credit = (h.kind == frame_kind::message && messages_in_.empty()) ||
-                              (h.kind == frame_kind::body && bodies_in_.empty());
+  const bool without_credit =
+      (h.kind == frame_kind::message && messages_in_.empty()) ||
+      ((h.kind == frame_kind::body || h.kind == frame_kind::lent) && bodies_in_.empty());
   if (without_credit)
-    throw protocol_error(fmt::format("{}: expected at most {} of its kind, found one more", to_string(h.kind),
-                                     h.kind == frame_kind::body ? bodies_in_.allowed : messages_in_.allowed),
-                         end_reason::no_credit);
+    throw protocol_error(
+        fmt::format("{}: expected at most {} of its kind, found one more", to_string(h.kind),
+                    h.kind == frame_kind::message ? messages_in_.allowed : bodies_in_.allowed),
+        end_reason::no_credit);
   return h.kind == frame_kind::piece ? piece_place(h.length) : std::span<std::byte>{};
 }
 
@@ -44,7 +46,8 @@ void session::check_identity(const frame_header& h) const {
 }
 
 void session::check_plane(frame_kind k) const {
-  const bool is_bulk = k == frame_kind::body || k == frame_kind::piece;
+  const bool is_bulk =
+      k == frame_kind::body || k == frame_kind::piece || k == frame_kind::lent || k == frame_kind::returned;
   const bool is_either = k == frame_kind::heartbeat;
   const bool is_greeting = k == frame_kind::hello || k == frame_kind::welcome || k == frame_kind::refusal;
   const bool is_early = !is_client_ && state_ == state::greeting && k != frame_kind::goodbye;
@@ -90,6 +93,10 @@ void session::take(const frame_header& h, byte_view payload) {
     return take_body(payload);
   case frame_kind::piece:
     return take_piece(payload.size());
+  case frame_kind::lent:
+    return take_lent(payload);
+  case frame_kind::returned:
+    return take_returned(payload);
   case frame_kind::goodbye:
     return take_goodbye(payload);
   case frame_kind::hello:
@@ -166,6 +173,33 @@ void session::take_piece(std::size_t length) {
   if (body_in_count_ < body_in_->size()) return;
   body_in_.reset();
   events_->body_came(tag_in_);
+}
+
+void session::take_lent(byte_view payload) {
+  frame_reader reader{"lent", payload};
+  const loan l{reader.u64(), reader.u64(), reader.u64(), reader.u64()};
+  const byte_view tag = reader.rest();
+  if (!memory_) throw protocol_error("lent: expected bodies in pieces, found one in memory of the peer");
+  if (body_in_) throw protocol_error("lent: expected the rest of the body before, found another");
+  if (l.bytes > terms_.most_body_bytes)
+    throw protocol_error(
+        fmt::format("lent: expected at most {} bytes, found {}", terms_.most_body_bytes, l.bytes));
+  const borrowed found = memory_->borrow(l);
+  ++bodies_in_.used;
+  const std::uint64_t number = loans_in_++;
+  tag_in_.assign(tag.begin(), tag.end());
+  if (!events_->body_lent(tag_in_, found, number)) give_back(number);
+}
+
+void session::take_returned(byte_view payload) {
+  frame_reader reader{"returned", payload};
+  const std::uint64_t number = reader.u64();
+  reader.end();
+  const auto found = lent_.find(number);
+  if (found == lent_.end())
+    throw protocol_error(fmt::format("returned: expected a body that is lent, found number {}", number));
+  memory_->take_back(found->second.what);
+  lent_.erase(found);
 }
 
 void session::take_goodbye(byte_view payload) {

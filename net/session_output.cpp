@@ -53,7 +53,14 @@ std::optional<outgoing> session::next(plane p, instant now) {
 }
 
 std::optional<outgoing> session::next_of_body(instant now) {
+  if (!returns_.empty()) {
+    bytes payload;
+    frame_writer{payload}.u64(returns_.front());
+    returns_.pop_front();
+    return frame_of(plane::bulk, frame_kind::returned, std::move(payload), now);
+  }
   if (bodies_.empty()) return std::nullopt;
+  if (bodies_.front().lent) return next_loan(now);
   body_out& b = bodies_.front();
   outgoing frame;
   if (!b.begun) {
@@ -76,6 +83,20 @@ std::optional<outgoing> session::next_of_body(instant now) {
   }
   if (b.sent == b.data.size()) bodies_.pop_front();
   return frame;
+}
+
+outgoing session::next_loan(instant now) {
+  body_out b = std::move(bodies_.front());
+  bodies_.pop_front();
+  bytes payload;
+  frame_writer{payload}
+      .u64(b.lent->block)
+      .u64(b.lent->block_bytes)
+      .u64(b.lent->begin)
+      .u64(b.lent->bytes)
+      .raw(b.tag);
+  lent_.emplace(loans_out_++, lent_out{*b.lent, std::move(b.keeps)});
+  return frame_of(plane::bulk, frame_kind::lent, std::move(payload), now);
 }
 
 outgoing session::frame_of(plane p, frame_kind k, bytes payload, instant now) {

@@ -2,7 +2,11 @@
 
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
+#include <mailgrad/net/memory/shared_heap.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
+
+#include <system_error>
+#include <utility>
 
 namespace mailgrad::net {
 
@@ -14,6 +18,20 @@ std::shared_ptr<network> usual_network(std::string_view address) {
 std::shared_ptr<network> fitting_network(const std::shared_ptr<network>& own, std::string_view server,
                                          std::string_view address) {
   return own && is_memory_address(server) == is_memory_address(address) ? own : usual_network(address);
+}
+
+std::shared_ptr<shared_heap> heap_for(std::string_view address,
+                                      std::optional<std::chrono::milliseconds> kept) try {
+  heap_options options;
+  options.kept = kept;
+  return is_memory_address(address) ? std::make_shared<shared_heap>(options) : nullptr;
+} catch (const std::system_error&) {
+  return nullptr;
+}
+
+block_source blocks_of(std::shared_ptr<shared_heap> heap) {
+  if (!heap) return {};
+  return [heap = std::move(heap)](std::size_t size) { return heap->allocate(size); };
 }
 
 } // namespace mailgrad::net

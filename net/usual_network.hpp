@@ -1,8 +1,11 @@
 #pragma once
 
 #include <mailgrad/net/network.hpp>
+#include <mailgrad/tensor/block.hpp>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace mailgrad::net {
@@ -16,5 +19,13 @@ std::shared_ptr<network> usual_network(std::string_view address);
 /// listens at it: the same where both are memory or both are not, since it has the keys; else the usual one.
 std::shared_ptr<network> fitting_network(const std::shared_ptr<network>& own, std::string_view server,
                                          std::string_view address);
+
+/// Memory from which a process lends bodies to those that it meets at this address; null where nothing can be
+/// lent: the address is not of shared memory, or this system has none. `kept` is that of heap_options.
+std::shared_ptr<shared_heap> heap_for(std::string_view address,
+                                      std::optional<std::chrono::milliseconds> kept);
+
+/// Blocks of this heap; null: those of the process.
+block_source blocks_of(std::shared_ptr<shared_heap> heap);
 
 } // namespace mailgrad::net

@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include <sys/mman.h>
 
@@ -30,7 +32,23 @@ private:
 
 } // namespace
 
-void block::free_memory::operator()(std::byte* memory) const noexcept { std::free(memory); }
+void block::free_memory::operator()(std::byte* memory) noexcept {
+  if (owner)
+    owner.reset();
+  else
+    std::free(memory);
+}
+
+block block::in_memory_of(std::shared_ptr<const void> owner, std::span<std::byte> bytes) {
+  if (!owner) throw std::invalid_argument("block: memory of somebody else has no owner");
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0)
+    throw std::invalid_argument(
+        fmt::format("block: expected an address of whole cache lines, found {}", fmt::ptr(bytes.data())));
+  block b;
+  b.data_ = {bytes.data(), free_memory{std::move(owner)}};
+  b.bytes_ = bytes.size();
+  return b;
+}
 
 block block::for_overwrite(std::size_t bytes) {
   block b;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -25,6 +26,11 @@ public:
   explicit block(std::size_t bytes);
   /// A block whose bytes are unknown, for a caller that writes all of them before any is read.
   static block for_overwrite(std::size_t bytes);
+  /// A block in memory of somebody else, which `owner` keeps. Its address is a multiple of `alignment`, and a
+  /// whole cache line behind its last byte may be read.
+  ///
+  /// Errors  std::invalid_argument for another address, or without an owner.
+  static block in_memory_of(std::shared_ptr<const void> owner, std::span<std::byte> bytes);
 
   std::size_t bytes() const noexcept { return bytes_; }
   std::byte* data() noexcept { return data_.get(); }
@@ -41,11 +47,19 @@ public:
 
 private:
   struct free_memory {
-    void operator()(std::byte* memory) const noexcept;
+    free_memory() noexcept = default;
+    explicit free_memory(std::shared_ptr<const void> of) noexcept : owner(std::move(of)) {}
+    std::shared_ptr<const void> owner; ///< of memory that this block does not own
+    void operator()(std::byte* memory) noexcept;
   };
   std::unique_ptr<std::byte, free_memory> data_;
   std::size_t bytes_ = 0;
 };
+
+/// Where blocks come from: memory of this process, unless somebody says otherwise. The block is zeroed.
+///
+/// Errors  std::bad_alloc.
+using block_source = std::function<block(std::size_t bytes)>;
 
 /// Rounds up to whole cache lines.
 constexpr std::size_t aligned(std::size_t bytes) noexcept {

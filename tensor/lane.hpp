@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace mailgrad {
 
@@ -38,8 +39,12 @@ public:
 /// The lane of shards and runners that compute on the processors of this machine.
 class host_lane final : public lane {
 public:
+  host_lane() = default;
+  /// Allocates blocks of this source; null: memory of this process.
+  explicit host_lane(block_source blocks) : blocks_(std::move(blocks)) {}
+
   const stream& where() const noexcept override { return where_; }
-  memory allocate(std::size_t bytes) override { return memory(block(bytes)); }
+  memory allocate(std::size_t bytes) override { return memory(blocks_ ? blocks_(bytes) : block(bytes)); }
   void write(std::span<const float> from, memory& to) override {
     std::ranges::copy(from, to.on_host<float>().begin());
   }
@@ -51,6 +56,7 @@ public:
   mark record() override { return {}; }
 
 private:
+  block_source blocks_;
   stream where_ = host_stream{};
 };
 

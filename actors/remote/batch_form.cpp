@@ -106,7 +106,8 @@ attached batch_form::write(const caf::message& m, const actor_address&, field_in
 }
 
 arriving batch_form::begin(field_inspector& fields, const actor_address&, const actor_address&,
-                           std::uint64_t size) {
+                           const announced& values) {
+  const std::uint64_t size = values.bytes;
   std::size_t description = 0;
   fields.field("description", description);
   if (description > size)

@@ -9,7 +9,7 @@ class batch_form final : public body_form {
 public:
   attached write(const caf::message& m, const actor_address& to, field_inspector& fields) override;
   arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
-                 std::uint64_t size) override;
+                 const announced& values) override;
 };
 
 } // namespace mailgrad::remote

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/field_inspector.hpp>
 #include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/loan.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -16,11 +17,18 @@ struct attached {
   std::shared_ptr<const void> keeps;
 };
 
+/// What is known of values before they come.
+struct announced {
+  std::uint64_t bytes = 0;
+  /// Where they lie already, if the other process lends them; null: they come. Kept by `lent->keeps`.
+  const net::borrowed* lent = nullptr;
+};
+
 /// Values on their way into this process: where their bytes belong, and the message they then make. The
 /// message is made in the order in which messages were sent, which may be later than when the bytes are
 /// there.
 struct arriving {
-  std::span<std::byte> place;
+  std::span<std::byte> place; ///< empty if lent values stay where they are; else they are copied to here
   std::function<caf::message()> finish; ///< may throw archive_error
 };
 
@@ -33,11 +41,11 @@ public:
 
   /// Writes what the other process must know before the values come, and returns these.
   virtual attached write(const caf::message& m, const actor_address& to, field_inspector& fields) = 0;
-  /// Reads that. `size` is how many bytes are announced.
+  /// Reads that.
   ///
   /// Errors  archive_error: fields or size make no such message.
   virtual arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
-                         std::uint64_t size) = 0;
+                         const announced& values) = 0;
 };
 
 } // namespace mailgrad::remote

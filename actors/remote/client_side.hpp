@@ -39,6 +39,8 @@ public:
   const std::shared_ptr<link>& way() const noexcept { return link_; }
   const std::shared_ptr<net::network>& network() const noexcept { return network_; }
 
+  /// Lends values that lie in this heap, where both processes see it. Before it connects.
+  void lend_from(std::shared_ptr<net::shared_heap> heap) { end_->lend_from(std::move(heap)); }
   /// The server is known to have listened: if nobody does, connect() fails at once.
   void try_once() { end_->try_once(); }
   /// Connects, and returns when the server has taken this process in.

@@ -226,8 +226,24 @@ arriving gradient_form::unpacked_later(const gradient_header& header, std::uint3
           }};
 }
 
+/// The gradient in the memory of its worker, where the range of this shard has the place that it has among
+/// all weights; null if it lies otherwise.
+std::shared_ptr<const gradient> gradient_form::where_it_lies(const net::borrowed& lent,
+                                                             std::uint32_t shard) const {
+  const shard_range range = dense_range_of(*terms_.layout, shard);
+  const std::size_t whole = terms_.layout->dense_size() * sizeof(float);
+  const auto begin = static_cast<std::size_t>(lent.bytes.data() - lent.block.data());
+  if (begin != range.begin * sizeof(float) || lent.bytes.size() != range.size() * sizeof(float) ||
+      lent.block.size() < whole)
+    return nullptr;
+  auto made = std::make_shared<gradient>();
+  made->dense = block::in_memory_of(lent.keeps, {const_cast<std::byte*>(lent.block.data()), whole});
+  return made;
+}
+
 arriving gradient_form::begin(field_inspector& fields, const actor_address&, const actor_address& to,
-                              std::uint64_t size) {
+                              const announced& values) {
+  const std::uint64_t size = values.bytes;
   const std::uint32_t shard = to.number;
   gradient_header header;
   packing how{};
@@ -236,6 +252,9 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   if (how > packing::encoded_archive)
     throw archive_error(fmt::format("gradient: there is no packing {}", static_cast<int>(how)));
   require_ours(header.id, shard);
+  if (how == packing::floats && values.lent)
+    if (auto stays = where_it_lies(*values.lent, shard))
+      return {{}, [this, header, shard, stays] { return arrive(header, shard, stays, {}); }};
   const auto into = gradients_[shard].take();
   into->covered.reset();
   into->sparse.clear();

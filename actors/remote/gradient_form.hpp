@@ -33,14 +33,15 @@ struct exchange_terms {
 /// factor of clipping is multiplied in before, and a dense range alone is the bytes of the format; a gradient
 /// with numbers that are not finite goes as float32.
 ///
-/// The shard gets a gradient of the size of the model, of which only its range has pages in memory.
+/// A dense range that the worker lends is read where the worker has written it. Otherwise
+/// the shard gets a gradient of the size of the model, of which only its range has pages in memory.
 class gradient_form final : public body_form {
 public:
   explicit gradient_form(exchange_terms terms);
 
   attached write(const caf::message& m, const actor_address& to, field_inspector& fields) override;
   arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
-                 std::uint64_t size) override;
+                 const announced& values) override;
 
 private:
   /// How the values of a gradient lie beside its fields. The numbers stand on the wire.
@@ -53,6 +54,7 @@ private:
                           bool encoded, std::uint64_t size) const;
   void unpack(const std::string& bytes, std::uint32_t shard, bool encoded, gradient& into,
               snapshot& read) const;
+  std::shared_ptr<const gradient> where_it_lies(const net::borrowed& lent, std::uint32_t shard) const;
   void require_ours(const gradient_id& id, std::uint32_t shard) const;
   caf::message arrive(const gradient_header& header, std::uint32_t shard,
                       std::shared_ptr<const gradient> values, snapshot read) const;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace mailgrad::remote {
@@ -105,7 +106,22 @@ void link::post(const actor_address& to, const caf::actor& from, message_kind ki
     ++posted_;
     if (std::exchange(flush_asked_, true)) return;
   }
+  ask_for_flush();
+}
+
+void link::ask_for_flush() {
   network_.post(*endpoint_, [self = shared_from_this()](net::instant) { self->flush(); });
+}
+
+/// On any thread: the last holder of what the other process lends lets it go.
+void link::give_back(std::uint64_t number) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return;
+    returns_.push_back(number);
+    if (std::exchange(flush_asked_, true)) return;
+  }
+  ask_for_flush();
 }
 
 void link::flush() {
@@ -114,7 +130,10 @@ void link::flush() {
     {
       const std::lock_guard lock(mutex_);
       flush_asked_ = false;
-      if (waiting_.empty() || !session_) return;
+      if (!session_) return;
+      for (const std::uint64_t number : returns_) session_->give_back(number);
+      returns_.clear();
+      if (waiting_.empty()) return;
       letter = std::move(waiting_.front());
       waiting_.pop_front();
     }
@@ -171,7 +190,7 @@ void link::require_sender(message_kind kind, const actor_address& from) {
 }
 
 /// Reads a letter. `place` is null if it came without a body, or gets the place of its body.
-link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, std::uint64_t size) {
+link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, const announced& values) {
   net::frame_reader r("letter", head);
   incoming letter;
   letter.order = r.u64();
@@ -190,7 +209,7 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, st
     if (form == forms_.end()) refuse(fmt::format("kind {} has no values that may come now", kind));
     byte_archive_reader fields(net::as_text(r.rest()), std::string(name_of(kind)));
     field_inspector inspector(fields, book_);
-    arriving body = form->second->begin(inspector, letter.from, letter.to, size);
+    arriving body = form->second->begin(inspector, letter.from, letter.to, values);
     fields.require_end();
     *place = body.place;
     letter.make = std::move(body.finish);
@@ -199,7 +218,7 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, st
   const net::byte_view rest = r.rest();
   const auto text = std::make_shared<std::string>(net::as_text(rest));
   if (how == letter_layout::fields_in_body) {
-    text->assign(size, '\0');
+    text->assign(values.bytes, '\0');
     *place = std::as_writable_bytes(std::span(*text));
   }
   letter.make = [this, kind, text, from = letter.from] {
@@ -217,16 +236,32 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, st
   return letter;
 }
 
-void link::message_came(net::byte_view message) { take(opened(message, nullptr, 0)); }
+void link::message_came(net::byte_view message) { take(opened(message, nullptr, {})); }
 
 std::span<std::byte> link::place_of_body(net::byte_view tag, std::uint64_t size) {
   std::span<std::byte> place;
   try {
-    body_ = opened(tag, &place, size);
+    body_ = opened(tag, &place, {size});
   } catch (const archive_error& e) {
     refuse(e.what());
   }
   return place;
+}
+
+bool link::body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) {
+  net::borrowed held = body;
+  held.keeps = {body.bytes.data(), [self = weak_from_this(), number, keeps = body.keeps](const void*) {
+                  if (const auto way = self.lock()) way->give_back(number);
+                }};
+  std::span<std::byte> place;
+  try {
+    incoming letter = opened(tag, &place, {body.bytes.size(), &held});
+    std::ranges::copy(body.bytes.first(place.size()), place.begin());
+    take(std::move(letter));
+  } catch (const archive_error& e) {
+    refuse(e.what());
+  }
+  return true;
 }
 
 void link::body_came(net::byte_view) { take(std::exchange(body_, {})); }

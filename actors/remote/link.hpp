@@ -27,8 +27,9 @@ struct link_events {
 ///
 /// A message that an actor sends to a far_actor becomes a letter: the addresses of receiver and sender, the
 /// kind of message and its fields, by way of the control connection; values such as those of a gradient go
-/// beside it, by way of the bulk connection. In the other process the message is handed to the actor that it
-/// is addressed to, and its sender is the far_actor of who sent it.
+/// beside it, by way of the bulk connection, or stay where they are if both processes see that memory. In the
+/// other process the message is handed to the actor that it is addressed to, and its sender is the far_actor
+/// of who sent it.
 ///
 /// Guarantees  letters are handed out in the order in which they were sent, whichever connection they came
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
@@ -72,6 +73,7 @@ public:
   void message_came(net::byte_view message) override;
   std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override;
   void body_came(net::byte_view tag) override;
+  bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override;
   void credit_came() override { flush(); }
   void ended(const net::ending& why) override;
 
@@ -93,8 +95,10 @@ private:
   outgoing written(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   bool send(outgoing& letter);
   void flush();
+  void ask_for_flush();
+  void give_back(std::uint64_t number);
   void require_sender(message_kind kind, const actor_address& from);
-  incoming opened(net::byte_view head, std::span<std::byte>* place, std::uint64_t size);
+  incoming opened(net::byte_view head, std::span<std::byte>* place, const announced& body);
   void take(incoming letter);
   void hand_out(const incoming& letter);
 
@@ -111,6 +115,7 @@ private:
   std::map<actor_address, caf::actor> far_; ///< made by this link; the book may also name some of others
   std::map<message_kind, std::unique_ptr<body_form>> forms_;
   std::deque<outgoing> waiting_;
+  std::vector<std::uint64_t> returns_; ///< values of the other process that are needed no more
   std::uint64_t posted_ = 0;
   bool flush_asked_ = false;
   std::optional<std::string> over_; ///< the words of the end

@@ -13,13 +13,16 @@ member_life::member_life(caf::actor_system& home, options o)
     : address_(o.address), client_(std::move(o.network), std::move(o.says),
                                    {{}, [of = self_](const net::ending&) { of->end(); }}) {
   if (o.tries_once) client_.try_once();
+  // A shard may hold a gradient for long, so it stays as it is when the session ends.
+  const std::shared_ptr<net::shared_heap> heap = net::heap_for(o.address, std::nullopt);
+  client_.lend_from(heap);
   self_->on_change = std::move(o.on_change);
   self_->host = spawn<worker_host>(
       home, worker_host_options{client_.way(),
                                 [own = client_.network(), server = o.address](const std::string& at) {
                                   return net::fitting_network(own, server, at);
                                 },
-                                o.place, std::move(o.known), std::move(o.time),
+                                heap, o.place, std::move(o.known), std::move(o.time),
                                 [of = self_](const caf::actor& worker, const worker_peers& peers) {
                                   of->take(worker, peers);
                                 }});

@@ -38,6 +38,7 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   terms.times = options_.times;
   terms.draw = unguessable;
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
+  end_->lend_from(options_.heap);
   address_ = options_.network->listen(*end_, options_.listen);
 }
 

@@ -17,6 +17,7 @@ struct shard_door_options {
   std::shared_ptr<net::network> network;
   std::string listen; ///< HOST:PORT by which workers find it; port 0: a free one
   net::timing times{};
+  std::shared_ptr<net::shared_heap> heap{}; ///< in which the shards lie; null: it lends nothing
   run_id run{};
   std::uint32_t seats = 1; ///< the most workers
   std::shared_ptr<const parameter_layout> layout;

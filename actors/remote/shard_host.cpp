@@ -1,7 +1,9 @@
 #include <mailgrad/actors/remote/shard_host.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/lending.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
+#include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
 
@@ -51,7 +53,8 @@ void shard_host::begin(const terms_told& x) {
   door.time = options_.time;
   door.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
   options_.by->add_far(self_->system(), {duty::evaluator});
-  spawn_shards(std::move(terms));
+  door.heap = net::heap_for(options_.listen, kept_for(door.times));
+  spawn_shards(std::move(terms), net::blocks_of(door.heap));
   door.shards = shards_;
   door_ = std::make_unique<shard_door>(std::move(door), self_->system());
   std::vector<std::uint32_t> mine;
@@ -62,7 +65,7 @@ void shard_host::begin(const terms_told& x) {
 }
 
 /// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
-void shard_host::spawn_shards(std::vector<shard_terms> terms) {
+void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source blocks) {
   caf::actor_system& system = self_->system();
   link& by = *options_.by;
   std::ranges::sort(terms, std::ranges::greater{}, [](const shard_terms& t) { return t.shard.value; });
@@ -73,6 +76,7 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms) {
   for (std::uint32_t s = 0; s < terms.front().layout->shard_count(); ++s)
     if (!is_mine(s)) all[s] = by.add_far(system, {duty::shard, s});
   shard_surroundings with{.tracker = by.add_far(system, {duty::tracker}), .time = options_.time};
+  with.blocks = std::move(blocks);
   if (terms.front().records) with.recorder = by.add_far(system, {duty::recorder});
   for (shard_terms& t : terms) {
     const std::uint32_t s = t.shard.value;

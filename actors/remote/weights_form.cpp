@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -15,6 +16,15 @@ attached joined(const snapshot& values, const snapshot& met) {
   for (const snapshot& part : {values, met})
     both->insert(both->end(), part.on_host().begin(), part.on_host().end());
   return {std::as_bytes(std::span(*both)), both};
+}
+
+bool is_block(net::byte_view bytes) noexcept {
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % block::alignment == 0;
+}
+
+/// Nobody writes to a snapshot.
+block block_of(const net::borrowed& lent) {
+  return block::in_memory_of(lent.keeps, {const_cast<std::byte*>(lent.bytes.data()), lent.bytes.size()});
 }
 
 snapshot copy_of(std::span<const std::byte> bytes) {
@@ -46,7 +56,7 @@ attached weights_form::write(const caf::message& m, const actor_address&, field_
 }
 
 arriving weights_form::begin(field_inspector& fields, const actor_address&, const actor_address&,
-                             std::uint64_t size) {
+                             const announced& values) {
   weights_header header;
   bool has_met = false;
   std::optional<instant> held;
@@ -58,12 +68,16 @@ arriving weights_form::begin(field_inspector& fields, const actor_address&, cons
     throw archive_error(
         fmt::format("weights: expected a shard from 0 to {}, found {}", weights_.size() - 1, shard));
   const std::size_t one = terms_.layout->shard(shard).size() * sizeof(float);
-  if (size != (has_met ? 2 * one : one))
+  if (values.bytes != (has_met ? 2 * one : one))
     throw archive_error(fmt::format("weights of shard {}: expected {} bytes, found {}", shard,
-                                    has_met ? 2 * one : one, size));
-  const auto into = has_met ? std::make_shared<memory>(block::for_overwrite(size)) : weights_[shard].take();
+                                    has_met ? 2 * one : one, values.bytes));
+  const bool stays = values.lent && !has_met && is_block(values.lent->bytes);
+  const auto into = stays     ? std::make_shared<memory>(block_of(*values.lent))
+                    : has_met ? std::make_shared<memory>(block::for_overwrite(values.bytes))
+                              : weights_[shard].take();
   const std::span<std::byte> place = std::as_writable_bytes(into->on_host<float>());
-  return {place, [this, header, held, has_met, into, place, one]() -> caf::message {
+  return {stays ? std::span<std::byte>() : place,
+          [this, header, held, has_met, into, place, one]() -> caf::message {
             const instant now = terms_.time->now();
             const std::size_t of = header.shard.value;
             if (terms_.encoder) terms_.encoder->answered(header.shard.value, header.discarded);

@@ -12,7 +12,7 @@ public:
 
   attached write(const caf::message& m, const actor_address& to, field_inspector& fields) override;
   arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
-                 std::uint64_t size) override;
+                 const announced& values) override;
 
 private:
   exchange_terms terms_;

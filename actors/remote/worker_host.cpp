@@ -4,6 +4,7 @@
 #include <mailgrad/actors/remote/batch_form.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
+#include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
 
@@ -85,6 +86,7 @@ void worker_host::connect(const shard_place& place) {
   };
   shard_hosts_.push_back(std::make_unique<client_side>(options_.network_to(place.address),
                                                        hello_of(told_->terms), std::move(events)));
+  shard_hosts_.back()->lend_from(options_.heap);
   shard_hosts_.back()->connect(place.address);
 }
 
@@ -151,6 +153,7 @@ caf::actor worker_host::add_worker(std::size_t known_by, const std::function<caf
 void worker_host::begin() {
   const worker_peers peers = meet(terms_of_exchange());
   worker_surroundings with{std::move(told_->model), peers, options_.time};
+  with.blocks = net::blocks_of(options_.heap);
   const caf::actor worker =
       add_worker(0, [&] { return spawn_worker(self_->system(), told_->terms, std::move(with)).device; });
   watch(self_, worker, worker_lost{told_->terms.worker});

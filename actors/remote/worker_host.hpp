@@ -21,6 +21,8 @@ struct worker_host_options {
   std::shared_ptr<link> by; ///< to the server
   /// Gives what carries the bytes to a parameter host at this address.
   std::function<std::shared_ptr<net::network>(const std::string& address)> network_to;
+  /// Where the worker's gradients lie, so that shards read them there; null: in memory of this process.
+  std::shared_ptr<net::shared_heap> heap;
   device place;
   operation_registry known;
   std::shared_ptr<const time_source> time;

@@ -4,11 +4,11 @@
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
+#include <mailgrad/actors/remote/lending.hpp>
 #include <mailgrad/actors/remote/unguessable.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
-#include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
 
@@ -80,6 +80,8 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   terms.times = options_.times;
   terms.draw = unguessable;
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
+  heap_ = net::heap_for(options_.listen, kept_for(options_.times));
+  end_->lend_from(heap_);
   address_ = network_->listen(*end_, options_.listen);
 }
 

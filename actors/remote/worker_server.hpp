@@ -8,6 +8,7 @@
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/net/server_end.hpp>
+#include <mailgrad/net/usual_network.hpp>
 
 #include <chrono>
 #include <condition_variable>
@@ -53,6 +54,8 @@ public:
   /// Where workers find it, with the port that was free.
   const std::string& address() const noexcept { return address_; }
   const wire_format& wire() const noexcept { return wire_; }
+  /// Where the shards of this process lie, so that workers read their weights there; null: no matter where.
+  block_source blocks() const { return net::blocks_of(heap_); }
   std::uint32_t joined() const;
   /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
   std::string attendance() const;
@@ -129,6 +132,7 @@ private:
   std::map<std::uint64_t, guest> guests_;  ///< by session
   std::optional<running> running_;
 
+  std::shared_ptr<net::shared_heap> heap_; ///< null: it lends nothing
   std::shared_ptr<net::network> network_;
   std::unique_ptr<net::server_end> end_;
   bool closed_ = false;

@@ -127,6 +127,7 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   with.store = store_;
   with.replayed = o.replay;
   with.trace = new_track(fmt::format("shard {}", s));
+  with.blocks = options_.blocks;
   return mailgrad::spawn_shard(
       system_,
       terms_of(plan_, shard_index{s}, {options_.recorder != nullptr, options_.checkpoint_writer != nullptr}),

@@ -38,6 +38,7 @@ struct run_crew_options {
   /// Whether the coordinator answers callers even while every thread computes a step.
   bool coordinator_has_thread = true;
   crew_roles roles{};
+  block_source blocks{}; ///< where shards lie; null: in memory of this process
   /// The shards, if all are actors of other processes that live already; empty: the crew spawns them.
   std::vector<caf::actor> shards_elsewhere{};
   // The callbacks are called by actors until the last one has ended. They must not block.

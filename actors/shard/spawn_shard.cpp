@@ -26,16 +26,17 @@ void require_spawnable(const parameter_actor_kind& kind) { own_kind(kind); }
 
 caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surroundings with,
                        const parameter_actor_kind* own) {
-  parameter_actor_options duties{
-      std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule),
-      policy_spec(terms.policy, terms.seats),
-      terms.workers,
-      std::move(with.tracker),
-      std::move(with.time),
-      std::move(with.followers),
-      cure_spec(terms.cure, terms.seats),
-      std::move(with.recorder),
-      std::move(with.replayed)};
+  parameter_actor_options duties{std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values,
+                                                         terms.rule,
+                                                         std::make_shared<host_lane>(std::move(with.blocks))),
+                                 policy_spec(terms.policy, terms.seats),
+                                 terms.workers,
+                                 std::move(with.tracker),
+                                 std::move(with.time),
+                                 std::move(with.followers),
+                                 cure_spec(terms.cure, terms.seats),
+                                 std::move(with.recorder),
+                                 std::move(with.replayed)};
   duties.run = terms.run;
   duties.store = std::move(with.store);
   duties.trace = std::move(with.trace);

@@ -6,6 +6,7 @@
 #include <mailgrad/engine/plan/parameter_actor_kind.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <memory>
@@ -24,6 +25,7 @@ struct shard_surroundings {
   std::shared_ptr<hogwild_store> store{};      ///< if hogwild is among the policies of the run
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
   std::shared_ptr<trace_track> trace{};        ///< its timeline; null: none
+  block_source blocks{};                       ///< where its weights lie; null: in its process
 };
 
 /// Spawns the parameter actor of a shard: Mailgrad's, or one of the kind `own`.

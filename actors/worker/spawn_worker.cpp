@@ -62,7 +62,7 @@ private:
   void give_runner(device_actor_options& options) {
     const model_request& request = terms_.request;
     if (request.devices.size() == 1) {
-      options.runner = std::make_shared<replica>(with_.model, request, terms_.replica_layout);
+      options.runner = std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
       return;
     }
     spanning_replica::options span{terms_.worker,        request.devices,       {},

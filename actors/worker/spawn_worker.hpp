@@ -4,6 +4,7 @@
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/optim/identity.hpp>
+#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <functional>
@@ -37,6 +38,7 @@ struct worker_surroundings {
   std::shared_ptr<const time_source> time;
   instant created{0};                   ///< where its timeline begins
   std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
+  block_source blocks{}; ///< where its gradients lie, if it computes on one device; null: in its process
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
 };

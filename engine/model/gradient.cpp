@@ -37,9 +37,10 @@ double squared_norm(const gradient& g) {
   return squares;
 }
 
-std::shared_ptr<gradient> make_gradient(const parameter_layout& layout) {
+std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks) {
   auto made = std::make_shared<gradient>();
-  made->dense = block(layout.dense_size() * sizeof(float));
+  const std::size_t bytes = layout.dense_size() * sizeof(float);
+  made->dense = blocks && bytes > 0 ? blocks(bytes) : block(bytes);
   return made;
 }
 

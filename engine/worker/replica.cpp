@@ -61,13 +61,16 @@ private:
   }
 };
 
-replica::replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout)
-    : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)), weights_(*layout_) {
-}
+replica::replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
+                 block_source blocks)
+    : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)),
+      blocks_(std::move(blocks)), weights_(*layout_) {}
 
 replica::~replica() = default;
 
-std::shared_ptr<gradient> replica::make_gradient() const { return mailgrad::make_gradient(*layout_); }
+std::shared_ptr<gradient> replica::make_gradient() const {
+  return mailgrad::make_gradient(*layout_, blocks_);
+}
 
 replica::training_program& replica::program_for(const batch& inputs) {
   auto& known = programs_[inputs.size];

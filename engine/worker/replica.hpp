@@ -19,8 +19,9 @@ namespace mailgrad {
 /// Threads  one caller at a time.
 class replica : public step_runner {
 public:
-  /// `request.batch` is ignored.
-  replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout);
+  /// `request.batch` is ignored. Gradients lie in `blocks`; null: in memory of this process.
+  replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
+          block_source blocks = {});
   ~replica() override;
 
   /// The memory of a gradient must live until the step that writes to it has ended.
@@ -43,6 +44,7 @@ private:
   model_function build_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
+  block_source blocks_;
   weight_addresses weights_;
   std::map<std::size_t, std::unique_ptr<training_program>> programs_; ///< by batch size
   stream where_ = host_stream{};

@@ -2,7 +2,6 @@
 
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/memory/memory_address.hpp>
-#include <mailgrad/net/memory/region_offer.hpp>
 #include <mailgrad/net/memory/unix_socket.hpp>
 
 #include <fmt/format.h>
@@ -63,11 +62,11 @@ void memory_dialer::wait_for_offer() {
 }
 
 void memory_dialer::look_at_offer() try {
-  auto region = take_offer(socket_.native_handle());
-  if (!region) return wait_for_offer();
+  auto found = take_offer(socket_.native_handle());
+  if (!found) return wait_for_offer();
   clock_.cancel();
   const done told = std::exchange(told_, nullptr);
-  told({std::move(socket_), std::move(*region)});
+  told({std::move(socket_), std::move(*found)});
 } catch (const protocol_error& e) {
   give_up(fmt::format("{} did not take us in ({}): expected a server of Mailgrad there",
                       memory_address(plan_.name), e.what()));

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/memory/shared_region.hpp>
+#include <mailgrad/net/memory/region_offer.hpp>
 #include <mailgrad/net/stream/asio.hpp>
 #include <mailgrad/net/timing.hpp>
 
@@ -24,7 +24,7 @@ public:
   /// What became of it: a connection that stands, or words that say why there is none.
   struct outcome {
     stream_socket socket;
-    shared_region region{};
+    offered memory{};
     std::string words{};
     bool nobody_listens = false;
   };

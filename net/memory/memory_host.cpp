@@ -28,18 +28,28 @@ void memory_host::connect(const std::string& name, instant patience) {
   dial(patience);
 }
 
-void memory_host::begin_dialling(connection_id id, plane, instant patience) {
-  dialer_ = std::make_shared<memory_dialer>(
-      loop().io(), memory_dialer::plan{name_, patience, times().hello()},
-      [host = self(), id](memory_dialer::outcome found) {
-        host->dialer_.reset();
-        if (found.nobody_listens) return host->find_nobody(found.words);
-        if (!found.words.empty()) return host->fail(id, found.words);
-        auto pipe = std::make_unique<memory_pipe>(found.socket.native_handle(), std::move(found.region),
-                                                  memory_pipe::side::client);
-        host->open(id, std::move(found.socket), std::move(pipe));
-      });
+void memory_host::begin_dialling(connection_id id, plane p, instant patience) {
+  dialer_ =
+      std::make_shared<memory_dialer>(loop().io(), memory_dialer::plan{name_, patience, times().hello()},
+                                      [host = self(), id, p](memory_dialer::outcome found) {
+                                        host->dialer_.reset();
+                                        if (found.nobody_listens) return host->find_nobody(found.words);
+                                        if (!found.words.empty()) return host->fail(id, found.words);
+                                        host->begin_talk(id, p, std::move(found));
+                                      });
   dialer_->begin();
+}
+
+/// Bodies go by the bulk connection, so there alone something is lent.
+void memory_host::begin_talk(connection_id id, plane p, memory_dialer::outcome found) {
+  const int number = found.socket.native_handle();
+  const std::shared_ptr<shared_heap> lends = p == plane::bulk ? client()->heap() : nullptr;
+  if (lends) send_heap(number, lends->memory());
+  auto pipe =
+      std::make_unique<memory_pipe>(number, std::move(found.memory.region), memory_pipe::side::client, lends);
+  const auto memory = pipe->memory();
+  if (p == plane::bulk && found.memory.heap) memory->take(std::move(found.memory.heap));
+  open(id, std::move(found.socket), std::move(pipe), memory);
 }
 
 /// A peer without memory is let go without a word, since there is none for words either; it says that the
@@ -50,9 +60,11 @@ void memory_host::take_in(stream_socket socket) try {
   if (user != geteuid())
     return turn_away(std::move(socket), user ? fmt::format("user {}", *user) : "no user");
   shared_region region = shared_region::make();
-  if (!send_offer(number, region)) return;
-  auto pipe = std::make_unique<memory_pipe>(number, std::move(region), memory_pipe::side::server);
-  open(loop().next_id(), std::move(socket), std::move(pipe));
+  const std::shared_ptr<shared_heap> lends = server()->heap();
+  if (!send_offer(number, region, lends ? lends->memory() : -1)) return;
+  auto pipe = std::make_unique<memory_pipe>(number, std::move(region), memory_pipe::side::server, lends);
+  const auto memory = pipe->memory();
+  open(loop().next_id(), std::move(socket), std::move(pipe), memory);
 } catch (const std::system_error&) {
 }
 

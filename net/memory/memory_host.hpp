@@ -28,6 +28,7 @@ private:
   void stop_making() override;
   std::string server_name() const override;
 
+  void begin_talk(connection_id id, plane p, memory_dialer::outcome found);
   void take_in(stream_socket socket);
   void turn_away(stream_socket socket, std::string found);
   std::shared_ptr<memory_host> self() { return std::static_pointer_cast<memory_host>(shared_from_this()); }

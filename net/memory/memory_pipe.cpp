@@ -1,21 +1,31 @@
 #include <mailgrad/net/memory/memory_pipe.hpp>
 
 #include <mailgrad/net/ending.hpp>
+#include <mailgrad/net/memory/region_offer.hpp>
 
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
 #include <utility>
 
 namespace mailgrad::net {
 
-memory_pipe::memory_pipe(int socket, shared_region region, side s) noexcept
-    : socket_(socket), region_(std::move(region)),
+namespace {
+
+/// A read ends at a descriptor, and there is one at most.
+constexpr int most_reads_of_calls = 3;
+
+} // namespace
+
+memory_pipe::memory_pipe(int socket, shared_region region, side s, std::shared_ptr<shared_heap> lends)
+    : socket_(socket), memory_(std::make_shared<peer_memory>(std::move(lends))), region_(std::move(region)),
       out_(s == side::server ? region_.of_server() : region_.of_client()),
       in_(s == side::server ? region_.of_client() : region_.of_server()) {
   region_.close_descriptor();
+  memory_->ask_by([this] { hear_calls(); });
 }
+
+memory_pipe::~memory_pipe() { memory_->ask_by(nullptr); }
 
 moved memory_pipe::read(std::span<const iovec> to) try {
   if (!broken_.empty()) return failure();
@@ -84,8 +94,12 @@ void memory_pipe::call_peer() const noexcept {
 }
 
 void memory_pipe::hear_calls() noexcept {
-  std::array<char, 64> calls;
-  const ssize_t count = recv(socket_, calls.data(), calls.size(), MSG_DONTWAIT);
+  descriptor heap;
+  ssize_t count = 1;
+  for (int i = 0; count > 0 && i < most_reads_of_calls; ++i) {
+    count = take_calls(socket_, heap);
+    if (heap) memory_->take(std::move(heap));
+  }
   if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) hung_up_ = true;
 }
 

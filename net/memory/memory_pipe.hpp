@@ -1,8 +1,10 @@
 #pragma once
 
+#include <mailgrad/net/memory/peer_memory.hpp>
 #include <mailgrad/net/memory/shared_region.hpp>
 #include <mailgrad/net/stream/byte_pipe.hpp>
 
+#include <memory>
 #include <string>
 
 namespace mailgrad::net {
@@ -16,7 +18,11 @@ public:
   enum class side : std::uint8_t { server, client };
 
   /// The socket does not block, and outlives the pipe.
-  memory_pipe(int socket, shared_region region, side s) noexcept;
+  memory_pipe(int socket, shared_region region, side s, std::shared_ptr<shared_heap> lends = {});
+  ~memory_pipe() override;
+
+  /// What both sides lend each other, which may outlive the pipe.
+  const std::shared_ptr<peer_memory>& memory() const noexcept { return memory_; }
 
   moved read(std::span<const iovec> to) override;
   moved write(std::span<const iovec> from) override;
@@ -31,6 +37,7 @@ private:
   void hear_calls() noexcept;
 
   int socket_;
+  std::shared_ptr<peer_memory> memory_;
   shared_region region_;
   ring_writer out_;
   ring_reader in_;

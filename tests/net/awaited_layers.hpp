@@ -23,6 +23,7 @@ public:
   session* own = nullptr;          ///< set before any event
   std::atomic<bool> echoes{false}; ///< sends every message back
   std::atomic<bool> gives_credit{true};
+  std::atomic<int> loans{0}; ///< bodies that came without being moved
 
   /// False if it does not come true in a time that is far too long.
   template <class Predicate>
@@ -60,6 +61,10 @@ public:
   void body_came(byte_view tag) override {
     note([&] { kept_.body_came(tag); });
     if (gives_credit) own->allow(0, 1);
+  }
+  bool body_lent(byte_view tag, const borrowed& body, std::uint64_t number) override {
+    ++loans;
+    return session_events::body_lent(tag, body, number);
   }
   void credit_came() override {
     note([&] { kept_.credit_came(); });

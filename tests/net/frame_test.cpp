@@ -68,9 +68,9 @@ TEST(Frame, NoticesEveryChangedBitOfItsHeader) {
 
 TEST(Frame, SaysWhichKindItExpects) {
   EXPECT_EQ(protocol_complaint([] { decode_header(forged(6, 0)); }),
-            "frame: expected a kind from 1 to 9, found 0");
-  EXPECT_EQ(protocol_complaint([] { decode_header(forged(6, 10)); }),
-            "frame: expected a kind from 1 to 9, found 10");
+            "frame: expected a kind from 1 to 11, found 0");
+  EXPECT_EQ(protocol_complaint([] { decode_header(forged(6, 12)); }),
+            "frame: expected a kind from 1 to 11, found 12");
   EXPECT_EQ(protocol_complaint([] { decode_header(forged(7, 4)); }),
             "message: expected 0 in its eighth byte, found 4");
 }

@@ -1,6 +1,6 @@
 #include <mailgrad/net/session.hpp>
 
-#include <mailgrad/tests/net/played_layers.hpp>
+#include <mailgrad/tests/net/joined_sessions.hpp>
 
 #include <gmock/gmock.h>
 
@@ -15,56 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr welcome terms{.run = 7,
-                        .session = 9,
-                        .you = {role::worker, 2},
-                        .incarnation = 3,
-                        .messages = 4,
-                        .bodies = 2,
-                        .most_body_bytes = 1 << 20};
-
-/// Both sides of a session, whose bytes are carried by hand.
-struct SessionTest : testing::Test {
-  instant now = 10s;
-  played_layers above_client, above_server;
-  session client{hello{}, above_client, now};
-  session server{terms, above_server, now};
-
-  /// All that one side has to say on a connection arrives at the other. Returns the kinds of the frames.
-  std::vector<frame_kind> carry(session& from, session& to, plane p) {
-    std::vector<frame_kind> kinds;
-    while (const auto frame = from.next(p, now)) {
-      kinds.push_back(decode_header(frame->header).kind);
-      if (kinds.back() != frame_kind::hello) to.receive(p, on_the_wire(*frame), now);
-    }
-    return kinds;
-  }
-  void carry_all() {
-    for (int round = 0; round < 3; ++round)
-      for (const plane p : {plane::control, plane::bulk}) {
-        carry(client, server, p);
-        carry(server, client, p);
-      }
-  }
-  void join() {
-    client.attach(plane::control, now);
-    carry(client, server, plane::control);
-    server.attach(plane::control, now);
-    carry(server, client, plane::control);
-    ASSERT_TRUE(client.wants_bulk());
-    client.attach(plane::bulk, now);
-    carry(client, server, plane::bulk);
-    server.attach(plane::bulk, now);
-    carry_all();
-    ASSERT_EQ(client.now_is(), session::state::joined);
-    ASSERT_EQ(server.now_is(), session::state::joined);
-  }
-  /// The next frame that one side sends on a connection.
-  static bytes taken(session& from, plane p, instant now) {
-    const auto frame = from.next(p, now);
-    if (!frame) throw std::logic_error("there is no frame");
-    return on_the_wire(*frame);
-  }
+struct SessionTest : joined_sessions<> {
   void expect_both_ended(end_reason why) {
     ASSERT_THAT(above_client.ends, SizeIs(1));
     ASSERT_THAT(above_server.ends, SizeIs(1));
@@ -372,7 +323,8 @@ INSTANTIATE_TEST_SUITE_P(
                     misplaced{frame_kind::refusal, plane::control},
                     misplaced{frame_kind::message, plane::bulk}, misplaced{frame_kind::credit, plane::bulk},
                     misplaced{frame_kind::goodbye, plane::bulk}, misplaced{frame_kind::body, plane::control},
-                    misplaced{frame_kind::piece, plane::control}));
+                    misplaced{frame_kind::piece, plane::control}, misplaced{frame_kind::lent, plane::control},
+                    misplaced{frame_kind::returned, plane::control}));
 
 TEST_F(SessionTest, TakesNoPieceWithoutABody) {
   join();

@@ -86,7 +86,7 @@ TEST(GradientEncoder, HearsOfADiscardedGradientByTheWeightsThatAnswerIt) {
   byte_archive_reader text(bytes.bytes(), "weights");
   field_inspector reads(text, nobody);
   weights_form at_worker(here);
-  const arriving weights = at_worker.begin(reads, {duty::shard, 0}, {duty::worker, 0}, sent.bytes.size());
+  const arriving weights = at_worker.begin(reads, {duty::shard, 0}, {duty::worker, 0}, {sent.bytes.size()});
   std::ranges::copy(sent.bytes, weights.place.begin());
   weights.finish();
   EXPECT_THAT(arrived(*here.encoder, 2, {0, 0, 0, 0}), ElementsAre(4, 0, 0, 0));
@@ -112,7 +112,7 @@ TEST(GradientEncoder, GetsAGradientWithItsFactorOfClipping) {
   byte_archive_reader text(bytes.bytes(), "gradient");
   field_inspector reads(text, nobody);
   gradient_form at_shard(there);
-  const arriving values = at_shard.begin(reads, {duty::worker, 0}, {duty::shard, 0}, sent.bytes.size());
+  const arriving values = at_shard.begin(reads, {duty::worker, 0}, {duty::shard, 0}, {sent.bytes.size()});
   std::ranges::copy(sent.bytes, values.place.begin());
   const caf::message told = values.finish();
   const auto& heard = told.get_as<push_gradient>(0);

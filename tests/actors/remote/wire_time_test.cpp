@@ -42,7 +42,7 @@ caf::message read(body_form& form, const travelling& m, actor_address from, acto
   const address_book nobody;
   byte_archive_reader fields(m.fields, "message");
   field_inspector inspector(fields, nobody);
-  const arriving body = form.begin(inspector, from, to, m.body.bytes.size());
+  const arriving body = form.begin(inspector, from, to, {m.body.bytes.size()});
   std::ranges::copy(m.body.bytes, body.place.begin());
   return body.finish();
 }

@@ -2,6 +2,7 @@
 
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/region_offer.hpp>
+#include <mailgrad/net/memory/shared_heap.hpp>
 #include <mailgrad/net/memory/unix_socket.hpp>
 #include <mailgrad/tests/net/awaited_layers.hpp>
 
@@ -36,7 +37,7 @@ public:
     wait();
     auto offer = take_offer(socket_.number());
     if (!offer) throw std::runtime_error("no offer came");
-    memory = std::move(*offer);
+    memory = std::move(offer->region);
   }
 
   void call() const { send(socket_.number(), "!", 1, MSG_NOSIGNAL); }
@@ -100,6 +101,52 @@ TEST_F(MemoryNetwork, ListensUnderTheNameThatItIsGiven) {
   EXPECT_NE(address, name);
   client_net.connect(client.end, name);
   EXPECT_TRUE(client.layers.wait_joined());
+}
+
+/// Both sides lend, and what lies elsewhere is moved.
+TEST_F(MemoryNetwork, LendsBodiesThatLieInTheHeapOfAnEnd) {
+  const auto of_client = std::make_shared<shared_heap>(), of_server = std::make_shared<shared_heap>();
+  client.end.lend_from(of_client);
+  server.end.lend_from(of_server);
+  join();
+  for (std::size_t i = 1; i <= 6; ++i) {
+    const std::string tag = "body " + std::to_string(i);
+    const bool lies_elsewhere = i == 3;
+    const auto give = [&](shared_heap& heap, session& s) {
+      const auto body = std::make_shared<block>(lies_elsewhere ? block(i << 18) : heap.allocate(i << 18));
+      body->as<char>()[i] = static_cast<char>('a' + i);
+      s.send_body(bytes_of(tag), {body->data(), body->bytes()}, body);
+    };
+    client_net.post(client.end, [&](instant) { give(*of_client, client.end.own()); });
+    server_net.post(server.end, [&](instant) { give(*of_server, *guest->own); });
+    for (awaited_layers* side : {&client.layers, guest}) {
+      ASSERT_TRUE(side->wait_for([&](auto& x) { return x.bodies.size() == i; }));
+      const auto [said, text] = side->kept().bodies.back();
+      EXPECT_EQ(said, tag);
+      EXPECT_EQ(text.size(), i << 18);
+      EXPECT_EQ(text[i], static_cast<char>('a' + i));
+    }
+  }
+  EXPECT_EQ(client.layers.loans, 5);
+  EXPECT_EQ(guest->loans, 5);
+}
+
+TEST_F(MemoryNetwork, MovesBodiesIfOneSideAloneHasAHeap) {
+  const auto of_client = std::make_shared<shared_heap>();
+  client.end.lend_from(of_client);
+  join();
+  const auto body = std::make_shared<block>(of_client->allocate(100));
+  client_net.post(client.end, [&](instant) {
+    client.end.own().send_body(bytes_of("lent"), {body->data(), body->bytes()}, body);
+  });
+  ASSERT_TRUE(guest->wait_for([](auto& x) { return x.bodies.size() == 1; }));
+  EXPECT_EQ(guest->loans, 1);
+  const auto other = std::make_shared<block>(100);
+  server_net.post(server.end, [&](instant) {
+    guest->own->send_body(bytes_of("moved"), {other->data(), other->bytes()}, other);
+  });
+  ASSERT_TRUE(client.layers.wait_for([](auto& x) { return x.bodies.size() == 1; }));
+  EXPECT_EQ(client.layers.loans, 0);
 }
 
 TEST_F(MemoryNetwork, SendsALyingPeerAwayAndGoesOnWithTheOthers) {

@@ -47,12 +47,13 @@ TEST_F(RegionOffer, GivesBothSidesOneMemory) {
   ASSERT_TRUE(send_offer(ours.number(), made));
   const auto got = take_offer(theirs.number());
   ASSERT_TRUE(got);
-  EXPECT_EQ(got->ring_bytes(), ring_bytes);
+  EXPECT_EQ(got->region.ring_bytes(), ring_bytes);
+  EXPECT_FALSE(got->heap) << "none was offered";
   made.of_server().data[7] = std::byte{9};
   made.of_client().counters->written = 5;
-  EXPECT_EQ(got->of_server().data[7], std::byte{9});
-  EXPECT_EQ(got->of_client().counters->written, 5U);
-  EXPECT_EQ(got->of_client().data.size(), ring_bytes);
+  EXPECT_EQ(got->region.of_server().data[7], std::byte{9});
+  EXPECT_EQ(got->region.of_client().counters->written, 5U);
+  EXPECT_EQ(got->region.of_client().data.size(), ring_bytes);
 }
 
 TEST_F(RegionOffer, IsOfMemoryThatNobodyCanMakeShorter) {
@@ -90,7 +91,7 @@ TEST_F(RegionOffer, IsRefusedIfItIsSomethingElse) {
   for (std::size_t n = 0; n < offer.size(); ++n)
     EXPECT_THROW(decode_region_offer(byte_view{offer}.first(n)), protocol_error);
   offer[4] = std::byte{9};
-  refused(offer, "expected layout 1, found 9");
+  refused(offer, "expected layout 2, found 9");
 }
 
 TEST_F(RegionOffer, NeedsADescriptor) {

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <mailgrad/net/loan.hpp>
+#include <mailgrad/net/memory/descriptor.hpp>
+#include <mailgrad/tensor/block.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace mailgrad::net {
+
+struct heap_options {
+  /// How many bytes may be lent at once, counting each block once; others are moved. One block may always be
+  /// lent, however large, and another one beside it.
+  std::size_t most_lent = std::size_t{64} << 20;
+  /// For how long what was lent when a session ended stays as it is; none: as long as the heap. A process
+  /// that was cut off knows it by then, or is known to all others as lost.
+  std::optional<std::chrono::milliseconds> kept = std::chrono::milliseconds(3'000);
+};
+
+/// Memory of this process from which blocks come that other processes of this machine can read. It has no
+/// name anywhere, grows as it must, and is sealed, so nobody can make it shorter.
+///
+/// Guarantees  a block that was lent keeps its content in the other process, also when this one has ended.
+///             A heap gives no memory back before all of its blocks are gone.
+/// Errors  std::bad_alloc, std::system_error.
+/// Threads any.
+class shared_heap {
+public:
+  /// Errors  std::system_error if this system knows no sealed memory. std::invalid_argument for a negative
+  ///         time.
+  explicit shared_heap(const heap_options& options = {});
+  ~shared_heap();
+  shared_heap(const shared_heap&) = delete;
+  shared_heap& operator=(const shared_heap&) = delete;
+
+  /// A zeroed block.
+  block allocate(std::size_t size);
+
+  /// For peers, which can read the memory and not write it.
+  int memory() const noexcept;
+
+  std::optional<loan> lend(byte_view part);
+  void take_back(const loan& l);
+  /// Keeps it for a while. What has been kept for long enough is let go by any later call of this and of
+  /// lend().
+  void abandon(const loan& l, std::shared_ptr<const void> keeps);
+
+private:
+  class pages;
+  struct abandoned {
+    std::chrono::steady_clock::time_point until;
+    loan what;
+    std::shared_ptr<const void> keeps;
+  };
+
+  std::vector<abandoned> overdue();
+
+  const heap_options options_;
+  const std::shared_ptr<pages> pages_;         ///< which blocks hold as well
+  std::mutex mutex_;                           ///< guards the members below
+  std::map<std::uint64_t, std::size_t> loans_; ///< by block, how often it is lent
+  std::size_t lent_ = 0;                       ///< bytes, each block once
+  std::vector<abandoned> abandoned_;
+};
+
+/// The heap of a peer, to be read. Each block is checked before it is looked at.
+///
+/// Threads one owner; what it gives out: any.
+class far_heap {
+public:
+  /// Errors  protocol_error if the memory is not sealed against becoming shorter.
+  explicit far_heap(descriptor memory);
+
+  /// Errors  protocol_error if the loan lies outside of the memory. std::system_error if it cannot be mapped.
+  borrowed view(const loan& l);
+
+private:
+  descriptor memory_;
+  std::shared_ptr<const byte_view> mapped_; ///< all of it, as far as it was known
+};
+
+} // namespace mailgrad::net

@@ -1,0 +1,178 @@
+#include <mailgrad/net/memory/shared_heap.hpp>
+
+#include <mailgrad/net/ending.hpp>
+#include <mailgrad/net/memory/peer_memory.hpp>
+
+#include <gmock/gmock.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace mailgrad::net {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::Property;
+using testing::ThrowsMessage;
+
+byte_view view_of(const block& b) { return {b.data(), b.bytes()}; }
+
+far_heap seen_by_peer(const shared_heap& heap) {
+  return far_heap(descriptor(fcntl(heap.memory(), F_DUPFD_CLOEXEC, 0)));
+}
+
+bool is_of(const block& b, float value) {
+  return std::ranges::all_of(b.as<float>(), [value](float f) { return f == value; });
+}
+
+TEST(SharedHeap, GivesZeroedBlocksOfWholeCacheLines) {
+  shared_heap heap;
+  for (int round = 0; round < 2; ++round) { // the second takes what the first has given back
+    block b = heap.allocate(4096 * sizeof(float));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.data()) % block::alignment, 0U);
+    EXPECT_TRUE(is_of(b, 0));
+    std::ranges::fill(b.as<float>(), 7.0F);
+  }
+  EXPECT_EQ(heap.allocate(0).bytes(), 0U);
+}
+
+TEST(SharedHeap, LetsAPeerReadWhatItLends) {
+  shared_heap heap;
+  const block other = heap.allocate(100);
+  block b = heap.allocate(64 * sizeof(float));
+  b.as<float>()[5] = 3.5F;
+  const auto lent = heap.lend(view_of(b).subspan(5 * sizeof(float), sizeof(float)));
+  ASSERT_TRUE(lent);
+  far_heap far = seen_by_peer(heap);
+  const borrowed found = far.view(*lent);
+  EXPECT_EQ(*reinterpret_cast<const float*>(found.bytes.data()), 3.5F);
+  EXPECT_EQ(found.block.size(), b.bytes());
+  EXPECT_EQ(found.bytes.data() - found.block.data(), std::ptrdiff_t{5 * sizeof(float)});
+  b.as<float>()[5] = 4.5F;
+  EXPECT_EQ(*reinterpret_cast<const float*>(found.bytes.data()), 4.5F) << "it is the same memory";
+}
+
+TEST(SharedHeap, StaysReadableWhenItIsGone) {
+  std::optional<shared_heap> heap(std::in_place);
+  std::optional<block> b = heap->allocate(sizeof(float));
+  b->as<float>()[0] = 2.5F;
+  const auto lent = heap->lend(view_of(*b));
+  far_heap far = seen_by_peer(*heap);
+  const borrowed found = far.view(*lent);
+  heap.reset();
+  b.reset();
+  EXPECT_EQ(*reinterpret_cast<const float*>(found.bytes.data()), 2.5F);
+}
+
+TEST(SharedHeap, IsFollowedByAPeerWhenItGrows) {
+  shared_heap heap;
+  const block small = heap.allocate(8);
+  far_heap far = seen_by_peer(heap);
+  const borrowed before = far.view(*heap.lend(view_of(small)));
+  block large = heap.allocate(8 << 20);
+  large.as<float>().back() = 1.5F;
+  const borrowed after = far.view(*heap.lend(view_of(large)));
+  EXPECT_EQ(reinterpret_cast<const float*>(after.bytes.data() + after.bytes.size())[-1], 1.5F);
+  EXPECT_EQ(before.bytes.front(), std::byte{0}) << "what was mapped before is still there";
+}
+
+TEST(SharedHeap, LendsNothingThatLiesElsewhere) {
+  shared_heap heap;
+  const block b = heap.allocate(100), elsewhere(100);
+  EXPECT_FALSE(heap.lend(view_of(elsewhere)));
+  EXPECT_FALSE(heap.lend({b.data() - 1, 2}));
+  EXPECT_FALSE(heap.lend({b.data(), 101}));
+  EXPECT_FALSE(heap.lend({b.data(), 0}));
+  EXPECT_TRUE(heap.lend({b.data() + 99, 1}));
+}
+
+TEST(SharedHeap, LendsNoMoreThanItsLimitButTwoBlocksAlways) {
+  shared_heap heap({.most_lent = 250});
+  const block a = heap.allocate(100), b = heap.allocate(100), c = heap.allocate(100);
+  const auto lent_a = heap.lend(view_of(a));
+  EXPECT_TRUE(lent_a);
+  EXPECT_TRUE(heap.lend(view_of(b)));
+  EXPECT_FALSE(heap.lend(view_of(c)));
+  EXPECT_TRUE(heap.lend(view_of(a))) << "what is lent already costs nothing more";
+  heap.take_back(*lent_a);
+  EXPECT_FALSE(heap.lend(view_of(c))) << "it is still lent to another";
+  heap.take_back(*lent_a);
+  EXPECT_TRUE(heap.lend(view_of(c)));
+  shared_heap poor({.most_lent = 0});
+  const block d = poor.allocate(100), e = poor.allocate(100);
+  EXPECT_TRUE(poor.lend(view_of(d)));
+  EXPECT_TRUE(poor.lend(view_of(e)));
+}
+
+TEST(SharedHeap, KeepsWhatWasLentWhenASessionEnded) {
+  shared_heap forever({.kept = std::nullopt}), for_no_time({.kept = 0ms});
+  for (shared_heap* heap : {&forever, &for_no_time}) {
+    const auto b = std::make_shared<block>(heap->allocate(100));
+    const auto other = heap->allocate(100);
+    heap->abandon(*heap->lend(view_of(*b)), b);
+    EXPECT_EQ(b.use_count(), 2);
+    EXPECT_TRUE(heap->lend(view_of(other)));
+    EXPECT_EQ(b.use_count(), heap == &forever ? 2 : 1);
+  }
+  EXPECT_THROW(shared_heap({.kept = -1ms}), std::invalid_argument);
+}
+
+TEST(SharedHeap, CannotBeWrittenOrMadeShorterByAPeer) {
+  shared_heap heap;
+  const block b = heap.allocate(100);
+  EXPECT_NE(ftruncate(heap.memory(), 0), 0);
+  EXPECT_EQ(mmap(nullptr, 100, PROT_READ | PROT_WRITE, MAP_SHARED, heap.memory(), 0), MAP_FAILED);
+}
+
+struct forged_loan {
+  loan what;
+  const char* why;
+};
+class ForgedLoan : public testing::TestWithParam<forged_loan> {};
+
+TEST_P(ForgedLoan, IsRefused) {
+  shared_heap heap;
+  const block b = heap.allocate(100);
+  far_heap far = seen_by_peer(heap);
+  EXPECT_THAT([&] { far.view(GetParam().what); },
+              ThrowsMessage<protocol_error>(HasSubstr("lent: expected a ")))
+      << GetParam().why;
+}
+
+constexpr std::uint64_t most = ~std::uint64_t{0};
+INSTANTIATE_TEST_SUITE_P(All, ForgedLoan,
+                         testing::Values(forged_loan{{most, 1, 0, 1}, "begins behind the memory"},
+                                         forged_loan{{0, most, 0, 1}, "is longer than the memory"},
+                                         forged_loan{{4096, most - 4096, 0, 1}, "ends behind all numbers"},
+                                         forged_loan{{0, 1 << 20, 0, 1}, "leaves no room to read behind it"},
+                                         forged_loan{{0, 100, 101, 0}, "begins behind its block"},
+                                         forged_loan{{0, 100, 1, 100}, "ends behind its block"},
+                                         forged_loan{{0, 100, most, 2}, "ends behind all numbers"},
+                                         forged_loan{{4, 100, 0, 1}, "lies across cache lines"}),
+                         [](const auto& named) { return "N" + std::to_string(named.index); });
+
+TEST(FarHeap, TakesNoMemoryThatMayBecomeShorter) {
+  const auto made = [] { return descriptor(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)); };
+  EXPECT_THAT([&] { far_heap unsealed(made()); }, ThrowsMessage<protocol_error>(HasSubstr("sealed")));
+  EXPECT_THAT([&] { far_heap none{descriptor()}; }, ThrowsMessage<protocol_error>(HasSubstr("sealed")));
+}
+
+TEST(PeerMemory, LooksForTheHeapWhenTheFirstLoanComes) {
+  shared_heap heap;
+  const block b = heap.allocate(100);
+  const auto lent = *heap.lend(view_of(b));
+  peer_memory here(nullptr);
+  EXPECT_FALSE(here.lend(view_of(b))) << "it has no heap of its own";
+  EXPECT_THAT([&] { here.borrow(lent); }, ThrowsMessage<protocol_error>(HasSubstr("found none")));
+  here.ask_by([&] { here.take(descriptor(fcntl(heap.memory(), F_DUPFD_CLOEXEC, 0))); });
+  EXPECT_EQ(here.borrow(lent).bytes.size(), 100U);
+  here.take(descriptor()); // a second one is ignored
+  EXPECT_EQ(here.borrow(lent).bytes.size(), 100U);
+}
+
+} // namespace
+} // namespace mailgrad::net
