@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -28,6 +29,8 @@ constexpr int rounds = 5'000;
 constexpr std::size_t message_bytes = 4 << 10;
 constexpr std::size_t mlp_bytes = 535'818 * sizeof(float); ///< a gradient, or the weights
 constexpr std::size_t exchanges = 200;
+/// Both ends wait awake, also where networks would not by themselves since there are few processors.
+constexpr std::chrono::microseconds awake{50};
 
 /// One figure of several ways, in turns, and the ratio of each to the first.
 class turns {
@@ -87,7 +90,8 @@ std::string size_text(std::size_t size) {
 int main() {
   const scratch_keys keys;
   bare_pair bare;
-  session_pair plain, tls({.keys = keys.token()}), memory(net::memory_options{});
+  session_pair plain(net::tcp_options{.spin = awake}), tls({.spin = awake, .keys = keys.token()});
+  session_pair memory(net::memory_options{.spin = awake}), lending(net::memory_options{.spin = awake}, true);
   std::vector<double> spinning, sleeping;
   for (int r = 0; r < repetitions; ++r) {
     spinning.push_back(hand_over_spinning());
@@ -102,7 +106,10 @@ int main() {
              {"session by TLS", [&] { return tls.round_trip(message_bytes, rounds); }}});
   turns("2.1 MB there and back", "us")
       .take({{"session", [&] { return plain.exchange(mlp_bytes, exchanges); }},
-             {"session by memory", [&] { return memory.exchange(mlp_bytes, exchanges); }},
+             {"session by memory, copied", [&] { return memory.exchange(mlp_bytes, exchanges); }},
+             {"session by memory, lent", [&] { return lending.exchange(mlp_bytes, exchanges); }},
+             {"session by memory, lent and read once",
+              [&] { return lending.exchange(mlp_bytes, exchanges, true); }},
              {"four copies by one core", [&] { return 2 * copied_twice(mlp_bytes, exchanges); }}});
   for (const std::size_t size : {std::size_t{64} << 10, std::size_t{256} << 10, std::size_t{1} << 20,
                                  std::size_t{4} << 20, std::size_t{16} << 20}) {

@@ -3,6 +3,7 @@
 #include "measuring.hpp"
 
 #include <mailgrad/net/memory/memory_network.hpp>
+#include <mailgrad/net/memory/shared_heap.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
 #include <openssl/evp.h>
@@ -20,6 +21,8 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -199,6 +202,7 @@ public:
   std::size_t wanted = 0, came = 0; ///< messages or bodies, until done() is told
   std::size_t to_send = 0, size = 0;
   bool exchanges = false; ///< sends the next body when the answer to the one before has come
+  bool reads = false;     ///< what is lent to it, once
   std::promise<void>* done = nullptr;
   std::promise<void> is_joined;
   std::atomic<bool> may_end{false};
@@ -223,18 +227,35 @@ public:
       done->set_value();
     }
   }
+  /// What is lent is needed no more when this returns.
+  bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t) override {
+    if (reads) {
+      const std::span values(reinterpret_cast<const std::uint64_t*>(body.bytes.data()),
+                             body.bytes.size() / 8);
+      read_ = std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+    }
+    body_came(tag);
+    return false;
+  }
   void credit_came() override { send_bodies(); }
+  /// Sends what lies in this heap from now on, which its peer can read there.
+  void lend_from(net::shared_heap& heap) {
+    const auto lent = std::make_shared<block>(heap.allocate(largest_body));
+    out_ = {lent, lent->data()};
+  }
   void ended(const net::ending& why) override {
     if (may_end) return;
     std::fprintf(stderr, "channel: %s\n", why.words.c_str());
     std::abort();
   }
   void send_bodies() {
-    while (to_send > 0 && own->send_body({}, net::byte_view{*out_}.first(size), out_)) --to_send;
+    while (to_send > 0 && own->send_body({}, {out_.get(), size}, out_)) --to_send;
   }
 
 private:
-  std::shared_ptr<const bytes> out_ = std::make_shared<bytes>(largest_body, std::byte{1});
+  std::shared_ptr<const bytes> moved_ = std::make_shared<bytes>(largest_body, std::byte{1});
+  std::shared_ptr<const std::byte> out_{moved_, moved_->data()};
+  volatile std::uint64_t read_ = 0;
   bytes in_ = bytes(largest_body);
 };
 
@@ -246,12 +267,13 @@ public:
       : session_pair(std::make_unique<net::tcp_network>(options), std::make_unique<net::tcp_network>(options),
                      "127.0.0.1:0") {}
   /// By memory that both share.
-  explicit session_pair(const net::memory_options& options)
+  explicit session_pair(const net::memory_options& options, bool lends = false)
       : session_pair(std::make_unique<net::memory_network>(options),
-                     std::make_unique<net::memory_network>(options), "memory:") {}
+                     std::make_unique<net::memory_network>(options), "memory:", lends) {}
   session_pair(std::unique_ptr<net::network> server_net, std::unique_ptr<net::network> client_net,
-               const std::string& address)
+               const std::string& address, bool lends = false)
       : server_net_(std::move(server_net)), client_net_(std::move(client_net)) {
+    if (lends) lend();
     client_.own = &client_end_.own();
     client_net_->connect(client_end_, server_net_->listen(server_end_, address));
     client_.is_joined.get_future().wait();
@@ -287,7 +309,8 @@ public:
     return watch.seconds() / count * 1e6;
   }
   /// Microseconds of one: a body there and one back.
-  double exchange(std::size_t size, std::size_t count) {
+  double exchange(std::size_t size, std::size_t count, bool reads = false) {
+    server_.reads = client_.reads = reads;
     std::promise<void> done;
     set(true, size);
     reset(*client_net_, client_end_, client_, count, &done);
@@ -303,6 +326,14 @@ public:
   }
 
 private:
+  void lend() {
+    for (const auto& [end, side] :
+         {std::pair<net::endpoint*, session_side*>{&server_end_, &server_}, {&client_end_, &client_}}) {
+      const auto heap = std::make_shared<net::shared_heap>();
+      end->lend_from(heap);
+      side->lend_from(*heap);
+    }
+  }
   /// Begins or ends exchanges. Nothing is under way.
   void set(bool exchanges, std::size_t size) {
     for (session_side* side : {&server_, &client_}) side->size = size;
