@@ -11,6 +11,10 @@ class Failure(Exception):
     """What a round found, in one line."""
 
 
+class Skipped(Exception):
+    """What this machine lacks for a proof."""
+
+
 def write_samples(path, rows):
     draw = random.Random(1)
     with open(path, "w") as file:
@@ -73,10 +77,17 @@ class Process:
 
 
 class Run:
-    """A server and the workers that join it. Whoever still lives at its end is killed."""
+    """A server and the workers that join it. Whoever still lives at its end is killed.
 
-    def __init__(self, tool, scratch, workers, *options, rows=4000):
+    `keys` is a file that proves who belongs to the run. `near` and `far` are words before the commands of the server,
+    and of the workers, which run on another network with them.
+    """
+
+    def __init__(self, tool, scratch, workers, *options, rows=4000, model="mlp:hidden=16", listen="127.0.0.1:0",
+                 keys=None, near=(), far=()):
         self.tool = str(tool)
+        self.keys = ["--keys", str(keys)] if keys else []
+        self.near, self.far = near, far
         self.scratch = scratch
         self.report_file, self.metrics = scratch / "report.json", scratch / "metrics.jsonl"
         for old in (self.report_file, self.metrics):
@@ -85,10 +96,10 @@ class Run:
         if not data.exists():
             write_samples(data, rows)
         self.all = []
-        self.server = self.start("serve", "--listen", "127.0.0.1:0", "--workers", str(workers), "--model",
-                                 "mlp:hidden=16", "--data", str(data), "--batch", "8", "--lr", "0.05", "--report",
-                                 str(self.report_file), "--metrics", str(self.metrics), "--metrics-every", "50ms",
-                                 *options)
+        self.server = self.start("serve", "--listen", listen, "--workers", str(workers), "--model", model, "--data",
+                                 str(data), "--batch", "8", "--lr", "0.05", "--report", str(self.report_file),
+                                 "--metrics", str(self.metrics), "--metrics-every", "50ms", *self.keys, *options,
+                                 on=near)
         self.address = self.server.says("listening on ")[1].split()[2]
 
     def __enter__(self):
@@ -98,14 +109,14 @@ class Run:
         for process in self.all:
             process.kill()
 
-    def start(self, *words):
-        process = Process(self.tool, *words)
+    def start(self, *words, on=()):
+        process = Process(*on, self.tool, *words)
         self.all.append(process)
         return process
 
     def join(self, *words, address=None):
         """A worker, once the server has taken it in."""
-        worker = self.start("join", address or self.address, *words)
+        worker = self.start("join", address or self.address, *self.keys, *words, on=self.far)
         worker.says("has joined")
         return worker
 
@@ -127,7 +138,8 @@ class Run:
             time.sleep(0.02)
 
     def stop(self):
-        done = subprocess.run([self.tool, "stop", self.address], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([*self.near, self.tool, "stop", self.address, *self.keys], capture_output=True, text=True,
+                              timeout=20)
         if done.returncode != 0:
             raise Failure(f"stop: {done.stderr.strip()}")
 
