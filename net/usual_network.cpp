@@ -3,6 +3,9 @@
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/memory/shared_heap.hpp>
+#include <mailgrad/net/mpi/mpi_address.hpp>
+#include <mailgrad/net/mpi/mpi_library.hpp>
+#include <mailgrad/net/mpi/mpi_network.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
 #include <system_error>
@@ -10,14 +13,26 @@
 
 namespace mailgrad::net {
 
+namespace {
+
+enum class way { tcp, memory, mpi };
+
+way way_of(std::string_view address) {
+  if (is_memory_address(address)) return way::memory;
+  return is_mpi_address(address) ? way::mpi : way::tcp;
+}
+
+} // namespace
+
 std::shared_ptr<network> usual_network(std::string_view address) {
   if (is_memory_address(address)) return std::make_shared<memory_network>();
+  if (is_mpi_address(address)) return std::make_shared<mpi_network>(mpi_of_this_machine());
   return std::make_shared<tcp_network>();
 }
 
 std::shared_ptr<network> fitting_network(const std::shared_ptr<network>& own, std::string_view server,
                                          std::string_view address) {
-  return own && is_memory_address(server) == is_memory_address(address) ? own : usual_network(address);
+  return own && way_of(server) == way_of(address) ? own : usual_network(address);
 }
 
 std::shared_ptr<shared_heap> heap_for(std::string_view address,
