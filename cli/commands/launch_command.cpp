@@ -1,10 +1,12 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/remote/core_binding.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/launch_words.hpp>
+#include <mailgrad/cli/remote/rank_network.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
@@ -87,20 +89,46 @@ int work(const train_words& w, const std::string& devices) {
   const device place = all[number % all.size()];
   std::optional<interrupt> ctrl_c;
   if (!with.file) ctrl_c.emplace();
-  const auto joined = with.file ? joined_by(*with.file, w, place, number, ctrl_c)
-                                : std::make_unique<joined_workers>(
-                                      w.remote.listen, std::vector{place}, number,
-                                      network_with(w.remote.listen, w.remote.keys, side::worker, with.bound),
-                                      true, for_coming_back);
+  const auto joined =
+      with.file
+          ? joined_by(*with.file, w, place, number, ctrl_c)
+          : std::make_unique<joined_workers>(
+                w.remote.listen, std::vector{place}, number,
+                w.remote.network ? w.remote.network
+                                 : network_with(w.remote.listen, w.remote.keys, side::worker, with.bound),
+                true, for_coming_back);
   const int code = joined->wait(*ctrl_c, for_server);
   // mpirun kills all ranks as soon as one has ended after a signal, also rank 0 that writes the report.
   if (ctrl_c->requested() && with.file) with.file->wait_until_gone(for_server);
   return code;
 }
 
+/// MPI begins and ends with all ranks together. A rank that has failed therefore leaves it as it is, and the
+/// launcher ends the others, which may wait for it.
+int by_mpi(const CLI::App& parser, words_of_launch& w, const std::string& devices) {
+  understood(w.train); // every rank refuses the same, before any waits for another
+  const launch_place& place = w.train.remote.launch->place;
+  const auto network = network_of_rank(w.launch, place);
+  w.train.remote.network = network;
+  int code = exit_code::failed;
+  try {
+    code = place.serves() ? serve(parser, w.train) : work(w.train, devices);
+  } catch (...) {
+    network->abandon();
+    w.train.remote.network.reset();
+    throw;
+  }
+  if (code == exit_code::failed) network->abandon();
+  w.train.remote.network.reset();
+  return code;
+}
+
 int launch(const CLI::App& parser, words_of_launch& w) {
-  const launch_place place = required_place(environment_of_process(), !w.train.remote.keys.empty());
+  const bool has_keys = !w.train.remote.keys.empty();
+  check_transport(w.launch, has_keys);
+  const launch_place place = required_place(environment_of_process(), has_keys || w.launch.is_by_mpi());
   const std::string devices = as_server(w.train, w.launch, place);
+  if (w.launch.is_by_mpi()) return by_mpi(parser, w, devices);
   return place.serves() ? serve(parser, w.train) : work(w.train, devices);
 }
 

@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/net/listen_address.hpp>
+#include <mailgrad/net/mpi/mpi_address.hpp>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,15 @@ constexpr std::uint32_t longest_bound_s = 86'400;
 } // namespace
 
 void add_launch_options(CLI::App& parser, launch_words& w) {
+  parser
+      .add_option(
+          "--transport", w.transport,
+          "What carries tensors and messages: tcp, or mpi, which takes what the cluster's MPI was set "
+          "up for, such as InfiniBand, and ends all ranks when one dies")
+      ->check(CLI::IsMember({"tcp", "mpi"}))
+      ->capture_default_str()
+      ->type_name("tcp|mpi")
+      ->group(launch_group);
   parser
       .add_option(
           "--listen", w.listen,
@@ -62,12 +72,26 @@ launch_place required_place(const environment& e, bool has_keys) {
   return *place;
 }
 
+void check_transport(const launch_words& w, bool has_keys) {
+  if (!w.is_by_mpi()) return;
+  if (has_keys)
+    throw std::invalid_argument("--keys: expected none with --transport mpi, which trusts every rank of its "
+                                "launcher: leave them away, or take --transport tcp");
+  if (!w.listen.empty())
+    throw std::invalid_argument(
+        fmt::format("--listen: expected none with --transport mpi, by which ranks know "
+                    "each other, found '{}': leave it away",
+                    w.listen));
+}
+
 std::string address_to_listen(const launch_words& w, const launch_place& place, bool has_keys) {
+  if (w.is_by_mpi()) return net::mpi_address(0);
   if (!w.listen.empty()) return w.listen;
   return has_keys && place.over != spread::one_host ? "0.0.0.0:0" : "127.0.0.1:0";
 }
 
 bool is_told(const launch_words& w) {
+  if (w.is_by_mpi()) return true;
   if (w.listen.empty()) return false;
   const listen_address where = parse_listen_address(w.listen);
   return where.port != 0 && !where.is_every_network();

@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/mpi/mpi_address.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
 #include <mailgrad/net/usual_network.hpp>
@@ -105,6 +106,10 @@ std::shared_ptr<net::network> network_with(const std::string& address, const std
                     "each process there: leave them away, or give HOST:PORT",
                     address));
   if (is_memory) return net::usual_network(address);
+  if (net::is_mpi_address(address))
+    throw std::invalid_argument(fmt::format("'{}': expected HOST:PORT or memory:NAME, since ranks of MPI are "
+                                            "started together: mpirun -n 4 mailgrad launch --transport mpi",
+                                            address));
   net::tcp_options options;
   options.patience = patience;
   options.keys = keys_in(keys, s);

@@ -27,10 +27,11 @@ struct remote_words {
   std::uint32_t seats = 0;            ///< workers that may be in at once; 0: as many as the run begins with
   std::uint32_t wait_for_workers = 0; ///< seconds until a run without them is given up; 0: it waits for ever
   std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
-  std::uint32_t shard_hosts = 0;    ///< processes that hold the shards; 0: the server does
-  std::string wire = "float32";     ///< how gradients travel
-  std::string keys;                 ///< a folder of `mailgrad keys new`, or a token; empty: none
-  std::optional<launched> launch{}; ///< of `mailgrad launch`
+  std::uint32_t shard_hosts = 0;           ///< processes that hold the shards; 0: the server does
+  std::string wire = "float32";            ///< how gradients travel
+  std::string keys;                        ///< a folder of `mailgrad keys new`, or a token; empty: none
+  std::optional<launched> launch{};        ///< of `mailgrad launch`
+  std::shared_ptr<net::network> network{}; ///< made before; null: as the address says
 
   bool any() const noexcept { return serve || processes > 0; }
 };

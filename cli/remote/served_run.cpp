@@ -3,6 +3,7 @@
 #include <mailgrad/cli/remote/run_status.hpp>
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
+#include <mailgrad/net/mpi/mpi_address.hpp>
 
 #include <fmt/format.h>
 
@@ -28,6 +29,7 @@ const char* here() { return net::memory_network::is_supported() ? "memory:" : "1
 /// Who cannot join.
 const char* limit_of(const std::string& address, const std::string& keys) {
   if (net::is_memory_address(address)) return "; for processes of this user on this machine";
+  if (net::is_mpi_address(address)) return "; for ranks of this launcher";
   return keys.empty() ? "; without --keys for processes of this machine alone" : "";
 }
 
@@ -50,7 +52,7 @@ remote::serve_options served_run::options(std::size_t workers) {
   o.shard_hosts = words_.shard_hosts;
   o.listen = words_.serve ? words_.listen : here();
   o.patience = std::chrono::seconds{words_.wait_for_workers};
-  o.network = network_with(o.listen, words_.keys, side::server);
+  o.network = words_.network ? words_.network : network_with(o.listen, words_.keys, side::server);
   o.on_event = [this](const std::string& words) {
     const std::lock_guard lock(mutex_);
     news_.push_back(words);
