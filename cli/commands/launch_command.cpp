@@ -155,6 +155,7 @@ command make_launch_command(CLI::App& app) {
               help_width) +
       "\n\nExample:\n"
       "  mpirun -n 4 --bind-to none mailgrad launch --model lenet --policy ssp:2\n"
+      "  mpirun -n 4 --bind-to none mailgrad launch --model lenet --policy sync --transport mpi\n"
       "  srun -n 4 mailgrad launch --model lenet --policy ssp:2 --keys run-keys");
   return {parser, [parser, words] { return launch(*parser, *words); }};
 }

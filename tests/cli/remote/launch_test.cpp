@@ -53,6 +53,17 @@ TEST_F(Launch, TrainsToTheSameWeightsAsOneProcess) {
   expect_files(2);
 }
 
+TEST_F(Launch, RefusesWordsThatMpiHasNoUseFor) {
+  const auto keys = rank("1", "2", launch({"--transport", "mpi", "--keys", "run-keys"}));
+  EXPECT_EQ(keys->code(), 2);
+  EXPECT_THAT(keys->err(), HasSubstr("--keys: expected none with --transport mpi"));
+  const auto listen = rank("1", "2", launch({"--transport", "mpi", "--listen", "127.0.0.1:7000"}));
+  EXPECT_EQ(listen->code(), 2);
+  EXPECT_THAT(listen->err(), HasSubstr("--listen: expected none with --transport mpi"));
+  const auto other = rank("1", "2", launch({"--transport", "smoke"}));
+  EXPECT_EQ(other->code(), 2);
+}
+
 TEST_F(Launch, FindsTheServerWhereListenSays) {
   tool first({"serve", "--listen", "127.0.0.1:0", "--data", MAILGRAD_SMALL_CSV, "--batch",
               "4"}); // finds a port that is free

@@ -54,16 +54,17 @@ struct launched_run : ::testing::Test {
     return nlohmann::json::parse(in);
   }
   /// The command line of each rank.
-  launch_text launch(const launch_text& more = {}) const {
-    return joined({"launch", "--rendezvous", folder.path().string(), "--model", "mlp:hidden=5", "--data",
+  launch_text launch(const launch_text& more = {}, const std::string& model = "mlp:hidden=5") const {
+    return joined({"launch", "--rendezvous", folder.path().string(), "--model", model, "--data",
                    MAILGRAD_SMALL_CSV, "--batch", "4", "--optimizer", "momentum", "--seed", "3", "--policy",
                    "sync"},
                   more);
   }
   /// The digest of the weights that one process makes of the same with so many workers.
-  std::string weights_of_one_process(const std::string& devices) const {
-    tool here({"train", "--model", "mlp:hidden=5", "--data", MAILGRAD_SMALL_CSV, "--batch", "4",
-               "--optimizer", "momentum", "--seed", "3", "--policy", "sync", "--devices", devices, "--report",
+  std::string weights_of_one_process(const std::string& devices,
+                                     const std::string& model = "mlp:hidden=5") const {
+    tool here({"train", "--model", model, "--data", MAILGRAD_SMALL_CSV, "--batch", "4", "--optimizer",
+               "momentum", "--seed", "3", "--policy", "sync", "--devices", devices, "--report",
                file("here")});
     EXPECT_EQ(here.code(), 0) << here.err();
     return report("here")["parameters_sha256"];

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 // `mailgrad launch` by real launchers, where they are installed (scripts/install-dependencies --cluster).
@@ -58,6 +60,51 @@ TEST_F(Launchers, OpenMpiThatBindsARankToACoreIsTold) {
   tool run(by_mpirun("2", {}, launch()), nullptr, {}, "mpirun");
   EXPECT_EQ(run.code(), 0) << run.err();
   EXPECT_THAT(run.err(), HasSubstr("cores, and the ranks are so by mpirun: '--bind-to none'"));
+}
+
+/// Why --transport mpi cannot be tried here; empty if it can.
+std::string lacks_mpi() {
+  if (!has_open_mpi()) return "no mpirun of Open MPI here";
+  return std::filesystem::exists(MAILGRAD_MPI_LIBRARY) ? "" : "built without MPI";
+}
+
+TEST_F(Launchers, OverMpiRanksTrainToTheSameWeightsAsOneProcess) {
+  if (const std::string why = lacks_mpi(); !why.empty()) GTEST_SKIP() << why;
+  for (const char* model : {"softmax", "mlp:hidden=5", "mlp:hidden=7x4"}) {
+    const launch_text more{"--transport", "mpi", "--report", file("there")};
+    tool run(by_mpirun("3", {"--bind-to", "none"}, launch(more, model)), nullptr, {}, "mpirun");
+    EXPECT_EQ(run.code(), 0) << run.err();
+    EXPECT_THAT(run.err(), HasSubstr("listening on mpi:0 for 2 workers; for ranks of this launcher"));
+    EXPECT_EQ(report("there")["parameters_sha256"], weights_of_one_process("cpu:0,cpu:0", model)) << model;
+    expect_files(2);
+  }
+}
+
+TEST_F(Launchers, OverMpiARunEndsByASignalWithItsReport) {
+  if (const std::string why = lacks_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const launch_text more{"--transport", "mpi", "--epochs", "1000000", "--report", file("report")};
+  tool run(by_mpirun("3", {"--bind-to", "none"}, launch(more)), nullptr, {}, "mpirun");
+  ASSERT_TRUE(run.says("worker 0 has joined") && run.says("worker 1 has joined")) << run.err();
+  run.signal(SIGINT);
+  EXPECT_NE(run.code(), 0);
+  EXPECT_EQ(report("report")["why"], "stopped by SIGTERM") << run.err();
+  expect_files(1);
+}
+
+TEST_F(Launchers, OverMpiEveryRankRefusesWhatOneRefuses) {
+  if (const std::string why = lacks_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const launch_text more{"--transport", "mpi", "--wire", "nonsense"};
+  tool run(by_mpirun("3", {"--bind-to", "none"}, launch(more)), nullptr, {}, "mpirun");
+  EXPECT_EQ(run.code(), 2) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("nonsense"));
+}
+
+TEST_F(Launchers, OverMpiARankThatFailsEndsTheOthers) {
+  if (const std::string why = lacks_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const launch_text more{"--transport", "mpi", "--report", file("no/such/folder/report")};
+  tool run(by_mpirun("2", {"--bind-to", "none"}, launch(more)), nullptr, {}, "mpirun");
+  EXPECT_NE(run.code(), 0);
+  EXPECT_THAT(run.err(), HasSubstr("no/such/folder"));
 }
 
 TEST_F(Launchers, SlurmTrainsOnTwoNodesToTheSameWeightsAsOneProcess) {

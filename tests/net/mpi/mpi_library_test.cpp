@@ -1,0 +1,27 @@
+#include <mailgrad/net/mpi/mpi_library.hpp>
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+namespace mailgrad::net {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(MpiLibrary, SaysWhatToInstallWhereThereIsNone) {
+  EXPECT_THAT(
+      [] { mpi_of_library("/no/such/folder/libmailgrad_mpi.so"); },
+      ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("mpi: expected MPI on this machine, found none"),
+                                              HasSubstr("openmpi-bin"), HasSubstr("--transport tcp"))));
+}
+
+TEST(MpiLibrary, RefusesALibraryThatIsAnother) {
+  EXPECT_THAT([] { mpi_of_library("libc.so.6"); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("expected layout 1 of libc.so.6, found none")));
+}
+
+} // namespace
+} // namespace mailgrad::net
