@@ -62,6 +62,17 @@ TEST_F(MpiNetwork, JoinsLeavesAndEndsMpiOnAllRanks) {
   EXPECT_EQ(world.ended(), 2);
 }
 
+TEST_F(MpiNetwork, WaitsAtItsEndForTheOtherRanks) {
+  join();
+  forget();
+  std::thread other([this] { net1.reset(); });
+  while (world.coming_to_end() == 0) std::this_thread::yield();
+  net0.reset();
+  other.join();
+  EXPECT_EQ(world.ended(), 2);
+  EXPECT_EQ(world.ended_early(), 0);
+}
+
 TEST_F(MpiNetwork, SaysItsLastWordsBeforeItIsForgotten) {
   join();
   net0->post(server.end, [&](instant now) { server.end.leave_all("the run is over", now); });

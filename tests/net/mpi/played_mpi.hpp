@@ -28,6 +28,13 @@ public:
   void fail() { fails_ = true; }
   /// How many ranks have ended MPI.
   int ended() const { return ended_; }
+  /// How many of them have not waited until all had come to their end.
+  int ended_early() const { return ended_early_; }
+  /// How many ranks have come to their end.
+  int coming_to_end() {
+    const std::lock_guard guard(mutex_);
+    return coming_to_end_;
+  }
 
 private:
   class one;
@@ -44,7 +51,7 @@ private:
   std::mutex mutex_;
   std::map<std::pair<int, int>, std::deque<message>> boxes_; ///< of a rank and a tag
   int coming_to_end_ = 0;
-  std::atomic<int> ended_{0};
+  std::atomic<int> ended_{0}, ended_early_{0};
   std::atomic<bool> fails_{false};
 };
 
@@ -93,7 +100,11 @@ public:
     ++world_->coming_to_end_;
     return end_request;
   }
-  void end() override { ++world_->ended_; }
+  void end() override {
+    const auto guard = entered();
+    if (world_->coming_to_end_ < world_->size_) ++world_->ended_early_;
+    ++world_->ended_;
+  }
 
 private:
   static constexpr request end_request = 0;
