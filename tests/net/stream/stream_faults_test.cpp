@@ -118,9 +118,12 @@ TEST_P(StreamFaults, ForgetsWhileTrafficRuns) {
             client->end.own().send_body(bytes_of("b"), *body, body);
           });
       });
-    net->post(server.end, [&](instant) { // the client may be gone by now
-      if (guest->own->now_is() == session::state::joined) guest->own->send_body(bytes_of("c"), *body, body);
+    std::promise<void> given; // before the client is gone, and the guest's session with it
+    net->post(server.end, [&](instant) {
+      guest->own->send_body(bytes_of("c"), *body, body);
+      given.set_value();
     });
+    given.get_future().wait();
     senders.clear();
     other->forget(client->end);
     client.reset();
