@@ -58,7 +58,7 @@ private:
 
 /// Where blocks come from: memory of this process, unless somebody says otherwise. The block is zeroed.
 ///
-/// Errors  std::bad_alloc.
+/// Errors  std::bad_alloc, std::system_error.
 using block_source = std::function<block(std::size_t bytes)>;
 
 /// Rounds up to whole cache lines.

@@ -19,7 +19,6 @@ std::unique_ptr<net::mpi_calls> mpi_or_words() try {
 } // namespace
 
 std::shared_ptr<net::mpi_network> network_of_rank(const launch_words& w, const launch_place& place) {
-  if (!w.is_by_mpi()) return nullptr;
   auto made = std::make_shared<net::mpi_network>(
       mpi_or_words(), net::mpi_options{.patience = std::chrono::seconds{w.bound_s}});
   const auto expected = std::pair{static_cast<int>(place.rank), static_cast<int>(place.size)};

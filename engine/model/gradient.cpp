@@ -40,7 +40,7 @@ double squared_norm(const gradient& g) {
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks) {
   auto made = std::make_shared<gradient>();
   const std::size_t bytes = layout.dense_size() * sizeof(float);
-  made->dense = blocks && bytes > 0 ? blocks(bytes) : block(bytes);
+  made->dense = blocks ? blocks(bytes) : block(bytes);
   return made;
 }
 

@@ -55,8 +55,8 @@ std::vector<float> whole_dense(const gradient& g);
 /// The square of the global norm of a gradient without addends, as sum_of_squares() adds it up.
 double squared_norm(const gradient& g);
 
-/// A gradient with memory for all variables without a sparse gradient, a block of this source; null: of this
-/// process.
+/// A gradient with memory for all variables without a sparse gradient. The memory is a block of `blocks`;
+/// null: of this process.
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks = {});
 
 } // namespace mailgrad

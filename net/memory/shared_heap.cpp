@@ -76,9 +76,9 @@ public:
       free_.erase(known);
       std::memset(at, 0, room);
     }
-    auto made = std::make_shared<range>(shared_from_this(), static_cast<std::byte*>(at), offset, room);
-    taken_.emplace(made->at, std::pair{offset, size});
-    return made;
+    const auto* const begin = static_cast<std::byte*>(at);
+    taken_.emplace(begin, std::pair{offset, size});
+    return std::make_shared<range>(shared_from_this(), static_cast<std::byte*>(at), offset, room);
   }
 
   /// The block in which these bytes lie, if it is of this heap.

@@ -2,6 +2,7 @@
 
 #include <mailgrad/net/mpi/mpi_address.hpp>
 #include <mailgrad/net/mpi/mpi_loop.hpp>
+#include <mailgrad/net/thread_call.hpp>
 
 #include <fmt/format.h>
 
@@ -51,11 +52,7 @@ public:
 
   template <class Work>
   std::invoke_result_t<Work> on_thread(Work work) {
-    if (std::this_thread::get_id() == thread_.get_id()) return work();
-    const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Work>()>>(std::move(work));
-    auto result = task->get_future();
-    loop_.post([task] { (*task)(); });
-    return result.get();
+    return call_on(thread_, loop_, std::move(work));
   }
 
   void listen(server_end& server, int rank) {

@@ -2,10 +2,10 @@
 
 #include <mailgrad/net/stream/stream_host.hpp>
 #include <mailgrad/net/stream/stream_loop.hpp>
+#include <mailgrad/net/thread_call.hpp>
 
 #include <chrono>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -36,11 +36,7 @@ public:
   /// Does it on the network's thread and waits for the result.
   template <class Work>
   std::invoke_result_t<Work> on_thread(Work work) {
-    if (std::this_thread::get_id() == thread_.get_id()) return work();
-    const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Work>()>>(std::move(work));
-    auto result = task->get_future();
-    loop_.post([task] { (*task)(); });
-    return result.get();
+    return call_on(thread_, loop_, std::move(work));
   }
 
   /// The host of an endpoint, or null. The network's thread.

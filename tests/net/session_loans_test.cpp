@@ -1,6 +1,7 @@
 #include <mailgrad/net/session.hpp>
 
 #include <mailgrad/tests/net/joined_sessions.hpp>
+#include <mailgrad/tests/net/played_memory.hpp>
 
 #include <gmock/gmock.h>
 
@@ -14,28 +15,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
-
-/// Memory that both sides of a test see: all of it is of this process.
-class played_memory final : public common_memory {
-public:
-  std::optional<loan> lend(byte_view part) override {
-    if (lends_nothing) return std::nullopt;
-    ++lent;
-    return loan{reinterpret_cast<std::uintptr_t>(part.data()), part.size(), 0, part.size()};
-  }
-  void take_back(const loan&) override { --lent; }
-  void abandon(const loan&, std::shared_ptr<const void> keeps) override {
-    abandoned.push_back(std::move(keeps));
-  }
-  borrowed borrow(const loan& l) override {
-    const byte_view all{reinterpret_cast<const std::byte*>(l.block), l.block_bytes};
-    return {all, all.subspan(l.begin, l.bytes), nullptr};
-  }
-
-  bool lends_nothing = false;
-  int lent = 0;
-  std::vector<std::shared_ptr<const void>> abandoned;
-};
 
 /// Layers that keep what is lent to them.
 struct keeping_layers : played_layers {

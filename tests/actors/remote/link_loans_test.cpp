@@ -1,0 +1,156 @@
+#include <mailgrad/actors/remote/link.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/run/run_home.hpp>
+
+#include <mailgrad/tests/net/joined_sessions.hpp>
+#include <mailgrad/tests/net/played_memory.hpp>
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+// What becomes of values that the other process lends.
+
+namespace mailgrad::remote {
+namespace {
+
+using net::frame_kind, net::plane;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// A network without connections: what is posted waits until the test has it done.
+class waiting_network final : public net::network {
+public:
+  std::string listen(net::server_end&, const std::string& address) override { return address; }
+  void connect(net::client_end&, const std::string&) override {}
+  void forget(net::endpoint&) override {}
+  net::instant now() const noexcept override { return net::instant{0}; }
+  void post(net::endpoint&, std::function<void(net::instant)> work) override {
+    posted.push_back(std::move(work));
+  }
+  void do_all() {
+    for (const auto& work : std::exchange(posted, {})) work(now());
+  }
+
+  std::vector<std::function<void(net::instant)>> posted;
+};
+
+/// Takes values where they lie, or in a place of its own.
+class played_form final : public body_form {
+public:
+  struct what_came {
+    bool has_place = false;
+    std::string place;
+    std::shared_ptr<const void> keeps;
+  };
+
+  explicit played_form(std::shared_ptr<what_came> to) : to_(std::move(to)) {}
+  attached write(const caf::message&, const actor_address&, field_inspector&) override { return {}; }
+  arriving begin(field_inspector&, const actor_address&, const actor_address&,
+                 const announced& values) override {
+    if (to_->has_place)
+      to_->place.assign(values.bytes, '\0');
+    else
+      to_->keeps = values.lent->keeps;
+    return {std::as_writable_bytes(std::span(to_->place)), [] { return caf::make_message(worker_paused{}); }};
+  }
+
+private:
+  std::shared_ptr<what_came> to_;
+};
+
+/// Layers whose events go to a link.
+struct layers_below_a_link : net::session_events {
+  void joined(const net::welcome& terms) override { above->joined(terms); }
+  void message_came(net::byte_view message) override { above->message_came(message); }
+  std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override {
+    return above->place_of_body(tag, size);
+  }
+  void body_came(net::byte_view tag) override { above->body_came(tag); }
+  bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override {
+    return above->body_lent(tag, body, number);
+  }
+  void credit_came() override { above->credit_came(); }
+  void ended(const net::ending& why) override { above->ended(why); }
+
+  net::played_layers alone;
+  net::session_events* above = &alone;
+};
+
+/// The client lends, and a link stands above the server's session.
+struct LinkLoans : net::joined_sessions<layers_below_a_link> {
+  LinkLoans() {
+    above_server.above = way.get();
+    way->attach(end, server);
+    way->take_form(kind, std::make_unique<played_form>(came));
+    far = way->add_far(home.system(), {duty::worker, 1});
+    const auto memory = std::make_shared<net::played_memory>();
+    client.share(memory);
+    server.share(memory);
+  }
+  ~LinkLoans() override {
+    way->ended({net::end_reason::left, "the test has ended"});
+    far = nullptr;
+    home.wait();
+  }
+
+  void give() {
+    net::bytes tag;
+    net::frame_writer{tag}.u64(0); // the first letter
+    net::frame_writer{tag}.u8(static_cast<std::uint8_t>(duty::coordinator)).u32(0);
+    net::frame_writer{tag}.u8(static_cast<std::uint8_t>(duty::worker)).u32(1);
+    net::frame_writer{tag}.u16(kind).u8(1); // and values
+    ASSERT_TRUE(client.send_body(tag, *body, body));
+    carry(client, server, plane::bulk);
+  }
+  std::vector<frame_kind> said_after_work() {
+    network.do_all();
+    return carry(server, client, plane::bulk);
+  }
+
+  const message_kind kind = kind_of(caf::make_message(worker_paused{})).value();
+  run_home home{{{device_kind::cpu, 0}}};
+  waiting_network network;
+  std::shared_ptr<link> way = std::make_shared<link>(network, link_events{});
+  net::client_end end{{}, above_client, now}; // only its address counts
+  std::shared_ptr<played_form::what_came> came = std::make_shared<played_form::what_came>();
+  std::shared_ptr<const net::bytes> body = std::make_shared<const net::bytes>(net::bytes_of("gradient"));
+  caf::actor far;
+};
+
+TEST_F(LinkLoans, AreGivenBackWhenNobodyHoldsThemAnyMore) {
+  join();
+  give();
+  ASSERT_TRUE(came->keeps);
+  EXPECT_THAT(said_after_work(), IsEmpty());
+  EXPECT_EQ(body.use_count(), 2);
+  came->keeps.reset();
+  EXPECT_THAT(said_after_work(), ElementsAre(frame_kind::returned));
+  EXPECT_EQ(body.use_count(), 1);
+}
+
+TEST_F(LinkLoans, AreCopiedToThePlaceOfAFormAndGivenBackAtOnce) {
+  came->has_place = true;
+  join();
+  give();
+  EXPECT_EQ(came->place, "gradient");
+  EXPECT_THAT(said_after_work(), ElementsAre(frame_kind::returned));
+  EXPECT_EQ(body.use_count(), 1);
+}
+
+TEST_F(LinkLoans, AreForgottenWithTheirSession) {
+  join();
+  give();
+  server.leave("enough", now);
+  came->keeps.reset();
+  EXPECT_THAT(network.posted, IsEmpty());
+}
+
+} // namespace
+} // namespace mailgrad::remote
