@@ -64,7 +64,8 @@ def end_of_train(tool, scratch, kill):
     train = Process(str(tool), "train", "--processes", "3", "--model", "mlp:hidden=16", "--data", str(data),
                     "--batch", "8", "--steps", "100000000", "--report", str(report))
     try:
-        train.says("worker 2 has joined")
+        for worker in range(3):  # they come in any order, and one that is not there yet tries for 10 s
+            train.says(f"worker {worker} has joined")
         child = children_of(train.process.pid)[0]
         with open(f"/proc/{child}/cmdline", "rb") as file:
             address = file.read().split(b"\0")[2].decode()
