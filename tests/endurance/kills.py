@@ -5,7 +5,7 @@ import time
 from processes import Failure, Run, percentile
 
 POLICIES = ["async", "sync", "ssp:2", "k-async:2", "backup:1"]
-STEPS = 600
+STEPS = 1500  # so many that a late kill on a busy machine is still far from the end
 GO_ON_S = 0.35  # 250 ms, and the time after which a worker tells of its steps
 
 
