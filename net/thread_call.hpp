@@ -8,8 +8,8 @@
 
 namespace mailgrad::net {
 
-/// Does something on the thread of a loop and waits for the result; at once, if this is that thread. `loop` has
-/// post(), which any thread may call.
+/// Does something on the thread of a loop and waits for the result; at once, if this is that thread. `loop`
+/// has post(), which any thread may call.
 ///
 /// Errors  those of `work`.
 template <class Loop, class Work>
