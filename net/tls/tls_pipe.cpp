@@ -99,6 +99,7 @@ moved tls_pipe::decrypt(std::span<const iovec> to) {
     socket_.read_ahead();
   }
   std::size_t count = 0;
+  is_dry_ = false;
   for (const iovec& part : to)
     for (std::size_t done = 0; done < part.iov_len;) {
       std::size_t n = 0;
@@ -111,8 +112,9 @@ moved tls_pipe::decrypt(std::span<const iovec> to) {
         count += n;
         continue;
       }
+      is_dry_ = SSL_get_error(ssl_.get(), got) == SSL_ERROR_WANT_READ;
       if (count > 0) return some(count, true);
-      return SSL_get_error(ssl_.get(), got) == SSL_ERROR_WANT_READ ? later() : fail();
+      return is_dry_ ? later() : fail();
     }
   return some(count, false);
 }

@@ -27,7 +27,7 @@ public:
   moved read(std::span<const iovec> to) override;
   moved write(std::span<const iovec> from) override;
   bool call_for_input() override {
-    return stage_ == stage::open && (socket_.holds_input() || SSL_has_pending(ssl_.get()) == 1);
+    return stage_ == stage::open && !is_dry_ && (socket_.holds_input() || SSL_has_pending(ssl_.get()) == 1);
   }
   bool holds_output() const noexcept override { return socket_.gathered() > 0; }
 
@@ -62,6 +62,7 @@ private:
   std::uint64_t bytes_a_key_, bytes_left_; ///< to encrypt by this key
   bool has_read_ = false;                  ///< a byte of a frame
   bool reads_much_ = false;
+  bool is_dry_ = false; ///< the last read took all there was: at most part of a record, which the socket ends
   tls_peer peer_;
   plain_refusal reason_;
   std::string local_reason_;

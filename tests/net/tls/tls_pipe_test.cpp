@@ -93,6 +93,21 @@ TEST_F(TlsPipe, KnowsWhatItHoldsBack) {
   EXPECT_TRUE(server.call_for_input());
 }
 
+/// Only the socket tells when the rest is there, and who asked all the time would take a processor.
+TEST_F(TlsPipe, CallsForNothingWhileARecordIsHalfThere) {
+  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
+  greet(client, server);
+  write(client, as_bytes("word"));
+  std::array<std::byte, 100> record, place;
+  const ssize_t size = recv(sockets[1], record.data(), record.size(), 0);
+  ASSERT_GT(size, 10);
+  ASSERT_EQ(send(sockets[0], record.data(), 10, 0), 10);
+  EXPECT_EQ(read(server, place).what, moved::outcome::later);
+  EXPECT_FALSE(server.call_for_input());
+  ASSERT_EQ(send(sockets[0], record.data() + 10, static_cast<std::size_t>(size - 10), 0), size - 10);
+  EXPECT_EQ(read(server, place).count, 4U);
+}
+
 TEST_F(TlsPipe, SaysThatTheSocketTakesNoMore) {
   tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
   greet(client, server);
