@@ -1,0 +1,167 @@
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/net/tcp/tcp_network.hpp>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+// docs/letters.md has a row for each message that goes between processes, with its fields as they stand on the
+// wire.
+
+namespace mailgrad::remote {
+namespace {
+
+/// Reads a message whose fields are all 0, empty or one, and notes which they are.
+class noted_fields final : public archive {
+public:
+  bool reads() const noexcept override { return true; }
+  void version(std::uint64_t current) override {
+    open("version");
+    note(fmt::format("version {}", current));
+    close();
+  }
+  void floats(std::string_view name, std::span<float>) override { text_ += fmt::format(" {}: floats", name); }
+  void hold(std::string_view, std::shared_ptr<const void>, std::span<const float>) override {}
+  const archived_array& array(std::string_view name) override {
+    open(name.empty() ? "0" : name);
+    note("floats");
+    close();
+    return none_;
+  }
+  const std::string& text() const noexcept { return text_; }
+
+private:
+  void open(std::string_view name) override {
+    if (!text_.empty()) text_ += !at_.empty() && at_.back().children++ == 0 ? " { " : ", ";
+    at_.push_back({std::string(name), 0});
+    text_ += name == "0" ? "each" : name;
+  }
+  void open(std::size_t) override { open(std::string_view("0")); }
+  void close() noexcept override {
+    if (at_.back().children > 0) text_ += " }";
+    at_.pop_back();
+  }
+  [[noreturn]] void fail(const std::string& what) const override { throw archive_error(what); }
+  void note(std::string_view type) { text_ += fmt::format(": {}", type); }
+  void value(bool& x) override {
+    x = true; // there is what may be there
+    note("boolean");
+  }
+  void value(double&) override { note("real"); }
+  void value(std::string& x) override {
+    if (at_.back().name == "text") x = "{}"; // the fields of a part of a checkpoint
+    note("text");
+  }
+  void number(std::uint64_t& x, std::uint64_t) override {
+    x = at_.back().name == "count" ? 1 : 0;
+    note("number");
+  }
+  void number(std::int64_t&, std::int64_t, std::int64_t) override { note("signed"); }
+  bool presence(bool) override {
+    text_ += ": perhaps";
+    return true;
+  }
+  std::size_t entries(std::size_t here) override { // none of a list that has any length
+    note("list");
+    return std::max<std::size_t>(here, 1);
+  }
+  std::vector<std::string> names(std::vector<std::string>) override {
+    note("by name");
+    return {"0"};
+  }
+
+  struct step {
+    std::string name;
+    int children;
+  };
+  std::string text_;
+  std::vector<step> at_;
+  archived_array none_;
+};
+
+struct LettersPage : ::testing::Test {
+  ~LettersPage() override {
+    way->ended({net::end_reason::left, "the test has ended"});
+    somebody = nullptr;
+    home.wait();
+  }
+
+  std::string row(message_kind kind) {
+    std::string senders;
+    for (unsigned d = 0; d <= static_cast<unsigned>(last_duty); ++d)
+      if (const auto what = static_cast<duty>(d); may_be_sent_by(kind, what))
+        senders += (senders.empty() ? "" : ", ") + (what == duty::nobody ? "host" : words_of(what));
+    return fmt::format("| {} | `{}` | {} | {} |", kind, name_of(kind), senders, fields_of(kind));
+  }
+
+  run_home home{{{device_kind::cpu, 0}}};
+  net::tcp_network network;
+  std::shared_ptr<link> way = std::make_shared<link>(network, link_events{});
+  caf::actor somebody = way->add_far(home.system(), {duty::worker, 0});
+
+private:
+  static std::string words_of(duty d) {
+    const std::string words = to_string(actor_address{d, 0}); // "shard 0", "the feeder"
+    return words.starts_with("the ") ? words.substr(4) : words.substr(0, words.find(' '));
+  }
+  template <class Header>
+  static std::string header_of(field_inspector& fields, const noted_fields& noted) {
+    Header header;
+    fields.field("header", header);
+    return noted.text();
+  }
+  std::string fields_of(message_kind kind) {
+    address_book book;
+    book.add({}, somebody);
+    noted_fields noted;
+    field_inspector fields(noted, book);
+    const std::string rest = "see [below](#values-beside-the-fields)";
+    if (kind == kind_of<push_gradient>()) return header_of<gradient_header>(fields, noted) + ", then " + rest;
+    if (kind == kind_of<shard_weights>()) return header_of<weights_header>(fields, noted) + ", then " + rest;
+    if (kind == kind_of<dealt_batch>()) return rest;
+    try {
+      (void)read_fields(kind, fields);
+    } catch (const archive_error& e) {
+      ADD_FAILURE() << name_of(kind) << ": " << e.what();
+    }
+    return noted.text().empty() ? "none" : noted.text();
+  }
+};
+
+/// The rows of the page, with what its lines `name := fields` say in the place of each <name>.
+std::string rows_of_page() {
+  std::ifstream page(MAILGRAD_LETTERS_PAGE);
+  std::vector<std::pair<std::string, std::string>> parts;
+  std::string rows;
+  for (std::string line; std::getline(page, line);) {
+    for (const auto& [name, fields] : parts)
+      for (auto at = line.find(name); at != std::string::npos; at = line.find(name, at))
+        line.replace(at, name.size(), fields);
+    if (const auto is = line.find(" := "); line.starts_with('<') && is != std::string::npos)
+      parts.emplace_back(line.substr(0, is), line.substr(is + 4));
+    else if (line.starts_with("| ") && std::isdigit(static_cast<unsigned char>(line[2])) &&
+             line.find(" | `") == line.find(" |"))
+      rows += line + '\n';
+  }
+  return rows;
+}
+
+TEST_F(LettersPage, HasARowForEachMessageWithItsFields) {
+  std::string expected;
+  for (message_kind kind = 0; kind < 1000; ++kind)
+    if (!name_of(kind).empty()) expected += row(kind) + '\n';
+  EXPECT_EQ(rows_of_page(), expected);
+}
+
+} // namespace
+} // namespace mailgrad::remote
