@@ -32,11 +32,12 @@ def rounds_of(tool, scratch, rounds, draw):
             slow = run.join("--number", "2", "--rejoin", "no")
             beside = pace(run, WINDOW_S)
             grown = pss_of(run.server) - begin
+            lost = run.server.said("lost worker", since)
             end_now(slow)
-            run.server.says("worker 2 has left", after=since)
+            if not lost:
+                run.server.says("worker 2 has left", after=since)
             time.sleep(0.3)  # until the metrics have a line without it
             paces.append(beside / ((before + pace(run, WINDOW_S)) / 2))
-            lost = run.server.said("lost worker", since)
             yield (not lost and grown <= MOST_GROWTH, True,
                    f"the others at {100 * paces[-1]:.0f} %, server {grown / 1024:+.0f} KiB"
                    f"{', ' + lost[1] if lost else ''}")
