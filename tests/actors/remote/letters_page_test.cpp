@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-// docs/letters.md has a row for each message that goes between processes, with its fields as they stand on the
-// wire.
+// docs/letters.md has a row for each message that goes between processes, with its fields as they stand on
+// the wire.
 
 namespace mailgrad::remote {
 namespace {
