@@ -135,8 +135,10 @@ void require_samples(const dataset& d, sample_ids samples) {
 /// The room for entries that `out` needs for these samples. It keeps the room it has if that is enough.
 std::size_t room_for(const dataset& d, sample_ids samples, const batch& out) {
   const auto* sparse = std::get_if<sparse_features>(&d.features());
-  if (sparse == nullptr || count_entries(*sparse, samples) <= out.columns.size()) return out.columns.size();
-  return max_nonzeros(d, samples.size());
+  if (sparse == nullptr) return out.columns.size();
+  const std::size_t needed = count_entries(*sparse, samples);
+  if (needed <= out.columns.size()) return out.columns.size();
+  return std::max(needed, max_nonzeros(d, samples.size())); // a sample that comes twice counts twice
 }
 
 } // namespace
@@ -150,6 +152,20 @@ std::size_t max_nonzeros(const dataset& d, std::size_t samples) {
   const auto longest = static_cast<std::ptrdiff_t>(std::min(samples, lengths.size()));
   std::ranges::nth_element(lengths, lengths.begin() + longest, std::greater<>{});
   return std::accumulate(lengths.begin(), lengths.begin() + longest, std::size_t{0});
+}
+
+std::size_t count_entries(const dataset& d, std::span<const std::uint32_t> samples) {
+  require_samples(d, samples);
+  const auto* f = std::get_if<sparse_features>(&d.features());
+  return f == nullptr ? 0 : count_entries(*f, samples);
+}
+
+std::size_t bytes_of(const batch& b) {
+  std::size_t bytes = 0;
+  const auto add = [&](const tensor& t) { bytes += t.size() * byte_size(t.type()); };
+  for (const tensor* t : {&b.features, &b.columns, &b.values, &b.offsets, &b.categories, &b.labels}) add(*t);
+  for (const tensor& input : b.inputs) add(input);
+  return bytes;
 }
 
 void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, batch& out) {

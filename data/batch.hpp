@@ -38,12 +38,21 @@ struct batch {
 /// rows.
 std::size_t max_nonzeros(const dataset& d, std::size_t samples);
 
+/// The number of entries in these rows of a sparse set; 0 for other sets.
+///
+/// Errors  std::out_of_range if a sample is not in `d`.
+std::size_t count_entries(const dataset& d, std::span<const std::uint32_t> samples);
+
+/// The bytes of all tensors of a batch.
+std::size_t bytes_of(const batch& b);
+
 /// Gives `out` the shapes of a batch of `samples` of `d`. `nonzeros` is the room for entries of a sparse set.
 /// Where one program serves a training set and a test set, it is the larger of their max_nonzeros().
 void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, batch& out);
 
 /// Copies the samples into `out`, in the order given. Its memory is kept where the shapes already fit.
-/// Tensors are allocated anew, with max_nonzeros(), for a batch of another size or rows that do not fit.
+/// Tensors are allocated anew, with max_nonzeros(), for a batch of another size or rows that do not fit. A
+/// sample may come twice, and the room grows with that.
 ///
 /// Units   byte features are multiplied by the scale of their set.
 /// Errors  std::out_of_range if a sample is not in `d`; nothing has been written then.

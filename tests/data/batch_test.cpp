@@ -47,6 +47,16 @@ TEST(Batch, TakesOneNumberASample) {
   EXPECT_THAT(b.features.values(), ElementsAre(3.0F, 1.5F, -2.0F, 3.0F));
 }
 
+/// No two of its rows are as long as the longest one twice.
+TEST(Batch, HasRoomForTheLongestRowTwice) {
+  batch b;
+  fill_batch(sparse_rows(), ids{0, 0}, b);
+  ASSERT_GE(b.columns.size(), 6U);
+  EXPECT_EQ(b.nonzeros, 6U);
+  EXPECT_THAT(b.offsets.values<std::int32_t>(), ElementsAre(0, 3, 6));
+  EXPECT_THAT(b.values.values().first(6), ElementsAre(1, 2, 3, 1, 2, 3));
+}
+
 TEST(Batch, HasTargetsWhereTheSetHas) {
   const dataset dense{float_features{{1}, {1, 2, 3}}, std::vector<float>{0.5F, -1, 7}};
   const dataset sparse{sparse_features{2, {0, 1, 2, 3}, {0, 1, 0}, {1, 1, 1}},
