@@ -1,5 +1,6 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 
+#include <mailgrad/data/samples_digest.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/sha256.hpp>
@@ -19,46 +20,7 @@ namespace mailgrad {
 
 namespace {
 
-template <class T>
-std::string hash_of(const std::vector<T>& values) {
-  return sha256(std::as_bytes(std::span(values)));
-}
-
 std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
-
-/// The hash of all arrays, with their names, shapes and types.
-std::string hash_of_arrays(const named_arrays& arrays) {
-  std::string text;
-  for (const auto& [name, values] : arrays.all())
-    text += name + ';' + to_string(value_type{values.dims(), values.type()}) + ';' + sha256(values.bytes()) +
-            '\n';
-  return hash_of(text);
-}
-
-std::string hash_of(const feature_store& features) {
-  return std::visit(
-      [](const auto& f) {
-        if constexpr (requires { f.all(); })
-          return hash_of_arrays(f);
-        else if constexpr (requires { f.offsets; })
-          return hash_of(f.offsets) + hash_of(f.columns) + hash_of(f.values);
-        else if constexpr (requires { f.categories; })
-          return hash_of(f.counts) + hash_of(f.categories) + hash_of(f.values);
-        else if constexpr (requires { f.tokens; })
-          return hash_of(f.tokens) + std::to_string(f.length) + ' ' + std::to_string(f.stride);
-        else
-          return hash_of(f.values);
-      },
-      features);
-}
-
-/// The hash of the training samples; test samples do not influence the weights.
-std::string hash_of(const dataset& d) {
-  std::string targets = d.has_targets() ? sha256(std::as_bytes(d.targets())) : std::string();
-  if (d.target_dims().rank() > 0) targets += to_string(d.target_dims()) + ';';
-  return hash_of(hash_of(d.features()) + sha256(std::as_bytes(d.labels())) + targets +
-                 to_string(d.sample_dims()) + std::to_string(d.classes()));
-}
 
 std::string exactly(double number) { return fmt::format("{:.17g}", number); }
 
@@ -169,7 +131,7 @@ run_facts facts_of(const model_function& model, const model_request& request, co
   run_facts facts{{"version of mailgrad", MAILGRAD_VERSION},
                   {"arithmetic", arithmetic_in_words()},
                   {"number of training samples", std::to_string(data.train.size())},
-                  {std::string(samples_fact), hash_of(data.train)},
+                  {std::string(samples_fact), digest_of(data.train)},
                   {std::string(model_fact), hash_of_all(model, request, o)},
                   {"policy", o.policy},
                   {"cure", o.cure},
