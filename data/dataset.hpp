@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -137,6 +138,8 @@ private:
   std::size_t classes_ = 0;
 };
 
+struct data_source;
+
 /// The data of a run: the samples it trains on, those it is tested on, and those by which it is judged while
 /// it goes on.
 struct data_split {
@@ -155,6 +158,8 @@ struct data_split {
   std::vector<std::string> remarks{};
   /// Held out of the training samples by hold_out(); empty if nothing was.
   dataset validation{};
+  /// How open_data() found them, so that another process can open them as well; null if a program made them.
+  std::shared_ptr<const data_source> source{};
 };
 
 } // namespace mailgrad

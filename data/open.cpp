@@ -1,5 +1,6 @@
 #include <mailgrad/data/open.hpp>
 
+#include <mailgrad/data/data_source.hpp>
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/libsvm.hpp>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <new>
 #include <stdexcept>
 
@@ -259,6 +261,8 @@ data_split open_data(std::string_view name_or_path, const open_options& options)
     if (options.validation > 0)
       hold_out(split, options.validation, options.seed,
                files.format == file_format::ratings ? held_out::last : held_out::drawn);
+    if (is_told(options))
+      split.source = std::make_shared<const data_source>(data_source{std::string(name_or_path), options});
     if (!options.known)
       for (std::string& remark : remarks_on(split)) split.remarks.push_back(std::move(remark));
     return split;

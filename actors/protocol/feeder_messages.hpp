@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 // How the feeder deals batches to the devices.
 
@@ -12,16 +13,25 @@ namespace mailgrad {
 
 struct batch;
 
-/// Device to feeder, one step before the batch is needed. The feeder answers with `dealt_batch` or
-/// `data_exhausted`.
+/// Device to feeder, one step before the batch is needed. The feeder answers with `dealt_batch`, or with
+/// `dealt_samples` if the device has the samples itself, or with `data_exhausted`.
 struct next_batch {
   rank worker;
   incarnation life{};
+  bool has_samples = false; ///< those of the run, bit for bit
 };
 
 /// Feeder to device, in answer to `next_batch`.
 struct dealt_batch {
   std::shared_ptr<const batch> values;
+};
+
+/// Feeder to device, in answer to `next_batch`: the batch of these samples, in this order. The device cuts it
+/// from samples of its own.
+struct dealt_samples {
+  std::uint64_t number = 0; ///< of the batch, in the order of dealing, counted over all epochs
+  std::uint64_t epoch = 0;
+  std::vector<std::uint32_t> samples; ///< by their numbers in the training set
 };
 
 /// Feeder to device, in answer to `next_batch`: there is no further batch for this worker.
@@ -59,7 +69,13 @@ struct report_feeder {};
 
 template <class Inspector>
 auto inspect(Inspector& f, next_batch& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
+                      wire::field("has_samples", x.has_samples));
+}
+template <class Inspector>
+auto inspect(Inspector& f, dealt_samples& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("epoch", x.epoch),
+                      wire::field("samples", x.samples));
 }
 template <class Inspector>
 auto inspect(Inspector& f, share_lost& x) {

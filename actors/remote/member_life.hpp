@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/tensor/device.hpp>
@@ -29,6 +30,8 @@ public:
     device place;
     operation_registry known;
     std::shared_ptr<const time_source> time;
+    std::shared_ptr<own_samples> samples; ///< of this machine; null: the server sends batches
+    std::function<void(const std::string& why)> on_streamed; ///< they are not those of the run
     std::function<void()> on_change; ///< the worker has begun; called by an actor, and must not block
   };
 

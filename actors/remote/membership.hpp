@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/tensor/device.hpp>
@@ -21,6 +22,10 @@ struct join_options {
   device place{device_kind::cpu, 0};     ///< on which its worker computes
   std::optional<std::uint32_t> number{}; ///< which worker it wants to be; none: whichever is free
   operation_registry known{};            ///< with operations of the program's own, if the model has such
+  /// Samples of this machine. If they are those that the run trains on, its workers here are told which of
+  /// them to take, and no batch is sent. The same object may be given to several memberships, which then hold
+  /// the samples once. Null: the server sends the batches.
+  std::shared_ptr<own_samples> samples{};
   /// What carries the bytes; null: shared memory for memory:NAME, else TCP without keys.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
@@ -30,6 +35,9 @@ struct join_options {
   /// Called with one line of words when it is cut off and when it is back, from a thread of the membership.
   /// It must not block.
   std::function<void(const std::string&)> on_event{};
+  /// Called in the same way if `samples` are not those of the run, with what was expected and found. The
+  /// server then sends the batches.
+  std::function<void(const std::string&)> on_streamed{};
 };
 
 /// A worker in a run of another process.

@@ -122,6 +122,7 @@ constexpr std::array table{
     whole<turn_missing>(53, "turn_missing", by(duty::shard)),
     whole<data_exhausted>(54, "data_exhausted", by(duty::feeder)),
     whole<seat_given>(57, "seat_given", by(duty::coordinator)),
+    whole<dealt_samples>(58, "dealt_samples", by(duty::feeder)),
     with_body<dealt_batch>(55, "dealt_batch", by(duty::feeder)),
     with_body<shard_weights>(56, "shard_weights", by(duty::shard)),
     // from a shard

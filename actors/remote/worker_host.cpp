@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/batch_form.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/remote/samples_search.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
@@ -12,7 +13,7 @@
 #include <utility>
 
 namespace mailgrad::remote {
-using messaging::on, messaging::send_anonymously, messaging::watch;
+using messaging::on, messaging::send_anonymously, messaging::spawn, messaging::watch;
 
 namespace {
 
@@ -47,9 +48,9 @@ caf::behavior worker_host::make_behavior() {
            }
          }),
       on(self_,
-         [this](const go_on&) { // from the network's thread: one more parameter host is there
-           ++connected_;
-           begin_if_connected();
+         [this](const go_on&) { // one more parameter host is there, or the search for samples is over
+           ++ready_;
+           begin_if_ready();
          }),
       on(self_,
          [this](const worker_lost& x) {
@@ -69,7 +70,14 @@ void worker_host::take_terms(const terms_told& x) {
   told_ = read_terms(x.terms, options_.known);
   told_->terms.request.devices = {options_.place};
   for (const shard_place& place : told_->terms.shard_hosts) connect(place);
-  begin_if_connected();
+  if (options_.samples) look_for_samples();
+  begin_if_ready();
+}
+
+void worker_host::look_for_samples() {
+  found_ = std::make_shared<own_samples::answer>();
+  spawn<samples_search, caf::detached>(self_->system(), options_.samples, told_->terms.data, found_,
+                                       caf::actor(self_));
 }
 
 /// A worker that has lost some of its shards leaves the run, since it could take no whole step. A goodbye
@@ -90,8 +98,9 @@ void worker_host::connect(const shard_place& place) {
   shard_hosts_.back()->connect(place.address);
 }
 
-void worker_host::begin_if_connected() {
-  if (connected_ != told_->terms.shard_hosts.size()) return;
+void worker_host::begin_if_ready() {
+  if (ready_ != told_->terms.shard_hosts.size() + (found_ ? 1 : 0)) return;
+  if (found_ && !found_->samples && options_.on_streamed) options_.on_streamed(found_->why);
   try {
     begin();
   } catch (const std::exception& e) {
@@ -154,6 +163,7 @@ void worker_host::begin() {
   const worker_peers peers = meet(terms_of_exchange());
   worker_surroundings with{std::move(told_->model), peers, options_.time};
   with.blocks = net::blocks_of(options_.heap);
+  if (found_) with.samples = found_->samples;
   const caf::actor worker =
       add_worker(0, [&] { return spawn_worker(self_->system(), told_->terms, std::move(with)).device; });
   watch(self_, worker, worker_lost{told_->terms.worker});

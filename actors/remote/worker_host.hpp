@@ -6,6 +6,7 @@
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/tensor/device.hpp>
 
@@ -13,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mailgrad::remote {
@@ -26,19 +28,22 @@ struct worker_host_options {
   device place;
   operation_registry known;
   std::shared_ptr<const time_source> time;
+  std::shared_ptr<own_samples> samples; ///< where it looks for those of the run; null: nowhere
+  /// Called with one line if they are not there, so that the server sends its batches.
+  std::function<void(const std::string& why)> on_streamed;
   /// Called with the worker when it lives.
   std::function<void(const caf::actor& worker, const worker_peers& peers)> on_begin;
 };
 
 /// The host of a worker's process. When the server has told the terms, it connects to the parameter hosts, if
-/// there are any, and spawns the worker among far_actors of the others; when the worker has ended, it says so
-/// as the last thing.
+/// there are any, looks for the samples of the run, if it shall, and then spawns the worker among far_actors
+/// of the others; when the worker has ended, it says so as the last thing.
 ///
-///     waiting --terms_told--> connecting --all parameter hosts are there--> working
-///        |                        |                                           |
-///        | terms that it          | one is lost: leaves with words            | the worker has ended
-///        | cannot read            v                                           v
-///        +--> leaves with words                                              told
+///     waiting --terms_told--> preparing --hosts and samples are there, or no samples--> working
+///        |                        |                                                       |
+///        | terms that it          | a host is lost: leaves with words                     | the worker has ended
+///        | cannot read            v                                                       v
+///        +--> leaves with words                                                          told
 class worker_host {
 public:
   static constexpr const char* name = "mailgrad.worker-host";
@@ -51,7 +56,8 @@ public:
 private:
   void take_terms(const terms_told& x);
   void connect(const shard_place& place);
-  void begin_if_connected();
+  void look_for_samples();
+  void begin_if_ready();
   void begin();
   exchange_terms terms_of_exchange() const;
   worker_peers meet(const exchange_terms& exchange);
@@ -61,7 +67,8 @@ private:
   worker_host_options options_;
   std::optional<told_terms> told_;
   std::vector<std::unique_ptr<client_side>> shard_hosts_; ///< as in the terms
-  std::size_t connected_ = 0;
+  std::shared_ptr<own_samples::answer> found_;            ///< null: it does not look
+  std::size_t ready_ = 0; ///< parameter hosts that are there, and the search that is over
 };
 
 } // namespace mailgrad::remote

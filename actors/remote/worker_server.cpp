@@ -59,6 +59,12 @@ net::features features_of(const run_plan& plan) {
   return says;
 }
 
+/// What a worker needs to find the samples on its own disk.
+data_terms data_of(const run_plan& plan, const net::features& says) {
+  return {plan.data->name, plan.data->train.size(), says.at(std::string(net::feature::data)),
+          plan.data->source};
+}
+
 } // namespace
 
 worker_server::worker_server(serve_options options, const run_plan& plan, caf::actor_system& system,
@@ -71,8 +77,9 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   if (options_.shard_hosts > 0) write_terms({terms_of(plan, shard_index{0}, {})});
   if (!network_) network_ = net::usual_network(options_.listen);
   net::server_options terms;
-  terms.demands =
-      net::demands_of(features_of(plan), {net::role::worker, net::role::shard, net::role::watcher}, {});
+  const net::features says = features_of(plan);
+  data_ = data_of(plan, says);
+  terms.demands = net::demands_of(says, {net::role::worker, net::role::shard, net::role::watcher}, {});
   terms.seats = {{net::role::worker, plan.seats()},
                  {net::role::shard, options_.shard_hosts},
                  {net::role::watcher, most_watchers}};
@@ -282,6 +289,7 @@ void worker_server::greet_worker(guest& g, bool late) {
   for (const auto& [session, host] : guests_)
     if (!host.shards.empty()) terms.shard_hosts.push_back({host.address, host.shards});
   terms.wire = to_string(wire_);
+  terms.data = data_;
   exchange_terms exchange{plan_.run,      worker,
                           terms.life,     plan_.layout,
                           running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};

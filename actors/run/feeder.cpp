@@ -40,7 +40,10 @@ caf::behavior feeder::make_behavior() { return dealing(); }
 
 caf::behavior feeder::dealing() {
   return caf::message_handler{
-      on(self_, [this](const next_batch& x) { on_next(x, sender_of(self_)); }),
+      on(self_,
+         [this](const next_batch& x) {
+           on_next(x, {sender_of(self_), x.has_samples});
+         }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const stop_dealing&) { stop(); }),
       on(self_, [this](const worker_left& x) { on_leave(x); }),
@@ -131,41 +134,47 @@ void feeder::trace_wait(trace_kind what) {
   if (options_.trace) options_.trace->wait(what, options_.time->now());
 }
 
-void feeder::on_next(const next_batch& x, const caf::actor& device) {
-  const feeder_cut::asker who = cut_.hear(x.worker, x.life);
-  if (who == feeder_cut::asker::stranger) return send(self_, device, data_exhausted{});
-  if (who == feeder_cut::asker::newcomer) dealer_.join(x.worker.value);
-  deal_or_hold(x.worker, device);
+void feeder::on_next(const next_batch& x, asking who) {
+  const feeder_cut::asker known = cut_.hear(x.worker, x.life);
+  if (known == feeder_cut::asker::stranger) return send(self_, who.device, data_exhausted{});
+  if (known == feeder_cut::asker::newcomer) dealer_.join(x.worker.value);
+  deal_or_hold(x.worker, std::move(who));
 }
 
-void feeder::deal_or_hold(rank worker, const caf::actor& device) {
+void feeder::deal_or_hold(rank worker, asking who) {
   const bool at_switch = replayed_ && replayed_->holds(worker);
   if (holding_ || at_switch) {
-    hungry_[worker] = device;
+    hungry_[worker] = std::move(who);
     if (at_switch) replayed_->wait(worker);
     return tell_if_all_at_switch();
   }
   trace_wait(trace_kind::asker);
   const auto deal = deal_to(worker);
   if (!deal && cut_.has_lost_shares()) {
-    hungry_[worker] = device;
+    hungry_[worker] = std::move(who);
     return;
   }
-  if (!deal) return send(self_, device, data_exhausted{});
+  if (!deal) return send(self_, who.device, data_exhausted{});
   log_.note({worker, deal->number}, options_.recorder ? options_.time->now() : instant{0});
-  const std::shared_ptr<batch> filled = batches_.take();
-  fill_batch(*options_.samples, deal->samples, *filled);
-  filled->number = deal->number;
-  filled->epoch = deal->epoch;
-  if (options_.trace) {
-    const instant now = options_.time->now();
-    options_.trace->work({trace_kind::deal, instant{0}, now, worker.value, deal->number});
-  }
-  send(self_, device, dealt_batch{filled});
+  const std::uint64_t number = deal->number;
+  send_batch(*deal, who);
+  if (options_.trace)
+    options_.trace->work({trace_kind::deal, instant{0}, options_.time->now(), worker.value, number});
   ++dealt_;
-  cut_.deal(worker, filled->number);
+  cut_.deal(worker, number);
   hold_if_reached();
   tell_if_checkpoint_due();
+}
+
+void feeder::send_batch(const deal& dealt, const asking& to) {
+  if (to.has_samples)
+    return send(self_, to.device,
+                dealt_samples{dealt.number, dealt.epoch, {dealt.samples.begin(), dealt.samples.end()}});
+  const std::shared_ptr<batch> filled = batches_.take();
+  fill_batch(*options_.samples, dealt.samples, *filled);
+  filled->number = dealt.number;
+  filled->epoch = dealt.epoch;
+  send(self_, to.device, dealt_batch{filled});
 }
 
 std::optional<deal> feeder::deal_to(rank worker) {
@@ -225,7 +234,7 @@ void feeder::go_on(const go_on_dealing& x) {
 }
 
 void feeder::feed_hungry() {
-  for (const auto& [worker, device] : std::exchange(hungry_, {})) deal_or_hold(worker, device);
+  for (auto& [worker, who] : std::exchange(hungry_, {})) deal_or_hold(worker, std::move(who));
 }
 
 void feeder::end(const end_recording& x) {
@@ -235,7 +244,7 @@ void feeder::end(const end_recording& x) {
 
 void feeder::stop() {
   if (holding_) trace_wait(trace_kind::hold);
-  for (const auto& [worker, device] : hungry_) send(self_, device, data_exhausted{});
+  for (const auto& [worker, who] : hungry_) send(self_, who.device, data_exhausted{});
   self_->become(exhausted());
 }
 

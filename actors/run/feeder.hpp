@@ -37,6 +37,7 @@ struct feeder_options {
 /// Guarantees  every sample is dealt once an epoch, over all workers; the order depends on the seed alone.
 ///             What a worker leaves untrained is dealt once more. While it is not known how much a lost
 ///             worker has trained, nobody is told that the data are exhausted.
+///             A batch for a worker that has the samples itself is not made here: it gets their numbers.
 /// Never       reuses the memory of a batch while an actor holds it.
 ///
 ///     dealing --stop_dealing--> exhausted
@@ -54,8 +55,15 @@ public:
 private:
   caf::behavior dealing();
   caf::behavior exhausted();
-  void on_next(const next_batch& x, const caf::actor& device);
-  void deal_or_hold(rank worker, const caf::actor& device);
+  /// Who asks for a batch, and how it wants it.
+  struct asking {
+    caf::actor device;
+    bool has_samples = false;
+  };
+
+  void on_next(const next_batch& x, asking who);
+  void deal_or_hold(rank worker, asking who);
+  void send_batch(const deal& dealt, const asking& to);
   std::optional<deal> deal_to(rank worker);
   void on_leave(const worker_left& x);
   void on_lost(const share_lost& x);
@@ -79,7 +87,7 @@ private:
   std::uint64_t dealt_ = 0; ///< batches
   caf::actor who_watches_;
   std::optional<std::uint64_t> holding_; ///< the step at which it holds
-  std::map<rank, caf::actor> hungry_;    ///< workers that asked while it holds, or a share is lost
+  std::map<rank, asking> hungry_;        ///< workers that asked while it holds, or a share is lost
   object_pool<batch> batches_;
   order_log log_;
   std::optional<recorded_batches> replayed_;

@@ -100,6 +100,7 @@ caf::message_handler device_actor::messages_of_a_run() {
            next_batch_ = x.values;
            start_step_if_ready();
          }),
+      on(self_, [this](const dealt_samples& x) { cut_batch(x); }),
       on(self_,
          [this](const data_exhausted&) {
            exhausted_ = true;
@@ -162,6 +163,18 @@ void device_actor::on_weights(const shard_weights& x) {
   start_step_if_ready();
 }
 
+/// As a rule while the shards still answer the last gradient, since batches are asked for one ahead.
+void device_actor::cut_batch(const dealt_samples& x) {
+  or_fail(report_.steps + 1, [&] {
+    if (!options_.samples)
+      throw std::runtime_error("expected a batch from the feeder, found numbers of samples");
+    next_batch_ = options_.samples->cut(x.number, x.epoch, x.samples);
+    ++report_.own_batches;
+    report_.own_bytes += bytes_of(*next_batch_);
+  });
+  start_step_if_ready();
+}
+
 void device_actor::on_pause(const pause_worker& x) {
   pause_ = x;
   pause_if_asked();
@@ -209,7 +222,7 @@ void device_actor::end_wait_for_batch() {
 }
 
 void device_actor::ask_for_batch() {
-  send(self_, options_.feeder, next_batch{options_.worker, options_.life});
+  send(self_, options_.feeder, next_batch{options_.worker, options_.life, options_.samples != nullptr});
 }
 
 // -- a step ------------------------------------------------------------------------------------------------

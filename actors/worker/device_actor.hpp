@@ -6,6 +6,7 @@
 #include <mailgrad/actors/worker/progress_notices.hpp>
 #include <mailgrad/actors/worker/shard_exchange.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
+#include <mailgrad/engine/worker/own_batches.hpp>
 
 #include <functional>
 #include <memory>
@@ -30,6 +31,7 @@ struct device_actor_options {
   std::shared_ptr<local_steps> local;     ///< with local steps only; owned by the actor while it lives
   double clip_norm = 0;                   ///< the largest global norm of a gradient; 0: no limit
   caf::actor feeder;
+  std::shared_ptr<own_batches> samples{}; ///< cuts its batches; null: the feeder sends them
   caf::actor tracker;
   caf::actor coordinator;
   std::shared_ptr<const time_source> time;
@@ -74,6 +76,7 @@ private:
   void mark(std::uint64_t checkpoint);
 
   void on_weights(const shard_weights& x);
+  void cut_batch(const dealt_samples& x);
   void on_pause(const pause_worker& x);
   void pause_if_asked();
   void start_step_if_ready();

@@ -37,6 +37,9 @@ public:
       options.shard_begins.push_back(terms_.layout->shard(s).begin);
     options.shards = with_.peers.shards;
     options.feeder = with_.peers.feeder;
+    if (with_.samples)
+      options.samples =
+          std::make_shared<own_batches>(with_.samples, terms_.request.batch, terms_.request.nonzeros);
     options.tracker = with_.peers.tracker;
     options.coordinator = with_.peers.coordinator;
     options.clip_norm = terms_.clip_norm;

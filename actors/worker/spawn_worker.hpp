@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/optim/identity.hpp>
@@ -39,6 +40,8 @@ struct worker_surroundings {
   instant created{0};                   ///< where its timeline begins
   std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
   block_source blocks{}; ///< where its gradients lie, if it computes on one device; null: in its process
+  std::shared_ptr<const dataset>
+      samples{}; ///< those of the run, if it has them; null: the feeder sends batches
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
 };

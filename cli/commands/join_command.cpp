@@ -25,6 +25,8 @@ namespace {
 struct join_words {
   std::string address;
   std::string devices = "cpu:0";
+  std::string data;
+  std::uint64_t data_limit = parsed_limit().bytes >> 30; // in GiB
   std::optional<std::uint32_t> number;
   std::string keys;
   std::string rejoin = "yes";
@@ -55,8 +57,9 @@ CLI::Validator rejoin_text() {
 int join(const join_words& w) {
   const std::vector<device> devices = read_devices(w.devices);
   const interrupt ctrl_c;
-  joined_workers workers(w.address, devices, w.number, network_with(w.address, w.keys, side::worker), w.quiet,
-                         read_rejoin(w.rejoin));
+  joined_workers workers(w.address, devices,
+                         {w.number, network_with(w.address, w.keys, side::worker), w.quiet,
+                          read_rejoin(w.rejoin), samples_of(w.data, w.data_limit)});
   return workers.wait(ctrl_c);
 }
 
@@ -81,12 +84,14 @@ command make_join_command(CLI::App& app) {
       ->check(rejoin_text())
       ->type_name("no|yes|SECONDS")
       ->capture_default_str();
+  add_own_data_options(*parser, words->data, words->data_limit);
   add_keys_option(*parser, words->keys);
   parser->add_flag("--quiet", words->quiet, "Print nothing but failures");
   parser->footer(
-      "Model, policy, optimiser and data come from the server. Ctrl-C leaves after the present step;\n"
-      "the run goes on without this worker. A worker that stood still or whose connection broke comes\n"
-      "back by itself as long as the run goes on, and what it had under way is not counted.\n\n"
+      "Model, policy, optimiser and data come from the server. With --data, mini-batches are cut from files\n"
+      "of this machine if these hold the same samples, and only their numbers are sent. Ctrl-C leaves after\n"
+      "the present step; the run goes on without this worker. A worker that stood still or whose connection\n"
+      "broke comes back by itself as long as the run goes on, and what it had under way is not counted.\n\n"
       "Example:\n  mailgrad join 10.0.0.1:7000 --devices cpu:0,cpu:1 --keys run-keys");
   return {parser, [words] { return join(*words); }};
 }

@@ -63,6 +63,14 @@ int serve(const CLI::App& parser, const train_words& w) {
 /// How long a worker that is cut off tries to come back.
 constexpr std::chrono::seconds for_coming_back{60};
 
+/// Every rank has the same words, so a worker looks for the data where the server does.
+joining joining_of(const train_words& w, const std::string& address, std::uint32_t number,
+                   std::chrono::milliseconds patience = usual_patience) {
+  return {number,
+          w.remote.network ? w.remote.network : network_with(address, w.remote.keys, side::worker, patience),
+          true, for_coming_back, w.remote.sends_batches ? nullptr : samples_of(w.data, w.data_limit)};
+}
+
 /// Joins where the file says. It may be that of a run that was killed and is started again under the same
 /// name, so a worker that finds nobody there looks whether it now says another place. While it waits for the
 /// file, a signal ends the process at once; from then on the server may know it, and it leaves in order.
@@ -72,9 +80,7 @@ std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_
     const std::string address = file.wait_for(w.remote.launch->bound);
     if (!ctrl_c) ctrl_c.emplace();
     try {
-      return std::make_unique<joined_workers>(address, std::vector{place}, number,
-                                              network_with(address, w.remote.keys, side::worker), true,
-                                              for_coming_back);
+      return std::make_unique<joined_workers>(address, std::vector{place}, joining_of(w, address, number));
     } catch (const remote::join_error&) {
       if (file.read() == address || ctrl_c->requested()) throw;
     }
@@ -90,13 +96,9 @@ int work(const train_words& w, const std::string& devices) {
   std::optional<interrupt> ctrl_c;
   if (!with.file) ctrl_c.emplace();
   const auto joined =
-      with.file
-          ? joined_by(*with.file, w, place, number, ctrl_c)
-          : std::make_unique<joined_workers>(
-                w.remote.listen, std::vector{place}, number,
-                w.remote.network ? w.remote.network
-                                 : network_with(w.remote.listen, w.remote.keys, side::worker, with.bound),
-                true, for_coming_back);
+      with.file ? joined_by(*with.file, w, place, number, ctrl_c)
+                : std::make_unique<joined_workers>(w.remote.listen, std::vector{place},
+                                                   joining_of(w, w.remote.listen, number, with.bound));
   const int code = joined->wait(*ctrl_c, for_server);
   // mpirun kills all ranks as soon as one has ended after a signal, also rank 0 that writes the report.
   if (ctrl_c->requested() && with.file) with.file->wait_until_gone(for_server);
@@ -142,6 +144,7 @@ command make_launch_command(CLI::App& app) {
   add_launch_options(*parser, words->launch);
   add_keys_option(*parser, words->train.remote.keys);
   add_wire_option(*parser, words->train.remote);
+  add_send_batches_flag(*parser, words->train.remote);
   parser->footer(
       wrapped(
           "Rank 0 serves, as 'mailgrad serve' does, and begins when all other ranks have joined it as "

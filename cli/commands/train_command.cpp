@@ -120,6 +120,11 @@ void keep_results(const run_outputs& outputs, training& run, const training_repo
   throw std::runtime_error(last);
 }
 
+/// What workers are told that `--processes` starts.
+worker_words worker_words_of(const train_words& w) {
+  return {device_names(w.devices), w.remote.sends_batches ? "" : w.data, w.data_limit};
+}
+
 /// `given` are the options that a recording keeps.
 finished_run run_with(const train_words& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from) {
@@ -146,7 +151,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   std::optional<served_run> served;
   if (w.remote.any())
-    served.emplace(w.remote, device_names(w.devices), w.quiet, ctrl_c,
+    served.emplace(w.remote, worker_words_of(w), w.quiet, ctrl_c,
                    [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
   const auto made =
       served ? std::make_unique<training>(model, data, options, served->options(options.devices.size()))
@@ -236,7 +241,7 @@ std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) 
                                    "tensorboard", "metrics-every", "evaluate-every"});
   if (!w.remote.any()) return given_words(parser, without);
   without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices",
-                                 "seats", "wait-for-workers", "rendezvous", "meet-within"});
+                                 "send-batches", "seats", "wait-for-workers", "rendezvous", "meet-within"});
   std::vector<std::string> words = given_words(parser, without);
   std::string devices = "--devices=cpu:0";
   for (std::uint32_t r = 1; r < workers_elsewhere(w); ++r) devices += ",cpu:0";
@@ -271,6 +276,7 @@ command make_train_command(CLI::App& app) {
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
   add_processes_option(*parser, words->remote);
+  add_send_batches_flag(*parser, words->remote);
   add_wire_option(*parser, words->remote);
   parser->footer(
       models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() + "\n" +

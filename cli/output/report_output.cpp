@@ -2,7 +2,10 @@
 
 #include <mailgrad/cli/output/printable.hpp>
 
+#include <mailgrad/tensor/byte_count.hpp>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -209,6 +212,24 @@ std::string checkpoints_in_words(const checkpoint_account& c) {
   return text;
 }
 
+/// "own disk of workers 0, 2, 94.1 MiB not sent; sent to worker 1"
+std::string origins_in_words(const std::vector<batch_origins>& batches) {
+  std::vector<std::size_t> own, sent;
+  std::uint64_t spared = 0;
+  for (std::size_t w = 0; w < batches.size(); ++w) {
+    if (batches[w].own > 0) own.push_back(w);
+    if (batches[w].sent > 0) sent.push_back(w);
+    spared += batches[w].spared_bytes;
+  }
+  const auto named = [](const std::vector<std::size_t>& workers) {
+    return fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
+  };
+  std::string text;
+  if (!own.empty()) text += fmt::format("own disk of {}, {} not sent", named(own), byte_count(spared).text());
+  if (!sent.empty()) text += (text.empty() ? "sent to " : "; sent to ") + named(sent);
+  return text.empty() ? "none was trained" : text;
+}
+
 } // namespace
 
 std::string in_words(const training_report& r) {
@@ -233,6 +254,7 @@ std::string in_words(const training_report& r) {
   text += fmt::format("waiting       {:.2f} s at barriers, {:.2f} s at a bound, {:.2f} s for batches\n",
                       r.waits.barrier, r.waits.bound, r.waits.feeder);
   text += "per gradient  " + times_in_words(r.times) + '\n';
+  if (r.wire && !r.batches.empty()) text += "data          " + origins_in_words(r.batches) + '\n';
   if (r.resumed)
     text += fmt::format("resumed       after step {}, from {}\n", r.resumed->steps, r.resumed->from);
   if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';

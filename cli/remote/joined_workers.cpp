@@ -7,18 +7,19 @@
 
 namespace mailgrad {
 
-joined_workers::joined_workers(const std::string& address, const std::vector<device>& devices,
-                               std::optional<std::uint32_t> number, std::shared_ptr<net::network> network,
-                               bool quiet, std::chrono::milliseconds rejoin)
-    : quiet_(quiet) {
+joined_workers::joined_workers(const std::string& address, const std::vector<device>& devices, joining how)
+    : quiet_(how.quiet) {
+  const auto tell = [this](const std::string& words) {
+    const std::lock_guard lock(mutex_);
+    news_.push_back(words);
+  };
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    remote::join_options options{.place = devices[i], .network = network, .rejoin = rejoin};
-    if (!quiet_)
-      options.on_event = [this](const std::string& words) {
-        const std::lock_guard lock(mutex_);
-        news_.push_back(words);
-      };
-    if (number) options.number = *number + static_cast<std::uint32_t>(i);
+    remote::join_options options{.place = devices[i], .network = how.network, .rejoin = how.rejoin};
+    if (!quiet_) options.on_event = tell;
+    options.samples = how.samples;
+    if (i == 0) // the others would say the same
+      options.on_streamed = [tell](const std::string& why) { tell(why + "; the server sends the batches"); };
+    if (how.number) options.number = *how.number + static_cast<std::uint32_t>(i);
     members_.push_back(std::make_unique<remote::membership>(address, std::move(options)));
     if (!quiet_) std::cerr << members_.back()->name() << " has joined the run at " << address << '\n';
   }

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/tensor/device.hpp>
 
@@ -15,19 +16,24 @@
 
 namespace mailgrad {
 
+/// How workers of this process join.
+struct joining {
+  std::optional<std::uint32_t> number{}; ///< of the first; the others follow; none: those that are free
+  std::shared_ptr<net::network> network{};
+  bool quiet = false;                     ///< prints only what went wrong
+  std::chrono::milliseconds rejoin{};     ///< for so long one that is cut off tries to come back
+  std::shared_ptr<own_samples> samples{}; ///< of this machine; null: the server sends batches
+};
+
 /// Workers of this process in a run of another process.
 ///
 /// Threads one owner.
 class joined_workers {
 public:
-  /// Joins with a worker on each device, which takes as long as the server needs for all workers to come. The
-  /// workers take the numbers from `number` on, or else those that are free. One that is cut off tries for
-  /// the time `rejoin` to come back.
+  /// Joins with a worker on each device, which takes as long as the server needs for all workers to come.
   ///
   /// Errors  remote::join_error, and std::invalid_argument for an address that is none.
-  joined_workers(const std::string& address, const std::vector<device>& devices,
-                 std::optional<std::uint32_t> number, std::shared_ptr<net::network> network, bool quiet,
-                 std::chrono::milliseconds rejoin = {});
+  joined_workers(const std::string& address, const std::vector<device>& devices, joining how);
 
   /// Waits until every worker has ended, and returns an exit code. After a signal it gives the server so long
   /// to end the run, and then leaves after the present step. The code is that of the signal only if it made

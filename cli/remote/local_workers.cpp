@@ -49,11 +49,20 @@ local_workers::~local_workers() {
   wait();
 }
 
-void local_workers::start(const std::string& address, std::uint32_t workers,
-                          const std::vector<std::string>& devices) {
-  for (std::uint32_t w = 0; w < workers; ++w)
-    all_.push_back({started({"mailgrad", "join", address, "--number", std::to_string(w), "--devices",
-                             devices[w % devices.size()], "--quiet"})});
+void local_workers::start(const std::string& address, std::uint32_t workers, const worker_words& words) {
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    std::vector<std::string> line{"mailgrad",
+                                  "join",
+                                  address,
+                                  "--number",
+                                  std::to_string(w),
+                                  "--devices",
+                                  words.devices[w % words.devices.size()],
+                                  "--quiet"};
+    if (!words.data.empty())
+      line.insert(line.end(), {"--data=" + words.data, "--data-limit=" + std::to_string(words.data_limit)});
+    all_.push_back({started(std::move(line))});
+  }
 }
 
 void local_workers::reap() {

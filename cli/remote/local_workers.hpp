@@ -8,6 +8,13 @@
 
 namespace mailgrad {
 
+/// What workers that the tool starts are told on their command lines.
+struct worker_words {
+  std::vector<std::string> devices; ///< each worker has one of them, in turns
+  std::string data{};               ///< for --data; empty: the server sends the batches
+  std::uint64_t data_limit = 0;     ///< in GiB
+};
+
 /// Workers that the tool starts as processes of their own on this machine.
 ///
 /// Threads one owner.
@@ -19,11 +26,11 @@ public:
   local_workers(const local_workers&) = delete;
   local_workers& operator=(const local_workers&) = delete;
 
-  /// Starts `mailgrad join ADDRESS` so many times, each worker with one of the devices in turns. A signal
-  /// from the terminal goes to this process alone, which then ends them in good order.
+  /// Starts `mailgrad join ADDRESS` so many times. A signal from the terminal goes to this process alone,
+  /// which then ends them in good order.
   ///
   /// Errors  std::system_error if a process cannot be started.
-  void start(const std::string& address, std::uint32_t workers, const std::vector<std::string>& devices);
+  void start(const std::string& address, std::uint32_t workers, const worker_words& words);
 
   /// How many have ended.
   std::size_t ended();

@@ -20,6 +20,7 @@ namespace {
 constexpr const char* group = "Processes";
 constexpr std::uint32_t most_processes = 256;
 constexpr std::uint32_t most_seconds = 604'800; // a week
+constexpr std::uint64_t most_data_gibibytes = std::uint64_t{1} << 20;
 
 std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
   if (where.empty()) return nullptr;
@@ -85,6 +86,35 @@ void add_wire_option(CLI::App& parser, remote_words& w) {
       ->type_name("FORMAT")
       ->capture_default_str()
       ->group(group);
+}
+
+void add_send_batches_flag(CLI::App& parser, remote_words& w) {
+  parser
+      .add_flag(
+          "--send-batches", w.sends_batches,
+          "Send mini-batches to the workers that are started here, in place of letting each of them hold "
+          "--data in its own memory")
+      ->disable_flag_override()
+      ->group(group);
+}
+
+void add_own_data_options(CLI::App& parser, std::string& data, std::uint64_t& limit) {
+  auto* own =
+      parser
+          .add_option(
+              "--data", data,
+              "Cut mini-batches from this data set of this machine if it holds the samples of the run, "
+              "so that they need not be sent: a name, folder or file as for 'mailgrad train'. It is "
+              "read as the server reads its own; by default nothing is read")
+          ->check(file_name());
+  parser.add_option("--data-limit", limit, "The most memory, in GiB, that the samples of a file may take")
+      ->check(whole_number(1, most_data_gibibytes))
+      ->needs(own)
+      ->capture_default_str();
+}
+
+std::shared_ptr<own_samples> samples_of(const std::string& data, std::uint64_t limit) {
+  return data.empty() ? nullptr : std::make_shared<own_samples>(data, parsed_limit{limit << 30});
 }
 
 void add_processes_option(CLI::App& parser, remote_words& w) {

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/cli/remote/address_file.hpp>
+#include <mailgrad/engine/worker/own_samples.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -27,10 +28,11 @@ struct remote_words {
   std::uint32_t seats = 0;            ///< workers that may be in at once; 0: as many as the run begins with
   std::uint32_t wait_for_workers = 0; ///< seconds until a run without them is given up; 0: it waits for ever
   std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
-  std::uint32_t shard_hosts = 0;           ///< processes that hold the shards; 0: the server does
-  std::string wire = "float32";            ///< how gradients travel
-  std::string keys;                        ///< a folder of `mailgrad keys new`, or a token; empty: none
-  std::optional<launched> launch{};        ///< of `mailgrad launch`
+  std::uint32_t shard_hosts = 0;    ///< processes that hold the shards; 0: the server does
+  std::string wire = "float32";     ///< how gradients travel
+  bool sends_batches = false;       ///< also to workers that it starts, which could read --data themselves
+  std::string keys;                 ///< a folder of `mailgrad keys new`, or a token; empty: none
+  std::optional<launched> launch{}; ///< of `mailgrad launch`
   std::shared_ptr<net::network> network{}; ///< made before; null: as the address says
 
   bool any() const noexcept { return serve || processes > 0; }
@@ -45,8 +47,17 @@ void add_keys_option(CLI::App& parser, std::string& keys);
 void add_listen_options(CLI::App& parser, remote_words& w);
 /// Adds --wire.
 void add_wire_option(CLI::App& parser, remote_words& w);
+/// Adds --send-batches, for a command that starts workers.
+void add_send_batches_flag(CLI::App& parser, remote_words& w);
+/// Adds --data and --data-limit of a worker.
+void add_own_data_options(CLI::App& parser, std::string& data, std::uint64_t& limit);
+/// Where a worker looks for the samples of its run; null for an empty name. The limit is in GiB.
+std::shared_ptr<own_samples> samples_of(const std::string& data, std::uint64_t limit);
 /// Adds --processes.
 void add_processes_option(CLI::App& parser, remote_words& w);
+
+/// How long a worker tries to connect where nobody listens.
+inline constexpr std::chrono::seconds usual_patience{10};
 
 /// Shared memory for memory:NAME, which has no keys; else TCP with the keys that are named: a folder with
 /// certificates, a folder or a file with a token alone, or no keys, for this machine alone. A worker tries so
@@ -54,6 +65,6 @@ void add_processes_option(CLI::App& parser, remote_words& w);
 ///
 /// Errors  as net::tls_keys has them; std::invalid_argument for keys where there are none.
 std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s,
-                                           std::chrono::milliseconds patience = std::chrono::seconds{10});
+                                           std::chrono::milliseconds patience = usual_patience);
 
 } // namespace mailgrad

@@ -41,9 +41,9 @@ std::string host_name() {
 
 } // namespace
 
-served_run::served_run(const remote_words& w, std::vector<std::string> devices, bool quiet,
-                       const interrupt& ctrl_c, std::function<void(training_report&)> add)
-    : words_(w), devices_(std::move(devices)), quiet_(quiet), ctrl_c_(ctrl_c), add_(std::move(add)) {}
+served_run::served_run(const remote_words& w, worker_words local, bool quiet, const interrupt& ctrl_c,
+                       std::function<void(training_report&)> add)
+    : words_(w), of_local_(std::move(local)), quiet_(quiet), ctrl_c_(ctrl_c), add_(std::move(add)) {}
 
 remote::serve_options served_run::options(std::size_t workers) {
   remote::serve_options o;
@@ -61,7 +61,7 @@ remote::serve_options served_run::options(std::size_t workers) {
   o.status = [this] { return status(); };
   o.on_listening = [this, workers](const std::string& address) {
     began_waiting_ = std::chrono::steady_clock::now();
-    if (words_.processes > 0) return local_.start(address, words_.processes, devices_);
+    if (words_.processes > 0) return local_.start(address, words_.processes, of_local_);
     say_where(address, workers);
   };
   return o;

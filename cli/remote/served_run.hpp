@@ -20,9 +20,9 @@ namespace mailgrad {
 /// Threads the owner's; what options() hands out is called on others.
 class served_run {
 public:
-  /// `devices` are those of workers that it starts. `add` adds to a report what only the tool knows; any
+  /// `local` says how workers that it starts join. `add` adds to a report what only the tool knows; any
   /// thread may call it.
-  served_run(const remote_words& w, std::vector<std::string> devices, bool quiet, const interrupt& ctrl_c,
+  served_run(const remote_words& w, worker_words local, bool quiet, const interrupt& ctrl_c,
              std::function<void(training_report&)> add);
 
   /// Errors  as network_with().
@@ -45,7 +45,7 @@ private:
   std::string status() const;
 
   const remote_words words_;
-  const std::vector<std::string> devices_;
+  const worker_words of_local_;
   const bool quiet_;
   const interrupt& ctrl_c_;
   const std::function<void(training_report&)> add_;

@@ -41,10 +41,12 @@ struct worker_report {
   std::shared_ptr<const trace_track> trace{}; ///< null if not wanted
   running_stat gradient_cosine{};             ///< of the sampled gradients
   std::vector<stage_report> stages{};         ///< of a worker that spans several devices
+  std::uint64_t own_batches = 0;              ///< mini-batches that it cut from samples of its own
+  std::uint64_t own_bytes = 0;                ///< of these, which nobody had to send
 
   /// Without timelines and stages, which tell of one process.
   void keep(archive& a) {
-    a.version(1);
+    a.version(2);
     a.field("worker", worker);
     a.field("steps", steps);
     a.field("produced", produced);
@@ -59,6 +61,8 @@ struct worker_report {
     a.field("gaps", gaps);
     a.field("times", times);
     a.field("gradient_cosine", gradient_cosine);
+    a.field("own_batches", own_batches);
+    a.field("own_bytes", own_bytes);
   }
 };
 

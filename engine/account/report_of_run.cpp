@@ -103,6 +103,7 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.waits.bound += waits.bound;
     r.waits.feeder += waits.feeder;
     r.worker_waits.push_back(waits);
+    r.batches.push_back({w.own_batches, w.steps - std::min(w.steps, w.own_batches), w.own_bytes});
     r.staleness.merge(w.gaps);
     r.gradient_cosine.merge(w.gradient_cosine);
     for (const stage_report& p : w.stages)
@@ -134,7 +135,10 @@ training_report report_so_far(const run_outcome& books, const training_progress&
   training_report r = report_of(books, written);
   r.steps = std::max(r.steps, told.steps);
   r.samples = std::max(r.samples, told.samples);
-  if (std::ranges::find(books.untold, true) != books.untold.end()) r.worker_waits.clear();
+  if (std::ranges::find(books.untold, true) != books.untold.end()) {
+    r.worker_waits.clear();
+    r.batches.clear();
+  }
   return r;
 }
 

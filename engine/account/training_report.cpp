@@ -96,6 +96,27 @@ json waits_of_run(const training_report& r) {
   return waits;
 }
 
+json to_object(const batch_origins& b) {
+  return {{"own", b.own}, {"sent", b.sent}, {"spared_bytes", b.spared_bytes}};
+}
+
+/// Null in one process, where nothing is sent.
+json batches_of_run(const training_report& r) {
+  if (!r.wire) return nullptr;
+  batch_origins all;
+  json each = json::array();
+  for (std::size_t worker = 0; worker < r.batches.size(); ++worker) {
+    const batch_origins& b = r.batches[worker];
+    json one = {{"worker", worker}};
+    one.update(to_object(b));
+    each.push_back(std::move(one));
+    all = {all.own + b.own, all.sent + b.sent, all.spared_bytes + b.spared_bytes};
+  }
+  json batches = to_object(all);
+  batches["per_worker"] = std::move(each);
+  return batches;
+}
+
 json to_array(const std::vector<policy_switch>& switches) {
   json list = json::array();
   for (const policy_switch& s : switches)
@@ -199,6 +220,7 @@ std::string to_json(const training_report& r) {
       {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},
       {"gradient_cosine", to_object(r.gradient_cosine)},
       {"wait_seconds", waits_of_run(r)},
+      {"batches", batches_of_run(r)},
       {"switches", to_array(r.switches)},
       {"resumed", to_object(r.resumed)},
       {"checkpoints", to_object(r.checkpoints)},

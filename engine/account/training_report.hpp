@@ -32,6 +32,13 @@ struct wait_seconds {
   double feeder = 0;  ///< for a batch
 };
 
+/// Where the mini-batches of a worker came from.
+struct batch_origins {
+  std::uint64_t own = 0;          ///< cut by it from samples of its own
+  std::uint64_t sent = 0;         ///< trained, and sent by the feeder
+  std::uint64_t spared_bytes = 0; ///< of its own ones, which were not sent
+};
+
 /// The figures of the exchange between one worker and one shard.
 struct exchange_figures {
   std::optional<std::uint32_t> shard; ///< none in hogwild, where workers write into one block
@@ -117,6 +124,7 @@ struct training_report {
   running_stat gradient_cosine;
   wait_seconds waits;
   std::vector<wait_seconds> worker_waits; ///< of each worker, by rank
+  std::vector<batch_origins> batches;     ///< of each worker, by rank; means something between processes
   std::vector<policy_switch> switches;
   std::optional<resumed_figures> resumed;
   std::optional<checkpoint_account> checkpoints; ///< of this process, if it took any

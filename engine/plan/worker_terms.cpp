@@ -31,7 +31,7 @@ void keep_local(archive& a, std::optional<local_steps_options>& local) {
 } // namespace
 
 void worker_terms::keep(archive& a) {
-  a.version(1);
+  a.version(2);
   a.field("run", run);
   a.field("worker", worker);
   a.field("life", life);
@@ -48,6 +48,7 @@ void worker_terms::keep(archive& a) {
   keep_nested(a, "resumed", resumed);
   a.field("wire", wire);
   a.field("shard hosts", shard_hosts);
+  a.field("data", data);
 }
 
 worker_terms terms_of(const run_plan& plan, rank worker, incarnation life, bool late) {

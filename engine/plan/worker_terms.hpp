@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/data/data_terms.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
 #include <mailgrad/files/archive.hpp>
@@ -47,6 +48,7 @@ struct worker_terms {
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
   std::string wire = "float32";            ///< how its gradients travel
   std::vector<shard_place> shard_hosts{};  ///< empty: all shards are with the coordinator
+  data_terms data{};                       ///< for a worker of another process; else empty
 
   /// Writes or reads all of it.
   ///

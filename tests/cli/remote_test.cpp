@@ -66,6 +66,40 @@ TEST_F(RemoteTool, TrainsInProcessesOfItsOwnToTheSameWeights) {
   EXPECT_EQ(report("there")["parameters_sha256"], report("here")["parameters_sha256"]);
 }
 
+TEST_F(RemoteTool, ReadsTheDataInEachProcessUnlessToldToSendBatches) {
+  tool own(words{"train", "--policy", "sync", "--processes", "2", "--report", file("own")} + small_run);
+  ASSERT_EQ(own.code(), 0) << own.err();
+  EXPECT_THAT(own.out(), HasSubstr("own disk of workers 0, 1"));
+  tool sent(
+      words{"train", "--policy", "sync", "--processes", "2", "--send-batches", "--report", file("sent")} +
+      small_run);
+  ASSERT_EQ(sent.code(), 0) << sent.err();
+  EXPECT_THAT(sent.out(), HasSubstr("sent to workers 0, 1"));
+  EXPECT_EQ(report("own")["parameters_sha256"], report("sent")["parameters_sha256"]);
+  EXPECT_EQ(report("own")["batches"]["sent"], 0);
+  EXPECT_GT(report("own")["batches"]["spared_bytes"], 0);
+  EXPECT_EQ(report("sent")["batches"]["own"], 0);
+}
+
+TEST_F(RemoteTool, NamesTheDataOfAWorkerThatAreNotThoseOfTheServer) {
+  const std::string other = folder.write("other.csv", "1,2,a\n3,4,b\n5,6,a\n7,8,b\n9,10,a\n").string();
+  tool server(serve("2") + words{"--policy", "sync", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool same({"join", address, "--number", "0", "--data", MAILGRAD_SMALL_CSV});
+  tool differs({"join", address, "--number", "1", "--data", other});
+  ASSERT_EQ(server.code(), 0) << server.err();
+  EXPECT_EQ(same.code(), 0);
+  EXPECT_THAT(same.err(), Not(HasSubstr("data '")));
+  EXPECT_EQ(differs.code(), 0);
+  EXPECT_THAT(differs.err(), HasSubstr("data '" + other + "': expected the "));
+  EXPECT_THAT(differs.err(), HasSubstr("; the server sends the batches\n"));
+  const auto batches = report("report")["batches"]["per_worker"];
+  EXPECT_GT(batches[0]["own"], 0);
+  EXPECT_EQ(batches[0]["sent"], 0);
+  EXPECT_EQ(batches[1]["own"], 0);
+  EXPECT_GT(batches[1]["sent"], 0);
+}
+
 TEST_F(RemoteTool, ReplaysInOneProcessWhatProcessesDid) {
   tool there(words{"train", "--policy", "async", "--processes", "2", "--record", file("recording")} +
              small_run);

@@ -39,9 +39,12 @@ struct kind_of_run {
 
 inline void PrintTo(const kind_of_run& k, std::ostream* out) { *out << k.name; }
 
-/// Trains with workers that join over TCP or by shared memory, and with so many parameter hosts.
-inline training_report trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0,
-                                         const std::string& wire = "float32") {
+/// Trains with workers that join over TCP or by shared memory, and with so many parameter hosts. `samples`
+/// gives the samples that a worker has itself, and `on_streamed` hears why they are not taken.
+inline training_report
+trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0, const std::string& wire = "float32",
+                  const std::function<std::shared_ptr<own_samples>(std::uint32_t)>& samples = {},
+                  const std::function<void(std::uint32_t, const std::string&)>& on_streamed = {}) {
   const auto workers = static_cast<std::uint32_t>(kind.options.devices.size());
   std::vector<std::future<net::ending>> members;
   serve_options serve;
@@ -51,8 +54,11 @@ inline training_report trained_elsewhere(const kind_of_run& kind, std::uint32_t 
   serve.listen = kind.listen;
   serve.on_listening = [&](const std::string& address) {
     for (std::uint32_t r = 0; r < workers; ++r)
-      members.push_back(std::async(std::launch::async, [address, r] {
-        membership here(address, {.place = {device_kind::cpu, 0}, .number = r});
+      members.push_back(std::async(std::launch::async, [&, address, r] {
+        join_options o{.place = {device_kind::cpu, 0}, .number = r};
+        if (samples) o.samples = samples(r);
+        if (on_streamed) o.on_streamed = [&, r](const std::string& why) { on_streamed(r, why); };
+        membership here(address, std::move(o));
         return here.wait();
       }));
     for (std::uint32_t h = 0; h < hosts; ++h)

@@ -64,6 +64,34 @@ TEST_F(Feeder, DealsEverySampleOnceAnEpochOverAllWorkers) {
   }
 }
 
+TEST_F(Feeder, TellsAWorkerThatHasTheSamplesWhichOnesToTake) {
+  deal(12, 4, 2);
+  const auto sent = next(0);
+  auto answer = ask<dealt_samples, dealt_batch>(feeder_, next_batch{{1}, {}, true});
+  EXPECT_TRUE(answer.heard<dealt_batch>().empty());
+  ASSERT_THAT(answer.heard<dealt_samples>(), SizeIs(1));
+  const dealt_samples told = answer.heard<dealt_samples>()[0];
+  EXPECT_EQ(told.number, 1U);
+  EXPECT_EQ(told.epoch, 0U);
+  const auto last = next(0);
+  std::multiset<float> seen(told.samples.begin(), told.samples.end());
+  for (const auto& b : {sent, last})
+    for (const float x : samples_of(*b)) seen.insert(x);
+  EXPECT_THAT(seen, SizeIs(12)) << "a sample has its number for a value here";
+  EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 12U);
+}
+
+TEST_F(Feeder, RemembersWhileItHoldsThatAWorkerHasTheSamples) {
+  deal(24, 4, 1, 1, deal_mode::on_demand, {1});
+  tell(feeder_, watch_holds{});
+  EXPECT_TRUE(next(0));
+  auto hungry = ask<dealt_samples, dealt_batch>(feeder_, next_batch{{0}, {}, true});
+  EXPECT_THAT(hungry.heard<dealt_samples>(), SizeIs(0));
+  tell(feeder_, go_on_dealing{false, 1});
+  EXPECT_THAT(hungry.heard<dealt_samples>(), SizeIs(1));
+  EXPECT_THAT(hungry.heard<dealt_batch>(), SizeIs(0));
+}
+
 TEST_F(Feeder, NumbersTheBatchesInTheOrderItDealsThem) {
   deal(12, 4, 2);
   for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(next(static_cast<std::uint32_t>(i % 2))->number, i);

@@ -53,16 +53,17 @@ training_report finished_run() {
 
 TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   const json o = json::parse(to_json(finished_run()));
-  EXPECT_THAT(
-      field_names(o),
-      ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model", "span",
-                  "weights", "policy", "wire", "devices", "workers", "micro_batches", "stages", "data",
-                  "optimizer", "learning_rate", "batch", "shards", "ended", "why", "enough", "steps",
-                  "samples", "epochs", "updates", "wall_seconds", "steps_per_second", "samples_per_second",
-                  "final_loss", "test_loss", "test_accuracy", "test_rmse", "validation_loss",
-                  "validation_accuracy", "validation_rmse", "best", "sample", "ledger", "staleness",
-                  "time_split", "weight_gap", "gradient_cosine", "wait_seconds", "switches", "resumed",
-                  "checkpoints", "curve", "evaluations", "local_steps", "cure", "parameters_sha256", "seed"));
+  EXPECT_THAT(field_names(o),
+              ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
+                          "span", "weights", "policy", "wire", "devices", "workers", "micro_batches",
+                          "stages", "data", "optimizer", "learning_rate", "batch", "shards", "ended", "why",
+                          "enough", "steps", "samples", "epochs", "updates", "wall_seconds",
+                          "steps_per_second", "samples_per_second", "final_loss", "test_loss",
+                          "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
+                          "validation_rmse", "best", "sample", "ledger", "staleness", "time_split",
+                          "weight_gap", "gradient_cosine", "wait_seconds", "batches", "switches", "resumed",
+                          "checkpoints", "curve", "evaluations", "local_steps", "cure", "parameters_sha256",
+                          "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
               ElementsAre("mean", "p50", "p99", "max", "histogram", "discarded", "per_shard"));

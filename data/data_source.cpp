@@ -1,0 +1,67 @@
+#include <mailgrad/data/data_source.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+void keep_extents(archive& a, shape& dims) {
+  std::vector<std::size_t> extents(dims.begin(), dims.end());
+  a.field("record dims", extents);
+  if (a.reads()) dims = shape(std::span<const std::size_t>(extents));
+}
+
+void keep_csv(archive& a, csv_options& o) {
+  a.choice("label", o.label, csv_label::named);
+  a.choice("header", o.header, csv_header::absent);
+  auto delimiter = static_cast<unsigned char>(o.delimiter);
+  a.field("delimiter", delimiter);
+  o.delimiter = static_cast<char>(delimiter);
+  a.field("columns", o.columns);
+  a.choice("holds", o.holds, label_kind::numbers);
+  a.field("label column", o.label_column);
+  a.choice("missing", o.missing, missing_values::mean);
+  a.field("categories", o.categories);
+  a.field("left out", o.left_out);
+}
+
+/// A choice that may be left open.
+template <class E>
+void keep_optional(archive& a, std::optional<E>& x, E last) {
+  bool present = x.has_value();
+  a.field("given", present);
+  if (!present) return x.reset();
+  if (!x) x.emplace();
+  a.choice("value", *x, last);
+}
+
+} // namespace
+
+void data_source::keep(archive& a) {
+  open_options& o = options;
+  a.version(1);
+  a.field("path", path);
+  a.choice("format", o.files.format, file_format::pictures);
+  a.field("train fraction", o.files.train_fraction);
+  a.field("classes", o.classes);
+  a.field("features", o.features);
+  keep_extents(a, o.record_dims);
+  a.choice("channels", o.channels, picture_channels::rgb);
+  a.group("csv", [&] { keep_csv(a, o.csv); });
+  a.group("task", [&] { keep_optional(a, o.task, label_kind::numbers); });
+  a.choice("scale", o.scale, feature_scale::column_maximum);
+  a.field("window", o.window);
+  a.field("stride", o.stride);
+  a.choice("order of ratings", o.ratings.order, rating_order::by_time);
+  a.field("seed of ratings", o.ratings.seed);
+  a.field("seed", o.seed);
+  a.field("validation", o.validation);
+}
+
+bool is_told(const open_options& options) { return !options.known && options.csv.table.columns.empty(); }
+
+} // namespace mailgrad

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <mailgrad/data/data_terms.hpp>
+#include <mailgrad/data/formats/parsed_limit.hpp>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace mailgrad {
+
+/// Samples of this machine, which a run of another process may be training on as well. Then its workers here
+/// need no batches from there. They are held in memory once, for all workers of this process.
+///
+/// Guarantees  what find() gives has the digest that it was asked for, so a batch of it is that of the run,
+///             bit for bit.
+/// Threads     any. The first who asks opens the data, and others wait for it.
+class own_samples {
+public:
+  /// Will open these data as the run has opened its own. Nothing is read before a run is known.
+  explicit own_samples(std::string name_or_path, parsed_limit limit = {});
+  /// Has samples that the program has made. `name` stands in messages.
+  own_samples(std::string name, std::shared_ptr<const dataset> made);
+
+  /// Samples of this machine, or why they are not those of the run.
+  struct answer {
+    std::shared_ptr<const dataset> samples{}; ///< null: the reason follows
+    std::string why{};                        ///< one line, with what was expected and found
+  };
+  /// Opens the data unless that has been done for the same digest. Blocks for as long as that takes.
+  answer find(const data_terms& wanted);
+
+private:
+  answer look_for(const data_terms& wanted);
+  std::shared_ptr<const dataset> opened_as(const data_terms& wanted) const;
+
+  const std::string name_;
+  const parsed_limit limit_;
+  const std::shared_ptr<const dataset> made_;
+
+  std::mutex mutex_;       ///< guards the two members below
+  std::string looked_for_; ///< the digest of the last answer
+  answer last_;
+};
+
+} // namespace mailgrad
