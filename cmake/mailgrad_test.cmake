@@ -4,6 +4,8 @@
 #          mailgrad_tests_<label> builds every binary of a label.
 # HEADERS  large ones that most of its sources include, compiled once for all of them, as GoogleTest's are, if they
 #          are more than two
+# ALONE    of the sources, those with names that mean something else beside others, such as helpers of the same name;
+#          they are not compiled as one with others (MAILGRAD_UNITY_TESTS)
 # NAME     of the binary, if a folder has tests of two labels; <folder>_test otherwise
 #
 # A test on real data finds the data folder in the environment, MAILGRAD_DATA, or in the compile definition
@@ -29,23 +31,31 @@ endif()
 set(MAILGRAD_TEST_FLAGS "$<$<CONFIG:Release>:-O1;-Wno-uninitialized>" CACHE STRING
   "Options to compile the sources of the tests with, after all others; they shall compile fast")
 
+option(MAILGRAD_UNITY_TESTS "Compile several sources of a test binary as one, which takes half the time" OFF)
+
+# Names of one source may hide those of another that is compiled as one with it. Linked last, so that it has the last word.
+add_library(mailgrad_unity_warnings INTERFACE)
+target_compile_options(mailgrad_unity_warnings INTERFACE $<$<BOOL:${MAILGRAD_UNITY_TESTS}>:-Wno-shadow>)
+
 function(mailgrad_add_test folder)
-  cmake_parse_arguments(arg "" "LABEL;NAME" "SOURCES;DEPENDS;HEADERS" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;NAME" "SOURCES;ALONE;DEPENDS;HEADERS" ${ARGN})
   set(target ${folder}_test)
   if(arg_NAME)
     set(target ${arg_NAME})
   endif()
   add_executable(${target} ${arg_SOURCES})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF) # tests have helpers of the same names
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MAILGRAD_UNITY_TESTS})
+  set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_compile_options(${target} PRIVATE "${MAILGRAD_TEST_FLAGS}")
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main
-    mailgrad_warnings mailgrad_codegen)
+    mailgrad_warnings mailgrad_codegen mailgrad_unity_warnings)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(${target} PRIVATE MAILGRAD_DATA_DIR="${mailgrad_data_dir}")
 
   list(LENGTH arg_SOURCES sources)
   if(sources GREATER 2) # for fewer it takes longer than it saves
-    target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${arg_HEADERS})
+    target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>
+      ${PROJECT_SOURCE_DIR}/tests/support/google_test_names.hpp ${arg_HEADERS})
   endif()
 
   add_dependencies(mailgrad_tests_${arg_LABEL} ${target})

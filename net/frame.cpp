@@ -14,16 +14,16 @@ namespace {
 constexpr std::string_view magic = "mgnf";
 constexpr std::size_t checked_bytes = frame_header_bytes - 4; // the last four are the header's own checksum
 
-constexpr std::array<std::string_view, 12> names{"",          "hello",   "welcome", "refusal",
-                                                 "heartbeat", "message", "credit",  "body",
-                                                 "piece",     "goodbye", "lent",    "returned"};
+constexpr std::array<std::string_view, 12> kind_names{"",          "hello",   "welcome", "refusal",
+                                                      "heartbeat", "message", "credit",  "body",
+                                                      "piece",     "goodbye", "lent",    "returned"};
 
 /// What a frame of any version must be readable as.
 bool outlives_versions(frame_kind k) { return k == frame_kind::hello || k == frame_kind::refusal; }
 
 } // namespace
 
-std::string_view to_string(frame_kind k) noexcept { return names[static_cast<std::uint8_t>(k)]; }
+std::string_view to_string(frame_kind k) noexcept { return kind_names[static_cast<std::uint8_t>(k)]; }
 
 std::size_t most_payload_bytes(frame_kind k) noexcept {
   switch (k) {
@@ -90,9 +90,9 @@ frame_header decode_header(std::span<const std::byte, frame_header_bytes> from) 
       found != right)
     throw protocol_error(fmt::format(
         "frame: expected a header with checksum {:08x}, found {:08x}: it is damaged", right, found));
-  if (kind == 0 || kind >= names.size())
+  if (kind == 0 || kind >= kind_names.size())
     throw protocol_error(
-        fmt::format("frame: expected a kind from 1 to {}, found {}", names.size() - 1, kind));
+        fmt::format("frame: expected a kind from 1 to {}, found {}", kind_names.size() - 1, kind));
   h.kind = static_cast<frame_kind>(kind);
   if (h.version != protocol_version && !outlives_versions(h.kind))
     throw protocol_error(

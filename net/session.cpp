@@ -7,12 +7,6 @@
 
 namespace mailgrad::net {
 
-namespace {
-
-double in_seconds(instant span) { return std::chrono::duration<double>(span).count(); }
-
-} // namespace
-
 session::session(hello says, session_events& events, instant now)
     : events_(&events), is_client_(true), hello_(std::move(says)),
       began_(now), lines_{line{*this}, line{*this}} {

@@ -7,6 +7,8 @@ namespace mailgrad::net {
 /// Time since some fixed moment, on one clock that is handed in.
 using instant = std::chrono::nanoseconds;
 
+constexpr double in_seconds(instant span) { return std::chrono::duration<double>(span).count(); }
+
 /// Every time limit of a session, derived from one number that the server dictates.
 class timing {
 public:

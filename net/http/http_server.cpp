@@ -22,7 +22,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::milliseconds longest_end{1000};
-constexpr std::chrono::milliseconds pause_without_descriptors{100};
+constexpr std::chrono::milliseconds pause_before_next_try{100};
 
 tcp::acceptor listening_at(asio::io_context& io, const listen_address& where) {
   const tcp::endpoint at(asio::ip::make_address(where.host), where.port);
@@ -79,7 +79,7 @@ private:
 
   /// As long as the process has no free descriptor, accepting fails at once, again and again.
   void accept_later() {
-    retry_.expires_after(pause_without_descriptors);
+    retry_.expires_after(pause_before_next_try);
     retry_.async_wait([this](error_code cancelled) {
       if (!cancelled) accept();
     });

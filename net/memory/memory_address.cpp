@@ -9,7 +9,7 @@ namespace mailgrad::net {
 
 namespace {
 
-constexpr std::string_view scheme = "memory:";
+constexpr std::string_view memory_scheme = "memory:";
 constexpr std::string_view expected_name = "memory:NAME with 1 to 64 letters, digits, '.', '-' or '_'";
 
 /// Not by <cctype>, which asks the user's language.
@@ -25,11 +25,11 @@ bool is_in_names(char c) {
 
 } // namespace
 
-bool is_memory_address(std::string_view address) noexcept { return address.starts_with(scheme); }
+bool is_memory_address(std::string_view address) noexcept { return address.starts_with(memory_scheme); }
 
 std::string parse_memory_listen_address(std::string_view address) {
-  if (address == scheme) return "";
-  const std::string_view name = address.substr(std::min(scheme.size(), address.size()));
+  if (address == memory_scheme) return "";
+  const std::string_view name = address.substr(std::min(memory_scheme.size(), address.size()));
   if (!is_memory_address(address) || name.size() > most_memory_name ||
       !std::ranges::all_of(name, is_in_names))
     refuse(address, fmt::format("{}, or no name for any that is free", expected_name));
@@ -37,13 +37,13 @@ std::string parse_memory_listen_address(std::string_view address) {
 }
 
 std::string parse_memory_server_address(std::string_view address) {
-  const std::string_view name = address.substr(std::min(scheme.size(), address.size()));
+  const std::string_view name = address.substr(std::min(memory_scheme.size(), address.size()));
   if (!is_memory_address(address) || name.empty() || name.size() > most_memory_name ||
       !std::ranges::all_of(name, is_in_names))
     refuse(address, expected_name);
   return std::string(name);
 }
 
-std::string memory_address(std::string_view name) { return fmt::format("{}{}", scheme, name); }
+std::string memory_address(std::string_view name) { return fmt::format("{}{}", memory_scheme, name); }
 
 } // namespace mailgrad::net

@@ -16,7 +16,6 @@ constexpr std::chrono::milliseconds longest_pause{500};
 asio::steady_timer::duration for_asio(instant span) {
   return std::chrono::duration_cast<asio::steady_timer::duration>(span);
 }
-double in_seconds(instant span) { return std::chrono::duration<double>(span).count(); }
 
 } // namespace
 
