@@ -44,6 +44,10 @@ public:
   virtual std::optional<waiting> look(int from, int tag) = 0;
   /// Receives a message that look() has found, of exactly so many bytes.
   virtual void receive(int from, int tag, std::span<std::byte> to) = 0;
+  /// Adds these numbers up with those of every other rank but rank 0, which takes no part. The sum lies in
+  /// their place when is_done(), and they stay where they are until then. Every rank begins its sums in the
+  /// same order, each with the same number of floats.
+  virtual request begin_sum(std::span<float> values) = 0;
   /// Says that this rank comes to its end. It is done when all ranks have said so.
   virtual request begin_end() = 0;
   /// After that.

@@ -46,6 +46,11 @@ public:
   void receive(int from, int tag, std::span<std::byte> to) override {
     check(mpi_->receive(to.data(), to.size(), from, tag));
   }
+  request begin_sum(std::span<float> values) override {
+    request made = 0;
+    check(mpi_->sum(values.data(), values.size(), &made));
+    return made;
+  }
   request begin_end() override {
     request made = 0;
     check(mpi_->barrier(&made));

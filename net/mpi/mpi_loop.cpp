@@ -41,6 +41,7 @@ bool mpi_loop::turn() {
   for (endpoint* const e : here)
     if (mpi_host* const host = find(*e)) busy |= host->turn(now());
   give_up_late();
+  if (sums_) busy |= sums_->turn();
   return busy | let_go();
 }
 
@@ -59,7 +60,8 @@ bool mpi_loop::run_posted() {
 }
 
 void mpi_loop::pause(instant idle) {
-  const instant longest = std::clamp(idle / 4, least_pause, most_pause);
+  const instant most = sums_ && sums_->is_under_way() ? least_pause : most_pause;
+  const instant longest = std::clamp(idle / 4, least_pause, most);
   std::unique_lock guard(mutex_);
   called_.wait_for(guard, longest, [&] { return !posted_.empty(); });
 }
@@ -91,6 +93,8 @@ bool mpi_loop::is_done() {
   const bool is_silent = (leaving_.empty() && words_.empty()) || now() >= *farewell_until_;
   if (!is_silent) return false;
   if (!with_others) return true;
+  leave_sums();
+  if (sums_ && !sums_->is_over()) return false;
   if (!end_) end_ = mpi_->begin_end();
   if (!mpi_->is_done(*end_)) return false;
   mpi_->end();
@@ -151,6 +155,20 @@ mpi_host* mpi_loop::find(endpoint& e) const {
 mpi_host::hooks mpi_loop::hooks() {
   return {[this](mpi_host& host, instant moment) { dial(host, moment, timing{}.hello()); },
           [this](mpi_host::connection_ptr c) { leaving_.push_back(std::move(c)); }};
+}
+
+void mpi_loop::join_sums(mpi_calls::place here, std::size_t floats) {
+  if (sums_)
+    throw std::invalid_argument("mpi: expected one worker of a rank to join the sums, found another");
+  sums_ = std::make_unique<mpi_sums>(*mpi_, here, floats);
+}
+
+void mpi_loop::add(mpi_sums::part p) {
+  if (!is_broken_ && sums_) sums_->add(std::move(p));
+}
+
+void mpi_loop::leave_sums() {
+  if (!is_broken_ && sums_) sums_->leave();
 }
 
 bool mpi_loop::let_go() {

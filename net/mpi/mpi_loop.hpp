@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/mpi/mpi_host.hpp>
+#include <mailgrad/net/mpi/mpi_sums.hpp>
 
 #include <chrono>
 #include <condition_variable>
@@ -20,7 +21,8 @@ namespace mailgrad::net {
 ///
 /// MPI has nothing to sleep on, so the thread looks again and again. When nothing came for longer than the
 /// spin it pauses between two looks, for a quarter of the time that nothing came, but from 20 us to 1 ms: a
-/// message waits no longer than that, and an idle thread takes a few thousandths of a core.
+/// message waits no longer than that, and an idle thread takes a few thousandths of a core. While a sum is
+/// under way the pause stays at 20 us, since the other ranks wait for what this one passes on.
 /// Threads that which calls run(), except for post() and stop().
 class mpi_loop {
 public:
@@ -39,6 +41,14 @@ public:
   void connect(client_end& client, int rank, instant patience);
   void forget(endpoint& e);
   mpi_host* find(endpoint& e) const;
+
+  /// This rank takes part in sums of so many floats. Nothing of them is done once MPI has failed.
+  ///
+  /// Errors  std::invalid_argument if it does already.
+  void join_sums(mpi_calls::place here, std::size_t floats);
+  void add(mpi_sums::part p);
+  void leave_sums();
+
   instant now() const noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 private:
@@ -89,6 +99,7 @@ private:
   std::uint64_t next_id_ = 1;
   std::list<word> words_; ///< of greetings that are under way
   std::vector<mpi_host::connection_ptr> leaving_;
+  std::unique_ptr<mpi_sums> sums_; ///< null: this rank has not joined any
   std::optional<mpi_calls::request> end_;
   std::optional<instant> farewell_until_;
   bool is_broken_ = false;

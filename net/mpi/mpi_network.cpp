@@ -24,6 +24,29 @@ const mpi_options& checked(const mpi_options& o) {
   return o;
 }
 
+/// What the worker of this rank has of the sums.
+class sums_of_rank final : public all_reduce {
+public:
+  sums_of_rank(mpi_loop& loop, std::size_t floats) : loop_(&loop), floats_(floats) {}
+  ~sums_of_rank() override {
+    loop_->post([loop = loop_] { loop->leave_sums(); });
+  }
+  sums_of_rank(const sums_of_rank&) = delete;
+  sums_of_rank& operator=(const sums_of_rank&) = delete;
+
+  void add(std::span<float> values, std::shared_ptr<const void> keeps, on_sum done) override {
+    if (values.size() != floats_ || !done)
+      throw std::invalid_argument(fmt::format(
+          "mpi: expected a sum of {} floats and somebody to tell, found {}", floats_, values.size()));
+    mpi_sums::part p{values, std::move(keeps), std::move(done)};
+    loop_->post([loop = loop_, p = std::move(p)] { loop->add(p); });
+  }
+
+private:
+  mpi_loop* loop_;
+  std::size_t floats_;
+};
+
 } // namespace
 
 class mpi_network::implementation {
@@ -86,6 +109,13 @@ public:
     });
   }
 
+  std::unique_ptr<all_reduce> join_sums(std::size_t floats) {
+    if (here_.rank == 0)
+      throw std::invalid_argument("mpi: expected a rank from 1 on to join the sums, found rank 0");
+    on_thread([&] { loop_.join_sums(here_, floats); });
+    return std::make_unique<sums_of_rank>(loop_, floats);
+  }
+
   const mpi_loop& loop() const noexcept { return loop_; }
   mpi_calls::place here() const noexcept { return here_; }
   void abandon() noexcept { abandoned_ = true; }
@@ -116,6 +146,7 @@ mpi_network::~mpi_network() = default;
 
 int mpi_network::rank() const noexcept { return self_->here().rank; }
 int mpi_network::size() const noexcept { return self_->here().size; }
+std::unique_ptr<all_reduce> mpi_network::join_sums(std::size_t floats) { return self_->join_sums(floats); }
 void mpi_network::abandon() noexcept { self_->abandon(); }
 
 std::string mpi_network::listen(server_end& server, const std::string& address) {

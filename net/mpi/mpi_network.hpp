@@ -1,10 +1,12 @@
 #pragma once
 
+#include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/mpi/mpi_calls.hpp>
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/net/usual_spin.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -44,6 +46,12 @@ public:
   int rank() const noexcept;
   /// How many ranks there are.
   int size() const noexcept;
+  /// Takes part in sums of so many floats over all ranks but rank 0, each of which has to join them. Rank r
+  /// is worker r - 1 of a sum. Once; what it returns must go before the network. The end of the network then
+  /// waits until every rank has left the sums.
+  ///
+  /// Errors  std::invalid_argument on rank 0, or for a second time.
+  std::unique_ptr<all_reduce> join_sums(std::size_t floats);
   /// This rank has failed: the end does not wait for the others, which may wait for this one. It leaves MPI
   /// as it is, so the process has to end, and then the launcher ends the other ranks.
   void abandon() noexcept;

@@ -14,6 +14,7 @@ constexpr int not_at_the_begin = -1; // MPI's own numbers are not negative
 constexpr int no_threads = -2;
 
 MPI_Comm ours = MPI_COMM_NULL;
+MPI_Comm workers = MPI_COMM_NULL; // every rank of `ours` but rank 0, which is the server
 
 static_assert(sizeof(MPI_Request) <= sizeof(std::uint64_t));
 
@@ -40,7 +41,9 @@ int begin(int* rank, int* size) {
   if (const int failed = MPI_Comm_dup(MPI_COMM_WORLD, &ours)) return failed;
   MPI_Comm_set_errhandler(ours, MPI_ERRORS_RETURN);
   MPI_Comm_rank(ours, rank);
-  return MPI_Comm_size(ours, size);
+  MPI_Comm_size(ours, size);
+  if (const int failed = MPI_Comm_split(ours, *rank == 0 ? MPI_UNDEFINED : 0, *rank, &workers)) return failed;
+  return workers == MPI_COMM_NULL ? MPI_SUCCESS : MPI_Comm_set_errhandler(workers, MPI_ERRORS_RETURN);
 }
 
 int send(const void* data, std::size_t bytes, int to, int tag, std::uint64_t* request) {
@@ -75,6 +78,16 @@ int receive(void* data, std::size_t bytes, int from, int tag) {
   return MPI_Recv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, ours, MPI_STATUS_IGNORE);
 }
 
+int sum(float* values, std::size_t count, std::uint64_t* request) {
+  if (workers == MPI_COMM_NULL) return MPI_ERR_COMM;
+  if (count > INT_MAX) return MPI_ERR_COUNT;
+  MPI_Request made = MPI_REQUEST_NULL;
+  const int failed =
+      MPI_Iallreduce(MPI_IN_PLACE, values, static_cast<int>(count), MPI_FLOAT, MPI_SUM, workers, &made);
+  *request = number_of(made);
+  return failed;
+}
+
 int barrier(std::uint64_t* request) {
   MPI_Request made = MPI_REQUEST_NULL;
   const int failed = MPI_Ibarrier(ours, &made);
@@ -83,6 +96,8 @@ int barrier(std::uint64_t* request) {
 }
 
 int end() {
+  if (workers != MPI_COMM_NULL)
+    if (const int failed = MPI_Comm_free(&workers)) return failed;
   if (const int failed = MPI_Comm_free(&ours)) return failed;
   return MPI_Finalize();
 }
@@ -100,7 +115,7 @@ void words(int failed, char* to, std::size_t room) {
 }
 
 constexpr mailgrad_mpi_table table{
-    mailgrad_mpi_layout, begin, send, test, look, receive, barrier, end, words};
+    mailgrad_mpi_layout, begin, send, test, look, receive, sum, barrier, end, words};
 
 } // namespace
 

@@ -7,7 +7,7 @@
 // anew for another MPI, and nothing else of Mailgrad has to be.
 
 /// The number of this layout. Another number is another table.
-inline constexpr std::uint32_t mailgrad_mpi_layout = 1;
+inline constexpr std::uint32_t mailgrad_mpi_layout = 2;
 
 /// Every function returns 0, or a number that `words` turns into a text. All are called on one thread.
 struct mailgrad_mpi_table {
@@ -18,6 +18,8 @@ struct mailgrad_mpi_table {
   /// `from` below 0: whoever it is.
   int (*look)(int from, int tag, int* found, int* who, std::size_t* bytes);
   int (*receive)(void* data, std::size_t bytes, int from, int tag);
+  /// The sum over all ranks but rank 0, which may not call it, in the place of the values.
+  int (*sum)(float* values, std::size_t count, std::uint64_t* request);
   int (*barrier)(std::uint64_t* request);
   int (*end)();
   void (*words)(int failed, char* to, std::size_t room);

@@ -20,7 +20,7 @@ TEST(MpiLibrary, SaysWhatToInstallWhereThereIsNone) {
 
 TEST(MpiLibrary, RefusesALibraryThatIsAnother) {
   EXPECT_THAT([] { mpi_of_library("libc.so.6"); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("expected layout 1 of libc.so.6, found none")));
+              ThrowsMessage<std::runtime_error>(HasSubstr("expected layout 2 of libc.so.6, found none")));
 }
 
 } // namespace

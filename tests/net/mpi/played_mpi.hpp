@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mailgrad::net {
 
@@ -38,6 +40,13 @@ public:
 
 private:
   class one;
+  /// A sum that some ranks have begun.
+  struct sum {
+    std::vector<std::span<float>> parts; ///< by the order in which they came
+    std::vector<int> ranks;
+    std::vector<std::shared_ptr<std::atomic<bool>>> gone;
+  };
+  void add_up(sum& of);
   struct message {
     int from = 0;
     byte_view data;
@@ -51,6 +60,7 @@ private:
   std::mutex mutex_;
   std::map<std::pair<int, int>, std::deque<message>> boxes_; ///< of a rank and a tag
   int coming_to_end_ = 0;
+  std::map<std::size_t, sum> sums_; ///< by their number
   std::atomic<int> ended_{0}, ended_early_{0};
   std::atomic<bool> fails_{false};
 };
@@ -78,6 +88,17 @@ public:
     if (!*under_way_.at(r)) return false;
     under_way_.erase(r);
     return true;
+  }
+  /// Lets every rank wait until the last of them has come.
+  request begin_sum(std::span<float> values) override {
+    const auto guard = entered();
+    sum& mine = world_->sums_[begun_sums_++];
+    under_way_[++last_] = std::make_shared<std::atomic<bool>>(false);
+    mine.parts.push_back(values);
+    mine.ranks.push_back(number_);
+    mine.gone.push_back(under_way_[last_]);
+    if (std::ssize(mine.parts) == world_->size_ - 1) world_->add_up(mine);
+    return last_;
   }
   std::optional<waiting> look(int from, int tag) override {
     const auto guard = entered();
@@ -118,8 +139,23 @@ private:
   played_world* world_;
   int number_;
   request last_ = end_request;
+  std::size_t begun_sums_ = 0;
   std::map<request, std::shared_ptr<std::atomic<bool>>> under_way_;
 };
+
+/// In the order of ranks, so that it has the same bits each time.
+inline void played_world::add_up(sum& of) {
+  std::vector<float> whole(of.parts.front().size());
+  for (int r = 1; r < size_; ++r) {
+    const auto at = std::ranges::find(of.ranks, r) - of.ranks.begin();
+    for (std::size_t i = 0; i < whole.size(); ++i) whole[i] += of.parts.at(static_cast<std::size_t>(at))[i];
+  }
+  for (const std::span<float> part : of.parts) {
+    if (part.size() != whole.size()) throw std::logic_error("played MPI: a sum of two sizes");
+    std::ranges::copy(whole, part.begin());
+  }
+  for (const auto& g : of.gone) *g = true;
+}
 
 inline std::unique_ptr<mpi_calls> played_world::rank(int number) {
   return std::make_unique<one>(*this, number);
