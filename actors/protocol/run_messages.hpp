@@ -4,6 +4,7 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
+#include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 
@@ -139,6 +140,13 @@ struct staleness_observed {
 /// answer.
 struct step_ended {};
 
+/// The exchange of a device actor to that actor, from any thread: the gradient of this step now holds the sum
+/// of those of all workers. No answer.
+struct gradients_summed {
+  step_number step;
+  sum_mark sum;
+};
+
 /// The coordinator to itself: it has waited so long for a worker. No answer.
 struct wait_over {
   std::uint64_t number = 0; ///< of the wait, from 1
@@ -208,6 +216,10 @@ auto inspect(Inspector& f, watch_signals& x) {
 template <class Inspector>
 auto inspect(Inspector& f, step_ended& x) {
   return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradients_summed& x) {
+  return wire::fields(f, x, wire::field("step", x.step), wire::field("sum", x.sum));
 }
 template <class Inspector>
 auto inspect(Inspector& f, go_on& x) {

@@ -155,10 +155,15 @@ auto inspect(Inspector& f, gradient_times& x) {
                       wire::field("wire", x.wire));
 }
 template <class Inspector>
+auto inspect(Inspector& f, sum_mark& x) {
+  return wire::fields(f, x, wire::field("carrier", x.carrier), wire::field("gradients", x.gradients));
+}
+template <class Inspector>
 auto inspect(Inspector& f, gradient_header& x) {
   return wire::fields(f, x, wire::field("id", x.id), wire::field("version_read", x.version_read),
                       wire::field("epoch", x.epoch), wire::field("scale_bits", x.scale_bits),
-                      wire::field("times", x.times), wire::field("batches", x.batches));
+                      wire::field("times", x.times), wire::field("batches", x.batches),
+                      wire::field("sum", x.sum));
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradient_payload&) {

@@ -80,21 +80,25 @@ attached gradient_form::write(const caf::message& m, const actor_address& to, fi
   const std::uint32_t shard = to.number;
   gradient_header header = x.header;
   header.times.wire = terms_.clock->take(shard);
-  const auto encoded = encode(x, shard);
+  const auto encoded = x.payload.values ? encode(x, shard) : std::nullopt;
   if (encoded) header.scale_bits = std::bit_cast<std::uint32_t>(1.0F); // it has been multiplied in
-  const bool plain = is_plain(x);
-  packing how = encoded ? plain ? packing::encoded : packing::encoded_archive
-                : plain ? packing::floats
-                        : packing::archive;
+  packing how = packing_of(x, encoded.has_value());
   fields.field("header", header);
   fields.field("packing", how);
   terms_.clock->begin(shard, terms_.time->now());
+  if (how == packing::none) return {};
   if (how == packing::encoded) return {std::as_bytes(std::span(*encoded->dense)), encoded->dense};
   if (encoded) return pack(x, *encoded);
-  if (!plain) return pack(x, shard);
+  if (how == packing::archive) return pack(x, shard);
   const shard_range range = dense_range_of(*terms_.layout, shard);
   return {std::as_bytes(x.payload.values->dense.as<float>().subspan(range.begin, range.size())),
           x.payload.values};
+}
+
+gradient_form::packing gradient_form::packing_of(const push_gradient& x, bool encoded) const {
+  if (!x.payload.values) return packing::none;
+  if (is_plain(x)) return encoded ? packing::encoded : packing::floats;
+  return encoded ? packing::encoded_archive : packing::archive;
 }
 
 /// Nothing if the gradient travels as it is: the format is exact, or cannot say what it holds.
@@ -205,7 +209,10 @@ void gradient_form::unpack(const std::string& bytes, std::uint32_t shard, bool i
   a.require_end();
 }
 
-void gradient_form::require_ours(const gradient_id& id, std::uint32_t shard) const {
+void gradient_form::require_ours(const gradient_header& header, packing how, std::uint32_t shard) const {
+  const gradient_id& id = header.id;
+  if (how > packing::none)
+    throw archive_error(fmt::format("gradient: there is no packing {}", static_cast<int>(how)));
   if (shard >= gradients_.size())
     throw archive_error(
         fmt::format("gradient: expected a shard from 0 to {}, found {}", gradients_.size() - 1, shard));
@@ -213,6 +220,11 @@ void gradient_form::require_ours(const gradient_id& id, std::uint32_t shard) con
     throw archive_error(fmt::format("gradient: expected one of worker {} (life {}), found one of worker {} "
                                     "(life {})",
                                     terms_.worker.value, terms_.life.value, id.worker.value, id.life.value));
+  if (header.sum.has_value() != terms_.all_reduce || header.is_carried() != (how == packing::none))
+    throw archive_error(fmt::format(
+        "gradient of worker {}: expected {}, found {} with packing {}", id.worker.value,
+        terms_.all_reduce ? "one of a sum, whose carrier alone has values" : "one with values of its own",
+        header.sum ? "one of a sum" : "one alone", static_cast<int>(how)));
 }
 
 arriving gradient_form::unpacked_later(const gradient_header& header, std::uint32_t shard,
@@ -249,9 +261,9 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   packing how{};
   fields.field("header", header);
   fields.field("packing", how);
-  if (how > packing::encoded_archive)
-    throw archive_error(fmt::format("gradient: there is no packing {}", static_cast<int>(how)));
-  require_ours(header.id, shard);
+  require_ours(header, how, shard);
+  if (how == packing::none && size == 0)
+    return {{}, [this, header, shard] { return arrive(header, shard, nullptr, {}); }};
   if (how == packing::floats && values.lent)
     if (auto stays = where_it_lies(*values.lent, shard))
       return {{}, [this, header, shard, stays] { return arrive(header, shard, stays, {}); }};
@@ -263,8 +275,9 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
     return unpacked_later(header, shard, into, how == packing::encoded_archive, size);
   const shard_range range = dense_range_of(*terms_.layout, shard);
   const std::span<float> place = into->dense.as<float>().subspan(range.begin, range.size());
-  const std::size_t expected =
-      how == packing::floats ? place.size_bytes() : encoded_bytes(terms_.wire, place.size());
+  const std::size_t expected = how == packing::none     ? 0
+                               : how == packing::floats ? place.size_bytes()
+                                                        : encoded_bytes(terms_.wire, place.size());
   if (size != expected)
     throw archive_error(
         fmt::format("gradient for shard {}: expected {} bytes, found {}", shard, expected, size));

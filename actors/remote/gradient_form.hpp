@@ -24,6 +24,7 @@ struct exchange_terms {
   std::shared_ptr<exchange_clock> clock;
   wire_format wire{};                          ///< how gradients travel
   std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
+  bool all_reduce = false; ///< every gradient is part of a sum, whose values one of them carries
 };
 
 /// Gradients as bytes. A shard gets its own range.
@@ -32,6 +33,8 @@ struct exchange_terms {
 /// ranges that are covered in part, and weights for a sampled gap make an archive. In a lossy format the
 /// factor of clipping is multiplied in before, and a dense range alone is the bytes of the format; a gradient
 /// with numbers that are not finite goes as float32.
+///
+/// A gradient whose values another worker carries has no bytes.
 ///
 /// A dense range that the worker lends is read where the worker has written it. Otherwise
 /// the shard gets a gradient of the size of the model, of which only its range has pages in memory.
@@ -45,8 +48,9 @@ public:
 
 private:
   /// How the values of a gradient lie beside its fields. The numbers stand on the wire.
-  enum class packing : std::uint8_t { floats = 0, archive = 1, encoded = 2, encoded_archive = 3 };
+  enum class packing : std::uint8_t { floats = 0, archive = 1, encoded = 2, encoded_archive = 3, none = 4 };
 
+  packing packing_of(const push_gradient& x, bool encoded) const;
   attached pack(const push_gradient& x, std::uint32_t shard) const;
   std::optional<gradient_encoder::messages> encode(const push_gradient& x, std::uint32_t shard) const;
   attached pack(const push_gradient& x, const gradient_encoder::messages& encoded) const;
@@ -55,7 +59,7 @@ private:
   void unpack(const std::string& bytes, std::uint32_t shard, bool encoded, gradient& into,
               snapshot& read) const;
   std::shared_ptr<const gradient> where_it_lies(const net::borrowed& lent, std::uint32_t shard) const;
-  void require_ours(const gradient_id& id, std::uint32_t shard) const;
+  void require_ours(const gradient_header& header, packing how, std::uint32_t shard) const;
   caf::message arrive(const gradient_header& header, std::uint32_t shard,
                       std::shared_ptr<const gradient> values, snapshot read) const;
 

@@ -23,7 +23,7 @@ member_life::member_life(caf::actor_system& home, options o)
                                   return net::fitting_network(own, server, at);
                                 },
                                 heap, o.place, std::move(o.known), std::move(o.time), std::move(o.samples),
-                                std::move(o.on_streamed),
+                                std::move(o.on_streamed), std::move(o.join_sums),
                                 [of = self_](const caf::actor& worker, const worker_peers& peers) {
                                   of->take(worker, peers);
                                 }});

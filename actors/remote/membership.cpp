@@ -145,9 +145,9 @@ std::shared_ptr<member_life> membership::implementation::new_life(net::hello say
     changed_.notify_all();
   };
   return std::make_shared<member_life>(
-      home_.system(),
-      member_life::options{options_.network, address_, std::move(says), tries_once, options_.place,
-                           options_.known, options_.time, options_.samples, options_.on_streamed, begin});
+      home_.system(), member_life::options{options_.network, address_, std::move(says), tries_once,
+                                           options_.place, options_.known, options_.time, options_.samples,
+                                           options_.on_streamed, options_.join_sums, begin});
 }
 
 /// The server has taken it in.

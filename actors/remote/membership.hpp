@@ -5,6 +5,7 @@
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/tensor/device.hpp>
 
@@ -26,6 +27,9 @@ struct join_options {
   /// them to take, and no batch is sent. The same object may be given to several memberships, which then hold
   /// the samples once. Null: the server sends the batches.
   std::shared_ptr<own_samples> samples{};
+  /// Takes part in sums of so many floats over all workers of the run (net/mpi/mpi_network.hpp), if the run
+  /// has such. Null: it cannot, and refuses a run that does.
+  std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
   /// What carries the bytes; null: shared memory for memory:NAME, else TCP without keys.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();

@@ -114,6 +114,7 @@ exchange_terms worker_host::terms_of_exchange() const {
   exchange_terms exchange{t.run,    t.worker,      t.life,
                           t.layout, options_.time, std::make_shared<exchange_clock>(t.layout->shard_count())};
   exchange.wire = parse_wire_format(t.wire);
+  exchange.all_reduce = t.all_reduce;
   if (is_lossy(exchange.wire))
     exchange.encoder = std::make_shared<gradient_encoder>(exchange.wire, exchange.layout);
   return exchange;
@@ -159,11 +160,20 @@ caf::actor worker_host::add_worker(std::size_t known_by, const std::function<caf
   return shard_hosts_[known_by]->way()->add(me, [&] { return add_worker(known_by + 1, spawned); });
 }
 
+std::unique_ptr<net::all_reduce> worker_host::join_sums() const {
+  if (!options_.join_sums)
+    throw std::runtime_error(
+        "expected a run whose shards add gradients up, found one whose workers do by MPI; "
+        "start the worker with it: mpirun -n 4 mailgrad launch --transport mpi");
+  return options_.join_sums(told_->terms.layout->dense_size());
+}
+
 void worker_host::begin() {
   const worker_peers peers = meet(terms_of_exchange());
   worker_surroundings with{std::move(told_->model), peers, options_.time};
   with.blocks = net::blocks_of(options_.heap);
   if (found_) with.samples = found_->samples;
+  if (told_->terms.all_reduce) with.sums = join_sums();
   const caf::actor worker =
       add_worker(0, [&] { return spawn_worker(self_->system(), told_->terms, std::move(with)).device; });
   watch(self_, worker, worker_lost{told_->terms.worker});

@@ -31,6 +31,8 @@ struct worker_host_options {
   std::shared_ptr<own_samples> samples; ///< where it looks for those of the run; null: nowhere
   /// Called with one line if they are not there, so that the server sends its batches.
   std::function<void(const std::string& why)> on_streamed;
+  /// Takes part in sums of so many floats; null: it cannot, and refuses a run that does.
+  std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums;
   /// Called with the worker when it lives.
   std::function<void(const caf::actor& worker, const worker_peers& peers)> on_begin;
 };
@@ -59,6 +61,7 @@ private:
   void look_for_samples();
   void begin_if_ready();
   void begin();
+  std::unique_ptr<net::all_reduce> join_sums() const;
   exchange_terms terms_of_exchange() const;
   worker_peers meet(const exchange_terms& exchange);
   caf::actor add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned);

@@ -43,6 +43,10 @@ void require_spreadable(const run_plan& plan, std::uint32_t hosts, const wire_fo
         "record: with wire format {} a replay in one process would see other gradients; record a run with "
         "float32",
         to_string(wire)));
+  if (plan.options.all_reduce && (hosts > 0 || is_lossy(wire)))
+    throw std::invalid_argument(fmt::format("all-reduce: expected float32 and no parameter hosts, found wire "
+                                            "format {} and {} hosts; leave both out",
+                                            to_string(wire), hosts));
   if (hosts > 0 && plan.options.replay)
     throw std::invalid_argument("serve: a replay holds its shards itself; name no parameter hosts");
   if (plan.options.devices.size() != plan.workers())
@@ -294,6 +298,7 @@ void worker_server::greet_worker(guest& g, bool late) {
                           terms.life,     plan_.layout,
                           running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};
   exchange.wire = wire_;
+  exchange.all_reduce = plan_.options.all_reduce;
   const worker_peers& peers = running_->actors.peers;
   link& by = *g.by;
   by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));

@@ -229,6 +229,8 @@ void coordinator::on_lost(const worker_lost& x) {
   if (options_.replayed)
     stop(run_outcome::ending::failed,
          fmt::format("worker {} is lost, and a replay needs all of them{}", worker.value, why));
+  if (options_.needs_all)
+    abandon(fmt::format("worker {} is lost, and the sums of MPI need all of them{}", worker.value, why));
   account_for(outcome_.workers[worker.value], true);
 }
 

@@ -35,6 +35,8 @@ void require_crew(const run_plan& plan, const run_crew_options& options) {
   require(options.shards_elsewhere.empty() || options.shards_elsewhere.size() == plan.options.shards,
           "there are handles of shards elsewhere, but not one for each");
   require(!r.coordinator || r.feeder, "a coordinator needs a feeder beside it");
+  require(!r.workers || !plan.options.all_reduce || options.sums,
+          "workers of one process have no sums of MPI; leave all_reduce out");
   if (plan.options.parameter_actor) require_spawnable(*plan.options.parameter_actor);
 }
 
@@ -149,6 +151,7 @@ void run_crew::spawn_coordinator() {
   options.workers = plan_.workers();
   options.seats = plan_.seats();
   options.elastic = plan_.is_elastic();
+  options.needs_all = plan_.options.all_reduce;
   options.waits_for_workers = instant{plan_.options.waits_for_workers};
   options.policies = plan_.policies;
   options.automatic = plan_.automatic;
@@ -190,6 +193,7 @@ void run_crew::spawn_device(std::uint32_t worker, incarnation life, bool late) {
   if (store_)
     with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
+  if (plan_.options.all_reduce) with.sums = options_.sums({worker});
   spawned_worker made = spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
   if (devices_.size() <= worker) devices_.resize(worker + 1);
   devices_[worker] = std::move(made.device);

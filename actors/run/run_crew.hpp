@@ -4,6 +4,7 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <cstdint>
@@ -49,6 +50,8 @@ struct run_crew_options {
   std::function<void(const checkpoint_account&)> on_checkpoint{}; ///< each time one is written, or has failed
   /// Gives the actor that a worker uses as shard: one that stands between both, or the shard itself.
   std::function<caf::actor(rank worker, std::uint32_t shard, const caf::actor& handle)> between{};
+  /// Gives what a worker adds its gradients up with, if the plan says that it does.
+  std::function<std::shared_ptr<net::all_reduce>(rank worker)> sums{};
   /// Gives the runner that a worker uses instead of `own`, the one of the plan.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
 };

@@ -75,6 +75,7 @@ bool update_maker::note_version() {
 /// No version is made while a batch waits, so the gap of a gradient does not depend on when it is counted.
 contribution update_maker::counted(const waiting_gradient& g, float share) {
   const auto factor = static_cast<float>(observe(g.what));
+  if (g.what.header.is_carried()) return {};
   contribution what = cure_.applied(g.what, g.read);
   what.scale *= share * factor;
   return what;

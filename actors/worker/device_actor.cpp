@@ -24,6 +24,8 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
   const worker_context me = context();
   if (options_.local)
     over_shards_ = std::make_unique<local_exchange>(me, lines_, std::move(options_.local));
+  else if (options_.sums)
+    over_shards_ = std::make_unique<summed_exchange>(me, lines_, std::move(options_.sums));
   else
     over_shards_ = std::make_unique<shard_exchange>(me, lines_, options_.sample_gap);
   if (options_.writer)
@@ -107,6 +109,7 @@ caf::message_handler device_actor::messages_of_a_run() {
            start_step_if_ready();
          }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
+      on(self_, [this](const gradients_summed& x) { on_sum(x); }),
       on(self_, [this](const pause_worker& x) { on_pause(x); }),
       on(self_, [this](const take_checkpoint& x) { mark(x.number); }),
       on(self_,
@@ -255,6 +258,13 @@ void device_actor::on_step_ended() {
   or_fail(report_.steps + (repeating_ ? 0 : 1), [this] { end_of_work(); });
 }
 
+/// The gradient of the step is pushed now, and the shards will answer.
+void device_actor::on_sum(const gradients_summed& x) {
+  or_fail(report_.steps, [&] { exchange_->take_sum(x); });
+  pause_if_asked();
+  start_step_if_ready();
+}
+
 /// The step that the runner was given has ended.
 void device_actor::end_of_work() {
   const float loss = options_.runner->end_step();
@@ -338,6 +348,7 @@ void device_actor::end_with(Notice notice) {
   notice.report.stages = options_.runner->stage_reports();
   notices_.notify(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
   lines_.leave();
+  over_shards_->leave();
   send(self_, options_.feeder, worker_left{options_.worker, options_.life});
   send(self_, options_.coordinator, std::move(notice));
   if (!under_way_) self_->quit();
@@ -351,6 +362,8 @@ void device_actor::name_waits_to(const caf::actor& asker) const {
   };
   if (under_way_)
     tell(options_.runner->waits_for(), computing_since_);
+  else if (exchange_->is_summing())
+    tell(fmt::format("the sum of the gradients of all workers in step {}", report_.steps), computing_since_);
   else if (starved_since_)
     tell("a batch from the feeder", *starved_since_);
   else if (!lines_.all_answered())

@@ -5,6 +5,7 @@
 #include <mailgrad/actors/worker/local_exchange.hpp>
 #include <mailgrad/actors/worker/progress_notices.hpp>
 #include <mailgrad/actors/worker/shard_exchange.hpp>
+#include <mailgrad/actors/worker/summed_exchange.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/own_batches.hpp>
 
@@ -29,7 +30,9 @@ struct device_actor_options {
   bool direct = false;                    ///< the first policy is hogwild
   std::vector<std::size_t> shard_begins;  ///< where each shard begins in the shared block; {0} without shards
   std::shared_ptr<local_steps> local;     ///< with local steps only; owned by the actor while it lives
-  double clip_norm = 0;                   ///< the largest global norm of a gradient; 0: no limit
+  /// Adds gradients up over all workers before they go to the shards; null: each goes there by itself.
+  std::shared_ptr<net::all_reduce> sums{};
+  double clip_norm = 0; ///< the largest global norm of a gradient; 0: no limit
   caf::actor feeder;
   std::shared_ptr<own_batches> samples{}; ///< cuts its batches; null: the feeder sends them
   caf::actor tracker;
@@ -70,7 +73,7 @@ private:
   caf::message_handler messages_of_a_run();
   void sit(const seat_given& x);
   void join();
-  bool busy() const noexcept { return computing_ != nullptr; }
+  bool busy() const { return computing_ || exchange_->is_summing(); }
 
   void keep(archive& a);
   void mark(std::uint64_t checkpoint);
@@ -87,6 +90,7 @@ private:
   void start_step();
   void compute(std::shared_ptr<const batch> inputs);
   void on_step_ended();
+  void on_sum(const gradients_summed& x);
   void end_of_work();
   void end_repeat();
   void deliver(float loss);
@@ -105,7 +109,7 @@ private:
   device_actor_options options_;
   worker_report report_;
   shard_lines lines_;
-  std::unique_ptr<exchange> over_shards_; ///< pushes gradients, or the differences of local steps
+  std::unique_ptr<exchange> over_shards_; ///< pushes gradients, sums, or the differences of local steps
   std::unique_ptr<exchange> into_block_;  ///< hogwild
   exchange* exchange_;                    ///< the one that the present policy needs
   progress_notices notices_;

@@ -31,8 +31,9 @@ struct computed_gradient {
 };
 
 /// How the gradients of a worker become weights, and how the worker gets the weights of its next step. There
-/// are three classes: over the shards (shard_exchange), by local steps with a push every few steps
-/// (local_exchange), and into a block that all workers share (block_exchange).
+/// are four classes: over the shards (shard_exchange), the same after a sum with the gradients of all other
+/// workers (summed_exchange), by local steps with a push every few steps (local_exchange), and into a block
+/// that all workers share (block_exchange).
 ///
 /// The device actor calls bind() before a step and deliver() after it. receive() takes the answers of the
 /// shards; shard_lines counts those that are still missing.
@@ -50,6 +51,12 @@ public:
   virtual void bind() {}
   /// Pushes the gradient, applies it, or keeps it.
   virtual void deliver(computed_gradient g) = 0;
+  /// Whether a gradient that was delivered is being added up with those of other workers. The step has not
+  /// ended before take_sum().
+  virtual bool is_summing() const { return false; }
+  virtual void take_sum([[maybe_unused]] const gradients_summed& x) {}
+  /// The worker ends; nothing more is delivered.
+  virtual void leave() {}
   /// Pushes what is kept. Returns true if there was anything, so that the shards will answer.
   virtual bool flush() { return false; }
   /// The policy is about to change. No step is under way, and all shards will send new weights.

@@ -61,7 +61,7 @@ void shard_lines::trace_stay(const stay_at_shard& stay, std::uint32_t shard) con
 }
 
 void shard_lines::push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
-                       bool with_weights, std::uint64_t held_back) {
+                       bool with_weights, std::uint64_t held_back, std::optional<sum_mark> sum) {
   ++step_;
   ++of_.report.produced;
   had_answered_.clear();
@@ -77,7 +77,8 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
                         epoch_,
                         std::bit_cast<std::uint32_t>(scale),
                         {held_[i].read, spent},
-                        trained() - held_back},
+                        trained() - held_back,
+                        sum},
                        {values, std::move(held_[i].values), waiting_since_}});
 }
 

@@ -38,10 +38,11 @@ public:
   const snapshot& weights(std::uint32_t shard) const { return held_[shard].values; }
 
   /// Pushes to all shards. `with_weights`: the weights that the gradient was computed from are sent with it.
-  /// `held_back`: batches that are trained, but not behind this gradient. `values` is taken by value, because
-  /// only the messages may hold it afterwards.
+  /// `held_back`: batches that are trained, but not behind this gradient. `sum`: it is part of that. `values`
+  /// is taken by value, because only the messages may hold it afterwards; null if another worker carries
+  /// them.
   void push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
-            bool with_weights = false, std::uint64_t held_back = 0);
+            bool with_weights = false, std::uint64_t held_back = 0, std::optional<sum_mark> sum = {});
 
   /// This incarnation begins now: what the report counts so far, earlier ones or another process have done.
   void begin_life() { steps_before_ = of_.report.steps; }

@@ -40,6 +40,7 @@ public:
     if (with_.samples)
       options.samples =
           std::make_shared<own_batches>(with_.samples, terms_.request.batch, terms_.request.nonzeros);
+    options.sums = std::move(with_.sums);
     options.tracker = with_.peers.tracker;
     options.coordinator = with_.peers.coordinator;
     options.clip_norm = terms_.clip_norm;

@@ -4,6 +4,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
@@ -42,6 +43,8 @@ struct worker_surroundings {
   block_source blocks{}; ///< where its gradients lie, if it computes on one device; null: in its process
   std::shared_ptr<const dataset>
       samples{}; ///< those of the run, if it has them; null: the feeder sends batches
+  /// Adds its gradients up with those of all other workers; null: they do not.
+  std::shared_ptr<net::all_reduce> sums{};
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
 };

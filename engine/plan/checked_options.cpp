@@ -1,6 +1,7 @@
 #include <mailgrad/engine/plan/checked_options.hpp>
 
 #include <mailgrad/engine/model/text_sample.hpp>
+#include <mailgrad/engine/plan/all_reduce_terms.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
@@ -133,6 +134,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_optimizers(o, policies, cure);
   require_parameter_actor(o, policies, cure);
   require_seats(o, policies);
+  require_sums_can_be(o);
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument(
         fmt::format("record: a replay repeats recording '{}' and makes none of its own", o.replay->name));
@@ -160,15 +162,18 @@ std::vector<stop_condition> stop_conditions_of(const training_options& o, const 
 void require_switch(const training_options& o, std::vector<scheduled_policy> policies, const cure_spec& cure,
                     const std::string& policy) {
   policies.push_back({0, policy_spec(policy, seats_of(o))});
+  require_switch_can_be(o);
   cure.require_fits(setting_of(o, policies));
 }
 
 void require_dense_if_needed(const training_options& o, const cure_spec& cure,
                              const parameter_layout& layout) {
-  if (!cure.traits().compensates && o.local_steps == 0) return;
+  if (!cure.traits().compensates && o.local_steps == 0 && !o.all_reduce) return;
   const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
   if (table == layout.variables().end()) return;
-  const std::string what = o.local_steps > 0 ? "local steps" : fmt::format("cure '{}'", o.cure);
+  const std::string what = o.all_reduce        ? "all-reduce"
+                           : o.local_steps > 0 ? "local steps"
+                                               : fmt::format("cure '{}'", o.cure);
   throw std::invalid_argument(
       fmt::format("{}: the gradient of table '{}' comes in rows, and this needs all of "
                   "it; take a model without tables",

@@ -32,12 +32,12 @@ dealer_options deal_of(const training_options& o, const data_split& data, const 
 
 /// Requires that a run of `policies` may also switch to `policy`.
 ///
-/// Errors  std::invalid_argument: there is no such policy, or the cure of the run excludes it.
+/// Errors  std::invalid_argument: there is no such policy, or the cure of the run or its sums exclude it.
 void require_switch(const training_options& o, std::vector<scheduled_policy> policies, const cure_spec& cure,
                     const std::string& policy);
 
-/// Requires a model without tables of sparse gradients, if the run has local steps or a cure that replaces
-/// gradients. Both work on dense gradients.
+/// Requires a model without tables of sparse gradients, if the run has local steps, a cure that replaces
+/// gradients, or sums of workers. All work on dense gradients.
 ///
 /// Errors  std::invalid_argument that names such a table.
 void require_dense_if_needed(const training_options& o, const cure_spec& cure,

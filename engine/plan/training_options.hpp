@@ -50,6 +50,9 @@ struct training_options {
   std::size_t micro_batches = 1;
   /// One policy, or several with their first steps: "async, sync@1000"; or "auto".
   std::string policy = "async";
+  /// Workers add their gradients up among themselves before a shard sees them, which needs ranks of MPI, and
+  /// what all_reduce_terms.hpp says.
+  bool all_reduce = false;
   std::string cure = "none";     ///< a cure of staleness, in the grammar of make_cure()
   optimizer_options optimizer;   ///< the default is plain SGD
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards

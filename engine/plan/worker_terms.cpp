@@ -31,7 +31,7 @@ void keep_local(archive& a, std::optional<local_steps_options>& local) {
 } // namespace
 
 void worker_terms::keep(archive& a) {
-  a.version(2);
+  a.version(3);
   a.field("run", run);
   a.field("worker", worker);
   a.field("life", life);
@@ -47,6 +47,7 @@ void worker_terms::keep(archive& a) {
   a.field("trace events", trace_events);
   keep_nested(a, "resumed", resumed);
   a.field("wire", wire);
+  a.field("all reduce", all_reduce);
   a.field("shard hosts", shard_hosts);
   a.field("data", data);
 }
@@ -67,6 +68,7 @@ worker_terms terms_of(const run_plan& plan, rank worker, incarnation life, bool 
   t.micro_batches = o.micro_batches;
   t.sums_apart = plan.sums_apart;
   t.trace_events = o.trace_events;
+  t.all_reduce = o.all_reduce;
   if (plan.resumed && !late) t.resumed = plan.resumed->worker(worker.value);
   return t;
 }

@@ -48,6 +48,7 @@ struct worker_terms {
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
   std::string wire = "float32";            ///< how its gradients travel
   std::vector<shard_place> shard_hosts{};  ///< empty: all shards are with the coordinator
+  bool all_reduce = false;                 ///< it adds its gradients up with those of the other workers
   data_terms data{};                       ///< for a worker of another process; else empty
 
   /// Writes or reads all of it.

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/shard/gradient_batch.hpp>
 
+#include <mailgrad/engine/shard/summed_gradients.hpp>
+
 #include <fmt/format.h>
 
 #include <utility>
@@ -17,6 +19,7 @@ std::uint64_t gradient_batch::of(rank worker) const {
 void gradient_batch::add(waiting_gradient g, const counting& count) {
   of_worker& w = workers_[g.what.header.id.worker.value];
   ++size_;
+  has_sums_ = has_sums_ || g.what.header.sum;
   if (!w.alone && w.summed.empty()) {
     w.alone = std::move(g);
     return;
@@ -37,11 +40,12 @@ void gradient_batch::add_up(of_worker& w, const waiting_gradient& g, const count
 }
 
 void gradient_batch::hand_over(float share, const counting& count, const taking& take) {
+  if (std::exchange(has_sums_, false)) require_one_sum(headers());
   for (of_worker& w : workers_) {
     if (w.alone) {
       const waiting_gradient g = *std::exchange(w.alone, std::nullopt);
       const contribution what = count(g, share);
-      take(g.what.header, &what);
+      take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
     }
     if (w.summed.empty()) continue;
     contribution sum = w.sum->result();
@@ -50,6 +54,15 @@ void gradient_batch::hand_over(float share, const counting& count, const taking&
     w.summed.clear();
   }
   size_ = 0;
+}
+
+std::vector<gradient_header> gradient_batch::headers() const {
+  std::vector<gradient_header> all;
+  for (const of_worker& w : workers_) {
+    if (w.alone) all.push_back(w.alone->what.header);
+    all.insert(all.end(), w.summed.begin(), w.summed.end());
+  }
+  return all;
 }
 
 void gradient_batch::keep(archive& a, run_id run) {

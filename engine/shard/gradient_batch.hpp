@@ -26,7 +26,7 @@ public:
   /// once for each gradient.
   using counting = std::function<contribution(const waiting_gradient& g, float share)>;
   /// Takes the contributions of an update, one call for each gradient. `what` is null for a gradient that is
-  /// part of the sum in a call before.
+  /// part of a sum in another call.
   using taking = std::function<void(const gradient_header& x, const contribution* what)>;
 
   gradient_batch(std::shared_ptr<shard> weights, std::uint32_t workers);
@@ -39,6 +39,8 @@ public:
   void add(waiting_gradient g, const counting& count);
   /// Gives all gradients to `take`, each scaled by `share`, and empties the batch. The sums it gave stay
   /// valid until the next add().
+  ///
+  /// Errors  those of require_one_sum().
   void hand_over(float share, const counting& count, const taking& take);
 
   /// Writes or reads the gradients that wait. When they are read, they are gradients of `run`.
@@ -51,12 +53,14 @@ private:
     std::unique_ptr<gradient_sum> sum;
   };
 
+  std::vector<gradient_header> headers() const;
   void keep(archive& a, of_worker& w, run_id run);
   void add_up(of_worker& w, const waiting_gradient& g, const counting& count);
 
   std::shared_ptr<shard> weights_;
   std::vector<of_worker> workers_; ///< by rank
   std::size_t size_ = 0;
+  bool has_sums_ = false; ///< some gradient is part of a sum
 };
 
 } // namespace mailgrad

@@ -11,6 +11,12 @@
 
 namespace mailgrad {
 
+/// Of a gradient that workers have added up with theirs before they pushed: where the sum is.
+struct sum_mark {
+  rank carrier;                ///< whose gradient of the same step has the sum as its values
+  std::uint32_t gradients = 0; ///< in the sum
+};
+
 /// What a shard needs to know of a gradient to judge it. Another machine could read it too, because it has no
 /// pointers, and durations in place of points in time.
 struct gradient_header {
@@ -21,11 +27,15 @@ struct gradient_header {
   gradient_times times{};
   std::uint64_t batches =
       0; ///< that this incarnation has trained since it joined, those behind this included
+  std::optional<sum_mark> sum{}; ///< none: the gradient has values of its own
+
+  /// Whether the values are in the gradient of another worker.
+  bool is_carried() const { return sum && sum->carrier != id.worker; }
 };
 
 /// The gradient itself, in memory of this process.
 struct gradient_payload {
-  std::shared_ptr<const gradient> values;
+  std::shared_ptr<const gradient> values; ///< null if another worker carries them
   snapshot read{};               ///< the weights of `version_read`, if the shard shall measure their distance
   std::optional<instant> sent{}; ///< the time of sending by the clock of this process, if it was noted
 };

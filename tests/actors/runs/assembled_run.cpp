@@ -77,6 +77,7 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   o.sample_gap = a.sample_gap;
   o.trace_events = a.trace_events;
   o.replay = a.replayed;
+  o.all_reduce = a.sums != nullptr;
   model_function model = a.model;
   if (a.devices_each > 1) model = a.replicated ? replicated(small_model()) : pipelined(small_model());
   run_plan plan = plan_run(std::move(model), data, std::move(o));
@@ -99,6 +100,7 @@ assembled_run::assembled_run(caf::actor_system& system, const assembly& a,
   options.checkpoint_writer = a.checkpoint_writer;
   options.coordinator_has_thread = false;
   options.runner = a.runner;
+  options.sums = a.sums;
   options.on_end = [this](run_outcome outcome) {
     std::lock_guard guard(mutex_);
     outcomes_.push_back(std::move(outcome));

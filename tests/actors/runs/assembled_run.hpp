@@ -58,6 +58,8 @@ struct assembly {
   std::shared_ptr<const checkpoint> resume{};  ///< to go on from
   /// Makes the runner that a worker uses in place of its own, which is the second argument.
   std::function<std::shared_ptr<step_runner>(rank, std::shared_ptr<step_runner>)> runner{};
+  /// Gives what a worker adds its gradients up with; null: each gradient goes to the shards by itself.
+  std::function<std::shared_ptr<net::all_reduce>(rank)> sums{};
   /// The eavesdropper between this worker and this shard calls it when it forwards weights.
   std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
 };

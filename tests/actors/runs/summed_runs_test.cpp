@@ -1,0 +1,252 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
+#include <mailgrad/tests/net/played_sums.hpp>
+
+#include <mailgrad/engine/worker/step_runner.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Whole runs whose workers add their gradients up before they push them, in many orders of delivery.
+
+namespace mailgrad {
+using messaging::kill, messaging::send_anonymously;
+
+namespace {
+
+using testing::assembled_run;
+using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
+using testing::expect_balanced;
+using ::testing::HasSubstr;
+using testing::judged_by;
+using ending = run_outcome::ending;
+
+constexpr std::uint64_t orders = 100;
+
+/// Computes as `own` does until a step, of which it says that its loss is no number, or that it failed.
+class failing_runner final : public step_runner {
+public:
+  enum class how { diverges, throws };
+
+  failing_runner(std::shared_ptr<step_runner> own, std::uint64_t step, how what)
+      : own_(std::move(own)), step_(step), what_(what) {}
+
+  std::shared_ptr<gradient> make_gradient() const override { return own_->make_gradient(); }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    own_->use_host_weights(shard, values, std::move(owner));
+  }
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> into) override {
+    return own_->begin_step(std::move(inputs), std::move(into));
+  }
+  float end_step() override {
+    const float loss = own_->end_step();
+    if (++steps_ < step_) return loss;
+    if (what_ == how::throws) throw std::runtime_error("a kernel failed");
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+
+private:
+  std::shared_ptr<step_runner> own_;
+  std::uint64_t step_;
+  how what_;
+  std::uint64_t steps_ = 0;
+};
+
+class SummedRuns : public testing::DrawnRuns {
+protected:
+  static assembly plain(std::uint32_t workers = 3, std::uint64_t batches = 13) {
+    assembly a;
+    a.policy = "sync";
+    a.workers = workers;
+    a.batches = batches;
+    return a;
+  }
+  /// The same with sums.
+  static assembly summed(assembly a) {
+    const auto sums = std::make_shared<net::played_sums>(a.workers);
+    a.sums = [sums](rank worker) { return sums->join(worker.value); };
+    return a;
+  }
+  /// A run whose worker 1 fails in its third step.
+  static assembly failing(failing_runner::how what) {
+    assembly a = summed(plain());
+    a.runner = [what](rank worker, std::shared_ptr<step_runner> own) -> std::shared_ptr<step_runner> {
+      if (worker != rank{1}) return own;
+      return std::make_shared<failing_runner>(std::move(own), 3, what);
+    };
+    return a;
+  }
+  void expect_ended(const assembled_run& run) {
+    ASSERT_EQ(run.times_ended(), 1U) << "somebody waits for somebody who is gone";
+    expect_balanced(run);
+  }
+};
+
+TEST_F(SummedRuns, GiveTheWeightsTheLedgerAndTheStalenessOfARunWithoutSums) {
+  for (const auto& [workers, batches] :
+       {std::pair{1U, 5U}, {2U, 12U}, {2U, 13U}, {3U, 13U}, {3U, 14U}, {4U, 3U}}) {
+    SCOPED_TRACE(::testing::Message() << workers << " workers, " << batches << " batches");
+    drawn_order order(1);
+    const assembled_run without = assemble(plain(workers, batches));
+    deliver(order);
+    const assembled_run with = assemble(summed(plain(workers, batches)));
+    deliver(order);
+    expect_ended(with);
+    const std::vector<float> got = with.weights(), want = without.weights();
+    float scale = 0;
+    for (const float w : want) scale = std::max(scale, std::abs(w));
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-6 * scale) << "weight " << i;
+    for (std::size_t s = 0; s < 2; ++s)
+      for (std::size_t w = 0; w < workers; ++w) {
+        const worker_account& a = with.outcome().shards[s].workers[w];
+        const worker_account& b = without.outcome().shards[s].workers[w];
+        EXPECT_EQ(to_string(a.ledger), to_string(b.ledger));
+        EXPECT_EQ(a.gaps.buckets(), b.gaps.buckets());
+      }
+  }
+}
+
+TEST_F(SummedRuns, GiveTheSameBitsInEveryOrderOfMessages) {
+  std::vector<float> first;
+  for (drawn_order& order : drawn_orders(orders)) {
+    const assembled_run run = assemble(summed(plain()));
+    deliver(order);
+    expect_ended(run);
+    EXPECT_EQ(run.outcome().how, ending::completed);
+    if (first.empty()) first = run.weights();
+    ASSERT_EQ(run.weights(), first);
+  }
+}
+
+TEST_F(SummedRuns, EndWheneverTheyAreStopped) {
+  for (drawn_order& order : drawn_orders(orders)) {
+    const assembled_run run = assemble(summed(plain()));
+    deliver(order, order.below(250));
+    send_anonymously(run.coordinator_actor, stop_training{"enough"});
+    deliver(order);
+    expect_ended(run);
+    EXPECT_NE(run.outcome().how, ending::failed) << run.outcome().why;
+  }
+}
+
+TEST_F(SummedRuns, GoOnWithoutAWorkerThatLeaves) {
+  std::uint64_t whole = 0;
+  for (drawn_order& order : drawn_orders(orders)) {
+    const assembled_run run = assemble(summed(plain()));
+    deliver(order, order.below(250));
+    send_anonymously(run.devices[order.below(3)], leave_run{});
+    deliver(order);
+    expect_ended(run);
+    ASSERT_EQ(run.outcome().how, ending::completed) << run.outcome().why;
+    for (const shard_report& s : run.outcome().shards) EXPECT_EQ(judged_by(s) + run.outcome().untrained, 13U);
+    if (run.outcome().untrained == 0) ++whole;
+  }
+  EXPECT_GT(whole, 0U);
+}
+
+TEST_F(SummedRuns, EndWhenOneWorkerDiverges) {
+  for (drawn_order& order : drawn_orders(orders)) {
+    const assembled_run run = assemble(failing(failing_runner::how::diverges));
+    deliver(order);
+    expect_ended(run);
+    EXPECT_EQ(run.outcome().how, ending::diverged);
+    EXPECT_THAT(run.outcome().why, HasSubstr("worker 1 at its step 3"));
+  }
+}
+
+TEST_F(SummedRuns, EndWhenOneWorkerFails) {
+  for (drawn_order& order : drawn_orders(orders)) {
+    const assembled_run run = assemble(failing(failing_runner::how::throws));
+    deliver(order);
+    expect_ended(run);
+    EXPECT_EQ(run.outcome().how, ending::failed);
+    EXPECT_THAT(run.outcome().why, HasSubstr("a kernel failed"));
+  }
+}
+
+/// What a worker has of its sums, from which it is not let go once it has died, as MPI does it.
+class mortal_sums final : public net::all_reduce {
+public:
+  struct fate {
+    bool has_died = false;
+    std::shared_ptr<net::all_reduce> waited_for{};
+  };
+
+  mortal_sums(std::shared_ptr<net::all_reduce> own, std::shared_ptr<fate> what)
+      : own_(std::move(own)), fate_(std::move(what)) {}
+  ~mortal_sums() override {
+    if (fate_->has_died) fate_->waited_for = std::move(own_);
+  }
+  mortal_sums(const mortal_sums&) = delete;
+  mortal_sums& operator=(const mortal_sums&) = delete;
+  void add(std::span<float> values, std::shared_ptr<const void> keeps, on_sum done) override {
+    own_->add(values, std::move(keeps), std::move(done));
+  }
+
+private:
+  std::shared_ptr<net::all_reduce> own_;
+  std::shared_ptr<fate> fate_;
+};
+
+TEST_F(SummedRuns, FailWhenAWorkerIsLostAndNameIt) {
+  std::uint64_t failed = 0;
+  for (drawn_order& order : drawn_orders(orders)) {
+    const auto fate = std::make_shared<mortal_sums::fate>();
+    assembly a = summed(plain());
+    a.sums = [with = a.sums, fate](rank worker) -> std::shared_ptr<net::all_reduce> {
+      if (worker != rank{1}) return with(worker);
+      return std::make_shared<mortal_sums>(with(worker), fate);
+    };
+    const assembled_run run = assemble(a);
+    deliver(order, order.below(250));
+    fate->has_died = true;
+    kill(run.devices[1]);
+    deliver(order);
+    const bool finished = run.times_ended() == 0; // before it could die, and nobody holds it in the sums
+    if (finished) fate->waited_for.reset();
+    deliver(order);
+    expect_ended(run);
+    if (run.outcome().how != ending::failed) continue;
+    EXPECT_FALSE(finished) << "somebody waits for somebody who is gone";
+    ++failed;
+    EXPECT_THAT(run.outcome().why, HasSubstr("worker 1 is lost, and the sums of MPI need all of them"));
+  }
+  EXPECT_GT(failed, orders / 5);
+}
+
+TEST_F(SummedRuns, SayThatAWorkerWaitsForASum) {
+  assembly a = plain(2);
+  a.sums = [](rank worker) { return net::played_sums(2).join(worker.value); }; // the other never joins it
+  drawn_order order(1);
+  const assembled_run run = assemble(a);
+  deliver(order);
+  send_anonymously(run.coordinator_actor, name_waits{});
+  deliver(order);
+  EXPECT_THAT(run.waits(), HasSubstr("worker 0 waits for the sum of the gradients of all workers in step 1"));
+}
+
+TEST_F(SummedRuns, AreRefusedWithoutAnythingThatAddsUp) {
+  assembly a = summed(plain());
+  run_plan plan = testing::plan_of(a, data_);
+  EXPECT_THROW(run_crew(system_.actors(), std::move(plan), {.time = time_}), std::invalid_argument);
+}
+
+} // namespace
+} // namespace mailgrad
