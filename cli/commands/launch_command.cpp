@@ -11,6 +11,7 @@
 #include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/actors/remote/client_side.hpp>
+#include <mailgrad/engine/plan/all_reduce_terms.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -46,6 +47,7 @@ std::string as_server(train_words& w, const launch_words& l, const launch_place&
                                             w.workers, place.launcher, place.size, place.workers()));
   w.workers = place.workers();
   w.remote.serve = true;
+  w.remote.all_reduce = l.all_reduce;
   w.remote.listen = address_to_listen(l, place, !w.remote.keys.empty());
   w.remote.launch = launched{.place = place, .file = nullptr, .bound = std::chrono::seconds{l.bound_s}};
   if (!is_told(l)) w.remote.launch->file = std::make_shared<address_file>(l.folder, place);
@@ -63,12 +65,37 @@ int serve(const CLI::App& parser, const train_words& w) {
 /// How long a worker that is cut off tries to come back.
 constexpr std::chrono::seconds for_coming_back{60};
 
+/// Every rank has the same words, so what rank 0 refuses of them, every rank refuses, and waits for nobody.
+void require_understood(const train_words& w) {
+  training_options o = understood(w);
+  o.record = w.outputs.record;
+  require_sums_can_be(o);
+  if (o.all_reduce && !w.checkpoints.resume.empty())
+    throw std::invalid_argument(
+        "--resume: expected none with --all-reduce, which takes no checkpoints: leave it "
+        "away");
+  if (o.all_reduce && w.remote.wire != "float32")
+    throw std::invalid_argument(fmt::format("--wire {}: expected float32 with --all-reduce, since MPI adds "
+                                            "numbers and no messages; leave it away",
+                                            w.remote.wire));
+}
+
 /// Every rank has the same words, so a worker looks for the data where the server does.
 joining joining_of(const train_words& w, const std::string& address, std::uint32_t number,
                    std::chrono::milliseconds patience = usual_patience) {
   return {number,
           w.remote.network ? w.remote.network : network_with(address, w.remote.keys, side::worker, patience),
           true, for_coming_back, w.remote.sends_batches ? nullptr : samples_of(w.data, w.data_limit)};
+}
+
+/// A worker that is cut off from sums cannot come back, since the others wait for this one in the present
+/// sum.
+joining joining_of(const train_words& w, net::mpi_network& network, std::uint32_t number) {
+  joining how = joining_of(w, w.remote.listen, number);
+  if (!w.remote.all_reduce) return how;
+  how.rejoin = {};
+  how.join_sums = [&network](std::size_t floats) { return network.join_sums(floats); };
+  return how;
 }
 
 /// Joins where the file says. It may be that of a run that was killed and is started again under the same
@@ -87,18 +114,21 @@ std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_
   }
 }
 
-int work(const train_words& w, const std::string& devices) {
+/// `by_mpi` is null with another transport.
+int work(const train_words& w, const std::string& devices, net::mpi_network* by_mpi = nullptr) {
   const launched& with = *w.remote.launch;
-  understood(w); // what rank 0 refuses, this one refuses as well, and waits for nobody
+  require_understood(w);
   const std::vector<device> all = read_devices(devices);
   const std::uint32_t number = with.place.rank - 1;
   const device place = all[number % all.size()];
   std::optional<interrupt> ctrl_c;
   if (!with.file) ctrl_c.emplace();
   const auto joined =
-      with.file ? joined_by(*with.file, w, place, number, ctrl_c)
-                : std::make_unique<joined_workers>(w.remote.listen, std::vector{place},
-                                                   joining_of(w, w.remote.listen, number, with.bound));
+      with.file
+          ? joined_by(*with.file, w, place, number, ctrl_c)
+          : std::make_unique<joined_workers>(w.remote.listen, std::vector{place},
+                                             by_mpi ? joining_of(w, *by_mpi, number)
+                                                    : joining_of(w, w.remote.listen, number, with.bound));
   const int code = joined->wait(*ctrl_c, for_server);
   // mpirun kills all ranks as soon as one has ended after a signal, also rank 0 that writes the report.
   if (ctrl_c->requested() && with.file) with.file->wait_until_gone(for_server);
@@ -108,13 +138,13 @@ int work(const train_words& w, const std::string& devices) {
 /// MPI begins and ends with all ranks together. A rank that has failed therefore leaves it as it is, and the
 /// launcher ends the others, which may wait for it.
 int by_mpi(const CLI::App& parser, words_of_launch& w, const std::string& devices) {
-  understood(w.train); // every rank refuses the same, before any waits for another
+  require_understood(w.train);
   const launch_place& place = w.train.remote.launch->place;
   const auto network = network_of_rank(w.launch, place);
   w.train.remote.network = network;
   int code = exit_code::failed;
   try {
-    code = place.serves() ? serve(parser, w.train) : work(w.train, devices);
+    code = place.serves() ? serve(parser, w.train) : work(w.train, devices, network.get());
   } catch (...) {
     network->abandon();
     w.train.remote.network.reset();

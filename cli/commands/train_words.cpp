@@ -475,6 +475,7 @@ training_options understood(const train_words& w) {
   o.sample_gap = w.sample_gap;
   o.text = {w.sample_length, w.temperature, w.seed};
   o.checkpoints = understood(w.checkpoints);
+  o.all_reduce = w.remote.all_reduce;
   o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
   return o;
 }

@@ -17,6 +17,7 @@ joined_workers::joined_workers(const std::string& address, const std::vector<dev
     remote::join_options options{.place = devices[i], .network = how.network, .rejoin = how.rejoin};
     if (!quiet_) options.on_event = tell;
     options.samples = how.samples;
+    options.join_sums = how.join_sums;
     if (i == 0) // the others would say the same
       options.on_streamed = [tell](const std::string& why) { tell(why + "; the server sends the batches"); };
     if (how.number) options.number = *how.number + static_cast<std::uint32_t>(i);

@@ -3,11 +3,14 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
+#include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/tensor/device.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +26,8 @@ struct joining {
   bool quiet = false;                     ///< prints only what went wrong
   std::chrono::milliseconds rejoin{};     ///< for so long one that is cut off tries to come back
   std::shared_ptr<own_samples> samples{}; ///< of this machine; null: the server sends batches
+  /// Takes part in sums over all workers; null: it cannot.
+  std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
 };
 
 /// Workers of this process in a run of another process.

@@ -28,6 +28,13 @@ void add_launch_options(CLI::App& parser, launch_words& w) {
       ->type_name("tcp|mpi")
       ->group(launch_group);
   parser
+      .add_flag(
+          "--all-reduce", w.all_reduce,
+          "With --transport mpi and --policy sync: workers add their gradients up by MPI, and one of them "
+          "sends the sum, so that rank 0 receives one gradient in a step and not one from every worker")
+      ->disable_flag_override()
+      ->group(launch_group);
+  parser
       .add_option(
           "--listen", w.listen,
           "Where rank 0 listens and the others find it; by default a free port, of this machine alone "
@@ -73,6 +80,11 @@ launch_place required_place(const environment& e, bool has_keys) {
 }
 
 void check_transport(const launch_words& w, bool has_keys) {
+  if (w.all_reduce && !w.is_by_mpi())
+    throw std::invalid_argument(fmt::format("--all-reduce: expected --transport mpi, by which workers reach "
+                                            "each other, found {}: take it, or leave "
+                                            "--all-reduce away",
+                                            w.transport));
   if (!w.is_by_mpi()) return;
   if (has_keys)
     throw std::invalid_argument("--keys: expected none with --transport mpi, which trusts every rank of its "

@@ -15,6 +15,7 @@ struct launch_words {
   std::string listen;            ///< empty: as the keys and the launcher say
   std::string folder = ".";
   std::uint32_t bound_s = 300;
+  bool all_reduce = false; ///< workers add gradients up by MPI before a shard sees them
 
   bool is_by_mpi() const { return transport == "mpi"; }
 };

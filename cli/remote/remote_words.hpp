@@ -34,6 +34,7 @@ struct remote_words {
   std::string keys;                 ///< a folder of `mailgrad keys new`, or a token; empty: none
   std::optional<launched> launch{}; ///< of `mailgrad launch`
   std::shared_ptr<net::network> network{}; ///< made before; null: as the address says
+  bool all_reduce = false;                 ///< workers add their gradients up among themselves
 
   bool any() const noexcept { return serve || processes > 0; }
 };

@@ -68,5 +68,15 @@ TEST(LaunchWords, KnowWhetherAnAddressTellsWhereTheServerIs) {
   EXPECT_THROW(tells("10.0.0.1"), std::invalid_argument);
 }
 
+TEST(LaunchWords, TakeSumsOnlyOverMpi) {
+  launch_words w;
+  w.all_reduce = true;
+  EXPECT_THAT([&] { check_transport(w, false); },
+              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr(
+                  "--all-reduce: expected --transport mpi, by which workers reach each other, found tcp")));
+  w.transport = "mpi";
+  check_transport(w, false);
+}
+
 } // namespace
 } // namespace mailgrad
