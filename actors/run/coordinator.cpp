@@ -219,8 +219,9 @@ void coordinator::on_lost(const worker_lost& x) {
   const std::string why = x.why.empty() ? "" : ": " + x.why;
   last_lost_ = fmt::format("worker {}{}", worker.value, why);
   const worker_left gone{worker, x.life};
-  for (const caf::actor& shard : options_.shards) send(self_, shard, gone);
-  if (options_.elastic)
+  for (const caf::actor& shard : options_.shards)
+    if (!options_.needs_all) send(self_, shard, gone);
+  if (options_.elastic && !options_.needs_all)
     shares_.begin(gone);
   else
     send(self_, options_.feeder, gone);
@@ -326,9 +327,11 @@ void coordinator::ask_for_books() {
   end_if_all_reported();
 }
 
-/// A batch that no worker is left to fill is closed first.
+/// A batch that no worker is left to fill is closed first, unless it has a sum with the gradient of a lost
+/// worker, which is never whole.
 void coordinator::ask_for_books_of(const caf::actor& shard) {
-  for (std::uint32_t r = 0; r < seats_.used(); ++r) send(self_, shard, worker_left{{r}, seats_.life_of({r})});
+  for (std::uint32_t r = 0; r < seats_.used(); ++r)
+    if (!options_.needs_all || !outcome_.lost[r]) send(self_, shard, worker_left{{r}, seats_.life_of({r})});
   send(self_, shard, report_shard{});
 }
 

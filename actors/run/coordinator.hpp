@@ -40,7 +40,7 @@ struct coordinator_options {
   /// Whether workers may join late and come back, and what a lost one had not trained is dealt again. The
   /// shards and the feeder must answer for that.
   bool elastic = false;
-  /// Whether a run that loses a worker has failed, because the others cannot go on without it.
+  /// Whether a run that loses a worker has failed, because the others wait for it in a sum.
   bool needs_all = false;
   /// How long a run without a worker waits for one while batches are left; 0: it ends at once.
   instant waits_for_workers{0};

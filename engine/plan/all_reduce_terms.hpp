@@ -14,8 +14,8 @@ void require_sums_can_be(const training_options& o);
 
 /// That such a run may switch its policy while it goes on.
 ///
-/// Errors  std::invalid_argument if the options ask for sums: a worker that paused for the switch would hold up
-///         a sum, and who waits for the sum does not pause.
+/// Errors  std::invalid_argument if the options ask for sums: a worker that paused for the switch would hold
+///         up a sum, and who waits for the sum does not pause.
 void require_switch_can_be(const training_options& o);
 
 } // namespace mailgrad

@@ -225,6 +225,7 @@ TEST_F(SummedRuns, FailWhenAWorkerIsLostAndNameIt) {
     expect_ended(run);
     if (run.outcome().how != ending::failed) continue;
     EXPECT_FALSE(finished) << "somebody waits for somebody who is gone";
+    EXPECT_EQ(run.weights().size(), run.layout().size()) << "a shard is lost as well";
     ++failed;
     EXPECT_THAT(run.outcome().why, HasSubstr("worker 1 is lost, and the sums of MPI need all of them"));
   }
