@@ -1,6 +1,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/engine/worker/late_runner.hpp>
+#include <mailgrad/tests/net/played_sums.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/worker/device_actor.hpp>
@@ -48,6 +49,7 @@ protected:
     } else {
       for (const auto& s : shards_) options.shards.push_back(s.actor());
     }
+    options.sums = std::move(sums_);
     options.late = life_ > 0;
     options.life = {life_};
     options.clip_norm = clip_norm;
@@ -94,7 +96,8 @@ protected:
   std::optional<testing::late_steps> late_; ///< steps end when the test says so, if there is one
   std::vector<shard_probe> shards_{listen<join_shard, push_gradient, worker_left>(),
                                    listen<join_shard, push_gradient, worker_left>()};
-  std::uint32_t life_ = 0; ///< a later one joins late
+  std::uint32_t life_ = 0;                  ///< a later one joins late
+  std::shared_ptr<net::all_reduce> sums_{}; ///< with other workers, if there are any
   testing::listener<next_batch, worker_left, deal_again> feeder_ =
       listen<next_batch, worker_left, deal_again>();
   testing::listener<worker_progress, staleness_observed> tracker_ =
@@ -394,6 +397,44 @@ TEST_F(LateDeviceActor, ReportsAtOnceWhenItGivesUpAndHoldsWhatItsStepReads) {
   EXPECT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1)) << "once";
   EXPECT_THAT(coordinator_.heard<worker_paused>(), IsEmpty());
   EXPECT_THAT(pushed_to(0), IsEmpty());
+}
+
+TEST_F(DeviceActor, PushesAndGoesOnWhenTheSumOfAllWorkersIsThere) {
+  net::played_sums sums(4);
+  const auto other = sums.join(2);
+  for (const std::size_t gone : {0, 1}) sums.join(gone).reset();
+  sums_ = sums.join(3);
+  begin();
+  give_all_weights(0);
+  give_batch();
+  give_batch();
+  EXPECT_THAT(pushed_to(0), IsEmpty());
+  std::vector<float> numbers(layout_->dense_size());
+  other->add(numbers, {}, [](const auto&) {});
+  run();
+  ASSERT_THAT(pushed_to(0), SizeIs(1));
+  EXPECT_EQ(pushed_to(0)[0].header.sum->carrier, rank{2});
+  EXPECT_EQ(sums.rounds(), 1U);
+  give_all_weights(1);
+  other->add(numbers, {}, [](const auto&) {});
+  run();
+  EXPECT_THAT(pushed_to(0), SizeIs(2));
+}
+
+TEST_F(LateDeviceActor, LeavesTheSumOfAllWorkersAtOnceWhenItGivesUp) {
+  net::played_sums sums(4);
+  const auto other = sums.join(2);
+  for (const std::size_t gone : {0, 1}) sums.join(gone).reset();
+  sums_ = sums.join(3);
+  begin();
+  give_all_weights(0);
+  give_batch();
+  std::vector<float> numbers(layout_->dense_size());
+  other->add(numbers, {}, [](const auto&) {});
+  EXPECT_EQ(sums.rounds(), 0U);
+  tell(device_, give_up{});
+  EXPECT_EQ(sums.rounds(), 1U) << "others need not wait until its step has ended";
+  end_a_late_step();
 }
 
 TEST_F(LateDeviceActor, SaysWhyItsStepFailed) {
