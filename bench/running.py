@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 
+NAME = pathlib.Path(sys.argv[0]).name  # who complains
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -20,7 +21,7 @@ def run(*command):
     done = subprocess.run([str(word) for word in command], env=environment(), text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
-        sys.exit(f"compare: '{' '.join(map(str, command))}' failed with {done.returncode}: {done.stderr.strip()[-400:]}")
+        sys.exit(f"{NAME}: '{' '.join(map(str, command))}' failed with {done.returncode}: {done.stderr.strip()[-400:]}")
     return done.stdout
 
 
@@ -33,7 +34,7 @@ def stretch(path, began, ended):
     lines = [[float(word) for word in line.split()] for line in path.read_text(encoding="ascii").splitlines()]
     inside = [(cpu, steps) for now, cpu, steps in lines if began <= now <= ended]
     if len(inside) < 2:
-        sys.exit("compare: the peer noted nothing while ours ran: use longer --seconds")
+        sys.exit(f"{NAME}: the peer noted nothing while ours ran: use longer --seconds")
     (cpu, steps), (last_cpu, last_steps) = inside[0], inside[-1]
     return (last_steps - steps) / (last_cpu - cpu)
 
@@ -51,7 +52,7 @@ def beside(peer, ours, pairs):
             try:
                 while not progress.exists() or not progress.stat().st_size:
                     if running.poll() is not None:
-                        sys.exit(f"compare: '{' '.join(words)}' failed with {running.returncode}")
+                        sys.exit(f"{NAME}: '{' '.join(words)}' failed with {running.returncode}")
                     time.sleep(0.1)
                 for _ in range(pairs):
                     text = run(*slices, *ours)

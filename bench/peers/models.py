@@ -1,6 +1,5 @@
 """The networks, the data and the training steps that PyTorch is measured with."""
 
-import gzip
 import itertools
 import pathlib
 
@@ -9,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import pictures as pictures_of
 import recommender
 
 BATCH = 64
@@ -85,12 +85,8 @@ def is_convolutional(name):
 
 
 def read_pictures(folder):
-    """The training set as it lies in memory everywhere: bytes and labels."""
-    with gzip.open(f"{folder}/train-images-idx3-ubyte.gz") as file:
-        pictures = numpy.frombuffer(file.read(), numpy.uint8, offset=16)
-    with gzip.open(f"{folder}/train-labels-idx1-ubyte.gz") as file:
-        labels = numpy.frombuffer(file.read(), numpy.uint8, offset=8)
-    return torch.from_numpy(pictures.reshape(-1, 784).copy()), torch.from_numpy(labels.astype(numpy.int64))
+    samples, labels = pictures_of.read(folder)
+    return torch.from_numpy(samples), torch.from_numpy(labels.astype(numpy.int64))
 
 
 def read_windows(path):
