@@ -71,8 +71,11 @@ void decode(const wire_format& f, std::span<const std::byte> from, std::span<flo
 } // namespace
 
 gradient_form::gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
+  // A gradient has room for all weights, but only the part of one shard arrives in it. Memory that nobody
+  // writes to is not taken from the machine, so nothing may set it to zero.
   for (std::size_t s = 0; s < terms_.layout->shard_count(); ++s)
-    gradients_.emplace_back([layout = terms_.layout] { return make_gradient(*layout); });
+    gradients_.emplace_back(
+        [layout = terms_.layout] { return make_gradient(*layout, block::for_overwrite); });
 }
 
 attached gradient_form::write(const caf::message& m, const actor_address& to, field_inspector& fields) {

@@ -84,7 +84,7 @@ class Run:
     """
 
     def __init__(self, tool, scratch, workers, *options, rows=4000, model="mlp:hidden=16", listen="127.0.0.1:0",
-                 keys=None, near=(), far=()):
+                 keys=None, near=(), far=(), rate="0.05"):
         self.tool = str(tool)
         self.keys = ["--keys", str(keys)] if keys else []
         self.near, self.far = near, far
@@ -97,7 +97,7 @@ class Run:
             write_samples(data, rows)
         self.all = []
         self.server = self.start("serve", "--listen", listen, "--workers", str(workers), "--model", model, "--data",
-                                 str(data), "--batch", "8", "--lr", "0.05", "--report", str(self.report_file),
+                                 str(data), "--batch", "8", "--lr", rate, "--report", str(self.report_file),
                                  "--metrics", str(self.metrics), "--metrics-every", "50ms", *self.keys, *options,
                                  on=near)
         self.address = self.server.says("listening on ")[1].split()[2]

@@ -3,8 +3,9 @@ import subprocess
 import time
 
 from lossy_link import LossyLink
+from memory import pss_of
 from processes import Run, end_now, percentile
-from strangers import pace, pss_of
+from strangers import pace
 
 RATE = 100e3  # bytes a second, to the worker and from it
 MODEL = "mlp:hidden=256x256"  # 270 KB of weights, so a pull takes 2.7 s

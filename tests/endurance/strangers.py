@@ -1,11 +1,15 @@
-"""R9: connections that are garbage, HTTP, slow, TLS to a plain server, or silent; the training goes on beside them."""
-import os
+"""R9: connections that are garbage, HTTP, slow, silent, TLS to a plain server or plain to one with keys.
+
+The training goes on beside them.
+"""
 import selectors
 import socket
 import ssl
+import subprocess
 import time
 
-from processes import Failure, Run, percentile
+from memory import pss_of
+from processes import Failure, Process, Run, percentile
 
 WINDOW_S = 2.0
 TOGETHER = 40  # at once, so that they take no core from the workers
@@ -23,15 +27,25 @@ def client_hello():
     return go.read()
 
 
+def plain_hello(tool):
+    """The first bytes of a worker without keys: a hello that a server without keys would answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        worker = Process(tool, "join", f"127.0.0.1:{listener.getsockname()[1]}")
+        try:
+            with listener.accept()[0] as heard:
+                heard.settimeout(10)
+                return heard.recv(65536)
+        except TimeoutError:
+            raise Failure(f"a worker says nothing within 10 s: {worker.told()}") from None
+        finally:
+            worker.kill()
+
+
 def greetings(draw):
     """What strangers say first; the slow one says a byte of it each 100 ms."""
     return {"garbage": draw.randbytes(512), "HTTP": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
             "TLS": client_hello(), "silence": b"", "slow": b"\0" * 64}
-
-
-def pss_of(process):
-    with open(f"/proc/{process.process.pid}/smaps_rollup") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
 
 
 def pace(run, seconds):
@@ -44,10 +58,9 @@ def pace(run, seconds):
     return (last["steps"] - first["steps"]) / (last["time_s"] - first["time_s"])
 
 
-def visit(address, draw):
-    """Connects with all of them, and returns how long the last one was let live."""
+def visit(address, texts):
+    """Connects with all of them, and returns how long the last one was let live. `texts`: what each kind says."""
     host, port = address.rsplit(":", 1)
-    texts = greetings(draw)
     open_ones, slow, last = {}, {}, 0.0
     with selectors.DefaultSelector() as looks:
         for number in range(TOGETHER):
@@ -82,27 +95,37 @@ def visit(address, draw):
     return last
 
 
+def beside_strangers(run, texts, paces, begin):
+    """A round: whether it is right, whether in time, and its figure. Adds to `paces`."""
+    alone = pace(run, WINDOW_S)
+    first = run.lines()[-1]
+    lived = visit(run.address, texts)
+    time.sleep(0.2)  # until the metrics have a line
+    last = run.lines()[-1]
+    paces.append((last["steps"] - first["steps"]) / (last["time_s"] - first["time_s"]) / alone)
+    grown = pss_of(run.server) - begin
+    return (grown <= TOGETHER * MOST_BYTES, lived <= GONE_S,
+            f"{TOGETHER} strangers at a server {'with' if run.keys else 'without'} keys, the last gone after {lived:.2f} s, "
+            f"training at {100 * paces[-1]:.0f} %, server {grown / 1024:+.0f} KiB")
+
+
 def rounds_of(tool, scratch, rounds, draw):
-    """R9."""
-    paces = []
-    with Run(tool, scratch, 2, "--steps", "100000000") as run:
-        for _ in range(2):
-            run.join()
-        run.wait_for_steps(100)
-        begin = pss_of(run.server)
-        for _ in range(rounds):
-            alone = pace(run, WINDOW_S)
-            first = run.lines()[-1]
-            lived = visit(run.address, draw)
-            time.sleep(0.2)  # until the metrics have a line
-            last = run.lines()[-1]
-            beside = (last["steps"] - first["steps"]) / (last["time_s"] - first["time_s"])
-            paces.append(beside / alone)
-            grown = pss_of(run.server) - begin
-            yield (grown <= TOGETHER * MOST_BYTES, lived <= GONE_S,
-                   f"{TOGETHER} strangers, the last gone after {lived:.2f} s, training at {100 * paces[-1]:.0f} %, "
-                   f"server {grown / 1024:+.0f} KiB")
-        run.stop()
-        run.report()
+    """R9: the first half of the rounds at a server without keys, the others at one with keys."""
+    keys = scratch / "keys"
+    subprocess.run([tool, "keys", "new", str(keys)], check=True, capture_output=True)
+    plain, paces = plain_hello(tool), []
+    for token, count in ((None, (rounds + 1) // 2), (keys / "token", rounds // 2)):
+        if count == 0:
+            continue
+        with Run(tool, scratch, 2, "--steps", "100000000", keys=token) as run:
+            for _ in range(2):
+                run.join()
+            run.wait_for_steps(100)
+            begin = pss_of(run.server)
+            for _ in range(count):
+                texts = greetings(draw) | ({"plain": plain} if token else {})
+                yield beside_strangers(run, texts, paces, begin)
+            run.stop()
+            run.report()
     median = percentile(paces, 0.5)
     yield True, median >= 0.95, f"training keeps 95 %: median {100 * median:.0f} %"
