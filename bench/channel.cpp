@@ -5,6 +5,7 @@
 
 #include "channel_peers.hpp"
 #include "measuring.hpp"
+#include "tls_alone.hpp"
 
 #include <mailgrad/net/tls/key_folder.hpp>
 
@@ -111,6 +112,11 @@ int main() {
              {"session by memory, lent and read once",
               [&] { return lending.exchange(mlp_bytes, exchanges, true); }},
              {"four copies by one core", [&] { return 2 * copied_twice(mlp_bytes, exchanges); }}});
+  tls_alone alone(keys.token());
+  turns("256 KiB by one core", "GB/s")
+      .take({{"AES-256-GCM", aes_256_gcm},
+             {"TLS in memory, encrypted", [&] { return alone.measured().encrypt; }},
+             {"TLS in memory, decrypted", [&] { return alone.measured().decrypt; }}});
   for (const std::size_t size : {std::size_t{64} << 10, std::size_t{256} << 10, std::size_t{1} << 20,
                                  std::size_t{4} << 20, std::size_t{16} << 20}) {
     const std::size_t count = bytes_a_turn / size;
