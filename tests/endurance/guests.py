@@ -6,7 +6,7 @@ for gradients and weights, 2.1 MB each, and makes another when all are in use at
 import os
 import time
 
-from memory import MODEL, bound_of, pss_of
+from memory import MODEL, bound_of, own_memory_of, pss_of
 from processes import Failure, Run, end_now
 
 MOST_GROWTH = {"mlp:hidden=16": 1 << 20, MODEL: 5 << 20}  # bytes, over all rounds after the first quarter
@@ -38,7 +38,7 @@ def one_guest(run, draw):
 
 
 def rounds_with(model, tool, scratch, rounds, draw):
-    memory, descriptors = [], []
+    memory, own, descriptors = [], [], []
     with Run(tool, scratch, 2, "--seats", "4", "--steps", "100000000", "--optimizer", OPTIMIZER, model=model,
              rate="0.0001") as run:
         for number in range(2):
@@ -48,19 +48,21 @@ def rounds_with(model, tool, scratch, rounds, draw):
             time.sleep(max(0.0, begin + number * ROUND_S - time.monotonic()))
             how = one_guest(run, draw)
             memory.append(pss_of(run.server))
+            own.append(own_memory_of(run.server))
             descriptors.append(descriptors_of(run.server))
             off = descriptors[-1] - descriptors[0]
             yield (abs(off) <= MOST_DESCRIPTORS, True,
-                   f"{model}, a guest {how}: server Pss {memory[-1] / (1 << 20):.2f} MiB, {descriptors[-1]} descriptors")
+                   f"{model}, a guest {how}: server Pss {memory[-1] / (1 << 20):.2f} MiB, "
+                   f"{own[-1] / (1 << 20):.2f} without files, {descriptors[-1]} descriptors")
         run.stop()
         report = run.report()
         if report["ended"] != "stopped":
             raise Failure("the run did not go on to its end")
-    settled = memory[rounds // 4:]
+    settled = own[rounds // 4:]
     third = max(1, len(settled) // 3)
     grown = min(settled[-third:]) - min(settled[:third])
     yield (grown <= MOST_GROWTH[model], True,
-           f"{model}: Pss is flat: {grown / 1024:+.0f} KiB over {len(settled)} rounds")
+           f"{model}: Pss without files is flat: {grown / 1024:+.0f} KiB over {len(settled)} rounds")
     bound = bound_of(report["weights"], OPTIMIZER)
     yield (max(memory) <= bound, True,
            f"{model}: Pss is {max(memory) / (1 << 20):.1f} MiB at most, of {bound / (1 << 20):.1f}")

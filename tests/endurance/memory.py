@@ -14,8 +14,17 @@ LOOKS = 20  # of a run, each after new gradients of every worker
 
 def pss_of(process):
     """Bytes of a process: what it shares with others counts as its part of that."""
+    return bytes_of(process, "Pss")
+
+
+def own_memory_of(process):
+    """The same without the files that it runs from, whose part falls when another process of the tool starts."""
+    return bytes_of(process, "Pss_Anon", "Pss_Shmem")
+
+
+def bytes_of(process, *kinds):
     with open(f"/proc/{process.process.pid}/smaps_rollup") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+        return sum(int(line.split()[1]) << 10 for line in file if line.split(":")[0] in kinds)
 
 
 def bound_of(weights, optimizer):
