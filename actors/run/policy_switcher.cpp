@@ -76,7 +76,7 @@ void policy_switcher::on_step(const step_reached& x) {
 }
 
 void policy_switcher::begin_next() {
-  if (current_ || held_back_ || waiting_.empty() || !others_have_ended()) return;
+  if (current_ || held_back_ || waiting_.empty() || all_gone() || !others_have_ended()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   ++epoch_.value;
@@ -109,6 +109,7 @@ void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnati
   w.life = life;
   w.gone = false;
   if (current_ && !all_paused_) send(self_, device, pause_order());
+  begin_next();
 }
 
 void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
@@ -129,6 +130,7 @@ void policy_switcher::on_paused(const worker_paused& x) {
 
 void policy_switcher::switch_if_all_paused() {
   if (!current_ || all_paused_) return;
+  if (all_gone()) return take_back();
   if (!std::ranges::all_of(workers_, [](const worker& w) { return w.gone || w.paused; })) return;
   all_paused_ = true;
   trained_ = 0;
@@ -146,7 +148,17 @@ void policy_switcher::switch_if_all_paused() {
   end_if_all_switched();
 }
 
-/// A switch after the end of all workers is not noted.
+/// All have gone before they were paused. The switch begins anew with who comes next.
+void policy_switcher::take_back() {
+  waiting_.push_front(std::move(*current_));
+  current_.reset();
+  --epoch_.value;
+}
+
+bool policy_switcher::all_gone() const {
+  return std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
+}
+
 void policy_switcher::note_switch() {
   if (!recorder_) return;
   recorded_switch noted{current_->policy.text(), current_->why, {}, {}};
@@ -154,8 +166,7 @@ void policy_switcher::note_switch() {
     noted.batches.push_back(w.gone ? 0 : w.batches);
     noted.present.push_back(w.gone ? 0 : 1);
   }
-  if (std::ranges::count(noted.present, 0) < std::ssize(noted.present))
-    send(self_, recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
+  send(self_, recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
 }
 
 void policy_switcher::on_switched(const policy_switched& x) {
@@ -173,9 +184,8 @@ void policy_switcher::on_shard_lost(shard_index shard) {
 
 void policy_switcher::end_if_all_switched() {
   if (!current_ || !all_paused_ || std::ranges::count(switched_, false) > 0) return;
-  const bool all_gone = std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
   const std::string before = std::exchange(policy_, current_->policy.text());
-  if (!all_gone) done_.push_back({trained_, before, policy_, current_->why, begun_, time_->now()});
+  if (!all_gone()) done_.push_back({trained_, before, policy_, current_->why, begun_, time_->now()});
   current_.reset();
   begin_next();
 }

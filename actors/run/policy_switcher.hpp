@@ -51,8 +51,8 @@ public:
 
   /// The present policy; during a switch, the old one.
   const std::string& policy() const noexcept { return policy_; }
-  /// Whether a switch is under way or asked for.
-  bool is_switching() const noexcept { return current_ || !waiting_.empty(); }
+  /// Whether a switch is under way or asked for, and somebody is there to make it.
+  bool is_switching() const noexcept { return current_ || (!waiting_.empty() && !all_gone()); }
 
   /// Whether workers are being paused, or shards switch. Then no worker may join.
   bool is_under_way() const noexcept { return current_.has_value(); }
@@ -91,6 +91,8 @@ private:
   pause_worker pause_order() const;
   bool others_have_ended() const;
   void note_switch();
+  void take_back();
+  bool all_gone() const;
   void switch_if_all_paused();
   void end_if_all_switched();
 

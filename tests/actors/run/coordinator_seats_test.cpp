@@ -91,6 +91,23 @@ TEST_F(CoordinatorSeats, AreGivenToALateWorkerAtOnce) {
   EXPECT_EQ(outcomes_[0].workers.size(), 3U);
 }
 
+/// A recording says where a switch found the workers, so there must be one.
+TEST_F(CoordinatorSeats, LetAWaitingSwitchBeginWhenTheyAreTakenAgain) {
+  begin(60s);
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  for (std::uint32_t r = 0; r < 2; ++r) finish(r, 0, 5, "Ctrl-C");
+  EXPECT_THAT(shards_[0].heard<switch_policy>(), IsEmpty()) << "nobody is left";
+  device_probe late = new_device();
+  join_late(2, 0, late);
+  ASSERT_THAT(late.heard<seat_given>(), SizeIs(1));
+  EXPECT_EQ(late.heard<seat_given>()[0].epoch.value, 0U);
+  ASSERT_THAT(late.heard<pause_worker>(), SizeIs(1));
+  tell(coordinator_, worker_paused{{2}, late.heard<pause_worker>()[0].epoch, 0, 0});
+  ASSERT_THAT(shards_[0].heard<switch_policy>(), SizeIs(1));
+  EXPECT_EQ(shards_[0].heard<switch_policy>()[0].epoch.value, 1U);
+  EXPECT_THAT(shards_[0].heard<switch_policy>()[0].present, ElementsAre(0, 0, 1));
+}
+
 TEST_F(CoordinatorSeats, ThatStayEmptyAreNotReported) {
   begin();
   finish(0);
