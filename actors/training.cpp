@@ -228,9 +228,9 @@ training::implementation::~implementation() {
 
 void training::implementation::record() {
   require_recordable(plan_);
-  recorder_.emplace(
-      home_.system(), options().record,
-      recording_header{plan_.workers(), options().shards, facts_and_names(plan_), options().words});
+  recorder_.emplace(home_.system(), options().record,
+                    recording_header{plan_.workers(), options().shards, facts_and_names(plan_),
+                                     options().words, plan_.seats() > plan_.workers() ? plan_.seats() : 0});
 }
 
 void training::implementation::keep_checkpoints() {

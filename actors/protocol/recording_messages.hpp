@@ -36,7 +36,8 @@ struct end_recording {
 
 template <class Inspector>
 auto inspect(Inspector& f, recorded_deal& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("number", x.number));
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("number", x.number),
+                      wire::field("what", x.what));
 }
 template <class Inspector>
 auto inspect(Inspector& f, order_noted& x) {

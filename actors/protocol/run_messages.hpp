@@ -88,6 +88,13 @@ struct seat_given {
   std::uint64_t checkpoint = 0; ///< the last that was taken; the worker is no part of that
 };
 
+/// Coordinator of a replay to late_workers: bring this worker, which came late or came back in the recorded
+/// run. It joins late, or a `worker_lost` says why it does not come.
+struct bring_worker {
+  rank worker;
+  incarnation life{};
+};
+
 /// The owner of a device to that device: leave the run after the present step, when its gradient is answered.
 /// No answer.
 struct leave_run {};
@@ -165,6 +172,10 @@ template <class Inspector>
 auto inspect(Inspector& f, worker_lost& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("why", x.why),
                       wire::field("life", x.life));
+}
+template <class Inspector>
+auto inspect(Inspector& f, bring_worker& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
 }
 template <class Inspector>
 auto inspect(Inspector& f, leave_run& x) {

@@ -42,6 +42,7 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
       books_(self, options_.workers, options_.ranks(),
              options_.shards_tell_books ? options_.shards : std::vector<caf::actor>(), options_.on_books),
       rule_(options_.automatic.value_or(auto_options{})) {
+  if (options_.replayed) to_come_ = recorded_seats(recorded_lives(*options_.replayed));
   outcome_.workers.resize(options_.ranks());
   outcome_.lost.resize(options_.ranks());
   outcome_.shards.resize(options_.shards.size());
@@ -54,8 +55,10 @@ caf::behavior coordinator::make_behavior() {
     watch(self_, options_.shards[i], shard_lost{{i}});
   watch(self_, options_.feeder, feeder_lost{});
   if (options_.resumed) switcher_.resume(*options_.resumed);
+  hold_switches();
   switcher_.begin();
   checkpointer_.begin();
+  bring_next();
   if (options_.automatic)
     send(self_, options_.tracker, watch_signals{options_.workers * options_.automatic->window});
   return running();
@@ -101,11 +104,16 @@ caf::message_handler coordinator::books() {
 /// While the parts are collected, no switch begins, and while a policy switches, no checkpoint does.
 void coordinator::go_on_with_checkpoints() {
   checkpointer_.begin_if_due(switcher_.is_switching());
-  switcher_.hold_back(checkpointer_.is_collecting());
+  hold_switches();
   if (!stop_when_kept_ || checkpointer_.is_collecting()) return;
   const stop_training x = *std::exchange(stop_when_kept_, std::nullopt);
   if (outcome_.how == run_outcome::ending::completed) outcome_.enough = x.enough;
   stop(run_outcome::ending::stopped, x.why);
+}
+
+/// In a replay, a switch also waits for those who had joined before it.
+void coordinator::hold_switches() {
+  switcher_.hold_back(checkpointer_.is_collecting() || to_come_.any_due(switcher_.epoch().value));
 }
 
 void coordinator::on_part(const checkpoint_part& x) {
@@ -191,15 +199,18 @@ void coordinator::on_signals(const signals_observed& x) {
 
 void coordinator::on_switched(const policy_switched& x) {
   const std::size_t before = switcher_.done().size();
+  hold_switches(); // who joins before the next one must not miss it
   switcher_.on_switched(x);
   if (options_.observer && switcher_.done().size() > before)
     send(self_, options_.observer, event_noted{switcher_.done().back()});
+  bring_next();
   go_on_with_checkpoints();
   seat_newcomers();
 }
 
 void coordinator::sit(const worker_joined& x) {
   seats_.sit(x.worker, x.life, x.device);
+  to_come_.sit(x.worker, x.life);
   seats_.hear(x.worker, options_.time->now());
   undealt_.reset();
   counting_ = false;
@@ -215,6 +226,9 @@ void coordinator::sit(const worker_joined& x) {
 void coordinator::on_lost(const worker_lost& x) {
   const rank worker = x.worker;
   std::erase_if(newcomers_, [&](const worker_joined& n) { return n.worker == worker && n.life == x.life; });
+  if (to_come_.was_brought(worker, x.life))
+    return abandon(fmt::format("worker {} does not come as incarnation {}{}", worker.value, x.life.value,
+                               x.why.empty() ? "" : ": " + x.why));
   if (!seats_.is_of(worker, x.life)) return collect_if_all_accounted();
   const std::string why = x.why.empty() ? "" : ": " + x.why;
   last_lost_ = fmt::format("worker {}{}", worker.value, why);
@@ -242,6 +256,7 @@ void coordinator::account_for(const worker_report& report, bool lost) {
   switcher_.on_gone(report.worker, report.steps);
   checkpointer_.on_gone(report, lost);
   books_.on_gone(report, lost, switcher_.done());
+  bring_next();
   go_on_with_checkpoints();
   seat_newcomers();
   collect_if_all_accounted();
@@ -297,6 +312,7 @@ void coordinator::abandon(const std::string& why) {
 /// A replay that ends early calls it as well, since workers could wait for ever for turns that are missing.
 void coordinator::send_home() {
   abandoned_ = true;
+  to_come_.clear();
   for (std::uint32_t r = 0; r < seats_.used(); ++r)
     if (seats_.device({r})) send(self_, seats_.device({r}), give_up{});
 }

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/run/policy_switcher.hpp>
 #include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
+#include <mailgrad/engine/record/recorded_seats.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -44,6 +45,7 @@ struct coordinator_options {
   bool needs_all = false;
   /// How long a run without a worker waits for one while batches are left; 0: it ends at once.
   instant waits_for_workers{0};
+  caf::actor late_workers{}; ///< brings those of a replay that joined late in the recorded run
 
   std::uint32_t ranks() const { return std::max(workers, seats); }
 };
@@ -79,6 +81,8 @@ private:
   void note_trained(const trained_told& all);
   void on_undealt(const undealt_counted& x);
   void on_wait_over(const wait_over& x);
+  bool lets_in() const;
+  void bring_next();
   bool may_end();
   bool waits_for_a_worker();
   std::optional<wait_named> name_wait() const;
@@ -97,6 +101,7 @@ private:
   caf::message_handler checkpoints();
   caf::message_handler books();
   void go_on_with_checkpoints();
+  void hold_switches();
   void stop_when_kept(const stop_training& x);
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();
@@ -109,6 +114,7 @@ private:
   run_outcome outcome_;
   seat_table seats_;
   std::deque<worker_joined> newcomers_; ///< workers that wait for a seat
+  recorded_seats to_come_;              ///< in a replay
   lost_shares shares_;
   std::vector<bool> reported_;           ///< by shard: its report is here, or it is lost
   std::string last_lost_;                ///< a worker, and the text of the exception that ended it

@@ -29,13 +29,25 @@ caf::message_handler coordinator::comings_and_goings() {
 
 /// A newcomer is watched while it waits for its seat, since no run must wait for a dead one.
 void coordinator::on_joined(const worker_joined& x) {
-  const bool takes = !x.late || (options_.elastic && !collecting_ && !abandoned_ &&
-                                 outcome_.how == run_outcome::ending::completed);
-  if (!takes || !seats_.may_sit(x.worker, x.life)) return send(self_, x.device, give_up{});
+  if ((x.late && !lets_in()) || !seats_.may_sit(x.worker, x.life)) return send(self_, x.device, give_up{});
   watch(self_, x.device, worker_lost{x.worker, {}, x.life});
   if (!x.late) return sit(x);
   newcomers_.push_back(x);
   seat_newcomers();
+}
+
+/// In a replay of a run that diverged, who came then comes again.
+bool coordinator::lets_in() const {
+  const bool goes_on = outcome_.how == run_outcome::ending::completed || options_.replayed;
+  return options_.elastic && !collecting_ && !abandoned_ && goes_on;
+}
+
+/// In a replay, brings every worker whose seat is free and whose turn it is.
+void coordinator::bring_next() {
+  for (std::uint32_t r = 0; r < seats_.count() && to_come_.any(); ++r)
+    if (!seats_.is_present({r}) && !abandoned_)
+      if (const auto life = to_come_.bring({r}, switcher_.epoch().value))
+        send(self_, options_.late_workers, bring_worker{{r}, *life});
 }
 
 /// An earlier incarnation is fenced off first: it may be frozen, or have begun before its first message came
@@ -82,7 +94,7 @@ void coordinator::on_trained(const trained_told& x) {
 
 /// Whether nobody is left, nobody comes, and it is known whether anything is left to train.
 bool coordinator::may_end() {
-  if (collecting_ || seats_.anybody() || !newcomers_.empty()) return false;
+  if (collecting_ || seats_.anybody() || !newcomers_.empty() || to_come_.any()) return false;
   if (!options_.elastic || abandoned_ || outcome_.how != run_outcome::ending::completed) return true;
   if (!anybody_went_early_) return true; // all others have heard from the feeder that nothing is left
   if (shares_.any()) return false;

@@ -82,7 +82,7 @@ caf::behavior feeder::exhausted() {
          }),
       on(self_,
          [this](const deal_again& x) {
-           dealer_.take_back(cut_.untrained(x));
+           take_untrained(x);
            report_cut();
          }),
       on(self_, [this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
@@ -137,8 +137,18 @@ void feeder::trace_wait(trace_kind what) {
 void feeder::on_next(const next_batch& x, asking who) {
   const feeder_cut::asker known = cut_.hear(x.worker, x.life);
   if (known == feeder_cut::asker::stranger) return send(self_, who.device, data_exhausted{});
-  if (known == feeder_cut::asker::newcomer) dealer_.join(x.worker.value);
+  if (known == feeder_cut::asker::newcomer) begin_life(x);
   deal_or_hold(x.worker, std::move(who));
+}
+
+void feeder::begin_life(const next_batch& x) {
+  dealer_.join(x.worker.value);
+  if (replayed_) replayed_->begin(x.worker, x.life);
+  note({x.worker, x.life.value, recorded_deal::kind::begun});
+}
+
+void feeder::note(const recorded_deal& what) {
+  log_.note(what, options_.recorder ? options_.time->now() : instant{0});
 }
 
 void feeder::deal_or_hold(rank worker, asking who) {
@@ -155,7 +165,7 @@ void feeder::deal_or_hold(rank worker, asking who) {
     return;
   }
   if (!deal) return send(self_, who.device, data_exhausted{});
-  log_.note({worker, deal->number}, options_.recorder ? options_.time->now() : instant{0});
+  note({worker, deal->number});
   const std::uint64_t number = deal->number;
   send_batch(*deal, who);
   if (options_.trace)
@@ -199,11 +209,17 @@ void feeder::end_share_of(rank worker) {
   tell_if_all_at_switch();
 }
 
-/// Batches that are to be dealt again do not count as dealt.
-void feeder::take_back(const deal_again& x) {
+/// Returns how many there are.
+std::size_t feeder::take_untrained(const deal_again& x) {
   const std::vector<std::uint64_t> numbers = cut_.untrained(x);
   dealer_.take_back(numbers);
-  dealt_ -= std::min<std::uint64_t>(dealt_, numbers.size());
+  for (const std::uint64_t number : numbers) note({x.worker, number, recorded_deal::kind::returned});
+  return numbers.size();
+}
+
+/// Batches that are to be dealt again do not count as dealt.
+void feeder::take_back(const deal_again& x) {
+  dealt_ -= std::min<std::uint64_t>(dealt_, take_untrained(x));
   report_cut();
   if (!holding_) feed_hungry();
 }

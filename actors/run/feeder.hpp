@@ -64,11 +64,14 @@ private:
   void on_next(const next_batch& x, asking who);
   void deal_or_hold(rank worker, asking who);
   void send_batch(const deal& dealt, const asking& to);
+  void begin_life(const next_batch& x);
+  void note(const recorded_deal& what);
   std::optional<deal> deal_to(rank worker);
   void on_leave(const worker_left& x);
   void on_lost(const share_lost& x);
   void end_share_of(rank worker);
   void take_back(const deal_again& x);
+  std::size_t take_untrained(const deal_again& x);
   void feed_hungry();
   void hold_if_reached();
   void tell_if_all_at_switch();

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/feeder.hpp>
+#include <mailgrad/actors/run/late_workers.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
@@ -59,6 +60,7 @@ void run_crew::spawn_all() {
   if (options_.roles.shards && plan_.has_shards()) spawn_shards();
   if (options_.roles.feeder) spawn_feeder();
   if (plan_.tests_during_run()) spawn_evaluator();
+  if (options_.roles.coordinator && plan_.options.replay && plan_.is_elastic()) spawn_late_workers();
   if (options_.roles.coordinator) spawn_coordinator();
   if (coordinator_) send_anonymously(tracker_, stop_by{coordinator_});
   started_ = options_.time->now();
@@ -67,7 +69,7 @@ void run_crew::spawn_all() {
 
 void run_crew::give_up() {
   for (const auto& actors :
-       {devices_, stages_, shards_, helpers_, {evaluator_, coordinator_, feeder_, tracker_}})
+       {devices_, stages_, shards_, helpers_, {late_workers_, evaluator_, coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors)
       if (a) send_anonymously(a, mailgrad::give_up{});
   for (const caf::actor& a : {options_.recorder, options_.observer, options_.checkpoint_writer})
@@ -153,6 +155,7 @@ void run_crew::spawn_coordinator() {
   options.elastic = plan_.is_elastic();
   options.needs_all = plan_.options.all_reduce;
   options.waits_for_workers = instant{plan_.options.waits_for_workers};
+  options.late_workers = late_workers_;
   options.policies = plan_.policies;
   options.automatic = plan_.automatic;
   options.tracker = tracker_;
@@ -185,7 +188,16 @@ void run_crew::add_worker(rank worker, incarnation life) {
   spawn_device(worker.value, life, true);
 }
 
-void run_crew::spawn_device(std::uint32_t worker, incarnation life, bool late) {
+/// The crew outlives its actors.
+void run_crew::spawn_late_workers() {
+  late_workers_ = spawn<mailgrad::late_workers>(system_, [this](rank worker, incarnation life) {
+    spawned_worker made = spawn_one(worker.value, life, true);
+    made.stages.push_back(std::move(made.device));
+    return std::move(made.stages);
+  });
+}
+
+spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool late) const {
   worker_surroundings with{
       plan_.model, {shards_, feeder_, tracker_, coordinator_}, options_.time, options_.created};
   for (std::uint32_t s = 0; options_.between && s < shards_.size(); ++s)
@@ -194,7 +206,11 @@ void run_crew::spawn_device(std::uint32_t worker, incarnation life, bool late) {
     with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
   if (plan_.options.all_reduce) with.sums = options_.sums({worker});
-  spawned_worker made = spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
+  return spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
+}
+
+void run_crew::spawn_device(std::uint32_t worker, incarnation life, bool late) {
+  spawned_worker made = spawn_one(worker, life, late);
   if (devices_.size() <= worker) devices_.resize(worker + 1);
   devices_[worker] = std::move(made.device);
   stages_.insert(stages_.end(), made.stages.begin(), made.stages.end());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/run/coordinator.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
@@ -91,6 +92,8 @@ public:
   const caf::actor& evaluator() const noexcept { return evaluator_; }
   const caf::actor& coordinator() const noexcept { return coordinator_; }
   const std::vector<caf::actor>& helpers() const noexcept { return helpers_; }
+  /// Null but in a replay of a run in which workers came late or came back.
+  const caf::actor& late_workers() const noexcept { return late_workers_; }
   const std::vector<caf::actor>& shards() const noexcept { return shards_; }
   /// By rank, the last that was spawned; null for a rank that was not.
   const std::vector<caf::actor>& devices() const noexcept { return devices_; }
@@ -107,6 +110,8 @@ private:
   caf::actor spawn_shard(std::uint32_t s);
   void spawn_feeder();
   void spawn_coordinator();
+  void spawn_late_workers();
+  spawned_worker spawn_one(std::uint32_t worker, incarnation life, bool late) const;
   void spawn_device(std::uint32_t worker, incarnation life = {}, bool late = false);
 
   caf::actor_system& system_;
@@ -118,6 +123,7 @@ private:
   std::vector<caf::actor> shards_;
   std::vector<caf::actor> devices_;
   std::vector<caf::actor> stages_;
+  caf::actor late_workers_; ///< of a replay; null if nobody came late
   caf::actor feeder_;
   caf::actor tracker_;
   caf::actor evaluator_;

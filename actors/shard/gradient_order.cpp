@@ -12,6 +12,7 @@ gradient_order::gradient_order(options o)
     : self_(o.self), shard_(o.shard), others_(std::move(o.others)), replays_(o.replayed != nullptr),
       given_(o.workers), log_(o.self, std::move(o.recorder), o.shard) {
   if (!o.replayed) return;
+  lives_.emplace(*o.replayed);
   for (const order_entry& turn : o.replayed->turns[shard_.value]) given_.expect(turn);
 }
 

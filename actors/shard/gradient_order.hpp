@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/order_log.hpp>
+#include <mailgrad/engine/record/recorded_lives.hpp>
 #include <mailgrad/engine/shard/ordered_gradients.hpp>
 
 #include <cstdint>
@@ -9,8 +10,6 @@
 #include <vector>
 
 namespace mailgrad {
-
-struct recording;
 
 /// The order in which a shard takes gradients, joins and leaves. There are three:
 ///
@@ -52,7 +51,21 @@ public:
   std::optional<ordered_gradients::ready> next();
 
   /// Whether the recording has no turn for this gradient, which would then wait for ever.
-  bool never_takes(const gradient_id& x) const { return replays_ && x.step > given_.last_step(x.worker); }
+  bool never_takes(const gradient_id& x) const {
+    return replays_ && x.step > given_.turns_of(x.worker).last_step(x.life);
+  }
+  /// Whether it has none for the joining of this incarnation.
+  bool never_greets(rank worker, incarnation life) const {
+    return replays_ && !given_.turns_of(worker).joins(life);
+  }
+  /// Whether this incarnation has joined here in the recorded order, so far as that has been taken.
+  bool has_greeted(rank worker, incarnation life) const { return given_.has_joined(worker, life); }
+  /// Whether this incarnation was lost or left early in the recorded run. Then nobody may wait for what the
+  /// recording lacks of it.
+  bool was_cut(rank worker, incarnation life) const {
+    const recorded_life* one = lives_ ? lives_->find(worker, life) : nullptr;
+    return one != nullptr && one->cut;
+  }
   /// The number of a worker's gradients that have arrived and wait for their turn.
   std::uint64_t waiting(rank worker) const { return given_.waiting(worker); }
 
@@ -92,6 +105,7 @@ private:
   bool replays_;
   bool shards_agree_ = false;
   ordered_gradients given_;
+  std::optional<recorded_lives> lives_;       ///< of a replay
   std::vector<ordered_gradients::ready> own_; ///< has arrived, in the shard's own order; mostly one
   order_log log_;
 };

@@ -108,8 +108,19 @@ void parameter_actor::on_join(const join_shard& x) {
   if (workers_.is_replaced_by(x)) on_leave({x.worker, workers_[x.worker].life});
   if (!workers_.join(x)) return;
   workers_[x.worker].heard_at = options_.time->now();
+  if (order_.never_greets(x.worker, x.life) && order_.was_cut(x.worker, x.life))
+    send_home(workers_[x.worker]);
   order_.join(x.worker, x.life);
   take_what_is_ready();
+}
+
+/// In a replay a worker that was lost is still there, and waits. It gets weights that it will not use, so
+/// that it can end.
+void parameter_actor::send_home(worker_slot& worker) {
+  worker.owed = false;
+  worker.waits_since.reset();
+  worker.answer = {options_.weights->version(), options_.weights->snapshot(), {}};
+  answer(worker, {});
 }
 
 /// A worker of the run that this one resumes. It goes on where it was: with the answer that it had, or has
@@ -157,6 +168,10 @@ void parameter_actor::on_push(const push_gradient& x) {
   if (!workers_.admit(x, options_.time->now())) return;
   worker_slot& worker = workers_[x.header.id.worker];
   if (x.header.epoch != epoch_) return drop_stray(x.header);
+  if (order_.never_takes(x.header.id) && order_.was_cut(x.header.id.worker, x.header.id.life)) {
+    worker.lose_unjudged();
+    return send_home(worker);
+  }
   if (order_.never_takes(x.header.id)) {
     worker.discard_unjudged(updates_.gap_of(x.header), "no turn");
     return send(self_, worker.device, turn_missing{options_.weights->index(), x.header.id.step});
@@ -204,6 +219,8 @@ void parameter_actor::take_what_is_ready() {
       greet(ready->turn.worker, ready->turn.life());
     else if (ready->turn.what == order_entry::kind::kept)
       cut_.follow(ready->turn.step.value);
+    else if (ready->turn.what == order_entry::kind::missed)
+      take_missed(ready->turn, ready->gradient);
     else if (ready->gradient)
       take(*ready->gradient, ready->turn.arrived);
     else
@@ -253,12 +270,34 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
 /// so that the versions of all shards stay equal. In a replay that is ended early, an empty batch makes no
 /// version.
 void parameter_actor::take_lost(const order_entry& turn) {
-  const bool merged = judge(turn).what == verdict::merge;
-  if (merged && options_.replayed && updates_.batch_is_empty() && policy_->batch_complete())
-    policy_->batch_applied();
-  else if (merged)
-    apply_batch_if_complete();
+  if (!options_.replayed) {
+    order_.announce({order_entry::kind::missed, turn.worker, turn.step, turn.version_read, turn.arrived});
+    return judge_without(turn);
+  }
+  if (judge(turn).what == verdict::merge) {
+    if (updates_.batch_is_empty() && policy_->batch_complete())
+      policy_->batch_applied();
+    else
+      apply_batch_if_complete();
+  }
   release();
+}
+
+void parameter_actor::judge_without(const order_entry& turn) {
+  if (judge(turn).what == verdict::merge) apply_batch_if_complete();
+  release();
+}
+
+/// In a replay the gradient comes that was lost in the recorded run. Its worker need not wait.
+void parameter_actor::take_missed(const order_entry& turn, const std::optional<push_gradient>& late) {
+  order_.announce(turn);
+  order_entry here = turn;
+  if (late) {
+    here.version_read = late->header.version_read;
+    workers_[turn.worker].lose_unjudged();
+    send_home(workers_[turn.worker]);
+  }
+  judge_without(here);
 }
 
 /// A shard that judges on its own also tells its followers that the worker has left. `unjudged`: a gradient
@@ -266,6 +305,7 @@ void parameter_actor::take_lost(const order_entry& turn) {
 void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
   worker_slot& gone = workers_[worker];
   gone.account.unjudged += unjudged ? 1 : 0;
+  if (order_.was_cut(worker, life) && gone.device && gone.life == life && gone.owed) send_home(gone);
   if (!gone.in_policy) return;
   gone.in_policy = false;
   order_.announce(order_entry::of(order_entry::kind::left, worker, life));
@@ -307,6 +347,8 @@ void parameter_actor::begin(const switch_policy& x) {
   epoch_ = x.epoch;
   watch_.moment(trace_kind::change_policy, {}, policy_->name());
   workers_.begin_policy(x.present, options_.time->now());
+  for (std::uint32_t r = 0; r < workers_.count() && order_.replays(); ++r)
+    if (!order_.has_greeted({r}, workers_[{r}].life)) workers_[{r}].waits_since.reset();
   for (std::uint32_t r = 0; r < workers_.count(); ++r)
     if (workers_[{r}].in_policy) policy_->join({r});
   for (std::uint32_t r = 0; r < workers_.count() && !order_.is_followed(); ++r)

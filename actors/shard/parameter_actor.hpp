@@ -73,7 +73,8 @@ struct parameter_actor_options {
 /// Under a policy that requires shards to agree, the first shard judges in the order of its mailbox and tells
 /// the others, which judge in the same order. In a replay all judge in the order of the recording. A switch
 /// of policy waits until all gradients computed under the old policy are taken, applies the pending batch,
-/// and lets every worker start anew.
+/// and lets every worker start anew. A replay also repeats that workers were lost: what this shard never had
+/// of them it does not take.
 class parameter_actor {
 public:
   static constexpr const char* name = "mailgrad.parameter-actor";
@@ -98,6 +99,9 @@ private:
   void greet(rank worker, incarnation life);
   void take(const push_gradient& x, std::int64_t arrived);
   void take_lost(const order_entry& turn);
+  void take_missed(const order_entry& turn, const std::optional<push_gradient>& late);
+  void judge_without(const order_entry& turn);
+  void send_home(worker_slot& worker);
   void let_go(rank worker, incarnation life, bool unjudged = false);
   void drop_stray(const gradient_header& x);
   decision judge(const order_entry& turn);

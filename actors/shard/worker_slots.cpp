@@ -32,6 +32,11 @@ void worker_slot::discard_unjudged(std::uint64_t gap, const std::string& reason)
   discard(gap, reason);
 }
 
+void worker_slot::lose_unjudged() {
+  ++account.ledger.produced;
+  ++account.ledger.lost;
+}
+
 void worker_slot::begin(incarnation next) {
   life = next;
   account.last_step = waiting_step = discarded = {};

@@ -52,6 +52,8 @@ struct worker_slot {
   void discard(std::uint64_t gap, const std::string& reason);
   /// The same for a gradient that no policy has judged.
   void discard_unjudged(std::uint64_t gap, const std::string& reason);
+  /// Counts a gradient that no policy has judged as lost.
+  void lose_unjudged();
 };
 
 /// What a shard knows of all workers of the run.

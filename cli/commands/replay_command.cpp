@@ -128,8 +128,8 @@ command make_replay_command(CLI::App& app) {
   parser->footer(
       "Every shard takes the gradients in the order of the recording, and every worker gets the same\n"
       "batches. So the run ends with the same parameters, bit for bit. A recording is refused if it was\n"
-      "made with other data, by another version or with other processor instructions, or if its run lost\n"
-      "a worker.\n"
+      "made with other data, by another version or with other processor instructions, or if its run\n"
+      "failed. Workers that were lost, came late or came back do so again, all in one process.\n"
       "\nA run that was killed leaves FILE.partial behind. A replay repeats the part that is whole, ends as\n"
       "if the run had been stopped there, and says after how many steps. There are no parameters to\n"
       "compare with. The next run that records into FILE renames FILE.partial to FILE.killed, unless\n"

@@ -6,8 +6,11 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/killed_recording.hpp>
+#include <mailgrad/engine/record/recorded_lives.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
@@ -38,6 +41,7 @@ std::uint64_t steps_of(const run_plan& plan) {
 /// The decisions that need neither a model nor data.
 run_plan checked_plan(training_options options) {
   run_plan plan;
+  if (options.replay) options.seats = options.replay->header.seats;
   require_worker_devices(options);
   plan.cure = cure_spec(options.cure, seats_of(options));
   plan.policies = checked_policies(options, plan.cure);
@@ -67,7 +71,10 @@ void lay_out_weights(run_plan& plan) {
 
 std::uint32_t run_plan::workers() const { return workers_of(options); }
 std::uint32_t run_plan::seats() const { return seats_of(options); }
-bool run_plan::is_elastic() const { return !shares_block() && !options.parameter_actor && !options.replay; }
+bool run_plan::is_elastic() const {
+  if (shares_block() || options.parameter_actor) return false;
+  return !options.replay || recorded_lives(*options.replay).any_change();
+}
 std::uint64_t run_plan::steps_per_epoch() const {
   return data ? (data->train.size() + options.batch - 1) / options.batch : 1;
 }
@@ -140,10 +147,6 @@ void require_recordable(const run_plan& plan) {
   if (plan.shares_block())
     throw std::invalid_argument("record: hogwild has no order to record, since its workers write at once; "
                                 "choose another policy");
-  if (plan.seats() > plan.workers())
-    throw std::invalid_argument(
-        "record: a run with seats for workers that join later cannot be repeated from a "
-        "recording; leave one of both out");
 }
 
 run_facts facts_and_names(const run_plan& plan) {
@@ -156,6 +159,10 @@ void plan_replay(run_plan& plan) {
   require_recordable(plan);
   training_options& o = plan.options;
   require_repeatable(*o.replay);
+  if (o.resume && recorded_lives(*o.replay).any_change())
+    throw recording_error(fmt::format("recording '{}': workers came or went, so it is repeated from its "
+                                      "beginning alone; leave out the checkpoint",
+                                      o.replay->name));
   o.keep = kept_weights::last; // those of the recorded end
   require_same_run(*o.replay, o, facts_and_names(plan));
   for (const recorded_switch& s : o.replay->end.switches)

@@ -75,7 +75,8 @@ struct run_plan {
   std::uint32_t workers() const; ///< with which the run begins
   std::uint32_t seats() const;   ///< the most that may take part, those that join later included
   /// Whether workers may join while the run goes on. In hogwild and with parameter actors of the user's own,
-  /// no actor could tell what a lost worker had done.
+  /// no actor could tell what a lost worker had done. In a replay they join if they did so when it was
+  /// recorded.
   bool is_elastic() const;
   /// The mini-batches of one pass over the training set. 1 if the plan has no data.
   std::uint64_t steps_per_epoch() const;
@@ -110,8 +111,7 @@ run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_op
 
 /// Requires a plan whose run has an order to record.
 ///
-/// Errors  std::invalid_argument: the plan has hogwild, whose workers write to the weights at the same time,
-///         or seats for workers that join later.
+/// Errors  std::invalid_argument: the plan has hogwild, whose workers write to the weights at the same time.
 void require_recordable(const run_plan& plan);
 
 /// Everything that determines this run, as facts_of() has it, and the names of its model and data.

@@ -2,6 +2,8 @@
 
 #include <mailgrad/engine/shard/order_entry.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +30,18 @@ struct recording_header {
   std::uint32_t shards = 1;
   std::vector<std::pair<std::string, std::string>> facts; ///< by name; a replay must have the same
   std::vector<std::string> words; ///< options of the command line, for a replay; may be empty
+  std::uint32_t seats = 0; ///< of workers at once, with those that may join later; 0: as many as workers
+
+  std::uint32_t ranks() const noexcept { return std::max(workers, seats); }
+};
+
+/// The batches that one incarnation of a worker was dealt.
+struct dealt_life {
+  incarnation life{};
+  std::size_t first = 0; ///< the first of them among the batches of its rank; the next life ends them
+  bool cut = false;      ///< it did not train all that it was dealt, which is left out
+
+  friend bool operator==(const dealt_life&, const dealt_life&) = default;
 };
 
 /// A switch of policy, and the state of the workers at that time.
@@ -56,6 +70,7 @@ struct recording {
   std::vector<std::vector<order_entry>> turns; ///< by shard, in its order
   std::vector<std::vector<std::uint64_t>>
       batches; ///< by rank: the numbers of the batches that the worker was dealt, in order
+  std::vector<std::vector<dealt_life>> lives{}; ///< by rank, ascending; none: all are of incarnation 0
   recording_end end;
   bool killed = false; ///< the run was killed: the recording may be cut, and `end` has only switches
 };
@@ -82,6 +97,7 @@ public:
   void end(const recording_end& e);
 
 private:
+  void add_alike(std::span<const recorded_deal> deals);
   /// Flushes each part to the file, so that it is there even if the process is killed.
   void write(std::string bytes, std::string_view last = {});
 
@@ -119,9 +135,9 @@ recording read_recording(const std::string& path);
 /// Checks whether a recording can be repeated, as far as this follows from the recording alone. rehearsal.hpp
 /// also checks with the options of the run whether a replay reaches its end.
 ///
-/// Errors  recording_error, with the place: the run lost a worker, a shard or its feeder, so the order alone
-///         cannot repeat it; a turn is missing, repeated or out of order; a batch was dealt twice; or the run
-///         switches to a policy that is unknown or has no order.
+/// Errors  recording_error, with the place: the run lost a shard or its feeder, or was killed after workers
+///         had come or gone, so the order alone cannot repeat it; a turn is missing, repeated or out of
+///         order; a batch was trained twice; or the run switches to a policy that is unknown or has no order.
 void require_repeatable(const recording& r);
 
 } // namespace mailgrad

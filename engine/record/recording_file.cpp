@@ -43,15 +43,16 @@ void refuse(const std::string& name, const std::string& why) {
 std::string text_of(const recording_header& h) {
   json facts = json::object();
   for (const auto& [fact, value] : h.facts) facts[text_in_json(fact)] = text_in_json(value);
-  return json{
-      {"workers", h.workers}, {"shards", h.shards}, {"facts", facts}, {"words", texts_in_json(h.words)}}
-      .dump();
+  json all{{"workers", h.workers}, {"shards", h.shards}, {"facts", facts}, {"words", texts_in_json(h.words)}};
+  if (h.seats > h.workers) all["seats"] = h.seats;
+  return all.dump();
 }
 
 recording_header header_from(const json& j) {
   recording_header h;
   h.workers = j.at("workers").get<std::uint32_t>();
   h.shards = j.at("shards").get<std::uint32_t>();
+  if (j.contains("seats")) h.seats = j.at("seats").get<std::uint32_t>();
   for (const auto& [fact, value] : j.at("facts").items())
     h.facts.emplace_back(bytes_of_text_in_json(fact), text_from(value));
   h.words = texts_from(j.at("words"));

@@ -6,10 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <system_error>
 
 namespace mailgrad {
@@ -79,7 +81,11 @@ private:
   }
   static std::size_t bytes_of_entry(std::uint32_t source) {
     if (source == recording_file::switch_source || source == recording_file::end_source) return 1;
-    return source == recording_file::feeder_source ? recording_file::deal_bytes : recording_file::turn_bytes;
+    return is_of_feeder(source) ? recording_file::deal_bytes : recording_file::turn_bytes;
+  }
+  static bool is_of_feeder(std::uint32_t source) {
+    return source == recording_file::feeder_source || source == recording_file::begun_source ||
+           source == recording_file::returned_source;
   }
 
   std::string_view take(std::size_t bytes) {
@@ -97,11 +103,12 @@ private:
   std::uint32_t take_number() { return static_cast<std::uint32_t>(number_in<4>(take(4))); }
 
   void size_lists() {
-    if (r_.header.workers == 0 || r_.header.workers > recording_file::most_workers || r_.header.shards == 0 ||
+    if (r_.header.workers == 0 || r_.header.ranks() > recording_file::most_workers || r_.header.shards == 0 ||
         r_.header.shards > recording_file::most_workers)
       recording_file::refuse(name_, fmt::format("is of {} workers and {} shards; expected 1 to 65536 of each",
                                                 r_.header.workers, r_.header.shards));
-    r_.batches.resize(r_.header.workers);
+    r_.batches.resize(r_.header.ranks());
+    r_.lives.resize(r_.header.ranks());
     r_.turns.resize(r_.header.shards);
   }
 
@@ -112,8 +119,8 @@ private:
       take_end(count);
     else if (source == recording_file::switch_source)
       r_.end.switches.push_back(recording_file::switch_from(parsed(take(count))));
-    else if (source == recording_file::feeder_source)
-      take_deals(count);
+    else if (is_of_feeder(source))
+      take_deals(source, count);
     else
       take_turns(source, count);
     take(recording_file::checksum_bytes);
@@ -127,15 +134,50 @@ private:
   }
 
   rank known(std::uint64_t worker) const {
-    if (worker >= r_.header.workers)
-      recording_file::refuse(name_, fmt::format("names worker {} of {}", worker, r_.header.workers));
+    if (worker >= r_.header.ranks())
+      recording_file::refuse(name_, fmt::format("names worker {} of {}", worker, r_.header.ranks()));
     return {static_cast<std::uint32_t>(worker)};
   }
 
-  void take_deals(std::size_t count) {
+  void take_deals(std::uint32_t source, std::size_t count) {
     for (std::string_view all = take(count * recording_file::deal_bytes); !all.empty();
-         all.remove_prefix(recording_file::deal_bytes))
-      r_.batches[known(number_in<2>(all)).value].push_back(number_in<6>(all.substr(2)));
+         all.remove_prefix(recording_file::deal_bytes)) {
+      const rank worker = known(number_in<2>(all));
+      const std::uint64_t number = number_in<6>(all.substr(2));
+      if (source == recording_file::begun_source)
+        begin_life(worker, number);
+      else if (source == recording_file::returned_source)
+        take_back(worker, number);
+      else
+        r_.batches[worker.value].push_back(number);
+    }
+  }
+
+  void begin_life(rank worker, std::uint64_t life) {
+    std::vector<dealt_life>& lives = r_.lives[worker.value];
+    const bool later = lives.empty() || life > lives.back().life.value;
+    if (!later || life > std::numeric_limits<std::uint32_t>::max())
+      recording_file::refuse(name_, fmt::format("lets worker {} begin as incarnation {} after {}",
+                                                worker.value, life, lives.back().life.value));
+    lives.push_back({{static_cast<std::uint32_t>(life)}, r_.batches[worker.value].size()});
+  }
+
+  /// What a worker has not trained is as if it had not been dealt it.
+  void take_back(rank worker, std::uint64_t number) {
+    std::vector<std::uint64_t>& batches = r_.batches[worker.value];
+    std::vector<dealt_life>& lives = r_.lives[worker.value];
+    const auto last = std::ranges::find(batches.rbegin(), batches.rend(), number);
+    if (last == batches.rend())
+      recording_file::refuse(name_, fmt::format("takes batch {} back from worker {}, which it was not dealt",
+                                                number, worker.value));
+    const auto at = static_cast<std::size_t>(batches.rend() - last) - 1;
+    if (lives.empty() || lives.front().first > at) lives.insert(lives.begin(), dealt_life{});
+    for (dealt_life& one : lives)
+      if (one.first > at) --one.first;
+    std::ranges::find_if(lives.rbegin(), lives.rend(), [&](const dealt_life& one) {
+      return one.first <= at;
+    })->cut = true;
+    batches.erase(batches.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
   void take_turns(std::uint32_t shard, std::size_t count) {
@@ -144,8 +186,9 @@ private:
     for (std::string_view all = take(count * recording_file::turn_bytes); !all.empty();
          all.remove_prefix(recording_file::turn_bytes)) {
       const auto kind = static_cast<unsigned char>(all[0]);
-      if (kind > static_cast<unsigned char>(order_entry::kind::switched))
-        recording_file::refuse(name_, fmt::format("holds a turn of kind {}; expected 0 to 3", kind));
+      if (kind > static_cast<unsigned char>(order_entry::kind::switched) &&
+          kind != static_cast<unsigned char>(order_entry::kind::missed))
+        recording_file::refuse(name_, fmt::format("holds a turn of kind {}; expected 0 to 3 or 5", kind));
       r_.turns[shard].push_back({static_cast<order_entry::kind>(kind), known(number_in<2>(all.substr(1))),
                                  number_in<5>(all.substr(3)), 0,
                                  static_cast<std::int64_t>(number_in<8>(all.substr(8)))});

@@ -22,6 +22,18 @@ std::string part(std::uint32_t source, std::size_t count) {
   return bytes;
 }
 
+std::uint32_t source_of(recorded_deal::kind what) {
+  switch (what) {
+  case recorded_deal::kind::begun:
+    return recording_file::begun_source;
+  case recorded_deal::kind::returned:
+    return recording_file::returned_source;
+  case recorded_deal::kind::dealt:
+    break;
+  }
+  return recording_file::feeder_source;
+}
+
 /// Renames the recording of a killed run, because a script may start the next run before a user has looked at
 /// it. If it cannot be renamed, the next run is refused. If an older one is kept already, that one remains
 /// and the newer one is overwritten.
@@ -74,9 +86,19 @@ void recording_writer::add_turns(std::uint32_t shard, std::span<const order_entr
   write(std::move(bytes));
 }
 
+/// A part for each run of deals of one kind, so that their order is kept.
 void recording_writer::add_deals(std::span<const recorded_deal> deals) {
-  if (deals.empty()) return;
-  std::string bytes = part(recording_file::feeder_source, deals.size());
+  while (!deals.empty()) {
+    const auto next =
+        std::ranges::find_if(deals, [&](const recorded_deal& d) { return d.what != deals.front().what; });
+    const auto count = static_cast<std::size_t>(next - deals.begin());
+    add_alike(deals.first(count));
+    deals = deals.subspan(count);
+  }
+}
+
+void recording_writer::add_alike(std::span<const recorded_deal> deals) {
+  std::string bytes = part(source_of(deals.front().what), deals.size());
   bytes.reserve(bytes.size() + deals.size() * recording_file::deal_bytes);
   for (const recorded_deal& d : deals) {
     append_number<2>(bytes, d.worker.value);
@@ -100,9 +122,9 @@ void recording_writer::end(const recording_end& e) {
 }
 
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header) {
-  if (header.workers > recording_file::most_workers || header.shards > recording_file::most_workers)
+  if (header.ranks() > recording_file::most_workers || header.shards > recording_file::most_workers)
     recording_file::refuse(path, fmt::format("can number 65536 workers and shards, not {}",
-                                             std::max(header.workers, header.shards)));
+                                             std::max(header.ranks(), header.shards)));
   if (replaced_file::can_replace(path)) keep_killed(path);
   auto file = std::make_unique<replaced_file>(path, replaced_file::if_taken::fail);
   if (!file->is_open() && errno == EWOULDBLOCK)

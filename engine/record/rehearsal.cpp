@@ -20,24 +20,28 @@ void rehearsal::refuse(const std::string& why) const {
 }
 
 rehearsal::rehearsal(const recording& r, const replay_terms& terms)
-    : r_(r), terms_(terms), workers_(r.header.workers) {
+    : r_(r), terms_(terms), lives_(r), workers_(r.header.ranks()) {
   const std::size_t n = workers_.size();
   for (const auto& turns : r.turns) {
-    shard s{make_policy(terms.policy, r.header.workers), {}, 0, 0, 0, {}, {}, {}, {}, {}, {}, {}};
-    for (auto* flags : {&s.joined, &s.left, &s.waits}) flags->resize(n);
-    s.in_policy.resize(n, true);
+    shard s{};
+    s.rule = make_policy(terms.policy, r.header.ranks());
+    s.has.resize(n);
+    s.joined_as.resize(n);
+    for (auto* flags : {&s.joined, &s.left, &s.in_policy, &s.waits}) flags->resize(n);
     for (auto* steps : {&s.arrived, &s.taken}) steps->resize(n);
     s.version_read.resize(n);
-    for (std::uint32_t w = 0; w < n; ++w) s.rule->join({w});
-    shards_.push_back(std::move(s));
-    for (const order_entry& t : turns) {
-      worker& of = workers_[t.worker.value];
-      if (t.what == kind::gradient) of.last_recorded = std::max(of.last_recorded, t.step.value);
-      if (t.what == kind::left) of.ends = true;
+    for (std::uint32_t w = 0; w < r.header.workers; ++w) {
+      s.in_policy[w] = true;
+      s.rule->join({w});
     }
+    for (const order_entry& t : turns) {
+      s.has[t.worker.value].add(t);
+      if (t.what == kind::left) workers_[t.worker.value].ends = true;
+    }
+    shards_.push_back(std::move(s));
   }
   for (std::size_t w = 0; w < n; ++w) {
-    await_answers(w);
+    if (w < r.header.workers) begin_life(w);
     for (const std::uint64_t batch : r.batches[w])
       if (batch >= terms.batches)
         refuse("deals batch " + number(batch) + " to " + name_of_worker(w) + "; the run has " +
@@ -51,7 +55,7 @@ void rehearsal::run() {
     for (std::size_t s = 0; s < shards_.size(); ++s)
       while (take_turn(s)) moved = true;
     for (std::size_t w = 0; w < workers_.size(); ++w)
-      while (advance_worker(w)) moved = true;
+      while (advance_worker(w) || seat(w)) moved = true;
     moved = pass_switch() || moved;
   }
 }
@@ -59,7 +63,43 @@ void rehearsal::run() {
 bool rehearsal::has_ended() const {
   for (std::size_t s = 0; s < shards_.size(); ++s)
     if (shards_[s].next < r_.turns[s].size()) return false;
-  return std::ranges::all_of(workers_, &worker::gone);
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    if (!workers_[w].gone || workers_[w].begun < lives_.of(w).size()) return false;
+  return true;
+}
+
+// -- incarnations, which coordinator lets in one after the other -------------------------------------------
+
+/// Whether the next incarnation of a worker comes before the next switch.
+bool rehearsal::is_due(std::size_t w) const {
+  const auto lives = lives_.of(w);
+  const std::size_t next = workers_[w].begun;
+  return next < lives.size() && lives[next].switches <= passed_;
+}
+
+bool rehearsal::seat(std::size_t w) {
+  if (!workers_[w].gone || !is_due(w)) return false;
+  begin_life(w);
+  return true;
+}
+
+void rehearsal::begin_life(std::size_t w) {
+  worker& me = workers_[w];
+  ++me.begun;
+  const recorded_life& now = life_of(w);
+  me.batches = now.first;
+  me.step = me.local = me.last_recorded = 0;
+  me.holds_step = me.gone = false;
+  await_answers(w);
+  for (std::size_t s = 0; s < shards_.size(); ++s) {
+    me.last_recorded = std::max(me.last_recorded, shards_[s].has[w].last_step(now.life).value);
+    if (now.cut && !shards_[s].has[w].joins(now.life)) answer(s, w);
+  }
+}
+
+void rehearsal::answer(std::size_t s, std::size_t w) {
+  workers_[w].answered[s] = true;
+  --workers_[w].missing;
 }
 
 // -- workers, which behave as device_actor ----------------------------------------------------------------
@@ -68,7 +108,7 @@ bool rehearsal::advance_worker(std::size_t w) {
   worker& me = workers_[w];
   if (me.gone || me.missing > 0 || at_switch(w) || lacks_deals(w)) return false;
   if (std::exchange(me.holds_step, false)) ++me.local;
-  if (me.batches < r_.batches[w].size())
+  if (me.batches < life_of(w).end)
     train_batch(w);
   else if (std::exchange(me.local, 0) > 0)
     push(w);
@@ -81,7 +121,7 @@ bool rehearsal::advance_worker(std::size_t w) {
 /// wrote, unless the worker is known to have ended.
 bool rehearsal::lacks_deals(std::size_t w) const {
   const worker& me = workers_[w];
-  if (!r_.killed || me.batches < r_.batches[w].size()) return false;
+  if (!r_.killed || me.batches < life_of(w).end) return false;
   return !me.ends || terms_.local_steps > 0 || me.step < me.last_recorded;
 }
 
@@ -101,14 +141,16 @@ void rehearsal::train_batch(std::size_t w) {
 
 void rehearsal::push(std::size_t w) {
   worker& me = workers_[w];
-  if (r_.end.ended == "diverged" && me.step == me.last_recorded) {
+  if (r_.end.ended == "diverged" && me.step == me.last_recorded && !life_of(w).cut) {
     me.gone = true;
     return;
   }
   ++me.step;
   await_answers(w);
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (std::exchange(shards_[s].arrived[w], me.step) != 0)
+    if (life_of(w).cut && me.step > shards_[s].has[w].last_step(life_of(w).life).value)
+      answer(s, w);
+    else if (std::exchange(shards_[s].arrived[w], me.step) != 0)
       refuse("cannot be: " + name_of_worker(w) + " comes to step " + number(me.step) + " before " +
              name_of_shard(s) + " takes its step " + number(me.step - 1));
 }
@@ -118,10 +160,11 @@ void rehearsal::await_answers(std::size_t w) {
   workers_[w].missing = shards_.size();
 }
 
+/// An incarnation after which another comes before the switch takes no part in it.
 bool rehearsal::at_switch(std::size_t w) const {
-  if (passed_ == r_.end.switches.size()) return false;
+  if (passed_ == r_.end.switches.size() || is_due(w)) return false;
   const recorded_switch& next = r_.end.switches[passed_];
-  return next.present[w] != 0 && workers_[w].batches >= next.batches[w];
+  return next.present[w] != 0 && workers_[w].batches >= lives_.batches_before(next, passed_, w);
 }
 
 /// A switch passes once every worker that takes part has come to it and every other has ended.
@@ -129,7 +172,8 @@ bool rehearsal::pass_switch() {
   if (passed_ == r_.end.switches.size()) return false;
   const recorded_switch& next = r_.end.switches[passed_];
   for (std::size_t w = 0; w < workers_.size(); ++w)
-    if (next.present[w] != 0 ? workers_[w].gone || !at_switch(w) : !workers_[w].gone) return false;
+    if (next.present[w] != 0 ? workers_[w].gone || !at_switch(w) : !workers_[w].gone || is_due(w))
+      return false;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     if (next.present[w] == 0) continue;
     if (std::exchange(workers_[w].local, 0) > 0) push(w);
@@ -145,10 +189,12 @@ bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
   const std::uint32_t w = t.worker.value;
   switch (t.what) {
   case kind::joined:
-    return true;
+    return workers_[w].begun > 0 && life_of(w).life >= t.life();
   case kind::gradient:
-    return s.arrived[w] == t.step.value;
+  case kind::missed:
+    return s.joined_as[w] && is_now(w, *s.joined_as[w]) && s.arrived[w] == t.step.value;
   case kind::left:
+    if (const recorded_life* one = lives_.find(t.worker, t.life()); one && one->cut) return true;
     return workers_[w].gone;
   case kind::switched:
   case kind::kept: // stands in no recording
@@ -161,17 +207,29 @@ bool rehearsal::take_turn(std::size_t at) {
   shard& s = shards_[at];
   if (s.next == r_.turns[at].size() || !is_ready(s, r_.turns[at][s.next])) return false;
   const order_entry& t = r_.turns[at][s.next++];
-  const std::uint32_t w = t.worker.value;
   if (t.what == kind::joined)
-    s.joined[w] = s.waits[w] = true;
+    greet(s, t);
   else if (t.what == kind::gradient)
     take_gradient(at, t);
+  else if (t.what == kind::missed)
+    take_missed(at, t);
   else if (t.what == kind::left)
-    let_go(s, w);
+    let_go(at, t);
   else
     change_policy(s);
   release(at);
   return true;
+}
+
+void rehearsal::greet(shard& s, const order_entry& t) {
+  const std::uint32_t w = t.worker.value;
+  s.joined_as[w] = t.life();
+  s.joined[w] = true;
+  s.left[w] = false;
+  s.waits[w] = is_now(w, t.life()) && !workers_[w].gone;
+  if (s.in_policy[w]) return;
+  s.in_policy[w] = true;
+  s.rule->join(t.worker);
 }
 
 void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
@@ -193,21 +251,36 @@ void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
   if (s.rule->batch_complete()) apply_batch(s);
 }
 
-void rehearsal::let_go(shard& s, std::size_t w) {
+/// The shard judges without the gradient, and the worker need not wait.
+void rehearsal::take_missed(std::size_t at, const order_entry& t) {
+  shard& s = shards_[at];
+  const std::uint32_t w = t.worker.value;
+  s.arrived[w] = 0;
+  s.taken[w] = t.step.value;
+  const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
+  if (what == verdict::merge && s.rule->batch_complete()) apply_batch(s);
+  answer(at, w);
+}
+
+void rehearsal::let_go(std::size_t at, const order_entry& t) {
+  shard& s = shards_[at];
+  const std::uint32_t w = t.worker.value;
   s.left[w] = true;
   s.waits[w] = false;
+  if (is_now(w, t.life()) && !workers_[w].gone && !workers_[w].answered[at]) answer(at, w);
   if (!s.in_policy[w]) return;
   s.in_policy[w] = false;
-  s.rule->leave({static_cast<std::uint32_t>(w)});
+  s.rule->leave(t.worker);
   if (s.rule->batch_complete()) apply_batch(s);
 }
 
 void rehearsal::change_policy(shard& s) {
   const recorded_switch& to = r_.end.switches[s.switches++];
   if (s.pending > 0) apply_batch(s);
-  s.rule = make_policy(to.policy, r_.header.workers);
+  s.rule = make_policy(to.policy, r_.header.ranks());
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
-    s.in_policy[w] = s.waits[w] = to.present[w] != 0;
+    s.in_policy[w] = to.present[w] != 0;
+    s.waits[w] = s.in_policy[w] && s.joined_as[w] && is_now(w, *s.joined_as[w]);
     if (s.in_policy[w]) s.rule->join({w});
   }
 }
@@ -230,8 +303,7 @@ void rehearsal::release(std::size_t at) {
     if (workers_[w].answered[at])
       refuse("cannot be: " + name_of_shard(at) + " lets " + name_of_worker(w) + " go twice, at turn " +
              number(s.next));
-    workers_[w].answered[at] = true;
-    --workers_[w].missing;
+    answer(at, w);
   }
 }
 
@@ -251,7 +323,7 @@ std::string rehearsal::obstacle() const {
   for (std::size_t s = 0; s < shards_.size(); ++s)
     if (shards_[s].next < r_.turns[s].size()) return wait_of_shard(s);
   for (std::size_t w = 0; w < workers_.size(); ++w)
-    if (!workers_[w].gone) return wait_of_worker(w);
+    if (!workers_[w].gone || workers_[w].begun < lives_.of(w).size()) return wait_of_worker(w);
   return "nothing";
 }
 
@@ -260,7 +332,9 @@ std::string rehearsal::wait_of_shard(std::size_t s) const {
   const std::size_t w = t.worker.value;
   const std::string me = name_of_shard(s) + " waits at its turn " + number(shards_[s].next + 1) + " of " +
                          number(r_.turns[s].size()) + " for ";
-  if (t.what == kind::gradient)
+  if (t.what == kind::joined)
+    return me + name_of_worker(w) + " as incarnation " + number(t.step.value) + ": " + wait_of_worker(w);
+  if (t.what == kind::gradient || t.what == kind::missed)
     return me + "the gradient of " + name_of_worker(w) + ", step " + number(t.step.value) + ": " +
            wait_of_worker(w);
   if (t.what == kind::left) return me + "the end of " + name_of_worker(w) + ": " + wait_of_worker(w);
@@ -276,11 +350,13 @@ std::string rehearsal::wait_of_worker(std::size_t w) const {
   const worker& me = workers_[w];
   const std::string name = name_of_worker(w);
   const std::string after = me.step == 0 ? " before its first step" : " after its step " + number(me.step);
+  if (me.gone && me.begun < lives_.of(w).size())
+    return name + " waits for its seat as incarnation " + number(lives_.of(w)[me.begun].life.value);
   if (me.gone) return name + " has ended" + after;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     if (me.answered[s] || me.missing == 0) continue;
     std::string why;
-    if (!shards_[s].joined[w])
+    if (!shards_[s].joined_as[w] || !is_now(w, *shards_[s].joined_as[w]))
       why = "which it has not joined";
     else if (shards_[s].next == r_.turns[s].size())
       why = shards_[s].arrived[w] != 0 ? "which has no turn for it" : "which has no turn left";

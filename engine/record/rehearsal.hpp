@@ -1,12 +1,15 @@
 #pragma once
 
+#include <mailgrad/engine/record/recorded_lives.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/shard/turns_of_worker.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +29,7 @@ struct replay_terms {
 /// It waits for the same things as parameter_actor, device_actor, feeder and policy_switcher. It takes a step
 /// of a worker or a turn of a shard as soon as one is possible; their order does not change the result. It
 /// does not compute losses: if the recorded run diverged, a worker diverges after its last recorded gradient.
+/// A shard that lacks turns of a worker that was lost answers it at once.
 ///
 /// Threads one caller at a time.
 class rehearsal {
@@ -68,12 +72,15 @@ private:
     std::uint64_t switches = 0;
     std::size_t next = 0; ///< index of the next turn
     // By rank:
+    std::vector<turns_of_worker> has;                  ///< turns
+    std::vector<std::optional<incarnation>> joined_as; ///< the last turn in which it joined
     std::vector<bool> joined, left, in_policy, waits;
     std::vector<std::uint64_t> arrived; ///< the step of the gradient that has arrived; 0: none
     std::vector<std::uint64_t> taken;   ///< the last step taken
     std::vector<version_number> version_read;
   };
   struct worker {
+    std::size_t begun = 0;              ///< incarnations that have begun; the last of them is this one
     std::uint64_t step = 0;             ///< of its last gradient
     std::uint64_t last_recorded = 0;    ///< the last step for which any shard has a turn
     bool ends = false;                  ///< any shard has a turn in which it leaves
@@ -81,14 +88,23 @@ private:
     std::uint64_t batches_in_taken = 0; ///< trained by its last gradient that any shard has taken
     std::uint64_t local = 0;            ///< steps of its own since the last exchange
     bool holds_step = false;            ///< elastic: a local step waits for the answers
-    bool gone = false;
-    std::vector<bool> answered; ///< by shard
-    std::size_t missing = 0;    ///< answers still missing
-    order_entry first_taken;    ///< the first turn of its last gradient that any shard has taken
-    std::uint64_t taken_as = 0; ///< the number of that turn among all such turns, from 1; 0: none
+    bool gone = true;                   ///< it has ended, or has not begun
+    std::vector<bool> answered;         ///< by shard
+    std::size_t missing = 0;            ///< answers still missing
+    order_entry first_taken;            ///< the first turn of its last gradient that any shard has taken
+    std::uint64_t taken_as = 0;         ///< the number of that turn among all such turns, from 1; 0: none
   };
 
   [[noreturn]] void refuse(const std::string& why) const;
+  /// The present incarnation of a worker, or the last one that has ended.
+  const recorded_life& life_of(std::size_t w) const { return lives_.of(w)[workers_[w].begun - 1]; }
+  bool is_now(std::size_t w, incarnation life) const {
+    return workers_[w].begun > 0 && life_of(w).life == life;
+  }
+  bool is_due(std::size_t w) const;
+  bool seat(std::size_t w);
+  void begin_life(std::size_t w);
+  void answer(std::size_t s, std::size_t w);
   bool advance_worker(std::size_t w);
   bool lacks_deals(std::size_t w) const;
   void train_batch(std::size_t w);
@@ -99,8 +115,10 @@ private:
 
   bool take_turn(std::size_t s);
   bool is_ready(const shard& s, const order_entry& t) const;
+  void greet(shard& s, const order_entry& t);
   void take_gradient(std::size_t s, const order_entry& t);
-  void let_go(shard& s, std::size_t w);
+  void take_missed(std::size_t s, const order_entry& t);
+  void let_go(std::size_t s, const order_entry& t);
   void change_policy(shard& s);
   void apply_batch(shard& s);
   void release(std::size_t s);
@@ -110,6 +128,7 @@ private:
 
   const recording& r_;
   replay_terms terms_;
+  recorded_lives lives_;
   std::vector<shard> shards_;
   std::vector<worker> workers_; ///< by rank
   std::uint64_t passed_ = 0;    ///< switches for which all workers were paused

@@ -17,6 +17,7 @@ struct order_entry {
     left,     ///< the policy no longer waits for the worker
     switched, ///< the next policy begins
     kept,     ///< the shard's state is kept for the checkpoint of number `step`; no recording has it
+    missed,   ///< the gradient of `step` was judged where it had arrived, and was lost on its way to here
   };
   kind what = kind::gradient;
   rank worker;
@@ -31,10 +32,16 @@ struct order_entry {
   friend bool operator==(const order_entry&, const order_entry&) = default;
 };
 
-/// A batch that the feeder dealt to a worker.
+/// What the feeder did for a worker.
 struct recorded_deal {
+  enum class kind : std::uint8_t {
+    dealt,    ///< it dealt the batch `number`
+    begun,    ///< the worker asked for the first time as its incarnation `number`
+    returned, ///< it took the batch `number` back, since nobody had trained it
+  };
   rank worker;
-  std::uint64_t number = 0; ///< as dealt, from 0, counted over all epochs
+  std::uint64_t number = 0; ///< of a batch as dealt, from 0, counted over all epochs
+  kind what = kind::dealt;
 
   friend bool operator==(const recorded_deal&, const recorded_deal&) = default;
 };

@@ -6,7 +6,7 @@ namespace mailgrad {
 
 void ordered_gradients::expect(const order_entry& turn) {
   turns_.push_back(turn);
-  if (turn.what == order_entry::kind::gradient) workers_[turn.worker.value].last_step = turn.step;
+  if (turn.what != order_entry::kind::switched) workers_[turn.worker.value].known.add(turn);
 }
 
 void ordered_gradients::join(rank worker, incarnation life) {
@@ -28,6 +28,7 @@ bool ordered_gradients::is_ready(const order_entry& turn) const {
   case order_entry::kind::joined:
     return w.has_left(turn.life()) || (w.joined && *w.joined >= turn.life());
   case order_entry::kind::gradient:
+  case order_entry::kind::missed:
     return w.has_left(w.turns) || (w.joined && *w.joined > w.turns) ||
            (w.arrived && w.arrived->header.id.step == turn.step);
   case order_entry::kind::left:
@@ -45,11 +46,15 @@ std::optional<ordered_gradients::ready> ordered_gradients::next() {
   turns_.pop_front();
   ++taken_;
   of_worker& w = workers_[r.turn.worker.value];
-  if (r.turn.what == order_entry::kind::joined) w.turns = r.turn.life();
+  if (r.turn.what == order_entry::kind::joined) {
+    w.turns = r.turn.life();
+    w.greeted = w.turns;
+  }
   const bool leaves = r.turn.what == order_entry::kind::left;
   if (leaves) forget(r.turn.worker, r.turn.life());
-  const bool its_turn =
-      r.turn.what == order_entry::kind::gradient && w.arrived && w.arrived->header.id.step == r.turn.step;
+  const bool of_gradient =
+      r.turn.what == order_entry::kind::gradient || r.turn.what == order_entry::kind::missed;
+  const bool its_turn = of_gradient && w.arrived && w.arrived->header.id.step == r.turn.step;
   if (leaves || its_turn) r.gradient = std::exchange(w.arrived, std::nullopt);
   return r;
 }
@@ -61,7 +66,10 @@ void ordered_gradients::keep(archive& a) {
   if (!a.reads()) return;
   if (workers_.size() != workers) throw archive_error("the order is of another number of workers");
   if (taken_ > turns_.size()) throw archive_error("the order has fewer turns than were taken");
-  turns_.erase(turns_.begin(), turns_.begin() + static_cast<std::ptrdiff_t>(taken_));
+  const auto next = turns_.begin() + static_cast<std::ptrdiff_t>(taken_);
+  for (auto turn = turns_.begin(); turn != next; ++turn)
+    if (turn->what == order_entry::kind::joined) workers_[turn->worker.value].greeted = turn->life();
+  turns_.erase(turns_.begin(), next);
 }
 
 } // namespace mailgrad

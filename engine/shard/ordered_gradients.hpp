@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/engine/shard/turns_of_worker.hpp>
 #include <mailgrad/files/archive.hpp>
 
 #include <cstdint>
@@ -24,8 +25,10 @@ public:
 
   /// Appends a turn to the order.
   void expect(const order_entry& turn);
-  /// The worker's last step with a turn in the order known so far; 0: there is none.
-  step_number last_step(rank worker) const { return workers_[worker.value].last_step; }
+  /// The turns of a worker in the order known so far, taken or not.
+  const turns_of_worker& turns_of(rank worker) const { return workers_[worker.value].known; }
+  /// Whether the joining of this incarnation has been taken, and no later one.
+  bool has_joined(rank worker, incarnation life) const { return workers_[worker.value].greeted == life; }
   void join(rank worker, incarnation life = {});
   /// Notes that this joining was taken in another order than this.
   void pass_joining(rank worker, incarnation life);
@@ -40,6 +43,7 @@ public:
     std::optional<push_gradient> gradient;
   };
   /// Takes the next turn from the queue if it is ready. A turn that ends a policy is left to take_switch().
+  /// In a replay the turn of a gradient that this shard missed has the one that comes now.
   std::optional<ready> next();
 
   /// The number of the worker's gradients whose turn has not come: 0 or 1.
@@ -71,7 +75,8 @@ private:
     std::optional<incarnation> left{};   ///< the last that has; all before it have, too
     incarnation turns{};                 ///< whose turns come next
     std::optional<push_gradient> arrived{};
-    step_number last_step{}; ///< with a turn
+    turns_of_worker known{};
+    std::optional<incarnation> greeted{}; ///< whose joining was taken last
 
     bool has_left(incarnation life) const { return left && life <= *left; }
     void keep(archive& a) {

@@ -135,6 +135,7 @@ void assembled_run::kill_all() const {
     for (const caf::actor& a : *group)
       if (a) kill(a);
   for (const caf::actor& a : {feeder_actor, crew_->tracker(), coordinator_actor}) kill(a);
+  if (crew_->late_workers()) kill(crew_->late_workers());
 }
 
 assembled_run::~assembled_run() {

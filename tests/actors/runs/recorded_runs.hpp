@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -31,8 +32,8 @@ struct finished_run {
 /// The terms that a rehearsal of `a` needs.
 inline replay_terms terms_of(const assembly& a) {
   const bool elastic = cure_spec(a.cure, a.workers).traits().pull.has_value();
-  return {parse_policy_schedule(a.policy, a.workers).front().policy.text(), a.local_steps, elastic,
-          a.batches};
+  return {parse_policy_schedule(a.policy, std::max(a.workers, a.seats)).front().policy.text(), a.local_steps,
+          elastic, a.batches};
 }
 
 /// Fixture of tests that record a run in one order of delivery and repeat it in others.
@@ -45,11 +46,11 @@ protected:
   std::optional<finished_run> finish(assembly a, drawn_order& order, Disturb disturb) {
     std::stringbuf bytes;
     a.recorder = messaging::spawn<recorder>(
-        system_.actors(),
-        recorder_options{std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes), "memory",
-                                                            recording_header{a.workers, a.shards, {}, {}}),
-                         [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
-    const assembled_run run = assemble(a);
+        system_.actors(), recorder_options{std::make_shared<recording_writer>(
+                                               std::make_unique<std::ostream>(&bytes), "memory",
+                                               recording_header{a.workers, a.shards, {}, {}, a.seats}),
+                                           [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
+    assembled_run run = assemble(a);
     disturb(run);
     deliver(order);
     EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";

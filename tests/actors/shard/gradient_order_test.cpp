@@ -85,6 +85,8 @@ TEST_F(GradientOrder, OfAShardThatFollowsIsThatOfTheFirst) {
 
 TEST_F(GradientOrder, OfAReplayIsThatOfTheRecordingUnderEveryPolicy) {
   auto recorded = std::make_shared<recording>();
+  recorded->header.workers = 2;
+  recorded->batches.resize(2);
   recorded->turns = {{turn_of(0, 1), turn_of(1, 1)}};
   gradient_order::options o = options(0);
   o.replayed = recorded;
@@ -185,6 +187,8 @@ TEST_F(GradientOrder, PassesTheTurnsOfAWorkerThatIsGone) {
 /// Each shard has turns of its own in a recording.
 TEST_F(GradientOrder, OfAReplayIsThatOfItsShardAndTellsNobody) {
   auto recorded = std::make_shared<recording>();
+  recorded->header.workers = 2;
+  recorded->batches.resize(2);
   recorded->turns = {{turn_of(0, 1), {kind::switched, {}}}, {turn_of(1, 1)}};
   const auto replayed = [&](std::uint32_t shard) {
     gradient_order::options o = options(shard);

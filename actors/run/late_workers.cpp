@@ -1,0 +1,30 @@
+#include <mailgrad/actors/run/late_workers.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <exception>
+#include <utility>
+
+namespace mailgrad {
+using messaging::on, messaging::send, messaging::sender_of;
+
+caf::behavior late_workers::make_behavior() {
+  return {
+      on(self_, [this](const bring_worker& x) { bring(x); }),
+      on(self_,
+         [this](const give_up&) {
+           for (const caf::actor& a : std::exchange(brought_, {})) send(self_, a, give_up{});
+           self_->quit();
+         }),
+  };
+}
+
+void late_workers::bring(const bring_worker& x) {
+  try {
+    for (caf::actor& a : spawn_(x.worker, x.life)) brought_.push_back(std::move(a));
+  } catch (const std::exception& e) {
+    send(self_, sender_of(self_), worker_lost{x.worker, e.what(), x.life});
+  }
+}
+
+} // namespace mailgrad

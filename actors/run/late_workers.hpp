@@ -1,0 +1,31 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+
+#include <functional>
+#include <vector>
+
+namespace mailgrad {
+
+/// Brings the workers of a replay that came later in the recorded run, when the coordinator asks for them.
+///
+/// Guarantees  who was brought is told to give up when this actor is.
+class late_workers {
+public:
+  static constexpr const char* name = "mailgrad.late-workers";
+
+  /// Spawns the actors of a worker that joins late; may throw.
+  using spawner = std::function<std::vector<caf::actor>(rank worker, incarnation life)>;
+
+  late_workers(caf::event_based_actor* self, spawner spawn) : self_(self), spawn_(std::move(spawn)) {}
+  caf::behavior make_behavior();
+
+private:
+  void bring(const bring_worker& x);
+
+  caf::event_based_actor* self_;
+  spawner spawn_;
+  std::vector<caf::actor> brought_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,131 @@
+#include <mailgrad/engine/record/rehearsal.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+// What a rehearsal knows of workers that were lost, came late or came back.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using kind = order_entry::kind;
+
+order_entry joins(std::uint32_t worker, std::uint32_t life = 0) {
+  return order_entry::of(kind::joined, {worker}, {life});
+}
+order_entry leaves(std::uint32_t worker, std::uint32_t life = 0) {
+  return order_entry::of(kind::left, {worker}, {life});
+}
+order_entry takes(std::uint32_t worker, std::uint64_t step) { return {kind::gradient, {worker}, {step}}; }
+
+/// Two workers on two shards. Worker 1 is lost after its first step, comes back, and makes one more.
+recording one_return() {
+  recording r;
+  r.name = "x.rec";
+  r.header.workers = 2;
+  r.header.shards = 2;
+  r.batches = {{0, 2}, {1, 3}};
+  r.lives = {{}, {{{0}, 0, true}, {{1}, 1, false}}};
+  r.turns = std::vector(2, std::vector<order_entry>{joins(0), joins(1), takes(0, 1), takes(1, 1), leaves(1),
+                                                    joins(1, 1), takes(0, 2), takes(1, 1), leaves(0),
+                                                    leaves(1, 1)});
+  r.end.ended = "completed";
+  return r;
+}
+
+/// Why it is refused under `policy`, after `change`; empty if it is not.
+std::string refusal(const std::string& policy, const std::function<void(recording&)>& change = {}) {
+  recording r = one_return();
+  if (change) change(r);
+  try {
+    require_repeatable(r);
+    require_replay_ends(r, {policy});
+  } catch (const recording_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(RehearsedLosses, ComeToTheirEnd) {
+  for (const char* policy : {"async", "sync", "ssp:1", "k-async:2"}) EXPECT_EQ(refusal(policy), "") << policy;
+}
+
+TEST(RehearsedLosses, EndAWorkerWhoseLastGradientOneShardNeverHad) {
+  EXPECT_EQ(refusal("async", [](recording& r) { r.turns[1].erase(r.turns[1].begin() + 3); }), "");
+}
+
+TEST(RehearsedLosses, EndAWorkerThatOneShardNeverHeardOf) {
+  EXPECT_EQ(refusal("async",
+                    [](recording& r) {
+                      r.turns[1].erase(r.turns[1].begin() + 3);
+                      r.turns[1].erase(r.turns[1].begin() + 1);
+                    }),
+            "");
+}
+
+/// A batch that this shard shares with the others goes on without the gradient.
+TEST(RehearsedLosses, LeaveAPlaceInTheBatchEmpty) {
+  EXPECT_EQ(refusal("sync", [](recording& r) { r.turns[1][3].what = kind::missed; }), "");
+}
+
+TEST(RehearsedLosses, SeatALateWorker) {
+  const auto late = [](recording& r) {
+    r.header.seats = 3;
+    r.batches.push_back({4});
+    r.lives.push_back({{{0}, 0, false}});
+    for (auto& turns : r.turns) {
+      turns.insert(turns.begin() + 6, {joins(2), takes(2, 1)});
+      turns.push_back(leaves(2));
+    }
+  };
+  EXPECT_EQ(refusal("async", late), "");
+}
+
+/// The earlier incarnation had trained as much as the switch counts, and must not wait for it.
+TEST(RehearsedLosses, LetOnlyTheLastIncarnationWaitForASwitch) {
+  const auto switched = [](recording& r) {
+    for (auto& turns : r.turns) turns.insert(turns.begin() + 7, {kind::switched, {}});
+    r.end.switches = {{"async", "by hand", {2, 1}, {1, 1}}};
+  };
+  EXPECT_EQ(refusal("async", switched), "");
+  EXPECT_EQ(refusal("sync", switched), "");
+}
+
+/// Worker 1 had trained a batch more before the switch and was lost with it.
+TEST(RehearsedLosses, GoThroughASwitchWithWhatSomebodyKnewOf) {
+  EXPECT_EQ(refusal("async",
+                    [](recording& r) {
+                      for (auto& turns : r.turns) turns.insert(turns.begin() + 4, {kind::switched, {}});
+                      r.end.switches = {{"async", "by hand", {1, 2}, {1, 1}}};
+                    }),
+            "");
+}
+
+TEST(RehearsedLosses, LetAWorkerComeBackAfterASwitch) {
+  EXPECT_EQ(refusal("async",
+                    [](recording& r) {
+                      for (auto& turns : r.turns) turns.insert(turns.begin() + 5, {kind::switched, {}});
+                      r.end.switches = {{"async", "by hand", {1, 1}, {1, 0}}};
+                    }),
+            "");
+}
+
+/// Shard 1 takes worker 1 after worker 0's step 3, which shard 0 leads to by way of worker 1's return.
+TEST(RehearsedLosses, NameTheIncarnationThatDoesNotCome) {
+  const auto crossed = [](recording& r) {
+    r.batches[0] = {0, 2, 4};
+    r.turns[0].insert(r.turns[0].begin() + 7, takes(0, 3));
+    r.turns[1] = {joins(0),  joins(1),    takes(0, 1), takes(0, 2), takes(0, 3), takes(1, 1),
+                  leaves(1), joins(1, 1), takes(1, 1), leaves(0),   leaves(1, 1)};
+  };
+  EXPECT_THAT(refusal("async", crossed),
+              HasSubstr("shard 0 waits at its turn 6 of 11 for worker 1 as incarnation 1: worker 1 waits for "
+                        "the weights of shard 1 after its step 1"));
+}
+
+} // namespace
+} // namespace mailgrad
