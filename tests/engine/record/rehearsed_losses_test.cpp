@@ -23,7 +23,7 @@ order_entry leaves(std::uint32_t worker, std::uint32_t life = 0) {
 order_entry takes(std::uint32_t worker, std::uint64_t step) { return {kind::gradient, {worker}, {step}}; }
 
 /// Two workers on two shards. Worker 1 is lost after its first step, comes back, and makes one more.
-recording one_return() {
+recording one_that_returned() {
   recording r;
   r.name = "x.rec";
   r.header.workers = 2;
@@ -39,7 +39,7 @@ recording one_return() {
 
 /// Why it is refused under `policy`, after `change`; empty if it is not.
 std::string refusal(const std::string& policy, const std::function<void(recording&)>& change = {}) {
-  recording r = one_return();
+  recording r = one_that_returned();
   if (change) change(r);
   try {
     require_repeatable(r);
