@@ -289,7 +289,6 @@ TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
   refused(words{"serve", "--listen", "0.0.0.0:0"} + small_run, "without keys");
   refused(serve("2") + words{"--seats", "1"}, "--seats 1: fewer than the 2 of --workers");
   refused(serve("1") + words{"--seats", "0"}, "--seats: must be a whole number from 1 to 256");
-  refused(serve("1") + words{"--seats", "2", "--record", file("r")}, "record: a run with seats");
   refused(serve("1") + words{"--wait-for-workers", "0"}, "--wait-for-workers: must be a whole number from 1");
   refused(serve("1") + words{"--wait-for-workers", "soon"}, "not 'soon'");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "0"}, "--rejoin: must be no, yes or a number of seconds");

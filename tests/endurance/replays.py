@@ -6,7 +6,7 @@ import time
 
 from processes import Failure, Run, end_now
 
-STEPS = 1500
+STEPS = 8000
 POLICIES = ["sync", "async", "ssp:2", "backup:1", "k-async:2", "dssp:0,3",
             f"async, sync@{STEPS // 3}, ssp:1@{STEPS * 2 // 3}"]
 SHARDS = [[], ["--shards", "2"], ["--shards", "2", "--shard-hosts", "2"]]
@@ -20,6 +20,12 @@ class Guests:
         self.run, self.draw = run, draw
         self.there = [run.join() for _ in range(2)]
         self.did = []
+        self.since = time.monotonic()
+
+    def lasts_long(self):
+        """Whether the run still goes on when a worker that stands still comes back."""
+        pace = self.run.steps() / (time.monotonic() - self.since)
+        return (STEPS - self.run.steps()) > 2 * FROZEN_S * pace
 
     def victim(self):
         return self.there.pop(self.draw.randrange(len(self.there)))
@@ -44,7 +50,8 @@ class Guests:
     def one_event(self):
         events = [self.come] if len(self.there) < 3 else []
         if len(self.there) > 1:
-            events += [self.kill, self.kill, self.leave] + [self.freeze] * ("freeze" not in self.did)
+            events += [self.kill, self.kill, self.leave]
+            events += [self.freeze] * ("freeze" not in self.did and self.lasts_long())
         event = self.draw.choice(events)
         event()
         self.did.append(event.__name__)

@@ -161,23 +161,6 @@ TEST_P(Replay, EndsInGoodOrderWheneverSomebodyStopsItOrDies) {
   }
 }
 
-TEST_P(Replay, IsRefusedIfAWorkerWasLost) {
-  std::size_t lost = 0;
-  for (drawn_order& order : drawn_orders(recorded_orders)) {
-    const auto was = finish(small_run(), order, [&](const assembled_run& run) {
-      deliver(order, 40);
-      kill(run.devices[1]);
-    });
-    ASSERT_TRUE(was);
-    if (!was->outcome.lost[1]) continue; // it had finished
-    ++lost;
-    EXPECT_THROW(require_repeatable(was->order), recording_error);
-  }
-  if (many_orders) {
-    EXPECT_GT(lost, 0U);
-  }
-}
-
 /// Of policies under which the weights depend on the order of gradients: for these a replay proves something.
 class ReplayOfOrderedUpdates : public Replay {};
 
