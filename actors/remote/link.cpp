@@ -1,6 +1,7 @@
 #include <mailgrad/actors/remote/link.hpp>
 
 #include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/remote/letter_head.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 
 #include <fmt/format.h>
@@ -11,21 +12,6 @@
 namespace mailgrad::remote {
 
 namespace {
-
-/// What stands before the fields of a letter, in this order: order u64; to, from: duty u8, number u32 each;
-/// kind u16; where the fields are: 0 here and no body, 1 here and a body with values, 2 in the body.
-enum class letter_layout : std::uint8_t { fields = 0, fields_and_values = 1, fields_in_body = 2 };
-
-void write_address(net::frame_writer& w, const actor_address& a) {
-  w.u8(static_cast<std::uint8_t>(a.what)).u32(a.number);
-}
-
-actor_address read_address(net::frame_reader& r) {
-  const std::uint8_t what = r.u8();
-  if (what > static_cast<std::uint8_t>(last_duty))
-    r.fail(fmt::format("expected a duty from 0 to {}, found {}", static_cast<int>(last_duty), what));
-  return {static_cast<duty>(what), r.u32()};
-}
 
 [[noreturn]] void refuse(const std::string& words) { throw net::protocol_error("letter: " + words); }
 
@@ -72,29 +58,27 @@ void link::take_form(message_kind kind, std::unique_ptr<body_form> form) {
 link::outgoing link::written(const actor_address& to, const caf::actor& from, message_kind kind,
                              const caf::message& m) {
   outgoing made;
-  net::frame_writer head(made.head);
-  head.u64(posted_);
-  write_address(head, to);
-  write_address(head, book_.of(from));
-  head.u16(kind);
+  letter_head head{.order = posted_, .to = to, .from = book_.of(from), .kind = kind};
   byte_archive_writer fields;
   field_inspector inspector(fields, book_);
   const auto form = forms_.find(kind);
-  made.has_body = form != forms_.end();
-  if (made.has_body)
+  if (form != forms_.end()) {
+    head.layout = letter_layout::fields_and_values;
     made.body = form->second->write(m, to, inspector);
-  else
+  } else {
     write_fields(kind, m, inspector);
-  const net::byte_view text = net::as_bytes(fields.bytes());
-  if (!made.has_body && made.head.size() + 1 + text.size() > net::most_message_bytes) {
-    const auto kept = std::make_shared<const std::string>(fields.bytes());
-    head.u8(static_cast<std::uint8_t>(letter_layout::fields_in_body));
-    made.body = {net::as_bytes(*kept), kept};
-    made.has_body = true;
-    return made;
+    if (letter_head_bytes + fields.bytes().size() > net::most_message_bytes)
+      head.layout = letter_layout::fields_in_body;
   }
-  head.u8(static_cast<std::uint8_t>(made.has_body ? letter_layout::fields_and_values : letter_layout::fields))
-      .raw(text);
+  made.has_body = head.layout != letter_layout::fields;
+  net::frame_writer w(made.head);
+  write_head(w, head);
+  if (head.layout == letter_layout::fields_in_body) {
+    const auto kept = std::make_shared<const std::string>(fields.bytes());
+    made.body = {net::as_bytes(*kept), kept};
+  } else {
+    w.raw(net::as_bytes(fields.bytes()));
+  }
   return made;
 }
 
@@ -190,38 +174,32 @@ void link::require_sender(message_kind kind, const actor_address& from) {
 }
 
 /// Reads a letter. `place` is null if it came without a body, or gets the place of its body.
-link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, const announced& values) {
-  net::frame_reader r("letter", head);
-  incoming letter;
-  letter.order = r.u64();
-  if (letter.order < next_) refuse(fmt::format("expected number {} or later, found {}", next_, letter.order));
-  letter.to = read_address(r);
-  letter.from = read_address(r);
-  const message_kind kind = r.u16();
-  require_sender(kind, letter.from);
-  const auto how = static_cast<letter_layout>(r.u8());
-  letter.had_body = place != nullptr;
-  if ((how == letter_layout::fields) == letter.had_body || how > letter_layout::fields_in_body)
-    r.fail("expected fields that fit how the letter came");
-  if (how == letter_layout::fields_and_values) {
+link::incoming link::opened(net::byte_view letter, std::span<std::byte>* place, const announced& values) {
+  net::frame_reader r("letter", letter);
+  const letter_head head = read_head(r, place != nullptr);
+  if (head.order < next_) refuse(fmt::format("expected number {} or later, found {}", next_, head.order));
+  const message_kind kind = head.kind;
+  require_sender(kind, head.from);
+  incoming came{.order = head.order, .to = head.to, .from = head.from, .had_body = place != nullptr};
+  if (head.layout == letter_layout::fields_and_values) {
     const std::lock_guard lock(mutex_);
     const auto form = forms_.find(kind);
     if (form == forms_.end()) refuse(fmt::format("kind {} has no values that may come now", kind));
     byte_archive_reader fields(net::as_text(r.rest()), std::string(name_of(kind)));
     field_inspector inspector(fields, book_);
-    arriving body = form->second->begin(inspector, letter.from, letter.to, values);
+    arriving body = form->second->begin(inspector, head.from, head.to, values);
     fields.require_end();
     *place = body.place;
-    letter.make = std::move(body.finish);
-    return letter;
+    came.make = std::move(body.finish);
+    return came;
   }
   const net::byte_view rest = r.rest();
   const auto text = std::make_shared<std::string>(net::as_text(rest));
-  if (how == letter_layout::fields_in_body) {
+  if (head.layout == letter_layout::fields_in_body) {
     text->assign(values.bytes, '\0');
     *place = std::as_writable_bytes(std::span(*text));
   }
-  letter.make = [this, kind, text, from = letter.from] {
+  came.make = [this, kind, text, from = head.from] {
     byte_archive_reader fields(*text, std::string(name_of(kind)));
     const std::lock_guard lock(mutex_);
     field_inspector inspector(fields, book_);
@@ -233,7 +211,7 @@ link::incoming link::opened(net::byte_view head, std::span<std::byte>* place, co
                                       name_of(kind), to_string(from), to_string(*about)));
     return m;
   };
-  return letter;
+  return came;
 }
 
 void link::message_came(net::byte_view message) { take(opened(message, nullptr, {})); }

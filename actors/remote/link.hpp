@@ -88,7 +88,7 @@ private:
   struct incoming {
     std::uint64_t order = 0;
     actor_address to, from;
-    std::function<caf::message()> make; ///< may throw archive_error
+    std::function<caf::message()> make{}; ///< may throw archive_error
     bool had_body = false;
   };
 
@@ -98,7 +98,7 @@ private:
   void ask_for_flush();
   void give_back(std::uint64_t number);
   void require_sender(message_kind kind, const actor_address& from);
-  incoming opened(net::byte_view head, std::span<std::byte>* place, const announced& body);
+  incoming opened(net::byte_view letter, std::span<std::byte>* place, const announced& body);
   void take(incoming letter);
   void hand_out(const incoming& letter);
 

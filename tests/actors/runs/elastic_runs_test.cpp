@@ -1,5 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/ordered_policies.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
@@ -182,20 +183,9 @@ TEST_P(ElasticRuns, TakeSwitchesCheckpointsAndStopsWhoeverComesAndGoes) {
   }
 }
 
-constexpr const char* policies[] = {"async",
-                                    "sync",
-                                    "ssp:1",
-                                    "dssp:0,2",
-                                    "backup:1",
-                                    "k-async:2",
-                                    "k-batch-async:2",
-                                    "k-batch-sync:2",
-                                    "rennala:3",
-                                    "ringmaster:2",
-                                    "sync, backup:1@3, k-async:2@7, async@10"};
-
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ElasticRuns,
-                         ::testing::Combine(::testing::ValuesIn(policies), ::testing::Values(1U, 2U)),
+                         ::testing::Combine(::testing::ValuesIn(testing::ordered_policies),
+                                            ::testing::Values(1U, 2U)),
                          [](const auto& run) {
                            return testing::test_name(std::get<0>(run.param)) + "On" +
                                   std::to_string(std::get<1>(run.param));

@@ -1,4 +1,5 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/tests/actors/runs/ordered_policies.hpp>
 #include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 #include <mailgrad/tests/actors/runs/treated_runs.hpp>
 
@@ -8,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 
@@ -172,24 +172,12 @@ TEST_P(ReplayOfOrderedUpdates, IsOfARunThatOtherOrdersWouldChange) {
   FAIL() << "twenty orders, the same weights";
 }
 
-constexpr std::array policies{"async",
-                              "sync",
-                              "ssp:1",
-                              "dssp:0,2",
-                              "backup:1",
-                              "k-async:2",
-                              "k-batch-async:2",
-                              "k-batch-sync:2",
-                              "rennala:3",
-                              "ringmaster:2",
-                              "async, sync@4, ssp:1@8",
-                              "sync, backup:1@3, k-async:2@7, async@10"};
-
 TEST(EveryPolicyThatCanBeReplayed, IsTried) {
   for (const policy_form& form : policy_forms()) { // a user's own are not among them
     const std::string_view name = form.text.substr(0, form.text.find(':'));
-    const bool tried = std::ranges::any_of(
-        policies, [&](std::string_view text) { return text.substr(0, text.find(':')) == name; });
+    const bool tried = std::ranges::any_of(testing::ordered_policies, [&](std::string_view text) {
+      return text.substr(0, text.find(':')) == name;
+    });
     EXPECT_EQ(tried, name != "hogwild") << name;
   }
 }
@@ -197,7 +185,7 @@ TEST(EveryPolicyThatCanBeReplayed, IsTried) {
 std::vector<const char*> policies_with_stale_gradients() {
   const std::uint32_t workers = assembly{}.workers;
   std::vector<const char*> some;
-  for (const char* policy : policies)
+  for (const char* policy : testing::ordered_policies)
     if (std::ranges::any_of(parse_policy_schedule(policy, workers),
                             [&](const scheduled_policy& p) { return !p.policy.traits().always_fresh; }))
       some.push_back(policy);
@@ -207,12 +195,12 @@ std::vector<const char*> policies_with_stale_gradients() {
 /// Under the barrier of `sync` every order makes the same weights.
 std::vector<const char*> policies_with_ordered_updates() {
   std::vector<const char*> some;
-  std::ranges::copy_if(policies, std::back_inserter(some),
+  std::ranges::copy_if(testing::ordered_policies, std::back_inserter(some),
                        [](std::string_view policy) { return policy != "sync"; });
   return some;
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryPolicy, Replay, ::testing::ValuesIn(policies),
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, Replay, ::testing::ValuesIn(testing::ordered_policies),
                          [](const auto& policy) { return testing::test_name(policy.param); });
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ReplayOfStaleGradients,
                          ::testing::ValuesIn(policies_with_stale_gradients()),

@@ -1,4 +1,5 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/tests/actors/runs/ordered_policies.hpp>
 #include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 #include <mailgrad/tests/actors/runs/treated_runs.hpp>
 
@@ -159,20 +160,9 @@ TEST_P(ReplayedLossesOfAPolicy, LeaveOutWhatCameTooLate) {
   repeat_all(a, false);
 }
 
-constexpr const char* policies[] = {"async",
-                                    "sync",
-                                    "ssp:1",
-                                    "dssp:0,2",
-                                    "backup:1",
-                                    "k-async:2",
-                                    "k-batch-async:2",
-                                    "k-batch-sync:2",
-                                    "rennala:3",
-                                    "ringmaster:2",
-                                    "sync, backup:1@3, k-async:2@7, async@10"};
-
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ReplayedLossesOfAPolicy,
-                         ::testing::Combine(::testing::ValuesIn(policies), ::testing::Values(1U, 3U)),
+                         ::testing::Combine(::testing::ValuesIn(testing::ordered_policies),
+                                            ::testing::Values(1U, 3U)),
                          [](const auto& run) {
                            return testing::test_name(std::get<0>(run.param)) + "On" +
                                   std::to_string(std::get<1>(run.param));

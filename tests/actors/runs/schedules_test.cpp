@@ -1,5 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/ordered_policies.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 
 #include <mailgrad/demos/own_policy.hpp>
@@ -284,21 +285,9 @@ std::string name_of_policy(const ::testing::TestParamInfo<const char*>& policy) 
 /// All that one may choose, those of the demo among them.
 std::vector<const char*> policies() {
   own_policy<fair_turns>("1");
-  return {"async",
-          "sync",
-          "ssp:1",
-          "dssp:0,2",
-          "backup:1",
-          "k-async:2",
-          "k-batch-async:2",
-          "k-batch-sync:2",
-          "rennala:3",
-          "ringmaster:2",
-          "async, sync@4, ssp:1@8",
-          "sync, backup:1@3, k-async:2@7, async@10",
-          "sync, hogwild@4, async@8",
-          "fair-turns:1",
-          "fair-turns:1, async@5"};
+  std::vector<const char*> all(testing::ordered_policies.begin(), testing::ordered_policies.end());
+  all.insert(all.end(), {"sync, hogwild@4, async@8", "fair-turns:1", "fair-turns:1, async@5"});
+  return all;
 }
 
 bool switches(std::string_view policy) { return policy.find('@') != std::string_view::npos; }

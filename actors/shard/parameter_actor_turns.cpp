@@ -1,0 +1,184 @@
+#include <mailgrad/actors/shard/parameter_actor.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+
+#include <algorithm>
+#include <utility>
+
+// What a parameter actor does when a turn of the order has come: it judges a gradient, and then updates and
+// answers whoever may start.
+
+namespace mailgrad {
+using messaging::drop_others, messaging::hold_others, messaging::on, messaging::send;
+
+/// Stops at an update with helpers; what is ready then waits until that has ended.
+void parameter_actor::take_what_is_ready() {
+  while (!updater_.under_way()) {
+    const auto ready = order_.next();
+    if (!ready) break;
+    if (ready->turn.what == order_entry::kind::left)
+      let_go(ready->turn.worker, ready->turn.life(), ready->gradient.has_value());
+    else if (ready->turn.what == order_entry::kind::joined)
+      greet(ready->turn.worker, ready->turn.life());
+    else if (ready->turn.what == order_entry::kind::kept)
+      cut_.follow(ready->turn.step.value);
+    else if (ready->turn.what == order_entry::kind::missed)
+      take_missed(ready->turn, ready->gradient);
+    else if (ready->gradient)
+      take(*ready->gradient, ready->turn.arrived);
+    else
+      take_lost(ready->turn);
+  }
+  switch_if_all_taken();
+  report_cut();
+}
+
+decision parameter_actor::judge(const order_entry& turn) {
+  return policy_->judge(
+      {turn.worker, turn.step, turn.version_read, options_.weights->version(), turn.arrived});
+}
+
+/// `arrived` is the time by which the gradient is judged, from the shard whose order is followed.
+void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
+  const gradient_header& g = x.header;
+  const order_entry turn{order_entry::kind::gradient, g.id.worker, g.id.step, g.version_read, arrived};
+  order_.announce(turn);
+  worker_slot& worker = workers_[g.id.worker];
+  const bool waits = worker.device ? worker.life == g.id.life : worker.returns;
+  if (worker.life == g.id.life) worker.batches = std::max(worker.batches, g.batches);
+  if (waits) worker.waits_since = worker.arrived;
+  ++worker.account.ledger.produced;
+  watch_.idle(!updates_.batch_is_empty(), worker.arrived, order_.is_followed());
+  if (!order_.is_followed()) taking_ = g.id.worker;
+  const decision d = judge(turn);
+  switch (d.what) {
+  case verdict::apply:
+    update(updates_.add(x));
+    break;
+  case verdict::merge:
+    updates_.add_to_batch(x);
+    apply_batch_if_complete();
+    break;
+  case verdict::discard:
+    worker.discard(updates_.gap_of(g), std::string(d.reason));
+    watch_.moment(trace_kind::discard, g, d.reason);
+    break;
+  }
+  if (updater_.under_way()) return; // the answers follow the update
+  taking_.reset();
+  release(g.id.worker);
+}
+
+/// The first shard got a gradient that was lost on the way to this one. Its place in the batch stays empty,
+/// so that the versions of all shards stay equal. In a replay that is ended early, an empty batch makes no
+/// version.
+void parameter_actor::take_lost(const order_entry& turn) {
+  if (!options_.replayed) {
+    order_.announce({order_entry::kind::missed, turn.worker, turn.step, turn.version_read, turn.arrived});
+    return judge_without(turn);
+  }
+  if (judge(turn).what == verdict::merge) {
+    if (updates_.batch_is_empty() && policy_->batch_complete())
+      policy_->batch_applied();
+    else
+      apply_batch_if_complete();
+  }
+  release();
+}
+
+void parameter_actor::judge_without(const order_entry& turn) {
+  if (judge(turn).what == verdict::merge) apply_batch_if_complete();
+  release();
+}
+
+/// In a replay the gradient comes that was lost in the recorded run. Its worker need not wait.
+void parameter_actor::take_missed(const order_entry& turn, const std::optional<push_gradient>& late) {
+  order_.announce(turn);
+  order_entry here = turn;
+  if (late) {
+    here.version_read = late->header.version_read;
+    workers_[turn.worker].lose_unjudged();
+    send_home(workers_[turn.worker]);
+  }
+  judge_without(here);
+}
+
+/// A shard that judges on its own also tells its followers that the worker has left. `unjudged`: a gradient
+/// has arrived whose turn did not come before.
+void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
+  worker_slot& gone = workers_[worker];
+  gone.account.unjudged += unjudged ? 1 : 0;
+  if (order_.was_cut(worker, life) && gone.device && gone.life == life && gone.owed) send_home(gone);
+  if (!gone.in_policy) return;
+  gone.in_policy = false;
+  order_.announce(order_entry::of(order_entry::kind::left, worker, life));
+  policy_->leave(worker);
+  apply_batch_if_complete();
+  updates_.leave(worker);
+  release();
+}
+
+void parameter_actor::apply_batch_if_complete() {
+  if (policy_->batch_complete()) apply_batch();
+}
+
+void parameter_actor::apply_batch() {
+  barrier_opened_ = options_.time->now();
+  updates_.add_batch();
+  update(1);
+}
+
+void parameter_actor::update(double rate) {
+  if (!may_ask_for_help()) {
+    updater_.update_alone(rate);
+    return note_update();
+  }
+  updater_.ask_for_help(rate);
+  hold_others(self_);
+  self_->become(caf::keep_behavior, updating());
+  compute_part();
+}
+
+/// False if a worker may be computing on another thread, which would get its answer late.
+bool parameter_actor::may_ask_for_help() const {
+  return updater_.divides() && taking_ && workers_.all_wait() && !options_.resumed;
+}
+
+caf::behavior parameter_actor::updating() {
+  return {
+      on(self_, [this](const go_on&) { compute_part(); }),
+      on(self_, [this](const update_helped&) { end_update_with_help(); }),
+      on(self_,
+         [this](const update_failed& x) { updater_.fail(x.why); }), // as if this actor had computed the part
+  };
+}
+
+void parameter_actor::compute_part() {
+  if (updater_.compute_part()) end_update_with_help();
+}
+
+void parameter_actor::end_update_with_help() {
+  self_->unbecome();
+  drop_others(self_);
+  updater_.end();
+  note_update();
+  release(std::exchange(taking_, std::nullopt));
+  switch_if_all_taken();
+}
+
+void parameter_actor::note_update() {
+  if (updates_.note_version()) policy_->batch_applied();
+}
+
+void parameter_actor::release(std::optional<rank> just_taken) {
+  for (std::uint32_t r = 0; r < workers_.count(); ++r) {
+    worker_slot& worker = workers_[{r}];
+    if (!worker.waits_since || !policy_->may_start({r})) continue;
+    worker.owed = false;
+    const auto stay = worker.end_wait(options_.time->now(), just_taken != rank{r}, barrier_opened_);
+    worker.answer = {options_.weights->version(), updates_.weights_for({r}), std::exchange(worker.met, {})};
+    if (!worker.returns) answer(worker, stay);
+  }
+}
+
+} // namespace mailgrad

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/engine/worker/late_runner.hpp>
+#include <mailgrad/tests/net/played_sums.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/worker/device_actor.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
+
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+namespace mailgrad::testing {
+
+/// A device actor between two shards, a feeder and a coordinator that are all played by probes.
+class DeviceActor : public DeterministicTest {
+protected:
+  void begin(double clip_norm = 0, bool hogwild = false) {
+    model_request request;
+    request.sample_dims = data_->train.sample_dims();
+    request.classes = data_->train.classes();
+    layout_ = std::make_shared<parameter_layout>(lay_out(small_model(), request, hogwild ? 1 : 2));
+    device_actor_options options;
+    options.worker = {3};
+    const model_function model = [](graph& g, const model_request& r) {
+      if (r.batch == unlucky_batch) throw graph_error("dense1: no memory for such a batch");
+      return small_model()(g, r);
+    };
+    options.runner = std::make_shared<replica>(model, request, layout_);
+    if (late_) options.runner = std::make_shared<late_runner>(options.runner, *late_);
+    if (hogwild) {
+      store_ = std::make_shared<hogwild_store>(first_values(*layout_, 1));
+      options.writer = std::make_shared<hogwild_writer>(*layout_, store_, sgd(0.1));
+      options.direct = true;
+      options.shard_begins = {0};
+    } else {
+      for (const auto& s : shards_) options.shards.push_back(s.actor());
+    }
+    options.sums = std::move(sums_);
+    options.late = life_ > 0;
+    options.life = {life_};
+    options.clip_norm = clip_norm;
+    options.feeder = feeder_.actor();
+    options.tracker = tracker_.actor();
+    options.coordinator = coordinator_.actor();
+    options.time = time_;
+    device_ = start<device_actor>(std::move(options));
+    run();
+  }
+
+  void give_weights(std::uint32_t shard, std::uint64_t version, instant waited = instant{0}) {
+    auto values = std::make_shared<memory>(block(layout_->shard(shard).size() * sizeof(float)));
+    layout_->initialise_shard(shard, 1, values->on_host<float>());
+    given_.push_back(values);
+    tell(device_, shard_weights{{{shard}, {version}, {}, stay_at_shard{0, waited.count(), 0, waited.count()}},
+                                {snapshot(std::move(values))}});
+  }
+  void give_all_weights(std::uint64_t version) {
+    give_weights(0, version);
+    give_weights(1, version);
+  }
+  void give_batch(std::size_t size = 4, float first_feature = 0) {
+    auto b = std::make_shared<batch>();
+    shape_batch(data_->train, size, 0, *b);
+    std::vector<std::uint32_t> which(size);
+    std::iota(which.begin(), which.end(), 0U);
+    fill_batch(data_->train, which, *b);
+    b->features.values()[0] += first_feature;
+    tell(device_, dealt_batch{std::move(b)});
+  }
+  void end_a_late_step() {
+    ASSERT_TRUE(late_->end_one());
+    run();
+  }
+  std::vector<push_gradient>& pushed_to(std::size_t shard) { return shards_[shard].heard<push_gradient>(); }
+  std::size_t batches_asked_for() { return feeder_.heard<next_batch>().size(); }
+
+  static constexpr std::size_t unlucky_batch = 5;
+  using shard_probe = listener<join_shard, push_gradient, worker_left>;
+  const std::shared_ptr<const data_split> data_ = small_data();
+  std::shared_ptr<const parameter_layout> layout_;
+  std::shared_ptr<hogwild_store> store_;
+  std::optional<late_steps> late_; ///< steps end when the test says so, if there is one
+  std::vector<shard_probe> shards_{listen<join_shard, push_gradient, worker_left>(),
+                                   listen<join_shard, push_gradient, worker_left>()};
+  std::uint32_t life_ = 0;                  ///< a later one joins late
+  std::shared_ptr<net::all_reduce> sums_{}; ///< with other workers, if there are any
+  listener<next_batch, worker_left, deal_again> feeder_ = listen<next_batch, worker_left, deal_again>();
+  listener<worker_progress, staleness_observed> tracker_ = listen<worker_progress, staleness_observed>();
+  listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused> coordinator_ =
+      listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused>();
+  caf::actor device_;
+  std::vector<std::weak_ptr<memory>> given_;
+};
+
+} // namespace mailgrad::testing
