@@ -68,9 +68,12 @@ best_weights best_weights_of(const run_plan& plan) {
                       plan.resumed ? plan.resumed->best : std::nullopt);
 }
 
-/// One device for each worker of another process. What it is called there does not matter here.
+/// One device for each worker of another process, which brings its own. Those here say how many threads the server
+/// has: as many as if the workers were here, so that each that waits leaves its processor to an update.
 training_options for_workers_elsewhere(training_options options, const remote::serve_options& serve) {
-  options.devices.assign(serve.workers, device{device_kind::cpu, 0});
+  const auto cores = std::max(1U, std::thread::hardware_concurrency());
+  options.devices.clear();
+  for (std::uint32_t w = 0; w < serve.workers; ++w) options.devices.push_back({device_kind::cpu, w % cores});
   options.workers = serve.workers;
   return options;
 }

@@ -1,4 +1,5 @@
 #include <mailgrad/actors/remote/letter_head.hpp>
+#include <mailgrad/net/ending.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
