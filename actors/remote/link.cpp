@@ -11,12 +11,6 @@
 
 namespace mailgrad::remote {
 
-namespace {
-
-[[noreturn]] void refuse(const std::string& words) { throw net::protocol_error("letter: " + words); }
-
-} // namespace
-
 void link::add(actor_address a, caf::actor handle) {
   const std::lock_guard lock(mutex_);
   if (!over_) book_.add(a, std::move(handle));
@@ -42,6 +36,7 @@ caf::actor link::add_far(caf::actor_system& system, actor_address a) {
     if (!over) {
       book_.add(a, made);
       far_[a] = made;
+      rules_.add(a);
     }
   }
   if (over) messaging::end_with_words(made, *over);
@@ -162,29 +157,21 @@ void link::joined(const net::welcome& terms) {
   flush();
 }
 
-/// The other process speaks for the actors that this link has made stand-ins for, and only in their words. An
-/// actor without an address may say what one of them may.
-void link::require_sender(message_kind kind, const actor_address& from) {
-  const std::lock_guard lock(mutex_);
-  const bool known = from.what == duty::nobody || far_.contains(from);
-  bool may = known && may_be_sent_by(kind, from.what);
-  if (from.what == duty::nobody)
-    for (const auto& [address, a] : far_) may = may || may_be_sent_by(kind, address.what);
-  if (!may) refuse(fmt::format("expected no {} from {}, found one", name_of(kind), to_string(from)));
-}
-
 /// Reads a letter. `place` is null if it came without a body, or gets the place of its body.
 link::incoming link::opened(net::byte_view letter, std::span<std::byte>* place, const announced& values) {
   net::frame_reader r("letter", letter);
   const letter_head head = read_head(r, place != nullptr);
-  if (head.order < next_) refuse(fmt::format("expected number {} or later, found {}", next_, head.order));
+  if (head.order < next_) refuse_letter(fmt::format("expected number {} or later, found {}", next_, head.order));
   const message_kind kind = head.kind;
-  require_sender(kind, head.from);
+  {
+    const std::lock_guard lock(mutex_);
+    rules_.require_sender(kind, head.from);
+  }
   incoming came{.order = head.order, .to = head.to, .from = head.from, .had_body = place != nullptr};
   if (head.layout == letter_layout::fields_and_values) {
     const std::lock_guard lock(mutex_);
     const auto form = forms_.find(kind);
-    if (form == forms_.end()) refuse(fmt::format("kind {} has no values that may come now", kind));
+    if (form == forms_.end()) refuse_letter(fmt::format("kind {} has no values that may come now", kind));
     byte_archive_reader fields(net::as_text(r.rest()), std::string(name_of(kind)));
     field_inspector inspector(fields, book_);
     arriving body = form->second->begin(inspector, head.from, head.to, values);
@@ -205,10 +192,7 @@ link::incoming link::opened(net::byte_view letter, std::span<std::byte>* place, 
     field_inspector inspector(fields, book_);
     caf::message m = read_fields(kind, inspector);
     fields.require_end();
-    const auto about = subject_of(kind, m);
-    if (about && about->what == from.what && *about != from)
-      throw archive_error(fmt::format("{}: expected one about {}, which sent it, found one about {}",
-                                      name_of(kind), to_string(from), to_string(*about)));
+    rules_.require_subject(kind, from, m);
     return m;
   };
   return came;
@@ -221,7 +205,7 @@ std::span<std::byte> link::place_of_body(net::byte_view tag, std::uint64_t size)
   try {
     body_ = opened(tag, &place, {size});
   } catch (const archive_error& e) {
-    refuse(e.what());
+    refuse_letter(e.what());
   }
   return place;
 }
@@ -237,7 +221,7 @@ bool link::body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_
     std::ranges::copy(body.bytes.first(place.size()), place.begin());
     take(std::move(letter));
   } catch (const archive_error& e) {
-    refuse(e.what());
+    refuse_letter(e.what());
   }
   return true;
 }
@@ -247,7 +231,7 @@ void link::body_came(net::byte_view) { take(std::exchange(body_, {})); }
 /// The two connections are read one apart from the other, so a letter may come before one that was sent
 /// first. Credit bounds how many wait here.
 void link::take(incoming letter) {
-  if (!early_.try_emplace(letter.order, std::move(letter)).second) refuse("two have the same number");
+  if (!early_.try_emplace(letter.order, std::move(letter)).second) refuse_letter("two have the same number");
   for (auto it = early_.find(next_); it != early_.end(); it = early_.find(next_)) {
     const incoming ready = std::move(it->second);
     early_.erase(it);
@@ -264,7 +248,7 @@ void link::hand_out(const incoming& letter) {
   try {
     m = letter.make();
   } catch (const archive_error& e) {
-    refuse(e.what());
+    refuse_letter(e.what());
   }
   caf::actor to, from;
   {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/remote/body_form.hpp>
-#include <mailgrad/actors/remote/message_table.hpp>
+#include <mailgrad/actors/remote/letter_rules.hpp>
 #include <mailgrad/net/network.hpp>
 
 #include <cstdint>
@@ -97,7 +97,6 @@ private:
   void flush();
   void ask_for_flush();
   void give_back(std::uint64_t number);
-  void require_sender(message_kind kind, const actor_address& from);
   incoming opened(net::byte_view letter, std::span<std::byte>* place, const announced& body);
   void take(incoming letter);
   void hand_out(const incoming& letter);
@@ -113,6 +112,7 @@ private:
   std::mutex mutex_; ///< guards the members below
   address_book book_;
   std::map<actor_address, caf::actor> far_; ///< made by this link; the book may also name some of others
+  letter_rules rules_;                      ///< of the actors that these stand in for
   std::map<message_kind, std::unique_ptr<body_form>> forms_;
   std::deque<outgoing> waiting_;
   std::vector<std::uint64_t> returns_; ///< values of the other process that are needed no more

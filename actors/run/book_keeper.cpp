@@ -81,7 +81,7 @@ void book_keeper::tell_if_all_answered(const switches& done) {
 /// A copy that comes after the worker's last report is older than that.
 void book_keeper::take(const worker_books& x, const switches& done) {
   const std::uint32_t r = x.so_far.worker.value;
-  if (!devices_[r].who) return;
+  if (r >= devices_.size() || !devices_[r].who) return;
   note_answer(devices_[r]);
   books_.workers[r] = x.so_far;
   books_.untold[r] = false;

@@ -121,7 +121,7 @@ void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
 }
 
 void policy_switcher::on_paused(const worker_paused& x) {
-  if (!current_ || x.epoch != epoch_) return;
+  if (!current_ || x.epoch != epoch_ || x.worker.value >= workers_.size()) return;
   worker& w = workers_[x.worker.value];
   w.paused = x.step;
   w.batches = x.batches;

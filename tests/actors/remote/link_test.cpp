@@ -92,6 +92,22 @@ TEST_F(Link, TakesNothingAboutAnother) {
                  "expected one about worker 1, which sent it, found one about worker 2");
 }
 
+/// What nobody says is checked as well as what an actor says.
+TEST_F(Link, TakesNothingAboutAnotherOfNobody) {
+  stand_in_for({duty::worker, 1});
+  expect_refused(letter({}, paused(2)), "expected one about an actor of that process, found one about worker 2");
+  EXPECT_NO_THROW(way->message_came(letter({}, paused(1))));
+}
+
+TEST_F(Link, TakesNothingOfOneShardAboutAnother) {
+  stand_in_for({duty::shard, 0});
+  stand_in_for({duty::shard, 2});
+  policy_switched x;
+  x.shard = {2};
+  expect_refused(letter({duty::shard, 0}, x),
+                 "expected one about shard 0, which sent it, found one about shard 2");
+}
+
 TEST_F(Link, LoadsNoPlugInThatAnotherProcessNames) {
   stand_in_for({duty::coordinator});
   switch_policy x;

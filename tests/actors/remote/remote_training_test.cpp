@@ -159,7 +159,7 @@ TEST(RemoteTraining, LetsHandlesBeSentToAndWatched) {
   ASSERT_TRUE(peers.coordinator && peers.feeder && peers.tracker && !peers.shards.empty());
   std::promise<void> gone;
   peers.coordinator->attach_functor([&](const caf::error&) { gone.set_value(); });
-  messaging::send_anonymously(peers.feeder, worker_left{{7}, {}}); // goes, and is of no worker of the run
+  messaging::send_anonymously(peers.coordinator, wait_named{"a test waits", 1});
   watcher(run.address()).ask("stop");
   EXPECT_EQ(here.wait().reason, net::end_reason::left);
   EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds{20}), std::future_status::ready)

@@ -80,6 +80,13 @@ TEST_F(BookKeeper, TellsTheBooksWhenEveryActorHasAnswered) {
   EXPECT_EQ(ended_, 0);
 }
 
+TEST_F(BookKeeper, TakesNoCopyOfAWorkerThatHasNoSeat) {
+  begin();
+  tell(coordinator_, gather_books{1});
+  answer_worker(1'000'000, 5);
+  EXPECT_THAT(told_, IsEmpty());
+}
+
 TEST_F(BookKeeper, TellsWhatIsKnownToWhoeverWillWaitNoLonger) {
   begin();
   tell(coordinator_, gather_books{1});

@@ -72,6 +72,14 @@ TEST_F(PolicySwitcher, TakesNoAnswerToAnotherSwitch) {
   EXPECT_THAT(waits(), ElementsAre("the switch from async to sync waits for shard 0, 1"));
 }
 
+TEST_F(PolicySwitcher, TakesNoAnswerOfAWorkerThatHasNoSeat) {
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  tell(coordinator_, worker_paused{{1'000'000}, 1, 3, 3});
+  EXPECT_THAT(
+      waits(),
+      ElementsAre("the switch from async to sync waits for worker 0 (heard 0.0 s ago), 1 (heard 0.0 s ago)"));
+}
+
 TEST_F(PolicySwitcher, TellsShardsWhoIsPresentAndHowFarEachCame) {
   worker_report leaver;
   leaver.worker = {0};
