@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <stdexcept>
 
 namespace mailgrad::net {
@@ -41,6 +42,9 @@ void session::guarded(plane p, instant now, Read read) {
     read(line_of(p).decoder);
   } catch (const protocol_error& e) {
     end({e.reason(), fmt::format("{}: {}", peer_name(), e.what())}, now, true);
+  } catch (const std::exception& e) { // such as no memory for what the peer sends
+    end({end_reason::failed, fmt::format("{}: cannot take what it sends: {}", peer_name(), e.what())}, now,
+        true);
   }
 }
 

@@ -22,7 +22,8 @@ struct progress {
 
 /// What the layers above a session are told.
 ///
-/// Errors  place_of_body() may throw protocol_error, and nothing else may throw.
+/// Errors  message_came(), place_of_body(), body_came() and body_lent() may throw, which ends the session:
+///         protocol_error if the peer is wrong, and anything else if this process fails.
 /// Threads that of the session.
 class session_events {
 public:

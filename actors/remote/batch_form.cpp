@@ -56,7 +56,6 @@ struct batch_fields {
 std::shared_ptr<const batch> batch_of(const batch_fields& fields, std::span<const std::byte> elements) {
   std::size_t bytes = 0;
   for (const tensor_form& t : fields.tensors) {
-    require_countable(t.dims);
     if (t.bytes() > elements.size() - bytes)
       throw archive_error("batch: the elements of a tensor are missing");
     bytes += t.bytes();

@@ -7,9 +7,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace mailgrad::remote {
+
+namespace {
+
+/// Does what the bytes of the other process ask for. If it fails, this ends their session and not this
+/// process.
+template <class Work>
+auto done_or_refused(Work work) {
+  try {
+    return work();
+  } catch (const net::protocol_error&) {
+    throw;
+  } catch (const std::exception& e) {
+    refuse_letter(e.what());
+  }
+}
+
+} // namespace
 
 void link::add(actor_address a, caf::actor handle) {
   const std::lock_guard lock(mutex_);
@@ -202,11 +220,7 @@ void link::message_came(net::byte_view message) { take(opened(message, nullptr, 
 
 std::span<std::byte> link::place_of_body(net::byte_view tag, std::uint64_t size) {
   std::span<std::byte> place;
-  try {
-    body_ = opened(tag, &place, {size});
-  } catch (const archive_error& e) {
-    refuse_letter(e.what());
-  }
+  done_or_refused([&] { body_ = opened(tag, &place, {size}); });
   return place;
 }
 
@@ -215,14 +229,12 @@ bool link::body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_
   held.keeps = {body.bytes.data(), [self = weak_from_this(), number, keeps = body.keeps](const void*) {
                   if (const auto way = self.lock()) way->give_back(number);
                 }};
-  std::span<std::byte> place;
-  try {
+  done_or_refused([&] {
+    std::span<std::byte> place;
     incoming letter = opened(tag, &place, {body.bytes.size(), &held});
     std::ranges::copy(body.bytes.first(place.size()), place.begin());
     take(std::move(letter));
-  } catch (const archive_error& e) {
-    refuse_letter(e.what());
-  }
+  });
   return true;
 }
 
@@ -244,12 +256,7 @@ void link::take(incoming letter) {
 
 /// A letter to an actor that is no more is dropped.
 void link::hand_out(const incoming& letter) {
-  caf::message m;
-  try {
-    m = letter.make();
-  } catch (const archive_error& e) {
-    refuse_letter(e.what());
-  }
+  caf::message m = done_or_refused(letter.make);
   caf::actor to, from;
   {
     const std::lock_guard lock(mutex_);

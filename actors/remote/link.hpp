@@ -88,7 +88,7 @@ private:
   struct incoming {
     std::uint64_t order = 0;
     actor_address to, from;
-    std::function<caf::message()> make{}; ///< may throw archive_error
+    std::function<caf::message()> make{}; ///< may throw what comes of bytes that make none
     bool had_body = false;
   };
 

@@ -1,0 +1,148 @@
+#include <mailgrad/actors/remote/link.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/run/run_home.hpp>
+
+#include <mailgrad/tests/net/joined_sessions.hpp>
+#include <mailgrad/tests/net/played_memory.hpp>
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+// What becomes of a link if the layers beside it fail, or if its session ends while it is at work.
+
+namespace mailgrad::remote {
+namespace {
+
+using net::plane;
+using ::testing::HasSubstr;
+
+/// A network without connections, which does at once what is posted.
+class prompt_network final : public net::network {
+public:
+  std::string listen(net::server_end&, const std::string& address) override { return address; }
+  void connect(net::client_end&, const std::string&) override {}
+  void forget(net::endpoint&) override {}
+  net::instant now() const noexcept override { return net::instant{0}; }
+  void post(net::endpoint&, std::function<void(net::instant)> work) override { work(now()); }
+};
+
+/// Fails where the test says.
+class failing_form final : public body_form {
+public:
+  std::function<void()> when_it_begins = [] {}, when_it_ends = [] {};
+
+  explicit failing_form(std::function<void()> begins, std::function<void()> ends)
+      : when_it_begins(std::move(begins)), when_it_ends(std::move(ends)) {}
+  attached write(const caf::message&, const actor_address&, field_inspector&) override {
+    const auto large = std::make_shared<net::bytes>(std::size_t{2} << 20);
+    return {*large, large};
+  }
+  arriving begin(field_inspector&, const actor_address&, const actor_address&, const announced& values) override {
+    when_it_begins();
+    place_.assign(values.bytes, std::byte{});
+    return {place_, [this] {
+              when_it_ends();
+              return caf::make_message(worker_paused{});
+            }};
+  }
+
+private:
+  net::bytes place_;
+};
+
+/// Layers whose events go to a link.
+struct layers_of_a_link : net::session_events {
+  void joined(const net::welcome& terms) override { above->joined(terms); }
+  void message_came(net::byte_view message) override { above->message_came(message); }
+  std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override {
+    return above->place_of_body(tag, size);
+  }
+  void body_came(net::byte_view tag) override { above->body_came(tag); }
+  bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override {
+    return above->body_lent(tag, body, number);
+  }
+  void credit_came() override { above->credit_came(); }
+  void ended(const net::ending& why) override { above->ended(why); }
+
+  net::played_layers alone;
+  net::session_events* above = &alone;
+};
+
+/// A link stands above the server's session, and what the client sends makes its layers fail.
+struct FailingLink : net::joined_sessions<layers_of_a_link> {
+  FailingLink() {
+    above_server.above = way.get();
+    way->attach(end, server);
+  }
+  ~FailingLink() override {
+    if (way) way->give_up("the test has ended");
+    far = nullptr;
+    home.wait();
+  }
+
+  void take_form(std::function<void()> begins, std::function<void()> ends) {
+    way->take_form(kind, std::make_unique<failing_form>(std::move(begins), std::move(ends)));
+    far = way->add_far(home.system(), {duty::worker, 1});
+  }
+  /// A body of the client comes.
+  void give() {
+    net::bytes tag;
+    net::frame_writer{tag}.u64(0); // the first letter
+    net::frame_writer{tag}.u8(static_cast<std::uint8_t>(duty::coordinator)).u32(0);
+    net::frame_writer{tag}.u8(static_cast<std::uint8_t>(duty::worker)).u32(1);
+    net::frame_writer{tag}.u16(kind).u8(1); // and values
+    ASSERT_TRUE(client.send_body(tag, *body, body));
+    carry(client, server, plane::bulk);
+  }
+  void expect_ended(const std::string& words) {
+    ASSERT_EQ(server.now_is(), net::session::state::ended);
+    EXPECT_THAT(server.outcome()->words, HasSubstr(words));
+  }
+
+  const message_kind kind = kind_of(caf::make_message(worker_paused{})).value();
+  run_home home{{{device_kind::cpu, 0}}};
+  prompt_network network;
+  std::shared_ptr<link> way = std::make_shared<link>(network, link_events{});
+  net::client_end end{{}, above_client, now}; // only its address counts
+  std::shared_ptr<const net::bytes> body = std::make_shared<const net::bytes>(net::bytes_of("gradient"));
+  caf::actor far;
+};
+
+void find_no_memory() { throw std::bad_alloc(); }
+void find_no_shape() { throw std::invalid_argument("shape: 9 extents are too many"); }
+
+TEST_F(FailingLink, EndsItsSessionIfThereIsNoMemoryForABody) {
+  take_form(find_no_memory, [] {});
+  join();
+  give();
+  expect_ended("letter: ");
+}
+
+TEST_F(FailingLink, EndsItsSessionIfABodyMakesNoMessage) {
+  take_form([] {}, find_no_shape);
+  join();
+  give();
+  expect_ended("letter: shape: 9 extents are too many");
+}
+
+TEST_F(FailingLink, EndsItsSessionIfALentBodyMakesNoMessage) {
+  const auto memory = std::make_shared<net::played_memory>();
+  client.share(memory);
+  server.share(memory);
+  take_form([] {}, find_no_shape);
+  join();
+  give();
+  expect_ended("letter: shape: 9 extents are too many");
+}
+
+} // namespace
+} // namespace mailgrad::remote

@@ -1,0 +1,32 @@
+#include <mailgrad/tests/net/joined_sessions.hpp>
+
+#include <gmock/gmock.h>
+
+#include <new>
+#include <string>
+
+// A peer that asks for too much.
+
+namespace mailgrad::net {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct layers_without_memory : played_layers {
+  std::span<std::byte> place_of_body(byte_view, std::uint64_t) override { throw std::bad_alloc(); }
+};
+
+struct SessionWithoutMemory : joined_sessions<layers_without_memory> {};
+
+TEST_F(SessionWithoutMemory, EndsAndLeavesTheProcessAlone) {
+  join();
+  const bytes body(10);
+  ASSERT_TRUE(client.send_body(bytes_of("tag"), body, nullptr));
+  carry(client, server, plane::bulk);
+  ASSERT_EQ(server.now_is(), session::state::ended);
+  EXPECT_EQ(server.outcome()->reason, end_reason::failed);
+  EXPECT_THAT(server.outcome()->words, HasSubstr("bad_alloc"));
+}
+
+} // namespace
+} // namespace mailgrad::net
