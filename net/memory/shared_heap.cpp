@@ -77,7 +77,7 @@ public:
       std::memset(at, 0, room);
     }
     const auto* const begin = static_cast<std::byte*>(at);
-    taken_.emplace(begin, std::pair{offset, size});
+    taken_.insert_or_assign(begin, std::pair{offset, size});
     return std::make_shared<range>(shared_from_this(), static_cast<std::byte*>(at), offset, room);
   }
 
@@ -95,14 +95,17 @@ public:
   int for_peers() const noexcept { return for_peers_.number(); }
 
 private:
+  /// Forgets where the range was before the system may map another one there.
   void free(const range& r) noexcept {
-    munmap(r.at, r.room);
-    const std::lock_guard lock(mutex_);
-    taken_.erase(r.at);
-    try {
-      free_.emplace(r.room, r.offset);
-    } catch (const std::bad_alloc&) { // and so it stays unused
+    {
+      const std::lock_guard lock(mutex_);
+      taken_.erase(r.at);
+      try {
+        free_.emplace(r.room, r.offset);
+      } catch (const std::bad_alloc&) { // and so it stays unused
+      }
     }
+    munmap(r.at, r.room);
   }
 
   /// Makes the memory longer where it must be: each time twice as long, so that peers map it seldom.

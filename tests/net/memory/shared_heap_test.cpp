@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 namespace mailgrad::net {
 namespace {
@@ -78,6 +80,24 @@ TEST(SharedHeap, IsFollowedByAPeerWhenItGrows) {
   const borrowed after = far.view(*heap.lend(view_of(large)));
   EXPECT_EQ(reinterpret_cast<const float*>(after.bytes.data() + after.bytes.size())[-1], 1.5F);
   EXPECT_EQ(before.bytes.front(), std::byte{0}) << "what was mapped before is still there";
+}
+
+/// The system may map a block where another thread has just given one back.
+TEST(SharedHeap, KnowsItsBlocksWhileOthersAreGivenBack) {
+  shared_heap heap({.most_lent = 1 << 30});
+  std::atomic<int> unknown{0};
+  const auto take_and_give = [&] {
+    for (int i = 0; i < 20'000; ++i) {
+      const block b = heap.allocate(100);
+      const auto lent = heap.lend(view_of(b));
+      unknown += lent ? 0 : 1;
+      if (lent) heap.take_back(*lent);
+    }
+  };
+  std::thread other(take_and_give);
+  take_and_give();
+  other.join();
+  EXPECT_EQ(unknown, 0);
 }
 
 TEST(SharedHeap, LendsNothingThatLiesElsewhere) {
