@@ -17,7 +17,7 @@ namespace {
 /// Does what the bytes of the other process ask for. If it fails, this ends their session and not this
 /// process.
 template <class Work>
-auto done_or_refused(Work work) {
+auto done_or_refused(const Work& work) {
   try {
     return work();
   } catch (const net::protocol_error&) {
@@ -170,8 +170,15 @@ void link::fail(std::string words) {
 
 // -- from the other process ---------------------------------------------------------------------------------
 
+/// Sending may end the session, and then its owner may let this object go.
 void link::joined(const net::welcome& terms) {
+  const auto self = shared_from_this();
   if (events_.on_joined) events_.on_joined(terms);
+  flush();
+}
+
+void link::credit_came() {
+  const auto self = shared_from_this();
   flush();
 }
 

@@ -74,7 +74,7 @@ public:
   std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override;
   void body_came(net::byte_view tag) override;
   bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override;
-  void credit_came() override { flush(); }
+  void credit_came() override;
   void ended(const net::ending& why) override;
 
 private:

@@ -144,5 +144,29 @@ TEST_F(FailingLink, EndsItsSessionIfALentBodyMakesNoMessage) {
   expect_ended("letter: shape: 9 extents are too many");
 }
 
+/// Its owner lets it go when it hears of the end.
+TEST_F(FailingLink, LivesUntilItHasLookedAtASessionThatItEnded) {
+  bool was_there = false;
+  const std::weak_ptr<link> known = way;
+  way = std::make_shared<link>(network, link_events{{}, [&](const net::ending&) {
+                                                      const std::weak_ptr<link> seen = way;
+                                                      way.reset();
+                                                      was_there = !seen.expired();
+                                                    }});
+  above_server.above = way.get();
+  way->attach(end, server);
+  way->take_form(kind, std::make_unique<failing_form>([] {}, [] {}));
+  way->post({duty::worker, 1}, {}, kind, caf::make_message(worker_paused{})); // waits until it is joined
+  client.attach(plane::control, now);
+  carry(client, server, plane::control);
+  server.attach(plane::control, now);
+  carry(server, client, plane::control);
+  client.attach(plane::bulk, now);
+  carry(client, server, plane::bulk);
+  server.attach(plane::bulk, now);
+  expect_ended("a message of 2 MiB is more than the 1 MiB that a session carries");
+  EXPECT_TRUE(was_there) << "flush() still reads its members";
+}
+
 } // namespace
 } // namespace mailgrad::remote
