@@ -55,7 +55,7 @@ attached weights_form::write(const caf::message& m, const actor_address&, field_
   return {std::as_bytes(x.payload.values.on_host()), x.payload.values.owner()};
 }
 
-arriving weights_form::begin(field_inspector& fields, const actor_address&, const actor_address&,
+arriving weights_form::begin(field_inspector& fields, const actor_address& from, const actor_address&,
                              const announced& values) {
   weights_header header;
   bool has_met = false;
@@ -67,6 +67,9 @@ arriving weights_form::begin(field_inspector& fields, const actor_address&, cons
   if (shard >= weights_.size())
     throw archive_error(
         fmt::format("weights: expected a shard from 0 to {}, found {}", weights_.size() - 1, shard));
+  if (from != actor_address{duty::shard, shard})
+    throw archive_error(fmt::format("weights: expected those of {}, which sent them, found those of shard {}",
+                                    to_string(from), shard));
   const std::size_t one = terms_.layout->shard(shard).size() * sizeof(float);
   if (values.bytes != (has_met ? 2 * one : one))
     throw archive_error(fmt::format("weights of shard {}: expected {} bytes, found {}", shard,

@@ -5,7 +5,7 @@
 
 #include <mailgrad/tests/support/manual_time.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <memory>
@@ -99,6 +99,20 @@ TEST(LentWeights, AreReadWhereTheirShardHasWrittenThem) {
   const auto got = m.get_as<shard_weights>(0).payload.values.on_host();
   EXPECT_EQ(static_cast<const void*>(got.data()), whole.data());
   EXPECT_EQ(got.size(), half);
+}
+
+TEST(LentWeights, AreOfNoShardButTheirSender) {
+  const exchange_terms terms = two_shards();
+  weights_form out(terms), in(terms);
+  shard_weights x{};
+  x.header.shard = {1};
+  x.payload.values = snapshot(std::make_shared<memory>(block(half * sizeof(float))));
+  const block whole(half * sizeof(float));
+  loan_way way;
+  EXPECT_THAT(
+      [&] { way.begin(out, in, caf::make_message(x), {duty::shard, 0}, worker, whole, 0); },
+      ::testing::ThrowsMessage<archive_error>(
+          ::testing::HasSubstr("weights: expected those of shard 0, which sent them, found those of shard 1")));
 }
 
 TEST(LentWeights, AreCopiedIfTheyLieAcrossCacheLines) {
