@@ -19,8 +19,7 @@ namespace {
 
 void require_reachable(const std::string& address) {
   if (net::is_memory_address(address)) return;
-  const std::string host = parse_listen_address(address).host;
-  if (host == "0.0.0.0" || host == "::")
+  if (parse_listen_address(address).is_every_network())
     throw std::invalid_argument(
         fmt::format("listen: workers cannot connect to {}; name an address of this machine", address));
 }

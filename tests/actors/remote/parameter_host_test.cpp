@@ -117,12 +117,13 @@ TEST(ParameterHost, IsRefusedWhereNoneIsWanted) {
 }
 
 TEST(ParameterHost, LeavesWithWordsIfItCannotListenWhereItShall) {
-  training_options o = endless("async", 1);
-  open_run run(o, 1, "127.0.0.1:0", 1);
-  membership worker(run.address(), {});
-  parameter_host host(run.address(), {.listen = "0.0.0.0:0"});
-  EXPECT_THAT(host.wait().words, HasSubstr("workers cannot connect to 0.0.0.0:0"));
-  EXPECT_THAT([&] { run.report(); }, ::testing::ThrowsMessage<std::runtime_error>(HasSubstr("0.0.0.0:0")));
+  for (const std::string everywhere : {"0.0.0.0:0", "[::0]:0"}) {
+    open_run run(endless("async", 1), 1, "127.0.0.1:0", 1);
+    membership worker(run.address(), {});
+    parameter_host host(run.address(), {.listen = everywhere});
+    EXPECT_THAT(host.wait().words, HasSubstr("workers cannot connect to " + everywhere));
+    EXPECT_THAT([&] { run.report(); }, ::testing::ThrowsMessage<std::runtime_error>(HasSubstr(everywhere)));
+  }
 }
 
 TEST(ParameterHost, IsNotOneOfMoreThanThereAreShards) {
