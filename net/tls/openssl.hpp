@@ -2,6 +2,8 @@
 
 // What of OpenSSL the sources of this folder use, owned. Not installed.
 
+#include <mailgrad/net/frame_fields.hpp>
+
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -48,13 +50,13 @@ inline std::string last_words() {
   return reason != nullptr ? reason : "unknown failure";
 }
 
-/// The common name, which is what users see of a certificate.
+/// The common name, which is what users see of a certificate. It may be a peer's, so it is printable.
 inline std::string common_name(const X509_NAME* n) {
   char text[65] = ""; // the longest that X.509 allows
   if (n == nullptr ||
       X509_NAME_get_text_by_NID(const_cast<X509_NAME*>(n), NID_commonName, text, sizeof text) < 0)
     return "?";
-  return text;
+  return printable(text);
 }
 
 } // namespace mailgrad::net::openssl

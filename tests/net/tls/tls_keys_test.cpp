@@ -1,5 +1,6 @@
 #include <mailgrad/net/tls/tls_keys.hpp>
 
+#include <mailgrad/net/tls/certificate_maker.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -81,6 +82,12 @@ TEST_F(TlsKeys, AreNothingElse) {
   chmod(large.c_str(), 0600);
   EXPECT_THAT([&] { tls_keys::of_token(large); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("it is no key file")));
+}
+
+/// A name of a peer's own is printed on the operator's terminal.
+TEST_F(TlsKeys, NameAuthoritiesInOneLine) {
+  const certified_key forged = make_certificate("\x1b[2JMailgrad\n", purpose::signs);
+  EXPECT_EQ(openssl::common_name(X509_get_subject_name(forged.certificate.get())), "\\x1b[2JMailgrad\\x0a");
 }
 
 TEST_F(TlsKeys, SayWhichFileIsNotThere) {
