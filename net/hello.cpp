@@ -44,7 +44,7 @@ std::string refusal::words() const {
 features to_features(const hello& h) {
   features all = h.says;
   all.try_emplace(std::string(feature::protocol), std::to_string(protocol_version));
-  all.insert_or_assign(std::string(feature::role), std::string(to_string(h.part)));
+  all.insert_or_assign(std::string(feature::role), std::string(wire_name(h.part)));
   all.insert_or_assign(std::string(feature::connection), std::string(to_string(h.connection)));
   if (h.number) all.insert_or_assign(std::string(feature::number), std::to_string(*h.number));
   if (h.incarnation > 0)
@@ -146,7 +146,7 @@ std::vector<demand> demands_of(const features& server, const std::vector<role>& 
   all.push_back({std::string(feature::protocol), {std::to_string(protocol_version)}, refusal_code::protocol});
   same(feature::run, refusal_code::run, true);
   demand one_of{std::string(feature::role), {}, refusal_code::role};
-  for (role r : roles) one_of.accepted.emplace_back(to_string(r));
+  for (role r : roles) one_of.accepted.emplace_back(wire_name(r));
   all.push_back(std::move(one_of));
   same(feature::build, refusal_code::build, false);
   same(feature::model, refusal_code::model, true);

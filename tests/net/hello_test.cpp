@@ -41,6 +41,20 @@ TEST(Hello, IsReadAsItWasWritten) {
   EXPECT_EQ(found_in(heard.says, "protocol"), "1");
 }
 
+/// Names on the wire are given away once and for all, whatever people are told.
+TEST(Hello, NamesRolesOnTheWireAsThePageDoes) {
+  const auto written = [](role r) {
+    const features all = to_features({.part = r});
+    return std::string(as_text(encode(features{{"role", all.at("role")}})));
+  };
+  using namespace std::string_literals;
+  EXPECT_EQ(written(role::worker), "\1\4\0role\6\0worker"s);
+  EXPECT_EQ(written(role::shard), "\1\4\0role\5\0shard"s);
+  EXPECT_EQ(written(role::watcher), "\1\4\0role\7\0watcher"s);
+  for (const role r : {role::worker, role::shard, role::watcher})
+    EXPECT_EQ(to_hello(to_features({.part = r})).part, r);
+}
+
 TEST(Hello, OfTheLargestKindFitsIntoItsFrame) {
   features all;
   for (std::size_t i = 0; i < 13; ++i)
@@ -91,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_feature{"protocol", "2", "protocol: expected 1, found 2"},
         wrong_feature{"protocol", "", "protocol: expected 1, found nothing"},
         wrong_feature{"run", key_text(8), "run: expected 0000000000000007, found 0000000000000008"},
-        wrong_feature{"role", "watcher", "role: expected worker or parameter host, found watcher"},
+        wrong_feature{"role", "watcher", "role: expected worker or shard, found watcher"},
         wrong_feature{"build", "4dd287a g++ 12 avx2",
                       "build: expected 4dd287a g++ 12 avx512, found 4dd287a g++ 12 avx2"},
         wrong_feature{"build", "", "build: expected 4dd287a g++ 12 avx512, found nothing"},

@@ -89,7 +89,7 @@ TEST_F(ServerEndTest, RefusesNumbersThatItDoesNotHave) {
   welcome_to(say({}));
   EXPECT_EQ(welcome_to(say({})).you.number, 1U);
   EXPECT_EQ(refusal_to(say({})), "number: expected a free one of 2 workers, found none");
-  EXPECT_EQ(refusal_to(say({.part = role::shard})), "role: expected worker, found parameter host");
+  EXPECT_EQ(refusal_to(say({.part = role::shard})), "role: expected worker, found shard");
 }
 
 TEST_F(ServerEndTest, FencesOffAnOlderIncarnation) {
