@@ -167,9 +167,11 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       crew.shards_elsewhere = gather(*serve, crew);
       crew.blocks = elsewhere_->blocks();
     } catch (...) {
-      elsewhere_.reset();
+      if (elsewhere_) elsewhere_->end("the server has ended");
       for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})
         if (a) send_anonymously(a, give_up{});
+      home_.wait(); // for watchers too, who may be asking the server how many have joined
+      elsewhere_.reset();
       throw;
     }
   }
