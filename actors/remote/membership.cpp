@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -206,7 +207,12 @@ std::optional<net::ending> membership::implementation::try_to_join(net::hello sa
     life_ = next;
     begun_ = false;
   }
-  next->begin();
+  try {
+    next->begin();
+  } catch (const std::exception& e) { // as MPI once it has failed
+    next->cut("it cannot connect");
+    return net::ending{net::end_reason::failed, e.what()};
+  }
   if (is_leaving()) next->leave(); // the owner may have told it before it could hear
   std::optional<net::ending> failed = next->wait_until_in();
   if (!failed)

@@ -38,6 +38,7 @@ public:
     return tcp_.listen(server, address);
   }
   void connect(net::client_end& client, const std::string& address) override {
+    if (has_failed_) throw std::runtime_error("it has failed before");
     client_ = &client;
     tcp_.connect(client, address);
   }
@@ -47,6 +48,8 @@ public:
   }
   net::instant now() const noexcept override { return tcp_.now(); }
 
+  /// It connects nobody any more, as MPI once it has failed.
+  void fail() { has_failed_ = true; }
   void break_off() {
     net::client_end* client = client_;
     tcp_.post(*client, [client](net::instant now) {
@@ -57,6 +60,7 @@ public:
 private:
   net::tcp_network tcp_;
   std::atomic<net::client_end*> client_{nullptr};
+  std::atomic<bool> has_failed_{false};
 };
 
 /// A worker that can be cut off, with what it tells. It waits for go_on() before it tries to come back.
@@ -73,6 +77,7 @@ public:
   ~fragile_worker() { go_on(); }
   membership& here() { return *here_; }
 
+  void fail_to_connect() { network_->fail(); }
   /// Returns when the worker knows, and has not tried to come back.
   void break_off() {
     std::size_t before = 0;
@@ -155,6 +160,20 @@ TEST(Rejoining, SaysThatTheServerIsGone) {
   const net::ending end = worker.here().wait();
   EXPECT_EQ(end.reason, net::end_reason::absent);
   EXPECT_EQ(end.words, "an outage; the server is gone: nobody listens there any more");
+}
+
+TEST(Rejoining, EndsWithTheWordsOfANetworkThatConnectsNobody) {
+  open_run run(endless("async", 2), 2);
+  membership stays(run.address(), {});
+  fragile_worker worker(run.address());
+  worker.fail_to_connect();
+  worker.break_off();
+  worker.go_on();
+  const net::ending end = worker.here().wait();
+  EXPECT_EQ(end.reason, net::end_reason::failed);
+  EXPECT_EQ(end.words, "an outage; cannot come back: it has failed before");
+  watcher(run.address()).ask("stop");
+  run.report();
 }
 
 TEST(Rejoining, JoinsNoOtherRunAtTheSameAddress) {
