@@ -8,6 +8,14 @@
 
 namespace mailgrad::remote {
 
+namespace {
+
+/// A worker asks one question at a time. But a shard gives no answer to a gradient that comes late for a
+/// switch of the policy, and sends the weights of the new one instead, which the worker may have by then.
+constexpr std::uint32_t most_open = 2;
+
+} // namespace
+
 void refuse_letter(const std::string& words) { throw net::protocol_error("letter: " + words); }
 
 void letter_rules::require_sender(message_kind kind, const actor_address& from) const {
@@ -32,6 +40,16 @@ void letter_rules::require_subject(message_kind kind, const actor_address& from,
   if (has_such && !known_.contains(*about))
     refuse_letter(fmt::format("{}: expected one about an actor of that process, found one about {}",
                               name_of(kind), to_string(*about)));
+}
+
+void letter_rules::ask(message_kind kind, const actor_address& of) {
+  if (is_question(kind) && ++open_[of] > most_open)
+    refuse_letter(fmt::format("expected at most {} {} that {} has not answered, found one more", most_open,
+                              name_of(kind), to_string(of)));
+}
+
+void letter_rules::answer(message_kind kind, const actor_address& from) {
+  if (is_answer(kind)) open_.erase(from);
 }
 
 } // namespace mailgrad::remote

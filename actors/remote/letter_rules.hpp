@@ -3,6 +3,8 @@
 #include <mailgrad/actors/remote/address.hpp>
 #include <mailgrad/actors/remote/message_table.hpp>
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 
@@ -12,7 +14,8 @@ namespace mailgrad::remote {
 [[noreturn]] void refuse_letter(const std::string& words);
 
 /// What the other process of a link may say, so that one that is not as it should be harms itself alone: it
-/// speaks for its own actors, in their words, and about its own shards and workers.
+/// speaks for its own actors, in their words, and about its own shards and workers, and it asks an actor of
+/// this process for the next thing when it has the last one.
 ///
 /// Errors  net::protocol_error, as refuse_letter().
 /// Threads one caller at a time.
@@ -26,8 +29,14 @@ public:
   /// That the message is about its sender, if this is a shard or a worker, and about no actor elsewhere.
   void require_subject(message_kind kind, const actor_address& from, const caf::message& m) const;
 
+  /// Notes a message of the other process, which may be a question.
+  void ask(message_kind kind, const actor_address& of);
+  /// Notes a message of this process, which may be the answer to all questions before.
+  void answer(message_kind kind, const actor_address& from);
+
 private:
   std::set<actor_address> known_;
+  std::map<actor_address, std::uint32_t> open_; ///< how many questions each actor has not answered
 };
 
 } // namespace mailgrad::remote

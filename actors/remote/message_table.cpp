@@ -195,4 +195,14 @@ std::optional<actor_address> subject_of(message_kind kind, const caf::message& m
   return e && e->subject ? e->subject(m) : std::nullopt;
 }
 
+bool is_question(message_kind kind) {
+  return kind == kind_of<push_gradient>() || kind == kind_of<next_batch>();
+}
+
+bool is_answer(message_kind kind) {
+  return kind == kind_of<shard_weights>() || kind == kind_of<turn_missing>() ||
+         kind == kind_of<dealt_batch>() || kind == kind_of<dealt_samples>() ||
+         kind == kind_of<data_exhausted>();
+}
+
 } // namespace mailgrad::remote

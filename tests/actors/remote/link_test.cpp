@@ -108,6 +108,16 @@ TEST_F(Link, TakesNothingOfOneShardAboutAnother) {
                  "expected one about shard 0, which sent it, found one about shard 2");
 }
 
+/// What is not answered lies in a mailbox, so there must not be more and more of it.
+TEST_F(Link, TakesNoThirdQuestionThatIsNotAnswered) {
+  stand_in_for({duty::worker, 1});
+  way->add({duty::coordinator}, far.front());
+  const auto ask = [&] { return letter({duty::worker, 1}, next_batch{{1}}); };
+  way->message_came(ask());
+  way->message_came(ask());
+  expect_refused(ask(), "expected at most 2 next_batch that the coordinator has not answered, found one more");
+}
+
 TEST_F(Link, LoadsNoPlugInThatAnotherProcessNames) {
   stand_in_for({duty::coordinator});
   switch_policy x;

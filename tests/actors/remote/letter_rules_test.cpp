@@ -1,0 +1,38 @@
+#include <mailgrad/actors/remote/letter_rules.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/net/ending.hpp>
+
+#include <gmock/gmock.h>
+
+namespace mailgrad::remote {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(LetterRules, LetNoGradientComeBeforeTheAnswersToTheLastOnes) {
+  const message_kind push = kind_of<push_gradient>(), weights = kind_of<shard_weights>();
+  const actor_address first{duty::shard, 0}, second{duty::shard, 1};
+  letter_rules rules;
+  for (int i = 0; i < 100; ++i) {
+    rules.ask(push, first);
+    rules.ask(push, second);
+    rules.answer(weights, first);
+    rules.answer(weights, second);
+  }
+  for (int i = 0; i < 2; ++i) rules.ask(push, first);
+  rules.answer(weights, second);
+  EXPECT_THAT([&] { rules.ask(push, first); },
+              ThrowsMessage<net::protocol_error>(
+                  HasSubstr("expected at most 2 push_gradient that shard 0 has not answered, found one more")));
+}
+
+TEST(LetterRules, CountOnlyWhatIsAnswered) {
+  letter_rules rules;
+  const message_kind progress = kind_of(caf::make_message(worker_progress{})).value();
+  for (int i = 0; i < 100; ++i) EXPECT_NO_THROW(rules.ask(progress, {duty::coordinator}));
+}
+
+} // namespace
+} // namespace mailgrad::remote
