@@ -4,6 +4,7 @@
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/unguessable.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
+#include <mailgrad/engine/plan/largest_body.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_address.hpp>
 
@@ -35,6 +36,7 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   terms.seats = {{net::role::worker, options_.seats}};
   terms.run = options_.run.value;
   terms.times = options_.times;
+  terms.most_body_bytes = largest_exchange(*options_.layout);
   terms.draw = unguessable;
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   end_->lend_from(options_.heap);

@@ -7,6 +7,7 @@
 #include <mailgrad/actors/remote/lending.hpp>
 #include <mailgrad/actors/remote/unguessable.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
+#include <mailgrad/engine/plan/largest_body.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 
@@ -22,8 +23,6 @@ using messaging::send_anonymously, messaging::spawn;
 namespace {
 
 constexpr std::uint32_t most_watchers = 16;
-/// What a session carries in one message, and room for what stands beside it.
-constexpr std::size_t most_terms_bytes = (std::size_t{1} << 30) - (std::size_t{1} << 20);
 
 void require_spreadable(const run_plan& plan, std::uint32_t hosts, const wire_format& wire) {
   const auto deny = [](const std::string& what) {
@@ -77,7 +76,8 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
       answers_(std::move(answers)), network_(options_.network) {
   require_spreadable(plan, options_.shard_hosts, wire_);
   door_->server = this;
-  write_terms(plan, terms_of(plan, rank{0})); // refuses what cannot travel before anybody listens
+  // Refuses what cannot travel before anybody listens.
+  const std::uint64_t of_terms = write_terms(plan, terms_of(plan, rank{0})).size();
   if (options_.shard_hosts > 0) write_terms({terms_of(plan, shard_index{0}, {})});
   if (!network_) network_ = net::usual_network(options_.listen);
   net::server_options terms;
@@ -89,6 +89,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
                  {net::role::watcher, most_watchers}};
   terms.run = plan.run.value;
   terms.times = options_.times;
+  terms.most_body_bytes = largest_ = std::max(of_terms, largest_body(plan, options_.shard_hosts));
   terms.draw = unguessable;
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   heap_ = net::heap_for(options_.listen, kept_for(options_.times));
@@ -196,10 +197,10 @@ std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
     std::vector<shard_terms> terms; // drawn and written without a lock, since they are as large as the model
     for (const std::uint32_t s : host.shards) terms.push_back(terms_of(plan_, shard_index{s}, with));
     std::string text = write_terms(std::move(terms));
-    if (text.size() > most_terms_bytes)
+    if (text.size() > largest_)
       throw std::runtime_error(
           fmt::format("a parameter host would hold {} MiB of weights, more than {}: name more hosts",
-                      text.size() >> 20, most_terms_bytes >> 20));
+                      text.size() >> 20, largest_ >> 20));
     greet_shards(host, std::move(text));
   }
   return shards;

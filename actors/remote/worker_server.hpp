@@ -121,6 +121,7 @@ private:
   serve_options options_;
   const wire_format wire_; ///< of gradients
   const run_plan& plan_;
+  std::uint64_t largest_ = 0; ///< bytes of a body
   data_terms data_; ///< which samples the run trains on
   caf::actor_system& system_;
   run_answers answers_;

@@ -1,0 +1,54 @@
+#include <mailgrad/engine/plan/largest_body.hpp>
+
+#include <mailgrad/data/batch.hpp>
+
+#include <algorithm>
+
+namespace mailgrad {
+
+namespace {
+
+/// For what stands beside values: graphs, names, and the reports of long runs.
+constexpr std::uint64_t room = 16 << 20;
+
+std::uint64_t largest_shard(const parameter_layout& layout) {
+  std::uint64_t largest = 0;
+  for (std::size_t s = 0; s < layout.shard_count(); ++s)
+    largest = std::max<std::uint64_t>(largest, layout.shard(s).size() * sizeof(float));
+  return largest;
+}
+
+std::uint64_t batch_bytes(const run_plan& plan) {
+  batch largest;
+  shape_batch(plan.data->train, plan.deal.batch_size, plan.request.nonzeros, largest);
+  return bytes_of(largest);
+}
+
+/// Weights, the state of the optimiser and of the cure; and for each worker the gradients that wait with the
+/// weights that they were computed from, the last answer, and what the cure keeps.
+std::uint64_t shard_state(const run_plan& plan) {
+  return largest_shard(*plan.layout) * (4 + 8 * std::uint64_t{plan.seats()});
+}
+
+/// Of local steps: weights, the state of the optimiser, the weights read last, and a step that is held.
+std::uint64_t worker_state(const run_plan& plan) { return plan.layout->size() * sizeof(float) * 6; }
+
+} // namespace
+
+std::uint64_t largest_exchange(const parameter_layout& layout) { return 3 * largest_shard(layout) + room; }
+
+std::uint64_t largest_body(const run_plan& plan, std::uint32_t hosts) {
+  const bool keeps = !plan.options.checkpoints.folder.empty();
+  const bool resumes = plan.resumed.has_value();
+  std::uint64_t largest = std::max(3 * largest_shard(*plan.layout), batch_bytes(plan));
+  if (keeps || resumes) largest = std::max(largest, worker_state(plan));
+  if (hosts > 0) {
+    const std::uint64_t shards_of_one = (plan.options.shards + hosts - 1) / hosts;
+    const std::uint64_t terms_of_one = largest_shard(*plan.layout) + (resumes ? shard_state(plan) : 0);
+    largest = std::max(largest, shards_of_one * terms_of_one);
+    if (keeps) largest = std::max(largest, shard_state(plan));
+  }
+  return largest + room;
+}
+
+} // namespace mailgrad
