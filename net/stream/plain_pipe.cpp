@@ -9,8 +9,11 @@ namespace mailgrad::net {
 
 namespace {
 
+constexpr const char* closed = "closed by the peer";
+
 moved failure() {
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {.what = moved::outcome::later};
+  if (errno == EPIPE) return {.what = moved::outcome::failed, .words = closed};
   return {.what = moved::outcome::failed, .words = std::generic_category().message(errno)};
 }
 
@@ -27,7 +30,7 @@ moved plain_pipe::read(std::span<const iovec> to) {
   msghdr m = message_of(to);
   const ssize_t count = recvmsg(socket_, &m, MSG_DONTWAIT);
   if (count < 0) return failure();
-  if (count == 0) return {.what = moved::outcome::ended, .words = "closed by the peer"};
+  if (count == 0) return {.what = moved::outcome::ended, .words = closed};
   std::size_t room = 0;
   for (const iovec& part : to) room += part.iov_len;
   const auto got = static_cast<std::size_t>(count);

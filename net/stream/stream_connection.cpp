@@ -49,7 +49,9 @@ bool stream_connection::send() {
       break;
     case moved::outcome::ended:
     case moved::outcome::failed:
-      // What the peer said last may still be there to be read, and then the end, with its reason.
+      // What the peer said last may still be there to be read, and then the end. But the system gives its
+      // reason to one of both.
+      if (words_of_failure.empty()) words_of_failure = m.words;
       is_shut_ = true;
       out.clear();
     }

@@ -141,7 +141,10 @@ void stream_host::lose(const connection_ptr& c, const moved& last) {
   std::erase(speakers_, c);
   c->host = nullptr;
   c->close();
-  at_->closed(c->id(), end_words(last), loop_->now());
+  moved with_words = last;
+  if (last.what == moved::outcome::ended && !c->words_of_failure.empty())
+    with_words.words = c->words_of_failure;
+  at_->closed(c->id(), end_words(with_words), loop_->now());
 }
 
 std::string stream_host::end_words(const moved& last) const {

@@ -53,7 +53,7 @@ int socket_bio::receive(BIO* b, std::byte* to, std::size_t room, std::size_t* co
     return 0;
   }
   has_ended_ = true;
-  if (n < 0) error_ = errno;
+  if (n < 0 && error_ == 0) error_ = errno;
   return 0;
 }
 
@@ -75,7 +75,9 @@ bool socket_bio::flush() {
       continue;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
-    has_ended_ = true; // whoever reads is told why
+    // Whoever reads is told why, since the system says it once, and then only that the pipe is broken.
+    if (error_ == 0 && errno != EPIPE) error_ = errno;
+    has_ended_ = true;
     break;
   }
   out_.clear();

@@ -6,10 +6,12 @@
 #include <gmock/gmock.h>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <random>
+#include <utility>
 
 namespace mailgrad::net {
 namespace {
@@ -131,6 +133,39 @@ TEST_F(TlsPipe, TakesNoByteThatWasChanged) {
   const moved m = read(server, place);
   EXPECT_EQ(m.what, moved::outcome::failed);
   EXPECT_THAT(m.words, HasSubstr("bad record mac"));
+}
+
+/// Two sockets over TCP, of which the first one can be reset.
+void make_tcp_sockets(int (&sockets)[2]) {
+  for (const int s : sockets) close(s);
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof here;
+  auto* const at = reinterpret_cast<sockaddr*>(&here);
+  ASSERT_EQ(bind(listener, at, size), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  ASSERT_EQ(getsockname(listener, at, &size), 0);
+  sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(connect(sockets[0], at, size), 0);
+  sockets[1] = accept(listener, nullptr, nullptr);
+  close(listener);
+}
+
+/// The system says it once, to whoever reads or writes first.
+TEST_F(TlsPipe, TellsWhyTheSocketHasFailedAlsoIfItWasWritingThen) {
+  make_tcp_sockets(sockets);
+  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
+  greet(client, server);
+  const linger at_once{1, 0};
+  setsockopt(sockets[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  close(std::exchange(sockets[0], -1)); // which resets it
+  write(server, as_bytes("x"));
+  std::byte place{};
+  const moved m = read(server, {&place, 1});
+  EXPECT_EQ(m.what, moved::outcome::ended);
+  EXPECT_EQ(m.words, "Connection reset by peer");
 }
 
 /// A client of OpenSSL's own, which proves nothing of itself and accepts whatever a server shows.
