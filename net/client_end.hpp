@@ -45,6 +45,7 @@ public:
   std::optional<outgoing> next(connection_id c, instant now) override {
     return session_.next(plane_of(c), now);
   }
+  bool has_ended(connection_id) const override { return session_.now_is() == session::state::ended; }
   bool is_through(connection_id) const override { return session_.is_through(); }
   void tick(instant now) override { session_.tick(now); }
   instant deadline() const override { return session_.deadline(); }

@@ -37,6 +37,8 @@ public:
   virtual void closed(connection_id c, std::string_view words, instant now) = 0;
 
   virtual std::optional<outgoing> next(connection_id c, instant now) = 0;
+  /// Whether its session has ended, so that a last word is all that may still be said.
+  virtual bool has_ended(connection_id c) const = 0;
   /// Whether there is nothing more to say or to hear: the network closes the connection when all has been
   /// sent.
   virtual bool is_through(connection_id c) const = 0;

@@ -98,6 +98,12 @@ std::optional<outgoing> server_end::next(connection_id c, instant now) {
   return to.known ? to.known->its.next(to.part, now) : std::nullopt;
 }
 
+bool server_end::has_ended(connection_id c) const {
+  const auto found = connections_.find(c);
+  return found != connections_.end() && found->second.known &&
+         found->second.known->its.now_is() == session::state::ended;
+}
+
 bool server_end::is_through(connection_id c) const {
   const auto found = connections_.find(c);
   if (found == connections_.end()) return true;

@@ -51,6 +51,7 @@ public:
   void filled(connection_id c, std::size_t count, instant now) override;
   void closed(connection_id c, std::string_view words, instant now) override;
   std::optional<outgoing> next(connection_id c, instant now) override;
+  bool has_ended(connection_id c) const override;
   bool is_through(connection_id c) const override;
   void tick(instant now) override;
 

@@ -99,6 +99,12 @@ bool stream_host::take(const connection_ptr& c, std::span<std::byte> place, std:
 
 void stream_host::flush(const connection_ptr& c) {
   const auto self = shared_from_this();
+  // A peer that reads nothing any more does not hold the end up: the time of the farewell begins.
+  while (has(c) && c->is_blocked() && at_->has_ended(c->id())) {
+    auto last = at_->next(c->id(), loop_->now());
+    if (!last) break;
+    c->out.push(std::move(*last));
+  }
   for (int round = 0; has(c) && !c->is_blocked(); ++round) {
     while (c->out.has_room()) {
       auto frame = at_->next(c->id(), loop_->now());

@@ -99,6 +99,36 @@ TEST_P(StreamFaults, NoticesAPeerThatIsSilent) {
   other->forget(client.end);
 }
 
+/// What is under way to it will never be read, and neither will the reason of the end.
+TEST_P(StreamFaults, LetsAPeerGoThatReadsNothing) {
+  constexpr std::uint32_t many = 500;
+  awaited_server much{{.times = timing{50ms}, .messages = many}};
+  const std::string there = net->listen(much.end, GetParam().any_address);
+  const auto other = GetParam().make();
+  awaited_client client(*other);
+  other->connect(client.end, there);
+  ASSERT_TRUE(client.layers.wait_joined());
+  awaited_layers* guest = much.guest(0);
+  ASSERT_TRUE(guest && guest->wait_joined());
+  std::promise<void> wakes;
+  other->post(client.end, [&](instant) { wakes.get_future().wait(); }); // its thread stands still
+  net->post(much.end, [&](instant) {
+    for (std::uint32_t i = 0; i < many; ++i) guest->own->send(bytes(most_message_bytes));
+  });
+  EXPECT_NE(guest->wait_ended(), "");
+  const auto connections = [&] {
+    std::promise<std::size_t> count;
+    net->post(much.end, [&](instant) { count.set_value(much.end.connections()); });
+    return count.get_future().get();
+  };
+  const instant until = net->now() + 10s;
+  while (connections() > 0 && net->now() < until) std::this_thread::yield();
+  EXPECT_EQ(connections(), 0U);
+  wakes.set_value();
+  other->forget(client.end);
+  net->forget(much.end);
+}
+
 TEST_P(StreamFaults, ForgetsWhileTrafficRuns) {
   const auto body = std::make_shared<const bytes>(bytes(3 << 20, std::byte{1}));
   const auto other = GetParam().make();
