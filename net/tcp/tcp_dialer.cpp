@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace mailgrad::net {
 
@@ -29,10 +30,17 @@ void tcp_dialer::begin() {
     places_ = {tcp::endpoint(number, plan_.port)};
     return begin_trying();
   }
+  resolve();
+}
+
+/// A resolver that cannot say whether there is such a name, as while a network begins, is asked again.
+void tcp_dialer::resolve() {
   resolver_.async_resolve(
       plan_.host, std::to_string(plan_.port), tcp::resolver::numeric_service,
       [self = shared_from_this()](error_code failed, const tcp::resolver::results_type& found) {
         if (!self->told_) return;
+        if (failed == asio::error::host_not_found_try_again && self->pause([self] { self->resolve(); }))
+          return;
         if (failed)
           return self->give_up(fmt::format("cannot connect to {}: there is no host '{}' ({}): check the name",
                                            self->name(), self->plan_.host, failed.message()));
@@ -59,7 +67,12 @@ void tcp_dialer::cancel() {
 }
 
 void tcp_dialer::try_next() {
-  if (next_ == places_.size()) return pause();
+  if (next_ == places_.size()) {
+    next_ = 0;
+    if (!pause([self = shared_from_this()] { self->try_next(); }))
+      give_up(words_of(last_), last_ == asio::error::connection_refused);
+    return;
+  }
   const tcp::endpoint& to = places_[next_++];
   socket_ = tcp::socket(*io_);
   socket_.open(to.protocol(), last_);
@@ -89,15 +102,16 @@ void tcp_dialer::answered(error_code failed) {
   try_next();
 }
 
-void tcp_dialer::pause() {
+/// Does this after a while. False if the patience is over.
+bool tcp_dialer::pause(std::function<void()> then) {
   const auto moment = asio::steady_timer::clock_type::now();
-  if (moment >= until_) return give_up(words_of(last_), last_ == asio::error::connection_refused);
-  next_ = 0;
+  if (moment >= until_) return false;
   clock_.expires_at(std::min(moment + pause_, until_));
   pause_ = std::min(2 * pause_, longest_pause);
-  clock_.async_wait([self = shared_from_this()](error_code cancelled) {
-    if (!cancelled && self->told_) self->try_next();
+  clock_.async_wait([self = shared_from_this(), then = std::move(then)](error_code cancelled) {
+    if (!cancelled && self->told_) then();
   });
+  return true;
 }
 
 void tcp_dialer::give_up(std::string words, bool nobody_listens) {

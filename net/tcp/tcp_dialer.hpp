@@ -11,7 +11,7 @@
 namespace mailgrad::net {
 
 /// One try after the other to connect to a server: at each address that its name has, and again after a pause
-/// as long as nobody listens there.
+/// as long as nobody listens there, or nobody can say now whether there is such a name.
 ///
 /// Threads that of the network.
 class tcp_dialer final : public std::enable_shared_from_this<tcp_dialer> {
@@ -39,10 +39,11 @@ public:
   void cancel();
 
 private:
+  void resolve();
   void begin_trying();
   void try_next();
   void answered(error_code failed);
-  void pause();
+  bool pause(std::function<void()> then);
   void give_up(std::string words, bool nobody_listens = false);
   std::string words_of(error_code failed) const;
   std::string name() const;
