@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 12> reason_names{
 std::string_view to_string(end_reason r) noexcept { return reason_names[static_cast<std::uint8_t>(r)]; }
 
 bool is_end_reason(std::uint8_t number) noexcept {
-  return number > 0 && number <= static_cast<std::uint8_t>(end_reason::failed);
+  return number > 0 && number <= static_cast<std::uint8_t>(last_end_reason);
 }
 
 } // namespace mailgrad::net

@@ -25,6 +25,9 @@ enum class end_reason : std::uint8_t {
   absent = 11,      ///< nobody listens where the server should; a client alone finds it, so it is on no wire
 };
 
+/// The last one that a goodbye may name.
+inline constexpr end_reason last_end_reason = end_reason::failed;
+
 /// "silent", "out of order"
 std::string_view to_string(end_reason r) noexcept;
 

@@ -25,7 +25,10 @@ void letter_rules::require_sender(message_kind kind, const actor_address& from) 
                                      return may_be_sent_by(kind, a.what);
                                    })
                              : known_.contains(from) && may_be_sent_by(kind, from.what);
-  if (!may) refuse_letter(fmt::format("expected no {} from {}, found one", name_of(kind), to_string(from)));
+  if (may) return;
+  const std::string what(name_of(kind));
+  refuse_letter(fmt::format("expected no {} from {}, found one",
+                            what.empty() ? fmt::format("message of kind {}", kind) : what, to_string(from)));
 }
 
 void letter_rules::require_subject(message_kind kind, const actor_address& from,

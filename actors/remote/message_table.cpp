@@ -83,7 +83,7 @@ template <class T>
 constexpr table_entry whole(message_kind number, std::string_view name, unsigned senders) {
   return {number, name, senders, holds<T>, write<T>, read<T>, subject_of<T>};
 }
-/// A message whose values travel beside its fields (bodies.hpp).
+/// A message whose values travel beside its fields (body_form.hpp).
 template <class T>
 constexpr table_entry with_body(message_kind number, std::string_view name, unsigned senders) {
   return {number, name, senders, holds<T>, nullptr, nullptr, nullptr};

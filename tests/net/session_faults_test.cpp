@@ -5,7 +5,7 @@
 #include <new>
 #include <string>
 
-// A peer that asks for too much.
+// A peer that asks for too much, or says what there is not.
 
 namespace mailgrad::net {
 namespace {
@@ -26,6 +26,18 @@ TEST_F(SessionWithoutMemory, EndsAndLeavesTheProcessAlone) {
   ASSERT_EQ(server.now_is(), session::state::ended);
   EXPECT_EQ(server.outcome()->reason, end_reason::failed);
   EXPECT_THAT(server.outcome()->words, HasSubstr("bad_alloc"));
+}
+
+struct SessionWords : joined_sessions<> {};
+
+TEST_F(SessionWords, NameTheReasonsThatThereAre) {
+  join();
+  client.leave("why", now);
+  auto last = *client.next(plane::control, now);
+  last.payload.front() = std::byte{11};
+  server.receive(plane::control, whole_frame(decode_header(last.header), last.payload), now);
+  ASSERT_EQ(server.now_is(), session::state::ended);
+  EXPECT_THAT(server.outcome()->words, HasSubstr("expected a reason from 1 to 10, found 11"));
 }
 
 } // namespace

@@ -28,6 +28,12 @@ TEST(LetterRules, LetNoGradientComeBeforeTheAnswersToTheLastOnes) {
                   HasSubstr("expected at most 2 push_gradient that shard 0 has not answered, found one more")));
 }
 
+TEST(LetterRules, NameAKindThatThereIsNotByItsNumber) {
+  EXPECT_THAT([] { letter_rules().require_sender(999, {duty::worker, 1}); },
+              ThrowsMessage<net::protocol_error>(
+                  HasSubstr("expected no message of kind 999 from worker 1, found one")));
+}
+
 TEST(LetterRules, CountOnlyWhatIsAnswered) {
   letter_rules rules;
   const message_kind progress = kind_of(caf::make_message(worker_progress{})).value();
