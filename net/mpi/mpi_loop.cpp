@@ -89,16 +89,30 @@ bool mpi_loop::is_done() {
     with_others = with_others_;
   }
   if (is_broken_) return true;
-  if (!farewell_until_) farewell_until_ = now() + timing{}.farewell();
+  if (!farewell_until_) {
+    farewell_until_ = now() + timing{}.farewell();
+    patience_until_ = now() + timing{}.hello();
+  }
   const bool is_silent = (leaving_.empty() && words_.empty()) || now() >= *farewell_until_;
   if (!is_silent) return false;
   if (!with_others) return true;
   leave_sums();
   if (sums_ && !sums_->is_over()) return false;
   if (!end_) end_ = mpi_->begin_end();
-  if (!mpi_->is_done(*end_)) return false;
+  if (!mpi_->is_done(*end_)) return is_held_up();
   mpi_->end();
   return true;
+}
+
+/// Whether the other ranks are not worth waiting for: one of them was lost.
+bool mpi_loop::is_held_up() {
+  if (!has_served_ || now() < *patience_until_) return false;
+  const bool is_lost = !leaving_.empty();
+  if (on_wait_ && !std::exchange(has_told_, true))
+    on_wait_(is_lost ? "this rank has ended its work, and waits no longer for a rank that was lost: MPI is left as "
+                       "it is, and the launcher ends the others"
+                     : "this rank has ended its work, and waits until all others have, as MPI wants it");
+  return is_lost;
 }
 
 /// MPI has failed, and by its own rules nothing more of it may be used.

@@ -26,11 +26,15 @@ namespace mailgrad::net {
 /// Threads that which calls run(), except for post() and stop().
 class mpi_loop {
 public:
-  mpi_loop(mpi_calls& mpi, std::chrono::microseconds spin) : mpi_(&mpi), spin_(spin) {}
+  /// `on_wait`: see mpi_options.
+  mpi_loop(mpi_calls& mpi, std::chrono::microseconds spin,
+           std::function<void(const std::string& words)> on_wait = {})
+      : mpi_(&mpi), spin_(spin), on_wait_(std::move(on_wait)) {}
   mpi_loop(const mpi_loop&) = delete;
   mpi_loop& operator=(const mpi_loop&) = delete;
 
-  /// Takes turns until stop(), and then until the last bytes have gone and every rank has stopped.
+  /// Takes turns until stop(), and then until the last bytes have gone and every rank has stopped. The rank of
+  /// a server waits for no rank that has not even heard its goodbye 2 s later, and leaves MPI as it is then.
   /// `with_others` false: it does not wait for the other ranks, and leaves MPI as it is.
   void run();
   void stop(bool with_others);
@@ -72,6 +76,7 @@ private:
   bool run_posted();
   void pause(instant idle);
   bool is_done();
+  bool is_held_up();
   void fall(const std::string& words);
 
   void dial(mpi_host& host, instant now, instant patience);
@@ -88,6 +93,7 @@ private:
 
   mpi_calls* mpi_;
   instant spin_;
+  std::function<void(const std::string& words)> on_wait_;
   std::map<endpoint*, std::unique_ptr<mpi_host>> hosts_;
   std::vector<std::unique_ptr<mpi_host>> forgotten_; ///< may stand on the stack of this turn
   std::map<mpi_host*, int> servers_of_;              ///< the rank of a client's server
@@ -101,7 +107,8 @@ private:
   std::vector<mpi_host::connection_ptr> leaving_;
   std::unique_ptr<mpi_sums> sums_; ///< null: this rank has not joined any
   std::optional<mpi_calls::request> end_;
-  std::optional<instant> farewell_until_;
+  std::optional<instant> farewell_until_, patience_until_; ///< since it was stopped
+  bool has_told_ = false;                                  ///< what it waits for
   bool is_broken_ = false;
 
   std::mutex mutex_; ///< of those below

@@ -52,7 +52,7 @@ private:
 class mpi_network::implementation {
 public:
   implementation(std::unique_ptr<mpi_calls> mpi, const mpi_options& o)
-      : options_(checked(o)), mpi_(std::move(mpi)), loop_(*mpi_, o.spin) {
+      : options_(checked(o)), mpi_(std::move(mpi)), loop_(*mpi_, o.spin, o.on_wait) {
     std::promise<mpi_calls::place> begun;
     auto here = begun.get_future();
     thread_ = std::thread([this, told = std::move(begun)]() mutable { run(told); });

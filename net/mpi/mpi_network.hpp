@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,8 @@ struct mpi_options {
   std::chrono::microseconds spin = usual_spin();
   /// For how long connect() waits for a server that does not listen yet.
   std::chrono::milliseconds patience{10'000};
+  /// Told once, on the network's thread, what the end of a server's rank waits for, if it does for 2 s.
+  std::function<void(const std::string& words)> on_wait{};
 };
 
 /// Connections between the ranks of one MPI_COMM_WORLD, by messages of MPI from rank to rank. Every rank has
@@ -40,7 +43,8 @@ public:
   ///
   /// Errors  std::runtime_error with MPI's words. std::invalid_argument if a time is negative.
   explicit mpi_network(std::unique_ptr<mpi_calls> mpi, const mpi_options& options = {});
-  /// Forgets every endpoint, and waits until every rank has come to its end, unless it was abandoned.
+  /// Forgets every endpoint, and waits until every rank has come to its end, unless it was abandoned. The rank
+  /// of a server waits for no rank that was lost.
   ~mpi_network() override;
 
   int rank() const noexcept;

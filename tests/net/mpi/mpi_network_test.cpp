@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -146,6 +147,49 @@ TEST_F(MpiNetwork, DoesNotWaitForOthersOnceItIsAbandoned) {
   EXPECT_EQ(world.ended(), 0);
   net0->forget(server.end);
   net0->abandon();
+}
+
+/// The rank of a server, whose words are kept.
+struct MpiEnd : testing::Test {
+  void join() {
+    net0->listen(server.end, "mpi:0");
+    net1->connect(client.end, "mpi:0");
+    ASSERT_TRUE(client.layers.wait_joined());
+  }
+
+  played_world world{2};
+  std::promise<std::string> told;
+  std::unique_ptr<mpi_network> net0 = std::make_unique<mpi_network>(
+      world.rank(0), mpi_options{.on_wait = [this](const std::string& words) { told.set_value(words); }});
+  std::unique_ptr<mpi_network> net1 = std::make_unique<mpi_network>(world.rank(1));
+  awaited_server server;
+  awaited_client client{*net1};
+};
+
+TEST_F(MpiEnd, WaitsForNoRankThatStandsStill) {
+  join();
+  std::promise<void> wakes;
+  net1->post(client.end, [&](instant) { wakes.get_future().wait(); });
+  net0->forget(server.end);
+  net0.reset();
+  EXPECT_THAT(told.get_future().get(), HasSubstr("waits no longer for a rank that was lost"));
+  EXPECT_EQ(world.ended(), 0);
+  wakes.set_value();
+  net1->forget(client.end);
+  net1->abandon();
+}
+
+TEST_F(MpiEnd, SaysThatItWaitsForTheOthers) {
+  join();
+  net0->post(server.end, [&](instant now) { server.end.leave_all("the run is over", now); });
+  net0->forget(server.end);
+  client.layers.wait_ended();
+  net1->forget(client.end);
+  std::thread other([this] { net0.reset(); });
+  EXPECT_THAT(told.get_future().get(), HasSubstr("waits until all others have"));
+  net1.reset();
+  other.join();
+  EXPECT_EQ(world.ended(), 2);
 }
 
 TEST_F(MpiNetwork, RefusesWhatIsNoAddressOfItsOwn) {
