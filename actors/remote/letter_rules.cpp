@@ -20,11 +20,11 @@ void refuse_letter(const std::string& words) { throw net::protocol_error("letter
 
 void letter_rules::require_sender(message_kind kind, const actor_address& from) const {
   const bool is_nobody = from.what == duty::nobody;
-  const bool may = is_nobody ? may_be_sent_by(kind, duty::nobody) ||
-                                   std::ranges::any_of(known_, [kind](const actor_address& a) {
-                                     return may_be_sent_by(kind, a.what);
-                                   })
-                             : known_.contains(from) && may_be_sent_by(kind, from.what);
+  const bool may =
+      is_nobody ? may_be_sent_by(kind, duty::nobody) ||
+                      std::ranges::any_of(
+                          known_, [kind](const actor_address& a) { return may_be_sent_by(kind, a.what); })
+                : known_.contains(from) && may_be_sent_by(kind, from.what);
   if (may) return;
   const std::string what(name_of(kind));
   refuse_letter(fmt::format("expected no {} from {}, found one",

@@ -187,7 +187,8 @@ void link::credit_came() {
 link::incoming link::opened(net::byte_view letter, std::span<std::byte>* place, const announced& values) {
   net::frame_reader r("letter", letter);
   const letter_head head = read_head(r, place != nullptr);
-  if (head.order < next_) refuse_letter(fmt::format("expected number {} or later, found {}", next_, head.order));
+  if (head.order < next_)
+    refuse_letter(fmt::format("expected number {} or later, found {}", next_, head.order));
   const message_kind kind = head.kind;
   {
     const std::lock_guard lock(mutex_);

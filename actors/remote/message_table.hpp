@@ -37,8 +37,8 @@ bool may_be_sent_by(message_kind kind, duty sender) noexcept;
 /// The shard or the worker that a message is about, such as a report; none if it is about no single one.
 std::optional<actor_address> subject_of(message_kind kind, const caf::message& m);
 
-/// Whether a worker waits for an answer to such a message before it sends the next one: a gradient to a shard,
-/// or the wish for a batch to the feeder.
+/// Whether a worker waits for an answer to such a message before it sends the next one: a gradient to a
+/// shard, or the wish for a batch to the feeder.
 bool is_question(message_kind kind);
 /// Whether such a message answers one of those.
 bool is_answer(message_kind kind);

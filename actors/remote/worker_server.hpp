@@ -122,7 +122,7 @@ private:
   const wire_format wire_; ///< of gradients
   const run_plan& plan_;
   std::uint64_t largest_ = 0; ///< bytes of a body
-  data_terms data_; ///< which samples the run trains on
+  data_terms data_;           ///< which samples the run trains on
   caf::actor_system& system_;
   run_answers answers_;
   std::string address_;

@@ -21,10 +21,10 @@ std::unique_ptr<net::mpi_calls> mpi_or_words() try {
 
 std::shared_ptr<net::mpi_network> network_of_rank(const launch_words& w, const launch_place& place) {
   auto made = std::make_shared<net::mpi_network>(
-      mpi_or_words(), net::mpi_options{.patience = std::chrono::seconds{w.bound_s},
-                                       .on_wait = [](const std::string& words) {
-                                         std::cerr << "mailgrad: rank 0: " << words << '\n';
-                                       }});
+      mpi_or_words(),
+      net::mpi_options{.patience = std::chrono::seconds{w.bound_s}, .on_wait = [](const std::string& words) {
+                         std::cerr << "mailgrad: rank 0: " << words << '\n';
+                       }});
   const auto expected = std::pair{static_cast<int>(place.rank), static_cast<int>(place.size)};
   if (std::pair{made->rank(), made->size()} == expected) return made;
   made->abandon();

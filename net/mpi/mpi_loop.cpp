@@ -109,9 +109,11 @@ bool mpi_loop::is_held_up() {
   if (!has_served_ || now() < *patience_until_) return false;
   const bool is_lost = !leaving_.empty();
   if (on_wait_ && !std::exchange(has_told_, true))
-    on_wait_(is_lost ? "this rank has ended its work, and waits no longer for a rank that was lost: MPI is left as "
-                       "it is, and the launcher ends the others"
-                     : "this rank has ended its work, and waits until all others have, as MPI wants it");
+    on_wait_(
+        is_lost
+            ? "this rank has ended its work, and waits no longer for a rank that was lost: MPI is left as "
+              "it is, and the launcher ends the others"
+            : "this rank has ended its work, and waits until all others have, as MPI wants it");
   return is_lost;
 }
 

@@ -33,9 +33,9 @@ public:
   mpi_loop(const mpi_loop&) = delete;
   mpi_loop& operator=(const mpi_loop&) = delete;
 
-  /// Takes turns until stop(), and then until the last bytes have gone and every rank has stopped. The rank of
-  /// a server waits for no rank that has not even heard its goodbye 2 s later, and leaves MPI as it is then.
-  /// `with_others` false: it does not wait for the other ranks, and leaves MPI as it is.
+  /// Takes turns until stop(), and then until the last bytes have gone and every rank has stopped. The rank
+  /// of a server waits for no rank that has not even heard its goodbye 2 s later, and leaves MPI as it is
+  /// then. `with_others` false: it does not wait for the other ranks, and leaves MPI as it is.
   void run();
   void stop(bool with_others);
   /// Has something done on the thread, in the order of the calls. Any thread.

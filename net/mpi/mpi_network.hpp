@@ -43,8 +43,8 @@ public:
   ///
   /// Errors  std::runtime_error with MPI's words. std::invalid_argument if a time is negative.
   explicit mpi_network(std::unique_ptr<mpi_calls> mpi, const mpi_options& options = {});
-  /// Forgets every endpoint, and waits until every rank has come to its end, unless it was abandoned. The rank
-  /// of a server waits for no rank that was lost.
+  /// Forgets every endpoint, and waits until every rank has come to its end, unless it was abandoned. The
+  /// rank of a server waits for no rank that was lost.
   ~mpi_network() override;
 
   int rank() const noexcept;

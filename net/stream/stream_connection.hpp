@@ -41,7 +41,7 @@ public:
   stream_host* host = nullptr;
   outbox out;
   std::string words_of_failure; ///< what the system said when it took no more to send
-  bool speaks = false; ///< has sent a frame
+  bool speaks = false;          ///< has sent a frame
   bool is_hot = false;
   instant hot_until{0};
 

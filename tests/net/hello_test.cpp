@@ -101,17 +101,17 @@ TEST_P(HelloRefusals, NameWhatBothSidesSayOnBothSides) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, HelloRefusals,
-    testing::Values(
-        wrong_feature{"protocol", "2", "protocol: expected 1, found 2"},
-        wrong_feature{"protocol", "", "protocol: expected 1, found nothing"},
-        wrong_feature{"run", key_text(8), "run: expected 0000000000000007, found 0000000000000008"},
-        wrong_feature{"role", "watcher", "role: expected worker or shard, found watcher"},
-        wrong_feature{"build", "4dd287a g++ 12 avx2",
-                      "build: expected 4dd287a g++ 12 avx512, found 4dd287a g++ 12 avx2"},
-        wrong_feature{"build", "", "build: expected 4dd287a g++ 12 avx512, found nothing"},
-        wrong_feature{"model", "34cd", "model: expected 12ab, found 34cd"},
-        wrong_feature{"data", "78\n", "data: expected 56ef, found 78\\x0a"},
-        wrong_feature{"wire", "int8", "wire: expected float32 or bfloat16, found int8"}),
+    testing::Values(wrong_feature{"protocol", "2", "protocol: expected 1, found 2"},
+                    wrong_feature{"protocol", "", "protocol: expected 1, found nothing"},
+                    wrong_feature{"run", key_text(8),
+                                  "run: expected 0000000000000007, found 0000000000000008"},
+                    wrong_feature{"role", "watcher", "role: expected worker or shard, found watcher"},
+                    wrong_feature{"build", "4dd287a g++ 12 avx2",
+                                  "build: expected 4dd287a g++ 12 avx512, found 4dd287a g++ 12 avx2"},
+                    wrong_feature{"build", "", "build: expected 4dd287a g++ 12 avx512, found nothing"},
+                    wrong_feature{"model", "34cd", "model: expected 12ab, found 34cd"},
+                    wrong_feature{"data", "78\n", "data: expected 56ef, found 78\\x0a"},
+                    wrong_feature{"wire", "int8", "wire: expected float32 or bfloat16, found int8"}),
     [](const auto& tested) { return std::to_string(tested.index); });
 
 TEST(Welcome, IsReadAsItWasWritten) {

@@ -48,8 +48,7 @@ void read_batch_of(const std::vector<std::size_t>& extents) {
   writes.field("description", description);
   byte_archive_reader read(written.bytes(), "message");
   field_inspector reads(read, nobody);
-  const arriving came =
-      batch_form().begin(reads, {duty::feeder}, {duty::worker, 0}, announced{bytes.size()});
+  const arriving came = batch_form().begin(reads, {duty::feeder}, {duty::worker, 0}, announced{bytes.size()});
   std::ranges::copy(std::as_bytes(std::span(bytes)), came.place.begin());
   came.finish();
 }
@@ -57,8 +56,11 @@ void read_batch_of(const std::vector<std::size_t>& extents) {
 TEST(BatchForm, RefusesShapesThatNoTensorHas) {
   EXPECT_THAT([] { read_batch_of(std::vector<std::size_t>(9, 1)); },
               ThrowsMessage<archive_error>(HasSubstr("shape")));
-  EXPECT_THAT([] { read_batch_of({std::size_t{1} << 40, std::size_t{1} << 40}); },
-              ThrowsMessage<archive_error>(HasSubstr("shape")));
+  EXPECT_THAT(
+      [] {
+        read_batch_of({std::size_t{1} << 40, std::size_t{1} << 40});
+      },
+      ThrowsMessage<archive_error>(HasSubstr("shape")));
 }
 
 } // namespace

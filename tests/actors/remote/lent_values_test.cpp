@@ -110,9 +110,11 @@ TEST(LentWeights, AreOfNoShardButTheirSender) {
   const block whole(half * sizeof(float));
   loan_way way;
   EXPECT_THAT(
-      [&] { way.begin(out, in, caf::make_message(x), {duty::shard, 0}, worker, whole, 0); },
-      ::testing::ThrowsMessage<archive_error>(
-          ::testing::HasSubstr("weights: expected those of shard 0, which sent them, found those of shard 1")));
+      [&] {
+        way.begin(out, in, caf::make_message(x), {duty::shard, 0}, worker, whole, 0);
+      },
+      ::testing::ThrowsMessage<archive_error>(::testing::HasSubstr(
+          "weights: expected those of shard 0, which sent them, found those of shard 1")));
 }
 
 TEST(LentWeights, AreCopiedIfTheyLieAcrossCacheLines) {

@@ -24,14 +24,17 @@ TEST(LetterRules, LetNoGradientComeBeforeTheAnswersToTheLastOnes) {
   for (int i = 0; i < 2; ++i) rules.ask(push, first);
   rules.answer(weights, second);
   EXPECT_THAT([&] { rules.ask(push, first); },
-              ThrowsMessage<net::protocol_error>(
-                  HasSubstr("expected at most 2 push_gradient that shard 0 has not answered, found one more")));
+              ThrowsMessage<net::protocol_error>(HasSubstr(
+                  "expected at most 2 push_gradient that shard 0 has not answered, found one more")));
 }
 
 TEST(LetterRules, NameAKindThatThereIsNotByItsNumber) {
-  EXPECT_THAT([] { letter_rules().require_sender(999, {duty::worker, 1}); },
-              ThrowsMessage<net::protocol_error>(
-                  HasSubstr("expected no message of kind 999 from worker 1, found one")));
+  EXPECT_THAT(
+      [] {
+        letter_rules().require_sender(999, {duty::worker, 1});
+      },
+      ThrowsMessage<net::protocol_error>(
+          HasSubstr("expected no message of kind 999 from worker 1, found one")));
 }
 
 TEST(LetterRules, CountOnlyWhatIsAnswered) {

@@ -46,7 +46,8 @@ public:
     const auto large = std::make_shared<net::bytes>(std::size_t{2} << 20);
     return {*large, large};
   }
-  arriving begin(field_inspector&, const actor_address&, const actor_address&, const announced& values) override {
+  arriving begin(field_inspector&, const actor_address&, const actor_address&,
+                 const announced& values) override {
     when_it_begins();
     place_.assign(values.bytes, std::byte{});
     return {place_, [this] {

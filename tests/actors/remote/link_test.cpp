@@ -95,7 +95,8 @@ TEST_F(Link, TakesNothingAboutAnother) {
 /// What nobody says is checked as well as what an actor says.
 TEST_F(Link, TakesNothingAboutAnotherOfNobody) {
   stand_in_for({duty::worker, 1});
-  expect_refused(letter({}, paused(2)), "expected one about an actor of that process, found one about worker 2");
+  expect_refused(letter({}, paused(2)),
+                 "expected one about an actor of that process, found one about worker 2");
   EXPECT_NO_THROW(way->message_came(letter({}, paused(1))));
 }
 
@@ -115,7 +116,8 @@ TEST_F(Link, TakesNoThirdQuestionThatIsNotAnswered) {
   const auto ask = [&] { return letter({duty::worker, 1}, next_batch{{1}}); };
   way->message_came(ask());
   way->message_came(ask());
-  expect_refused(ask(), "expected at most 2 next_batch that the coordinator has not answered, found one more");
+  expect_refused(ask(),
+                 "expected at most 2 next_batch that the coordinator has not answered, found one more");
 }
 
 TEST_F(Link, LoadsNoPlugInThatAnotherProcessNames) {
