@@ -21,7 +21,6 @@ constexpr std::chrono::milliseconds longest_wait{500};
 asio::steady_timer::duration of_timer(instant span) {
   return std::chrono::duration_cast<asio::steady_timer::duration>(span);
 }
-double seconds_of(instant span) { return std::chrono::duration<double>(span).count(); }
 
 } // namespace
 
@@ -50,7 +49,7 @@ void memory_dialer::try_now() {
   clock_.async_wait([self = shared_from_this()](error_code cancelled) {
     if (cancelled || !self->told_) return;
     self->give_up(fmt::format("no answer from {} within {} s: expected a server of Mailgrad there",
-                              memory_address(self->plan_.name), seconds_of(self->plan_.answer)));
+                              memory_address(self->plan_.name), in_seconds(self->plan_.answer)));
   });
   wait_for_offer();
 }
@@ -94,7 +93,7 @@ void memory_dialer::give_up(const std::string& words, bool nobody_listens) {
 
 std::string memory_dialer::words_of(int failed) const {
   const std::string tried =
-      plan_.patience.count() > 0 ? fmt::format(", tried for {} s", seconds_of(plan_.patience)) : "";
+      plan_.patience.count() > 0 ? fmt::format(", tried for {} s", in_seconds(plan_.patience)) : "";
   const std::string what =
       failed == ECONNREFUSED ? "nobody listens there" : std::generic_category().message(failed);
   return fmt::format("cannot connect to {}: {}{}: start the server on this machine, or check the name",

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <mailgrad/net/descriptor.hpp>
 #include <mailgrad/net/loan.hpp>
-#include <mailgrad/net/memory/descriptor.hpp>
 #include <mailgrad/tensor/block.hpp>
 
 #include <chrono>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <mailgrad/net/descriptor.hpp>
 #include <mailgrad/net/memory/byte_ring.hpp>
-#include <mailgrad/net/memory/descriptor.hpp>
 
 #include <cstddef>
 

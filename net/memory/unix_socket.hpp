@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/memory/descriptor.hpp>
+#include <mailgrad/net/descriptor.hpp>
 
 #include <string>
 

@@ -1,5 +1,7 @@
 #include <mailgrad/net/tls/key_file.hpp>
 
+#include <mailgrad/net/descriptor.hpp>
+
 #include <fmt/format.h>
 
 #include <fcntl.h>
@@ -12,26 +14,10 @@
 
 namespace mailgrad::net {
 
-namespace {
-
-/// Open as long as it lives.
-struct descriptor {
-  explicit descriptor(int number) : value(number) {}
-  ~descriptor() {
-    if (value >= 0) close(value);
-  }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-
-  int value;
-};
-
-} // namespace
-
 bytes read_key_file(const std::string& path, secrecy s, std::size_t most) {
   const descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat about {};
-  if (file.value < 0 || fstat(file.value, &about) != 0)
+  if (!file || fstat(file.number(), &about) != 0)
     throw std::system_error(errno, std::generic_category(), fmt::format("cannot read the key file {}", path));
   constexpr mode_t of_others = S_IRWXG | S_IRWXO;
   constexpr mode_t all = 07777;
@@ -42,7 +28,7 @@ bytes read_key_file(const std::string& path, secrecy s, std::size_t most) {
   bytes found(most + 1);
   std::size_t count = 0;
   for (ssize_t n = 1; n != 0 && count < found.size(); count += static_cast<std::size_t>(n)) {
-    n = read(file.value, found.data() + count, found.size() - count);
+    n = read(file.number(), found.data() + count, found.size() - count);
     if (n < 0)
       throw std::system_error(errno, std::generic_category(),
                               fmt::format("cannot read the key file {}", path));
