@@ -15,25 +15,8 @@ namespace {
 constexpr const char* launch_group = "Processes";
 constexpr std::uint32_t longest_bound_s = 86'400;
 
-} // namespace
-
-void add_launch_options(CLI::App& parser, launch_words& w) {
-  parser
-      .add_option(
-          "--transport", w.transport,
-          "What carries tensors and messages: tcp, or mpi, which takes what the cluster's MPI was set "
-          "up for, such as InfiniBand, and ends all ranks when one dies")
-      ->check(CLI::IsMember({"tcp", "mpi"}))
-      ->capture_default_str()
-      ->type_name("tcp|mpi")
-      ->group(launch_group);
-  parser
-      .add_flag(
-          "--all-reduce", w.all_reduce,
-          "With --transport mpi and --policy sync: workers add their gradients up by MPI, and one of them "
-          "sends the sum, so that rank 0 receives one gradient in a step and not one from every worker")
-      ->disable_flag_override()
-      ->group(launch_group);
+/// By which ranks find each other.
+void add_meeting_options(CLI::App& parser, launch_words& w) {
   parser
       .add_option(
           "--listen", w.listen,
@@ -59,6 +42,28 @@ void add_launch_options(CLI::App& parser, launch_words& w) {
       ->capture_default_str()
       ->type_name("SECONDS")
       ->group(launch_group);
+}
+
+} // namespace
+
+void add_launch_options(CLI::App& parser, launch_words& w) {
+  parser
+      .add_option(
+          "--transport", w.transport,
+          "What carries tensors and messages: tcp, or mpi, which takes what the cluster's MPI was set "
+          "up for, such as InfiniBand, and ends all ranks when one dies")
+      ->check(CLI::IsMember({"tcp", "mpi"}))
+      ->capture_default_str()
+      ->type_name("tcp|mpi")
+      ->group(launch_group);
+  parser
+      .add_flag(
+          "--all-reduce", w.all_reduce,
+          "With --transport mpi and --policy sync: workers add their gradients up by MPI, and one of them "
+          "sends the sum, so that rank 0 receives one gradient in a step and not one from every worker")
+      ->disable_flag_override()
+      ->group(launch_group);
+  add_meeting_options(parser, w);
 }
 
 launch_place required_place(const environment& e, bool has_keys) {
