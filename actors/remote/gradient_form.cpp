@@ -1,7 +1,7 @@
 #include <mailgrad/actors/remote/gradient_form.hpp>
 
+#include <mailgrad/actors/remote/shard_rows.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/encoded_rows.hpp>
 #include <mailgrad/engine/wire/wire_error.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 
@@ -22,41 +22,6 @@ constexpr wire_format exact{};
 bool is_plain(const push_gradient& x) {
   const gradient& g = *x.payload.values;
   return !g.covered && g.addends.empty() && g.sparse.empty() && !x.payload.read;
-}
-
-/// The rows of a table that lie in one shard, in their order.
-struct rows_of_shard {
-  std::vector<std::int32_t> rows;
-  std::vector<float> values;
-};
-
-rows_of_shard rows_in(const parameter_layout& layout, const gradient_rows& part, std::uint32_t shard) {
-  const gradient_rows all = listed_rows(part);
-  rows_of_shard chosen;
-  for (const variable_piece& piece : layout.pieces(all.variable)) {
-    if (piece.shard != shard) continue;
-    const std::size_t first = piece.offset_in_variable / all.width;
-    const std::size_t end = (piece.offset_in_variable + piece.length) / all.width;
-    for (std::size_t i = 0; i < all.rows.size(); ++i) {
-      const auto row = static_cast<std::size_t>(all.rows[i]);
-      if (row < first || row >= end) continue;
-      chosen.rows.push_back(all.rows[i]);
-      const auto values = all.values.subspan(i * all.width, all.width);
-      chosen.values.insert(chosen.values.end(), values.begin(), values.end());
-    }
-  }
-  return chosen;
-}
-
-std::string encoded(const parameter_layout& layout, const gradient_rows& part, std::uint32_t shard) {
-  const rows_of_shard chosen = rows_in(layout, part, shard);
-  const gradient_rows listed{part.variable, part.width, chosen.rows, chosen.values};
-  std::string bytes(encoded_row_bytes(exact, chosen.rows.size(), part.width), '\0');
-  std::vector<float> scratch;
-  const bool whole = encode_rows(exact, listed, extent_of(layout.variables()[part.variable]), {}, scratch,
-                                 std::as_writable_bytes(std::span(bytes)));
-  if (!whole) throw std::logic_error("gradient: float32 refused a number");
-  return bytes;
 }
 
 /// Bytes of a peer that are no numbers make no message.
@@ -158,7 +123,7 @@ attached gradient_form::pack(const push_gradient& x, std::uint32_t shard) const 
   a.field("tables", tables);
   for (const gradient_rows& part : g.sparse) {
     std::size_t variable = part.variable;
-    std::string rows = encoded(*terms_.layout, part, shard);
+    std::string rows = encoded_rows_of(*terms_.layout, part, shard);
     a.field("variable", variable);
     a.field("rows", rows);
   }
@@ -188,17 +153,7 @@ void gradient_form::unpack(const std::string& bytes, std::uint32_t shard, bool i
     std::string rows;
     a.field("variable", variable);
     a.field("rows", rows);
-    if (variable >= terms_.layout->variables().size() || !terms_.layout->variables()[variable].sparse)
-      throw archive_error(fmt::format("gradient: variable {} is no table", variable));
-    const table_extent extent = extent_of(terms_.layout->variables()[variable]);
-    const auto decoded = std::make_shared<decoded_rows>();
-    try {
-      decode_rows(format, std::as_bytes(std::span(rows)), extent, *decoded);
-    } catch (const wire_error& e) {
-      throw archive_error(e.what());
-    }
-    into.sparse.push_back({variable, extent.width, decoded->rows, decoded->values});
-    into.held.push_back(decoded);
+    decode_table(format, *terms_.layout, variable, rows, into);
   }
   const std::span<const float> weights = a.array("read").values;
   if (!weights.empty()) {

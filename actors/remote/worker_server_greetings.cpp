@@ -1,0 +1,125 @@
+#include <mailgrad/actors/remote/worker_server.hpp>
+
+#include <mailgrad/actors/remote/batch_form.hpp>
+#include <mailgrad/actors/remote/gradient_form.hpp>
+#include <mailgrad/actors/remote/guest_host.hpp>
+#include <mailgrad/actors/remote/weights_form.hpp>
+#include <mailgrad/engine/plan/worker_terms.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+// What the server tells each process that has joined: its terms, and who is who.
+
+namespace mailgrad::remote {
+using messaging::send_anonymously, messaging::spawn;
+
+std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
+  with.wire = to_string(wire_);
+  std::vector<caf::actor> shards;
+  const std::vector<placed> places = deal_shards(shards);
+  for (const placed& host : places) {
+    std::vector<shard_terms> terms; // drawn and written without a lock, since they are as large as the model
+    for (const std::uint32_t s : host.shards) terms.push_back(terms_of(plan_, shard_index{s}, with));
+    std::string text = write_terms(std::move(terms));
+    if (text.size() > largest_)
+      throw std::runtime_error(
+          fmt::format("a parameter host would hold {} MiB of weights, more than {}: name more hosts",
+                      text.size() >> 20, largest_ >> 20));
+    greet_shards(host, std::move(text));
+  }
+  return shards;
+}
+
+/// Says which host holds which shards, by turns, and makes a stand-in for each shard.
+std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::actor>& shards) {
+  const std::lock_guard lock(mutex_);
+  std::vector<guest*> hosts;
+  for (auto& [session, g] : guests_)
+    if (g.joined && g.terms.you.part == net::role::shard) hosts.push_back(&g);
+  if (hosts.size() < options_.shard_hosts) throw std::runtime_error("a parameter host has gone again");
+  std::ranges::sort(hosts, {}, [](const guest* g) { return g->terms.you.number; });
+  for (std::uint32_t s = 0; s < plan_.options.shards; ++s) {
+    guest& g = *hosts[s % hosts.size()];
+    g.shards.push_back(s);
+    shards.push_back(g.by->add_far(system_, {duty::shard, s}));
+  }
+  std::vector<placed> places;
+  for (guest* g : hosts) {
+    for (std::uint32_t s = 0; s < shards.size(); ++s) // by which shards of two hosts reach each other
+      if (!std::ranges::count(g->shards, s)) g->by->add({duty::shard, s}, shards[s]);
+    places.push_back({g->terms.session, g->by, g->shards});
+  }
+  return places;
+}
+
+/// The desk may outlive this object, so it knows it by a door that is shut at the end.
+void worker_server::greet_shards(const placed& host, std::string terms) {
+  const auto ready = [door = door_, id = host.session](const std::string& address) {
+    const std::lock_guard open(door->mutex);
+    if (door->server) door->server->note_ready(id, address);
+  };
+  const caf::actor desk = host.by->add(
+      {duty::host}, [&] { return spawn<shard_desk>(system_, host.by, std::move(terms), ready); });
+  const std::lock_guard lock(mutex_);
+  if (const auto found = guests_.find(host.session); found != guests_.end())
+    found->second.host = desk;
+  else
+    send_anonymously(desk, give_up{});
+}
+
+void worker_server::note_ready(std::uint64_t session, const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = guests_.find(session);
+  if (found == guests_.end()) return;
+  found->second.address = address;
+  changed_.notify_all();
+}
+
+bool worker_server::wait_for_shards(std::chrono::milliseconds span) {
+  std::unique_lock lock(mutex_);
+  const bool there = changed_.wait_for(lock, span, [&] {
+    return lost_shards_ || std::ranges::none_of(guests_, [](const auto& entry) {
+             return !entry.second.shards.empty() && entry.second.address.empty();
+           });
+  });
+  if (lost_shards_) throw std::runtime_error("lost " + *lost_shards_);
+  return there;
+}
+
+void worker_server::greet_worker(guest& g, bool late) {
+  const rank worker{g.terms.you.number};
+  worker_terms terms = terms_of(plan_, worker, {g.terms.incarnation - 1}, late);
+  for (const auto& [session, host] : guests_)
+    if (!host.shards.empty()) terms.shard_hosts.push_back({host.address, host.shards});
+  terms.wire = to_string(wire_);
+  terms.data = data_;
+  exchange_terms exchange{plan_.run,      worker,
+                          terms.life,     plan_.layout,
+                          running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};
+  exchange.wire = wire_;
+  exchange.all_reduce = plan_.options.all_reduce;
+  const worker_peers& peers = running_->actors.peers;
+  link& by = *g.by;
+  by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
+  by.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));
+  by.take_form(kind_of<dealt_batch>(), std::make_unique<batch_form>());
+  by.add({duty::coordinator}, peers.coordinator);
+  by.add({duty::feeder}, peers.feeder);
+  by.add({duty::tracker}, peers.tracker);
+  for (std::uint32_t s = 0; terms.shard_hosts.empty() && s < peers.shards.size(); ++s)
+    by.add({duty::shard, s}, peers.shards[s]);
+  by.add_far(system_, {duty::worker, worker.value});
+  g.host = spawn<worker_desk>(system_, g.by, [this, terms] { return write_terms(plan_, terms); });
+  by.add({duty::host}, g.host);
+}
+
+void worker_server::greet_watcher(guest& g) {
+  g.host = spawn<watcher_desk, caf::detached>(system_, g.by, answers_);
+  g.by->add({duty::host}, g.host);
+}
+
+} // namespace mailgrad::remote
