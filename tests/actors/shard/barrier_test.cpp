@@ -1,0 +1,114 @@
+#include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+// What a shard does with the gradients of a barrier, and when it opens.
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+using testing::ParameterActor;
+using ::testing::SizeIs;
+
+// Each worker sends how far its weights x lie below the shard's w: w + A (x1 - w) + A (x2 - w).
+TEST_F(ParameterActor, SumsWhatElasticWorkersDifferAndTellsWhatTheyMet) {
+  serve("sync", 2, "easgd:0.25");
+  push(0, 1, 0, 4);
+  push(1, 1, 0, 8);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    ASSERT_THAT(weights_of(r), SizeIs(2));
+    EXPECT_FLOAT_EQ(moved(weights_of(r)[1]), 0.25F * 4 + 0.25F * 8);
+    ASSERT_TRUE(weights_of(r)[1].payload.met);
+    EXPECT_EQ(weights_of(r)[1].payload.met.on_host()[0], begin_) << "not what the barrier made of it";
+  }
+}
+
+TEST_F(ParameterActor, OpensABarrierWithTheMeanOfOneGradientOfEach) {
+  serve("sync", 3);
+  push(2, 1, 0, 3);
+  push(0, 1, 0, 1);
+  for (std::uint32_t r = 0; r < 3; ++r) EXPECT_THAT(weights_of(r), SizeIs(1)) << r;
+  push(1, 1, 0, 8);
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    ASSERT_THAT(weights_of(r), SizeIs(2)) << r;
+    EXPECT_EQ(weights_of(r)[1].header.version.value, 1U);
+    EXPECT_FLOAT_EQ(moved(weights_of(r)[1]), 4);
+  }
+  const shard_report r = report();
+  for (const worker_account& account : r.workers) {
+    EXPECT_EQ(account.ledger, (gradient_ledger{1, 0, 1, {}, 0}));
+    EXPECT_THAT(account.gaps.buckets(), ElementsAre(Pair(0, 1)));
+  }
+}
+
+TEST_F(ParameterActor, MakesTheSameBitsInWhateverOrderGradientsArrive) {
+  std::vector<float> results;
+  for (const std::vector<std::uint32_t>& order :
+       {std::vector<std::uint32_t>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
+    devices_.clear();
+    serve("sync", 3);
+    for (const std::uint32_t r : order) push(r, 1, 0, r == 0 ? 1e8F : r == 1 ? -1e8F : 0.123456F);
+    results.push_back(weights_of(0).back().payload.values.on_host()[0]);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST_F(ParameterActor, MeasuresTheWaitOfEachWorkerAtABarrier) {
+  serve("sync", 3);
+  push(1, 1, 0);
+  time_->advance(2s);
+  push(0, 1, 0);
+  time_->advance(500ms);
+  push(2, 1, 0);
+  EXPECT_EQ(instant{weights_of(1).back().header.stay.value().until_barrier}, 2500ms);
+  EXPECT_EQ(instant{weights_of(0).back().header.stay.value().until_barrier}, 500ms);
+  EXPECT_EQ(instant{weights_of(2).back().header.stay.value().until_barrier}, 0ms);
+}
+
+TEST_F(ParameterActor, OpensTheBarrierWhenTheWorkerItWaitedForLeaves) {
+  serve("sync", 2);
+  push(0, 1, 0, 6);
+  time_->advance(3s);
+  tell(shard_, worker_left{{1}});
+  ASSERT_THAT(weights_of(0), SizeIs(2));
+  EXPECT_FLOAT_EQ(moved(weights_of(0)[1]), 6) << "the mean is over those who sent";
+  EXPECT_EQ(instant{weights_of(0)[1].header.stay.value().until_barrier}, 3s);
+  EXPECT_THAT(weights_of(1), SizeIs(1));
+}
+
+TEST_F(ParameterActor, KeepsTheGradientOfAWorkerThatLeavesAtTheBarrier) {
+  serve("sync", 2);
+  push(1, 1, 0, 2);
+  tell(shard_, worker_left{{1}});
+  push(0, 1, 0, 4);
+  ASSERT_THAT(weights_of(0), SizeIs(2));
+  EXPECT_FLOAT_EQ(moved(weights_of(0)[1]), 3);
+  EXPECT_THAT(weights_of(1), SizeIs(1));
+  push(0, 2, 1, 5);
+  ASSERT_THAT(weights_of(0), SizeIs(3)) << "the barrier does not wait for a worker that left";
+  EXPECT_FLOAT_EQ(moved(weights_of(0)[2]), 8);
+  EXPECT_EQ(report().workers[1].ledger, (gradient_ledger{1, 0, 1, {}, 0}));
+}
+
+TEST_F(ParameterActor, DropsASecondGradientOfAWorkerAtTheSameBarrier) {
+  serve("sync", 2);
+  push(0, 1, 0, 2);
+  push(0, 2, 0, 100);
+  push(1, 1, 0, 4);
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 3);
+  const gradient_ledger l = report().workers[0].ledger;
+  EXPECT_EQ(l.produced, 2U);
+  EXPECT_EQ(l.merged, 1U);
+  EXPECT_EQ(l.discarded_in_all(), 1U);
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/shard/push_of.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/shard/parameter_actor.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad::testing {
+
+/// One shard of 16 weights with plain SGD, learning rate 1, and a probe for each worker's device.
+class ParameterActor : public DeterministicTest {
+protected:
+  /// `shards`: the shard is the last of so many that share the weights.
+  explicit ParameterActor(std::uint32_t shards = 1)
+      : index_(shards - 1), layout_(layout_of({{"w", {16 * shards}}}, shards)) {}
+
+  void serve(const std::string& policy, std::uint32_t workers, const std::string& cure = "none") {
+    auto weights = std::make_shared<shard>(layout_, index_, 1, sgd(1));
+    begin_ = weights->snapshot().on_host()[0];
+    shard_ = start<parameter_actor>(
+        parameter_actor_options{.weights = std::move(weights),
+                                .policy = {policy, workers},
+                                .workers = workers,
+                                .tracker = tracker_.actor(),
+                                .time = time_,
+                                .cure = {cure, workers},
+                                .recorder = recorder_,
+                                .replayed = replayed_,
+                                .trace = std::make_shared<trace_track>("shard 0", 100, time_->now())});
+    for (std::uint32_t r = 0; r < workers; ++r) {
+      devices_.push_back(listen<shard_weights>());
+      tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
+    }
+  }
+
+  void push(std::uint32_t worker, std::uint64_t step, std::uint64_t version_read, float value = 1,
+            float scale = 1) {
+    tell(shard_, push_of(worker, step, version_read, constant_gradient(layout_, value), scale, epoch_));
+  }
+
+  std::vector<shard_weights>& weights_of(std::uint32_t worker) {
+    return devices_[worker].heard<shard_weights>();
+  }
+  /// How far the first weight is below where it began.
+  float moved(const shard_weights& w) const { return begin_ - w.payload.values.on_host()[0]; }
+
+  shard_report report() { return ask<shard_report>(shard_, report_shard{}).heard<shard_report>().at(0); }
+
+  const std::uint32_t index_;
+  const parameter_layout layout_;
+  listener<staleness_observed> tracker_ = listen<staleness_observed>();
+  caf::actor shard_;
+  std::vector<listener<shard_weights>> devices_;
+  caf::actor recorder_{};                       ///< gets the turns; none unless a test has one
+  std::shared_ptr<const recording> replayed_{}; ///< the run to repeat, if there is one
+  float begin_ = 0;
+  std::uint64_t epoch_ = 0; ///< of what is pushed
+};
+
+} // namespace mailgrad::testing

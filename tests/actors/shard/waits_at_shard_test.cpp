@@ -1,0 +1,68 @@
+#include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+// What a shard tells of the waits of its workers, and of its own.
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::ParameterActor;
+using ::testing::SizeIs;
+
+TEST_F(ParameterActor, SaysHowLongAGradientStayed) {
+  serve("ssp:0", 2);
+  push_gradient x = testing::push_of(0, 1, 0, testing::constant_gradient(layout_, 1));
+  time_->advance(10s);
+  x.payload.sent = time_->now() - 4s;
+  tell(shard_, x);
+  time_->advance(3s);
+  push(1, 1, 0);
+  ASSERT_THAT(weights_of(0), SizeIs(2));
+  const auto stay = weights_of(0)[1].header.stay;
+  ASSERT_TRUE(stay);
+  EXPECT_EQ(instant{stay->in_mailbox}, 4s);
+  EXPECT_EQ(instant{stay->under_bound}, 3s);
+  EXPECT_EQ(instant{stay->until_answered}, 3s);
+  EXPECT_EQ(stay->until_barrier, 0);
+}
+
+TEST_F(ParameterActor, NamesNoWaitForAsynchronousWorkers) {
+  serve("async", 2);
+  push(0, 1, 0);
+  time_->advance(3s);
+  push(0, 2, 1);
+  EXPECT_EQ(weights_of(0).back().header.stay.value().until_barrier, 0);
+  EXPECT_THAT(ask<wait_named>(shard_, name_waits{}).heard<wait_named>(), IsEmpty());
+}
+
+TEST_F(ParameterActor, SaysInWordsWhomItHoldsAndForWhom) {
+  serve("sync", 3);
+  push(1, 1, 0);
+  time_->advance(2s);
+  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_THAT(waits[0].what, HasSubstr("shard 0 holds worker 1 after step 1"));
+  EXPECT_THAT(waits[0].what, HasSubstr("worker 0 (heard 2.0 s ago), 2 (heard 2.0 s ago)"));
+  EXPECT_EQ(instant{waits[0].span}, 2s);
+}
+
+TEST_F(ParameterActor, SaysSinceWhenASwitchWaits) {
+  serve("async", 2);
+  time_->advance(1s);
+  tell(shard_, switch_policy{{1}, "sync", {{0}, {1}}, {1, 1}}); // worker 1 has a gradient under way
+  time_->advance(2s);
+  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  ASSERT_FALSE(waits.empty());
+  EXPECT_THAT(waits[0].what, HasSubstr("sync"));
+  EXPECT_EQ(instant{waits[0].span}, 2s);
+}
+
+} // namespace
+} // namespace mailgrad
