@@ -155,8 +155,11 @@ private:
 
   void begin_life(rank worker, std::uint64_t life) {
     std::vector<dealt_life>& lives = r_.lives[worker.value];
-    const bool later = lives.empty() || life > lives.back().life.value;
-    if (!later || life > std::numeric_limits<std::uint32_t>::max())
+    constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+    if (life > most)
+      recording_file::refuse(name_, fmt::format("lets worker {} begin as incarnation {}; expected at most {}",
+                                                worker.value, life, most));
+    if (!lives.empty() && life <= lives.back().life.value)
       recording_file::refuse(name_, fmt::format("lets worker {} begin as incarnation {} after {}",
                                                 worker.value, life, lives.back().life.value));
     lives.push_back({{static_cast<std::uint32_t>(life)}, r_.batches[worker.value].size()});

@@ -356,6 +356,8 @@ TEST(Recording, RefusesIncarnationsAndReturnsThatCannotBe) {
               HasSubstr("takes batch 0 back from worker 1, which it was not dealt"));
   EXPECT_THAT(refusal(with_deals({{{0}, 2, what::begun}, {{0}, 1, what::begun}})),
               HasSubstr("lets worker 0 begin as incarnation 1 after 2"));
+  EXPECT_THAT(refusal(with_deals({{{0}, 1ULL << 40, what::begun}})),
+              HasSubstr("lets worker 0 begin as incarnation 1099511627776; expected at most 4294967295"));
   EXPECT_THAT(refusal(with_deals({{{2}, 0}})), HasSubstr("names worker 2 of 2"));
 }
 
