@@ -107,7 +107,9 @@ void worker_slots::begin_policy(std::span<const std::uint8_t> present, instant n
     worker.in_policy = present[r] != 0;
     worker.merged = false;
     worker.waits_since.reset();
-    if (worker.in_policy && worker.device) worker.waits_since = now; // the device counts the wait until now
+    if (!worker.in_policy || !worker.device) continue;
+    worker.waits_since = now; // the device counts the wait until now
+    worker.owed = true;
   }
 }
 
