@@ -11,6 +11,10 @@ using kind = order_entry::kind;
 
 constexpr std::uint64_t never_joined = std::numeric_limits<std::uint64_t>::max();
 
+bool is_of_the_beginning(const recording& r, rank worker, incarnation life) {
+  return worker.value < r.header.workers && life == incarnation{};
+}
+
 } // namespace
 
 recorded_lives::recorded_lives(const recording& r) : lives_(r.header.ranks()) {
@@ -51,15 +55,31 @@ void recorded_lives::add_those_that_joined(const recording& r) {
       if (t.what != kind::joined) continue;
       recorded_life& one = get(t.worker, t.life());
       one.switches = std::min(one.switches, switches);
+      ++one.shards;
     }
   }
+  add_those_that_only_left(r);
   for (std::uint32_t w = 0; w < lives_.size(); ++w) {
     std::erase_if(lives_[w], [&](const recorded_life& one) {
-      return one.switches == never_joined && (w >= r.header.workers || one.life > incarnation{});
+      return one.switches == never_joined && !is_of_the_beginning(r, {w}, one.life);
     });
     for (recorded_life& one : lives_[w]) {
       if (one.switches == never_joined) one.switches = 0; // it was expected, and did not come
-      one.late = w >= r.header.workers || one.life > incarnation{};
+      one.late = !is_of_the_beginning(r, {w}, one.life);
+    }
+  }
+}
+
+/// One that was lost before any shard had its joining leaves a turn where the switch counted it as present: at
+/// once, when that shard begins the policy.
+void recorded_lives::add_those_that_only_left(const recording& r) {
+  for (const std::vector<order_entry>& turns : r.turns) {
+    std::uint64_t switches = 0;
+    for (const order_entry& t : turns) {
+      if (t.what == kind::switched) ++switches;
+      if (t.what != kind::left || switches == 0 || is_of_the_beginning(r, t.worker, t.life())) continue;
+      recorded_life& one = get(t.worker, t.life());
+      if (one.switches == never_joined) one.switches = switches - 1;
     }
   }
 }
@@ -68,7 +88,7 @@ void recorded_lives::note_who_was_cut(const recording& r) {
   for (std::uint32_t w = 0; w < lives_.size(); ++w) {
     const bool lost = std::ranges::find(r.end.lost, w) != r.end.lost.end();
     for (recorded_life& one : lives_[w]) {
-      one.cut = one.cut || lost || &one != &lives_[w].back();
+      one.cut = one.cut || lost || &one != &lives_[w].back() || (one.late && one.shards < r.turns.size());
       any_change_ = any_change_ || one.cut || one.late;
     }
   }

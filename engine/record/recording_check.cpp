@@ -48,20 +48,18 @@ private:
     std::optional<incarnation> life{}; ///< that joined last
     bool left = false;
     std::uint64_t step = 0;
+    std::optional<incarnation> counted{}; ///< as present, by the last switch, and has not left since
   };
 
   void check(const order_entry& t) {
     ++turn_;
-    if (t.what == order_entry::kind::switched) {
-      ++switches_;
-      return;
-    }
+    if (t.what == order_entry::kind::switched) return begin_policy();
     worker& w = workers_[t.worker.value];
     if (t.what == order_entry::kind::joined) {
       if (w.life && (!w.left || t.life() <= *w.life)) refuse_turn(t, "joins again");
       w = {t.life()};
     } else if (t.what == order_entry::kind::left && is_expected(w, t)) {
-      w.left = true;
+      let_go(w, t.life());
     } else if (!w.life || w.left) {
       refuse_turn(t, w.left ? "comes after it has left" : "comes before it joins");
     } else if (t.what == order_entry::kind::left) {
@@ -73,8 +71,25 @@ private:
     }
   }
 
-  /// A worker that the run began with may leave without having come.
+  void begin_policy() {
+    for (std::size_t w = 0; w < workers_.size() && switches_ < r_.end.switches.size(); ++w) {
+      const recorded_life* there =
+          r_.end.switches[switches_].present[w] != 0 ? lives_.before_switch(w, switches_) : nullptr;
+      workers_[w].counted = there != nullptr ? std::optional(there->life) : std::nullopt;
+    }
+    ++switches_;
+  }
+
+  static void let_go(worker& w, incarnation life) {
+    if (!w.life || *w.life < life) w = {life};
+    w.left = true;
+    w.counted.reset();
+  }
+
+  /// A worker that the run began with may leave without having come. So may one that a switch counts as
+  /// present although it was lost meanwhile, and it leaves once more if the shard had known that.
   bool is_expected(const worker& w, const order_entry& t) const {
+    if (w.counted == t.life()) return true;
     const bool of_the_beginning = t.worker.value < r_.header.workers && t.life() == incarnation{};
     return !w.life && !w.left && of_the_beginning && lives_.of(t.worker.value).front().cut;
   }

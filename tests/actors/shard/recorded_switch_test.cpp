@@ -61,5 +61,14 @@ TEST_F(RecordedSwitch, SendsHomeAtItsTurnWhoNeverJoinedBefore) {
   EXPECT_EQ(weights_of(1)[1].header.epoch.value, 1U);
 }
 
+/// This shard hears of a loss before the coordinator does.
+TEST_F(RecordedSwitch, CanBeRepeatedThoughTheCoordinatorTakesALostWorkerForPresent) {
+  serve("async", 2);
+  tell(shard_, worker_left{{1}});
+  switch_to_sync({1, 1});
+  tell(shard_, worker_left{{0}});
+  EXPECT_NO_THROW(require_repeatable(run_with(turns())));
+}
+
 } // namespace
 } // namespace mailgrad

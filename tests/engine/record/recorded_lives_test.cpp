@@ -99,6 +99,24 @@ TEST(RecordedLives, HaveAWorkerOfTheBeginningThatNeverCame) {
   EXPECT_EQ(recorded_lives(r).of(0).size(), 1U);
 }
 
+/// The switch counted worker 3 as present, and it was lost before its joining came to any shard.
+TEST(RecordedLives, HaveWhoASwitchCountedThoughItNeverJoined) {
+  recording r = eventful();
+  r.turns[0].insert(r.turns[0].begin() + 5, {kind::left, {3}});
+  r.turns[1].insert(r.turns[1].begin() + 5, {kind::left, {3}});
+  const recorded_lives lives(r);
+  ASSERT_EQ(lives.of(3).size(), 1U);
+  EXPECT_EQ(lives.before_switch(3, 0), &lives.of(3)[0]);
+  EXPECT_TRUE(lives.of(3)[0].late);
+  EXPECT_TRUE(lives.of(3)[0].cut);
+}
+
+TEST(RecordedLives, AreCutIfAShardLacksTheirJoining) {
+  recording r = eventful();
+  std::erase_if(r.turns[1], [](const order_entry& t) { return t.worker == rank{2}; });
+  EXPECT_TRUE(recorded_lives(r).of(2)[0].cut);
+}
+
 /// One that was lost before any shard had heard of it has changed nothing.
 TEST(RecordedLives, LeaveOutWhoNeverJoined) {
   recording r = eventful();

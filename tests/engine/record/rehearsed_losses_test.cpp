@@ -114,6 +114,41 @@ TEST(RehearsedLosses, LetAWorkerComeBackAfterASwitch) {
             "");
 }
 
+/// Worker 2 comes late. It is paused, and lost before its joining has come to this shard.
+TEST(RehearsedLosses, LetAWorkerLeaveASwitchThatNeverJoined) {
+  const auto lost = [](std::size_t shards) {
+    return [shards](recording& r) {
+      r.header.seats = 3;
+      r.batches.emplace_back();
+      r.lives.emplace_back();
+      r.end.lost = {2};
+      r.end.switches = {{"async", "by hand", {1, 1, 0}, {1, 0, 1}}};
+      for (std::size_t s = 0; s < 2; ++s) {
+        auto& turns = r.turns[s];
+        turns.insert(turns.begin() + 5, {{kind::switched, {}}, leaves(2)});
+        if (s >= shards) turns.insert(turns.begin() + 5, joins(2));
+      }
+    };
+  };
+  EXPECT_EQ(refusal("async", lost(1)), "") << "one shard lacks it";
+  EXPECT_EQ(refusal("async", lost(2)), "") << "all lack it";
+}
+
+/// Its shard had heard of the loss before the switch that counts it as present.
+TEST(RehearsedLosses, LetAWorkerLeaveOnceMoreAtASwitch) {
+  const auto twice = [](recording& r) {
+    for (auto& turns : r.turns) turns.insert(turns.begin() + 5, {{kind::switched, {}}, leaves(1)});
+    r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
+  };
+  EXPECT_EQ(refusal("async", twice), "");
+  EXPECT_THAT(refusal("async",
+                      [&](recording& r) {
+                        twice(r);
+                        for (auto& turns : r.turns) turns.insert(turns.begin() + 7, leaves(1));
+                      }),
+              HasSubstr("comes after it has left"));
+}
+
 /// Shard 1 takes worker 1 after worker 0's step 3, which shard 0 leads to by way of worker 1's return.
 TEST(RehearsedLosses, NameTheIncarnationThatDoesNotCome) {
   const auto crossed = [](recording& r) {
