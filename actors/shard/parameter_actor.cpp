@@ -223,6 +223,8 @@ bool parameter_actor::all_taken(const switch_policy& x) const {
 void parameter_actor::switch_if_all_taken() {
   if (!next_policy_ || updater_.under_way() || !all_taken(*next_policy_)) return;
   const switch_policy x = *std::exchange(next_policy_, std::nullopt);
+  for (std::uint32_t r = 0; r < workers_.count() && !order_.is_followed(); ++r)
+    if (!x.present[r]) let_go({r}, workers_[{r}].life); // its own word may still be on its way
   order_.take_switch(std::ranges::count(x.present, 0) < std::ssize(x.present));
   begin(x);
   send(self_, coordinator_, policy_switched{options_.weights->index(), epoch_});

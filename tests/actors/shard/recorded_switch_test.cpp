@@ -1,11 +1,14 @@
 #include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
 
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/optim/cures/own_cure.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,8 +17,21 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::SizeIs;
 using kind = order_entry::kind;
+
+/// A cure that counts the workers that send no more.
+class leave_count final : public cure {
+public:
+  static constexpr std::string_view cure_name = "leave-count";
+  leave_count(std::span<const double>, const cure_site&) { left = 0; }
+  std::string_view name() const noexcept override { return cure_name; }
+  void leave(rank) override { ++left; }
+
+  static inline int left = 0;
+};
 
 /// A shard whose turns are recorded.
 class RecordedSwitch : public testing::ParameterActor {
@@ -68,6 +84,24 @@ TEST_F(RecordedSwitch, CanBeRepeatedThoughTheCoordinatorTakesALostWorkerForPrese
   switch_to_sync({1, 1});
   tell(shard_, worker_left{{0}});
   EXPECT_NO_THROW(require_repeatable(run_with(turns())));
+}
+
+/// The coordinator knows that it has ended, and its own word is still on its way to this shard.
+TEST_F(RecordedSwitch, LetsGoBeforeItWhoTakesNoPartAndHasNotSaidThatItLeaves) {
+  serve("async", 2, own_cure<leave_count>());
+  switch_to_sync({1, 0});
+  EXPECT_EQ(leave_count::left, 1);
+  tell(shard_, worker_left{{1}});
+  EXPECT_EQ(leave_count::left, 1) << "it leaves once";
+  tell(shard_, worker_left{{0}});
+  const std::vector<order_entry> noted = turns();
+  EXPECT_THAT(noted,
+              ElementsAre(Field(&order_entry::what, kind::joined), Field(&order_entry::what, kind::joined),
+                          Field(&order_entry::what, kind::left), Field(&order_entry::what, kind::switched),
+                          Field(&order_entry::what, kind::left)));
+  recording r = run_with(noted, {1, 0});
+  r.end.lost.clear();
+  EXPECT_NO_THROW(require_repeatable(r));
 }
 
 } // namespace
