@@ -86,8 +86,15 @@ void parameter_actor::take_lost(const order_entry& turn) {
   release();
 }
 
+/// An update without its only gradient is made as of a gradient of zeros, so that the versions of all shards
+/// stay equal.
 void parameter_actor::judge_without(const order_entry& turn) {
-  if (judge(turn).what == verdict::merge) apply_batch_if_complete();
+  const verdict what = judge(turn).what;
+  if (what == verdict::merge) apply_batch_if_complete();
+  if (what == verdict::apply) {
+    updates_.add_nothing();
+    update(1);
+  }
   release();
 }
 

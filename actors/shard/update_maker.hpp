@@ -33,6 +33,8 @@ public:
 
   /// Makes the next update of this gradient alone. Returns the cure's factor on the learning rate.
   double add(const push_gradient& x);
+  /// Makes the next update of nothing, in place of a gradient that is lost.
+  void add_nothing() { of_batch_ = false; }
 
   /// Keeps the gradient until its batch is complete.
   void add_to_batch(const push_gradient& x);

@@ -258,6 +258,7 @@ void rehearsal::take_missed(std::size_t at, const order_entry& t) {
   s.arrived[w] = 0;
   s.taken[w] = t.step.value;
   const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
+  if (what == verdict::apply) ++s.version;
   if (what == verdict::merge && s.rule->batch_complete()) apply_batch(s);
   answer(at, w);
 }

@@ -1,0 +1,44 @@
+#include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
+
+#include <gtest/gtest.h>
+
+// What a shard does that judges in the order of the first.
+
+namespace mailgrad {
+namespace {
+
+using kind = order_entry::kind;
+
+/// The second of two shards; the test plays the first.
+class LedShard : public testing::ParameterActor {
+protected:
+  LedShard() : ParameterActor(2) {}
+
+  void serve(const std::string& policy, std::uint32_t workers) {
+    ParameterActor::serve(policy, workers);
+    for (std::uint32_t r = 0; r < workers; ++r) tell(shard_, order_entry{kind::joined, {r}});
+  }
+  /// The first shard has judged this gradient, which was computed from its version `version_read`.
+  void lead(std::uint32_t worker, std::uint64_t step, std::uint64_t version_read) {
+    tell(shard_, order_entry{kind::gradient, {worker}, {step}, {version_read}});
+  }
+};
+
+/// Otherwise the next gradients would be older on the first shard than here, and one discarded there counts
+/// here.
+TEST_F(LedShard, MakesAVersionAlsoOfAGradientThatItNeverGets) {
+  serve("ringmaster:2", 3);
+  tell(shard_, worker_left{{0}});
+  lead(0, 1, 0);
+  EXPECT_EQ(report().version.value, 1U);
+  push(2, 1, 0);
+  lead(2, 1, 0);
+  push(1, 1, 0);
+  lead(1, 1, 0);
+  const shard_report r = report();
+  EXPECT_EQ(r.version.value, 2U);
+  EXPECT_EQ(r.workers[1].ledger.discarded_in_all(), 1U);
+}
+
+} // namespace
+} // namespace mailgrad
