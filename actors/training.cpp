@@ -333,6 +333,8 @@ training_progress training::implementation::progress() const {
 
 std::vector<std::string> training::implementation::name_waits(std::chrono::milliseconds span) {
   std::vector<std::string> waits;
+  if (elsewhere_)
+    for (const wait_named& w : elsewhere_->waits()) waits.push_back(in_words(w));
   std::unique_lock lock(mutex_);
   waits_.push_back(&waits);
   send_anonymously(crew_->coordinator(), mailgrad::name_waits{});

@@ -47,6 +47,8 @@ public:
     body_came(tag);
     return false;
   }
+  /// A heartbeat said something else than the one before.
+  virtual void progress_told([[maybe_unused]] const progress& p) {}
   /// There is credit again, after a send that was refused.
   virtual void credit_came() = 0;
   /// The last event. What has not arrived whole never will.

@@ -130,7 +130,9 @@ void session::take_heartbeat(byte_view payload) {
   said.step = reader.u64();
   said.waits_for = printable(reader.text(), most_payload_bytes(frame_kind::heartbeat));
   reader.end();
+  if (said == peer_progress_) return;
   peer_progress_ = std::move(said);
+  events_->progress_told(peer_progress_);
 }
 
 void session::take_credit(byte_view payload) {

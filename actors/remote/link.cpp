@@ -102,6 +102,7 @@ void link::post(const actor_address& to, const caf::actor& from, message_kind ki
     if (over_) return;
     waiting_.push_back(written(to, from, kind, m));
     ++posted_;
+    if (const auto step = step_of(kind, m)) step_ = *step;
     if (std::exchange(flush_asked_, true)) return;
   }
   ask_for_flush();
@@ -123,6 +124,14 @@ void link::give_back(std::uint64_t number) {
 }
 
 void link::flush() {
+  send_what_waits();
+  const std::lock_guard lock(mutex_);
+  if (!session_) return;
+  for_credit_.become(session_->waits(), network_.now());
+  session_->set_progress({step_, for_credit_.words});
+}
+
+void link::send_what_waits() {
   for (;;) {
     outgoing letter;
     {
@@ -140,6 +149,14 @@ void link::flush() {
     if (!over_) waiting_.push_front(std::move(letter));
     return;
   }
+}
+
+std::vector<wait_named> link::waits() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<wait_named> all;
+  for (const timed_words* w : {&for_credit_, &peers_wait_})
+    if (!w->words.empty()) all.push_back({w->words, (network_.now() - w->since).count()});
+  return all;
 }
 
 /// False if there is no credit.
@@ -264,6 +281,11 @@ void link::take(incoming letter) {
   }
 }
 
+void link::progress_told(const net::progress& p) {
+  const std::lock_guard lock(mutex_);
+  peers_wait_.become(p.waits_for, network_.now());
+}
+
 /// A letter to an actor that is no more is dropped.
 void link::hand_out(const incoming& letter) {
   caf::message m = done_or_refused(letter.make);
@@ -284,6 +306,7 @@ void link::ended(const net::ending& why) {
     const std::lock_guard lock(mutex_);
     over_ = why.words;
     waiting_.clear();
+    for_credit_ = peers_wait_ = {};
     far.swap(far_);
     book_.clear();
   }

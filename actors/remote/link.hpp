@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/body_form.hpp>
 #include <mailgrad/actors/remote/letter_rules.hpp>
+#include <mailgrad/engine/account/wait_named.hpp>
 #include <mailgrad/net/network.hpp>
 
 #include <cstdint>
@@ -34,7 +35,7 @@ struct link_events {
 /// Guarantees  letters are handed out in the order in which they were sent, whichever connection they came
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
 ///             finds no credit waits here and not at its sender.
-/// Threads     add(), add_far(), take_form(), post(), leave() and fail(): any. The rest is the network's.
+/// Threads     add(), add_far(), take_form(), post(), waits(), leave() and fail(): any. The rest is the network's.
 class link final : public net::session_events, public std::enable_shared_from_this<link> {
 public:
   link(net::network& by, link_events events) : network_(by), events_(std::move(events)) {}
@@ -58,6 +59,8 @@ public:
 
   /// Sends a message. Never waits.
   void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
+  /// That letters wait here for credit, and what the other process waits for by its last heartbeat.
+  std::vector<wait_named> waits() const;
   /// Ends the session of one's own will. What has not left yet is lost.
   void leave(std::string words);
   /// The same because this process cannot go on, which is no goodbye.
@@ -74,6 +77,7 @@ public:
   std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override;
   void body_came(net::byte_view tag) override;
   bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override;
+  void progress_told(const net::progress& p) override;
   void credit_came() override;
   void ended(const net::ending& why) override;
 
@@ -95,6 +99,7 @@ private:
   outgoing written(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   bool send(outgoing& letter);
   void flush();
+  void send_what_waits();
   void ask_for_flush();
   void give_back(std::uint64_t number);
   incoming opened(net::byte_view letter, std::span<std::byte>* place, const announced& body);
@@ -109,7 +114,17 @@ private:
   std::map<std::uint64_t, incoming> early_;
   incoming body_; ///< whose bytes are arriving
 
-  std::mutex mutex_; ///< guards the members below
+  /// What is waited for, and since when; empty words: nothing.
+  struct timed_words {
+    std::string words{};
+    net::instant since{0};
+
+    void become(std::string what, net::instant now) {
+      if (what != words) *this = {std::move(what), now};
+    }
+  };
+
+  mutable std::mutex mutex_; ///< guards the members below
   address_book book_;
   std::map<actor_address, caf::actor> far_; ///< made by this link; the book may also name some of others
   letter_rules rules_;                      ///< of the actors that these stand in for
@@ -118,6 +133,9 @@ private:
   std::vector<std::uint64_t> returns_; ///< values of the other process that are needed no more
   std::uint64_t posted_ = 0;
   bool flush_asked_ = false;
+  std::uint64_t step_ = 0;          ///< of the last gradient that was posted
+  timed_words for_credit_;          ///< of this side
+  timed_words peers_wait_;          ///< as it says
   std::optional<std::string> over_; ///< the words of the end
 };
 

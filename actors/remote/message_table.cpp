@@ -195,6 +195,11 @@ std::optional<actor_address> subject_of(message_kind kind, const caf::message& m
   return e && e->subject ? e->subject(m) : std::nullopt;
 }
 
+std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
+  if (kind != kind_of<push_gradient>()) return std::nullopt;
+  return m.get_as<push_gradient>(0).header.id.step.value;
+}
+
 bool is_question(message_kind kind) {
   return kind == kind_of<push_gradient>() || kind == kind_of<next_batch>();
 }

@@ -36,6 +36,8 @@ bool may_be_sent_by(message_kind kind, duty sender) noexcept;
 
 /// The shard or the worker that a message is about, such as a report; none if it is about no single one.
 std::optional<actor_address> subject_of(message_kind kind, const caf::message& m);
+/// The step of a gradient; none of any other message.
+std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m);
 
 /// Whether a worker waits for an answer to such a message before it sends the next one: a gradient to a
 /// shard, or the wish for a batch to the feeder.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -118,6 +119,14 @@ std::string worker_server::attendance() const {
   return options_.shard_hosts == 0 ? workers
                                    : fmt::format("{} and {} of {} parameter hosts", workers,
                                                  here(net::role::shard), options_.shard_hosts);
+}
+
+std::vector<wait_named> worker_server::waits() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<wait_named> all;
+  for (const auto& [session, g] : guests_)
+    if (g.by) std::ranges::move(g.by->waits(), std::back_inserter(all));
+  return all;
 }
 
 bool worker_server::wait_for(std::chrono::milliseconds span) {

@@ -59,6 +59,8 @@ public:
   std::uint32_t joined() const;
   /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
   std::string attendance() const;
+  /// What the sessions wait for: letters for credit, and what others say that they wait for.
+  std::vector<wait_named> waits() const;
   /// Waits until all workers have joined, but at most for `span`; true if they have.
   bool wait_for(std::chrono::milliseconds span);
 

@@ -4,6 +4,7 @@
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 
+#include <mailgrad/tests/actors/remote/layers_below_a_link.hpp>
 #include <mailgrad/tests/net/joined_sessions.hpp>
 #include <mailgrad/tests/net/played_memory.hpp>
 
@@ -23,23 +24,6 @@ namespace {
 using net::frame_kind, net::plane;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-/// A network without connections: what is posted waits until the test has it done.
-class waiting_network final : public net::network {
-public:
-  std::string listen(net::server_end&, const std::string& address) override { return address; }
-  void connect(net::client_end&, const std::string&) override {}
-  void forget(net::endpoint&) override {}
-  net::instant now() const noexcept override { return net::instant{0}; }
-  void post(net::endpoint&, std::function<void(net::instant)> work) override {
-    posted.push_back(std::move(work));
-  }
-  void do_all() {
-    for (const auto& work : std::exchange(posted, {})) work(now());
-  }
-
-  std::vector<std::function<void(net::instant)>> posted;
-};
 
 /// Takes values where they lie, or in a place of its own.
 class played_form final : public body_form {
@@ -63,24 +47,6 @@ public:
 
 private:
   std::shared_ptr<what_came> to_;
-};
-
-/// Layers whose events go to a link.
-struct layers_below_a_link : net::session_events {
-  void joined(const net::welcome& terms) override { above->joined(terms); }
-  void message_came(net::byte_view message) override { above->message_came(message); }
-  std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override {
-    return above->place_of_body(tag, size);
-  }
-  void body_came(net::byte_view tag) override { above->body_came(tag); }
-  bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override {
-    return above->body_lent(tag, body, number);
-  }
-  void credit_came() override { above->credit_came(); }
-  void ended(const net::ending& why) override { above->ended(why); }
-
-  net::played_layers alone;
-  net::session_events* above = &alone;
 };
 
 /// The client lends, and a link stands above the server's session.
