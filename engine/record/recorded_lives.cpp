@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace mailgrad {
 
@@ -55,7 +56,6 @@ void recorded_lives::add_those_that_joined(const recording& r) {
       if (t.what != kind::joined) continue;
       recorded_life& one = get(t.worker, t.life());
       one.switches = std::min(one.switches, switches);
-      ++one.shards;
     }
   }
   add_those_that_only_left(r);
@@ -70,16 +70,21 @@ void recorded_lives::add_those_that_joined(const recording& r) {
   }
 }
 
-/// One that was lost before any shard had its joining leaves a turn where the switch counted it as present: at
+/// One that was lost before a shard had its joining leaves a turn where the switch counted it as present: at
 /// once, when that shard begins the policy.
 void recorded_lives::add_those_that_only_left(const recording& r) {
   for (const std::vector<order_entry>& turns : r.turns) {
     std::uint64_t switches = 0;
+    std::vector<std::optional<incarnation>> joined(lives_.size());
     for (const order_entry& t : turns) {
       if (t.what == kind::switched) ++switches;
-      if (t.what != kind::left || switches == 0 || is_of_the_beginning(r, t.worker, t.life())) continue;
+      if (t.what == kind::joined) joined[t.worker.value] = t.life();
+      if (t.what != kind::left || switches == 0 || joined[t.worker.value] == t.life() ||
+          is_of_the_beginning(r, t.worker, t.life()))
+        continue;
       recorded_life& one = get(t.worker, t.life());
       if (one.switches == never_joined) one.switches = switches - 1;
+      one.cut = true;
     }
   }
 }
@@ -88,7 +93,7 @@ void recorded_lives::note_who_was_cut(const recording& r) {
   for (std::uint32_t w = 0; w < lives_.size(); ++w) {
     const bool lost = std::ranges::find(r.end.lost, w) != r.end.lost.end();
     for (recorded_life& one : lives_[w]) {
-      one.cut = one.cut || lost || &one != &lives_[w].back() || (one.late && one.shards < r.turns.size());
+      one.cut = one.cut || lost || &one != &lives_[w].back();
       any_change_ = any_change_ || one.cut || one.late;
     }
   }

@@ -15,7 +15,6 @@ struct recorded_life {
   std::size_t first = 0;      ///< its first batch among those of its rank
   std::size_t end = 0;        ///< behind its last one
   std::uint64_t switches = 0; ///< of the policy that were made before it joined
-  std::size_t shards = 0;     ///< that have its joining
   bool late = false;          ///< it took a seat while the run went on
   bool cut = false; ///< it was lost or left early: a shard may lack its joining or its last gradients
 };

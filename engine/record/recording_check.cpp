@@ -48,7 +48,7 @@ private:
     std::optional<incarnation> life{}; ///< that joined last
     bool left = false;
     std::uint64_t step = 0;
-    std::optional<incarnation> counted{}; ///< as present, by the last switch, and has not left since
+    std::optional<incarnation> counted{}; ///< as present by the last switch, was lost, and has not left since
   };
 
   void check(const order_entry& t) {
@@ -73,9 +73,9 @@ private:
 
   void begin_policy() {
     for (std::size_t w = 0; w < workers_.size() && switches_ < r_.end.switches.size(); ++w) {
-      const recorded_life* there =
-          r_.end.switches[switches_].present[w] != 0 ? lives_.before_switch(w, switches_) : nullptr;
-      workers_[w].counted = there != nullptr ? std::optional(there->life) : std::nullopt;
+      const bool present = r_.end.switches[switches_].present[w] != 0;
+      const recorded_life* there = present ? lives_.before_switch(w, switches_) : nullptr;
+      workers_[w].counted = there != nullptr && there->cut ? std::optional(there->life) : std::nullopt;
     }
     ++switches_;
   }

@@ -260,7 +260,12 @@ void rehearsal::take_missed(std::size_t at, const order_entry& t) {
   const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
   if (what == verdict::apply) ++s.version;
   if (what == verdict::merge && s.rule->batch_complete()) apply_batch(s);
-  answer(at, w);
+  send_home(at, w);
+}
+
+/// A worker that was lost gets weights that it does not use. Before a switch of policy it ignores them.
+void rehearsal::send_home(std::size_t at, std::uint32_t w) {
+  if (shards_[at].switches == passed_ && !workers_[w].answered[at]) answer(at, w);
 }
 
 void rehearsal::let_go(std::size_t at, const order_entry& t) {
@@ -268,7 +273,7 @@ void rehearsal::let_go(std::size_t at, const order_entry& t) {
   const std::uint32_t w = t.worker.value;
   s.left[w] = true;
   s.waits[w] = false;
-  if (is_now(w, t.life()) && !workers_[w].gone && !workers_[w].answered[at]) answer(at, w);
+  if (is_now(w, t.life()) && !workers_[w].gone) send_home(at, w);
   if (!s.in_policy[w]) return;
   s.in_policy[w] = false;
   s.rule->leave(t.worker);

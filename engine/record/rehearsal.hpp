@@ -118,6 +118,7 @@ private:
   void greet(shard& s, const order_entry& t);
   void take_gradient(std::size_t s, const order_entry& t);
   void take_missed(std::size_t s, const order_entry& t);
+  void send_home(std::size_t s, std::uint32_t w);
   void let_go(std::size_t s, const order_entry& t);
   void change_policy(shard& s);
   void apply_batch(shard& s);

@@ -111,10 +111,13 @@ TEST(RecordedLives, HaveWhoASwitchCountedThoughItNeverJoined) {
   EXPECT_TRUE(lives.of(3)[0].cut);
 }
 
-TEST(RecordedLives, AreCutIfAShardLacksTheirJoining) {
+TEST(RecordedLives, AreCutIfAShardLetsThemLeaveThatLacksTheirJoining) {
   recording r = eventful();
-  std::erase_if(r.turns[1], [](const order_entry& t) { return t.worker == rank{2}; });
-  EXPECT_TRUE(recorded_lives(r).of(2)[0].cut);
+  r.turns[0].insert(r.turns[0].begin() + 4, {kind::joined, {3}});
+  r.turns[1].insert(r.turns[1].begin() + 5, {kind::left, {3}});
+  const recorded_lives lives(r);
+  ASSERT_EQ(lives.of(3).size(), 1U);
+  EXPECT_TRUE(lives.of(3)[0].cut);
 }
 
 /// One that was lost before any shard had heard of it has changed nothing.
