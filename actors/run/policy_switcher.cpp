@@ -76,27 +76,23 @@ void policy_switcher::on_step(const step_reached& x) {
 }
 
 void policy_switcher::begin_next() {
-  if (current_ || held_back_ || waiting_.empty() || all_gone() || !others_have_ended()) return;
+  if (current_ || held_back_ || waiting_.empty() || all_gone()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   ++epoch_.value;
   all_paused_ = false;
   begun_ = time_->now();
   switched_ = lost_;
-  for (worker& w : workers_) {
-    w.paused.reset();
-    if (w.device && !w.gone) send(self_, w.device, pause_order());
-  }
+  for (worker& w : workers_) w.paused.reset();
+  for (std::uint32_t r = 0; r < workers_.size(); ++r)
+    if (workers_[r].device && !workers_[r].gone && takes_part(r))
+      send(self_, workers_[r].device, pause_order());
   switch_if_all_paused();
 }
 
-/// Whether the workers that had ended before the recorded switch have ended now; a pause would hold them.
-bool policy_switcher::others_have_ended() const {
-  if (replayed_.empty()) return true;
-  const recorded_switch& next = replayed_[waiting_.front().held_at - 1];
-  for (std::size_t r = 0; r < workers_.size(); ++r)
-    if (next.present[r] == 0 && !workers_[r].gone) return false;
-  return true;
+/// In a replay a worker that had ended before the recorded switch ends before this one. A pause would hold it.
+bool policy_switcher::takes_part(std::uint32_t r) const {
+  return current_->held_at == 0 || replayed_.empty() || replayed_[current_->held_at - 1].present[r] != 0;
 }
 
 pause_worker policy_switcher::pause_order() const {
@@ -108,7 +104,7 @@ void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnati
   w.device = device;
   w.life = life;
   w.gone = false;
-  if (current_ && !all_paused_) send(self_, device, pause_order());
+  if (current_ && !all_paused_ && takes_part(joined.value)) send(self_, device, pause_order());
   begin_next();
 }
 

@@ -18,7 +18,8 @@ namespace mailgrad {
 /// after the other. switching_messages.hpp draws the protocol.
 ///
 /// In a replay the recorded switches replace the schedule. A switch begins when every worker that takes part
-/// is held at the batch before which it was paused in the recorded run, and all other workers have ended.
+/// is held at the batch before which it was paused in the recorded run. These are paused, and all others end:
+/// that may need what a pause makes the ones send that take steps of their own.
 ///
 /// Guarantees  every gradient computed under a policy is judged by that policy; under the next, all workers
 ///             start from the same version of each shard. A worker or shard that dies meanwhile holds up no
@@ -89,7 +90,7 @@ private:
 
   void begin_next();
   pause_worker pause_order() const;
-  bool others_have_ended() const;
+  bool takes_part(std::uint32_t rank) const;
   void note_switch();
   void take_back();
   bool all_gone() const;

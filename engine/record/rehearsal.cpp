@@ -56,7 +56,7 @@ void rehearsal::run() {
       while (take_turn(s)) moved = true;
     for (std::size_t w = 0; w < workers_.size(); ++w)
       while (advance_worker(w) || seat(w)) moved = true;
-    moved = pass_switch() || moved;
+    moved = pause() || pass_switch() || moved;
   }
 }
 
@@ -167,18 +167,26 @@ bool rehearsal::at_switch(std::size_t w) const {
   return next.present[w] != 0 && workers_[w].batches >= lives_.batches_before(next, passed_, w);
 }
 
-/// A switch passes once every worker that takes part has come to it and every other has ended.
-bool rehearsal::pass_switch() {
-  if (passed_ == r_.end.switches.size()) return false;
+/// Pauses who takes part in the next switch, once all of them have come to it and nobody is due before it.
+bool rehearsal::pause() {
+  if (paused_ > passed_ || passed_ == r_.end.switches.size()) return false;
   const recorded_switch& next = r_.end.switches[passed_];
   for (std::size_t w = 0; w < workers_.size(); ++w)
-    if (next.present[w] != 0 ? workers_[w].gone || !at_switch(w) : !workers_[w].gone || is_due(w))
-      return false;
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    if (next.present[w] == 0) continue;
-    if (std::exchange(workers_[w].local, 0) > 0) push(w);
-    if (!workers_[w].gone) await_answers(w);
-  }
+    if (next.present[w] != 0 ? workers_[w].gone || !at_switch(w) : is_due(w)) return false;
+  ++paused_;
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    if (next.present[w] != 0 && std::exchange(workers_[w].local, 0) > 0) push(w);
+  return true;
+}
+
+/// A switch passes once every worker that takes part is paused and every other has ended.
+bool rehearsal::pass_switch() {
+  if (paused_ == passed_) return false;
+  const recorded_switch& next = r_.end.switches[passed_];
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    if (next.present[w] == 0 && (!workers_[w].gone || is_due(w))) return false;
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    if (next.present[w] != 0) await_answers(w);
   ++passed_;
   return true;
 }
