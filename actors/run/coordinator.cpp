@@ -166,18 +166,7 @@ caf::behavior coordinator::running() {
       on(self_, [this](const stop_training& x) { stop_when_kept(x); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
-      on(self_,
-         [this](const name_waits&) {
-           if (const auto wait = switcher_.name_wait(seats_); wait && options_.on_wait)
-             options_.on_wait(*wait);
-           if (const auto wait = checkpointer_.name_wait(seats_); wait && options_.on_wait)
-             options_.on_wait(*wait);
-           if (const auto wait = shares_.name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
-           if (const auto wait = name_wait(); wait && options_.on_wait) options_.on_wait(*wait);
-           for (const caf::actor& shard : options_.shards) send(self_, shard, name_waits{});
-           for (std::uint32_t r = 0; r < seats_.used(); ++r)
-             if (seats_.device({r})) send(self_, seats_.device({r}), name_waits{});
-         }),
+      on(self_, [this](const name_waits&) { tell_waits(); }),
       on(self_,
          [this](const wait_named& x) {
            hear(sender_of(self_));

@@ -83,9 +83,11 @@ private:
   void on_wait_over(const wait_over& x);
   bool lets_in() const;
   void bring_next();
+  void bring(rank worker, incarnation life);
   bool may_end();
   bool waits_for_a_worker();
-  std::optional<wait_named> name_wait() const;
+  void tell_waits();
+  std::optional<wait_named> wait_for_a_worker() const;
   void hear(const caf::actor& device) { seats_.hear(device, options_.time->now()); }
   void on_lost(const worker_lost& x);
   void on_shard_lost(const shard_lost& x);
@@ -115,6 +117,7 @@ private:
   seat_table seats_;
   std::deque<worker_joined> newcomers_; ///< workers that wait for a seat
   recorded_seats to_come_;              ///< in a replay
+  instant brought_at_{0};               ///< when the last of them was asked for
   lost_shares shares_;
   std::vector<bool> reported_;           ///< by shard: its report is here, or it is lost
   std::string last_lost_;                ///< a worker, and the text of the exception that ended it

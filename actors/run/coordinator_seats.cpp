@@ -46,8 +46,12 @@ bool coordinator::lets_in() const {
 void coordinator::bring_next() {
   for (std::uint32_t r = 0; r < seats_.count() && to_come_.any(); ++r)
     if (!seats_.is_present({r}) && !abandoned_)
-      if (const auto life = to_come_.bring({r}, switcher_.epoch().value))
-        send(self_, options_.late_workers, bring_worker{{r}, *life});
+      if (const auto life = to_come_.bring({r}, switcher_.epoch().value)) bring({r}, *life);
+}
+
+void coordinator::bring(rank worker, incarnation life) {
+  brought_at_ = options_.time->now();
+  send(self_, options_.late_workers, bring_worker{worker, life});
 }
 
 /// An earlier incarnation is fenced off first: it may be frozen, or have begun before its first message came
@@ -124,12 +128,6 @@ void coordinator::on_wait_over(const wait_over& x) {
   stop(run_outcome::ending::failed,
        fmt::format("no worker has come to train the last {} batches", *undealt_));
   collect_if_all_accounted();
-}
-
-std::optional<wait_named> coordinator::name_wait() const {
-  if (!waits_since_) return std::nullopt;
-  return wait_named{fmt::format("the run waits for a worker to train the last {} batches", *undealt_),
-                    (options_.time->now() - *waits_since_).count()};
 }
 
 } // namespace mailgrad

@@ -32,6 +32,12 @@ bool recorded_seats::was_brought(rank worker, incarnation life) const {
   return s.brought && s.lives[s.next].life == life;
 }
 
+std::optional<std::pair<rank, incarnation>> recorded_seats::brought() const {
+  const auto one = std::ranges::find(seats_, true, &seat::brought);
+  if (one == seats_.end()) return std::nullopt;
+  return std::pair{rank{static_cast<std::uint32_t>(one - seats_.begin())}, one->lives[one->next].life};
+}
+
 void recorded_seats::sit(rank worker, incarnation life) {
   if (!was_brought(worker, life)) return;
   seat& s = seats_[worker.value];

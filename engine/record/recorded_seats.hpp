@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -28,6 +29,8 @@ public:
   std::optional<incarnation> bring(rank worker, std::uint64_t switches);
   /// Whether this incarnation was brought and has no seat yet.
   bool was_brought(rank worker, incarnation life) const;
+  /// One that was brought and has no seat yet; none if there is none.
+  std::optional<std::pair<rank, incarnation>> brought() const;
   /// It has its seat.
   void sit(rank worker, incarnation life);
   /// Nobody comes any more.
