@@ -113,7 +113,9 @@ void coordinator::go_on_with_checkpoints() {
 
 /// In a replay, a switch also waits for those who had joined before it.
 void coordinator::hold_switches() {
-  switcher_.hold_back(checkpointer_.is_collecting() || to_come_.any_due(switcher_.epoch().value));
+  switcher_.hold_back(checkpointer_.is_collecting()               ? "a checkpoint"
+                      : to_come_.any_due(switcher_.epoch().value) ? "a worker that had come before it"
+                                                                  : "");
 }
 
 void coordinator::on_part(const checkpoint_part& x) {

@@ -31,7 +31,7 @@ void policy_switcher::begin() {
 
 void policy_switcher::request(const request_switch& x) {
   if (stopped_) return;
-  waiting_.push_back({{x.policy, static_cast<std::uint32_t>(workers_.size())}, x.why, 0});
+  waiting_.push_back({{x.policy, static_cast<std::uint32_t>(workers_.size())}, x.why, 0, time_->now()});
   begin_next();
 }
 
@@ -41,8 +41,8 @@ void policy_switcher::stop() {
   stopped_ = true;
 }
 
-void policy_switcher::hold_back(bool held) {
-  held_back_ = held;
+void policy_switcher::hold_back(std::string whom) {
+  held_back_for_ = std::move(whom);
   begin_next();
 }
 
@@ -63,20 +63,20 @@ void policy_switcher::resume(const kept_schedule& from) {
   done_ = from.done;
   if (!replayed_.empty()) std::erase_if(planned_, [&](const auto& s) { return s.from_step <= done_.size(); });
   for (const auto& [policy, why] : from.asked)
-    waiting_.push_back({{policy, static_cast<std::uint32_t>(workers_.size())}, why, 0});
+    waiting_.push_back({{policy, static_cast<std::uint32_t>(workers_.size())}, why, 0, time_->now()});
 }
 
 void policy_switcher::on_step(const step_reached& x) {
   if (planned_.empty() || planned_.front().from_step != x.step) return;
   const std::string why =
       replayed_.empty() ? fmt::format("planned for step {}", x.step) : replayed_[x.step - 1].why;
-  waiting_.push_back({planned_.front().policy, why, x.step});
+  waiting_.push_back({planned_.front().policy, why, x.step, time_->now()});
   planned_.pop_front();
   begin_next();
 }
 
 void policy_switcher::begin_next() {
-  if (current_ || held_back_ || waiting_.empty() || all_gone()) return;
+  if (current_ || waiting_.empty() || !what_holds_back().empty()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   ++epoch_.value;
@@ -151,6 +151,9 @@ void policy_switcher::take_back() {
   --epoch_.value;
 }
 
+/// Why the next switch does not begin yet, in words; empty if it may.
+std::string policy_switcher::what_holds_back() const { return all_gone() ? "a worker" : held_back_for_; }
+
 bool policy_switcher::all_gone() const {
   return std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
 }
@@ -187,17 +190,19 @@ void policy_switcher::end_if_all_switched() {
 }
 
 std::optional<wait_named> policy_switcher::name_wait(const seat_table& seats) const {
-  if (!current_) return std::nullopt;
+  if (!current_ && waiting_.empty()) return std::nullopt;
   const instant now = time_->now();
+  const asked_switch& next = current_ ? *current_ : waiting_.front();
+  const std::string what = "the switch from " + policy_ + " to " + next.policy.text() + " waits for ";
+  if (!current_) return wait_named{what + what_holds_back(), (now - next.asked).count()};
   const auto last_heard = [&](std::uint32_t r) { return seats.heard(r); };
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t r = 0; !all_paused_ && r < workers_.size(); ++r)
     if (!workers_[r].gone && !workers_[r].paused) awaited.push_back(r);
   for (std::uint32_t s = 0; all_paused_ && s < switched_.size(); ++s)
     if (!switched_[s]) awaited.push_back(s);
-  return wait_named{"the switch from " + policy_ + " to " + current_->policy.text() + " waits for " +
-                        (all_paused_ ? listed("shard", awaited)
-                                     : listed_with_last_words("worker", awaited, now, last_heard)),
+  return wait_named{what + (all_paused_ ? listed("shard", awaited)
+                                        : listed_with_last_words("worker", awaited, now, last_heard)),
                     (now - begun_).count()};
 }
 

@@ -62,15 +62,15 @@ public:
 
   /// Begins no further switch.
   void stop();
-  /// Begins no switch until it is called with false.
-  void hold_back(bool held);
+  /// Begins no switch until it is called without anybody. `whom` says for whom a switch waits.
+  void hold_back(std::string whom);
 
   /// The present policy, and the switches that are done, planned and asked for. None is under way.
   kept_schedule schedule() const;
 
   /// The switches that have ended.
   const std::vector<policy_switch>& done() const noexcept { return done_; }
-  /// The workers and shards that a switch waits for, in words; nothing if no switch is under way.
+  /// Whom a switch waits for, in words; nothing if none is under way or asked for.
   std::optional<wait_named> name_wait(const seat_table& seats) const;
 
 private:
@@ -86,11 +86,13 @@ private:
     policy_spec policy;
     std::string why;
     std::uint64_t held_at = 0; ///< the step at which the feeder holds for it; 0: none
+    instant asked{0};
   };
 
   void begin_next();
   pause_worker pause_order() const;
   bool takes_part(std::uint32_t rank) const;
+  std::string what_holds_back() const;
   void note_switch();
   void take_back();
   bool all_gone() const;
@@ -117,7 +119,7 @@ private:
   std::vector<recorded_switch> replayed_; ///< empty unless this is a replay with switches
   caf::actor recorder_;                   ///< gets the step of each worker at each switch; may be null
   bool stopped_ = false;
-  bool held_back_ = false;
+  std::string held_back_for_; ///< whom a switch waits for; empty if for nobody
 };
 
 } // namespace mailgrad

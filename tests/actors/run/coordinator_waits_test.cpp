@@ -96,5 +96,21 @@ TEST_F(CoordinatorWaits, NameTheWorkerThatAReplayHasSpawned) {
   EXPECT_THAT(waits(), IsEmpty());
 }
 
+TEST_F(CoordinatorWaits, NameASwitchThatIsHeldBackForWhoCameBeforeIt) {
+  begin(one_came_late({1, 1, 1}));
+  tell(coordinator_, step_reached{1});
+  time_->advance(2s);
+  EXPECT_THAT(waits(), Contains("the switch from async to sync waits for a worker that had come before it"));
+}
+
+TEST_F(CoordinatorWaits, NameASwitchThatNobodyIsThereFor) {
+  begin();
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  messaging::kill(devices_[0].actor());
+  messaging::kill(devices_[1].actor());
+  run();
+  EXPECT_THAT(waits(), Contains("the switch from async to sync waits for a worker"));
+}
+
 } // namespace
 } // namespace mailgrad
