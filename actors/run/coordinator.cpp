@@ -320,6 +320,7 @@ void coordinator::collect_if_all_accounted() {
   if (seats_.all_lost() && !all_trained)
     stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
   collecting_ = true;
+  collects_since_ = options_.time->now();
   if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
   switcher_.stop(); // no worker is left, and shards that have reported switch no more
   if (outcome_.how != run_outcome::ending::completed) return ask_for_books();

@@ -88,6 +88,7 @@ private:
   bool waits_for_a_worker();
   void tell_waits();
   std::optional<wait_named> wait_for_a_worker() const;
+  std::optional<wait_named> wait_for_the_end() const;
   void hear(const caf::actor& device) { seats_.hear(device, options_.time->now()); }
   void on_lost(const worker_lost& x);
   void on_shard_lost(const shard_lost& x);
@@ -128,6 +129,7 @@ private:
   std::uint64_t waits_ = 0;              ///< for a worker that were begun
   std::optional<instant> waits_since_;   ///< set while the run has no worker and waits for one
   bool collecting_ = false;
+  instant collects_since_{0};
   policy_switcher switcher_;
   checkpointer checkpointer_;
   book_keeper books_;

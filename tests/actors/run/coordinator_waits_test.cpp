@@ -112,5 +112,16 @@ TEST_F(CoordinatorWaits, NameASwitchThatNobodyIsThereFor) {
   EXPECT_THAT(waits(), Contains("the switch from async to sync waits for a worker"));
 }
 
+TEST_F(CoordinatorWaits, NameTheShardWhoseReportIsMissing) {
+  begin();
+  finish(0);
+  finish(1);
+  time_->advance(2s);
+  EXPECT_THAT(waits(), ElementsAre("the end of the run waits for the report of shard 0"));
+  EXPECT_EQ(span_, 2s);
+  tell(coordinator_, shard_report{0, 10, {}, {}});
+  EXPECT_THAT(waits(), ElementsAre("the end of the run waits for the report of shard 1"));
+}
+
 } // namespace
 } // namespace mailgrad
