@@ -37,6 +37,7 @@ struct worker_paused {
   policy_epoch epoch;
   step_number step;
   std::uint64_t batches = 0; ///< trained so far
+  incarnation life{};
 };
 
 /// Coordinator to shard: take the gradients of each worker up to `steps` (by rank), then begin `policy`. The
@@ -83,7 +84,8 @@ auto inspect(Inspector& f, pause_worker& x) {
 template <class Inspector>
 auto inspect(Inspector& f, worker_paused& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("epoch", x.epoch),
-                      wire::field("step", x.step), wire::field("batches", x.batches));
+                      wire::field("step", x.step), wire::field("batches", x.batches),
+                      wire::field("life", x.life));
 }
 template <class Inspector>
 auto inspect(Inspector& f, switch_policy& x) {

@@ -119,6 +119,7 @@ void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
 void policy_switcher::on_paused(const worker_paused& x) {
   if (!current_ || x.epoch != epoch_ || x.worker.value >= workers_.size()) return;
   worker& w = workers_[x.worker.value];
+  if (x.life != w.life) return; // another has taken its place since
   w.paused = x.step;
   w.batches = x.batches;
   switch_if_all_paused();

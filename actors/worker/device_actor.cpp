@@ -194,7 +194,8 @@ void device_actor::pause_if_asked() {
   options_.runner->use_racing_weights(asked.direct);
   lines_.begin_epoch(asked.epoch);
   end_wait_for_batch();
-  send(self_, options_.coordinator, worker_paused{options_.worker, lines_.epoch(), lines_.step(), batches_});
+  send(self_, options_.coordinator,
+       worker_paused{options_.worker, lines_.epoch(), lines_.step(), batches_, options_.life});
 }
 
 void device_actor::start_step_if_ready() {

@@ -62,5 +62,20 @@ TEST_F(Pauses, LeaveOutInAReplayWhoHadEndedAndDoNotWaitForItsEnd) {
   EXPECT_THAT(shard_.heard<switch_policy>()[0].present, ElementsAre(1, 0));
 }
 
+/// Both pauses are for the same epoch, since the first switch was taken back.
+TEST_F(Pauses, TakeNoWordOfAnEarlierIncarnation) {
+  begin(1);
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  ASSERT_THAT(devices_[0].heard<pause_worker>(), SizeIs(1));
+  tell(coordinator_, worker_joined{{0}, devices_[1].actor(), {1}, true});
+  tell(coordinator_, trained_told{{0}, {0}, {0}, 0, 0});
+  ASSERT_THAT(devices_[1].heard<pause_worker>(), SizeIs(1));
+  EXPECT_EQ(devices_[1].heard<pause_worker>()[0].epoch, policy_epoch{1});
+  tell(coordinator_, worker_paused{{0}, {1}, {3}, 3});
+  EXPECT_THAT(shard_.heard<switch_policy>(), IsEmpty()) << "the second one has not paused";
+  tell(coordinator_, worker_paused{{0}, {1}, {0}, 0, {1}});
+  EXPECT_THAT(shard_.heard<switch_policy>(), SizeIs(1));
+}
+
 } // namespace
 } // namespace mailgrad
