@@ -246,9 +246,9 @@ void parameter_actor::begin(const switch_policy& x) {
     if (!order_.has_greeted({r}, workers_[{r}].life)) workers_[{r}].waits_since.reset();
   for (std::uint32_t r = 0; r < workers_.count(); ++r)
     if (workers_[{r}].in_policy) policy_->join({r});
+  release(); // before anybody is let go, as where the order is given, since a cure may predict for all
   for (std::uint32_t r = 0; r < workers_.count() && !order_.is_followed(); ++r)
     if (workers_[{r}].left) let_go({r}, workers_[{r}].life); // the coordinator had not yet heard of it
-  release();
   take_what_is_ready();
 }
 
