@@ -28,6 +28,9 @@ using kind = order_entry::kind;
 /// A coordinator of two workers, three seats and two shards, all played by probes that answer nothing.
 class CoordinatorWaits : public testing::DeterministicTest {
 protected:
+  using device_probe = testing::listener<name_waits, pause_worker, give_up, seat_given>;
+  using shard_probe = testing::listener<name_waits, worker_left, report_shard, switch_policy, tell_trained>;
+
   void begin(std::shared_ptr<const recording> replayed = {}) {
     coordinator_options options;
     options.workers = 2;
@@ -70,10 +73,15 @@ protected:
 
   std::vector<std::string> waits_;
   instant span_{0}; ///< of the last of them
-  std::array<testing::listener<name_waits>, 3> devices_{listen<name_waits>(), listen<name_waits>(),
-                                                        listen<name_waits>()};
-  std::array<testing::listener<name_waits>, 2> shards_{listen<name_waits>(), listen<name_waits>()};
-  testing::listener<bring_worker> others_ = listen<bring_worker>();
+  device_probe new_device() { return listen<name_waits, pause_worker, give_up, seat_given>(); }
+  shard_probe new_shard() {
+    return listen<name_waits, worker_left, report_shard, switch_policy, tell_trained>();
+  }
+
+  std::array<device_probe, 3> devices_{new_device(), new_device(), new_device()};
+  std::array<shard_probe, 2> shards_{new_shard(), new_shard()};
+  testing::listener<bring_worker, watch_holds, share_lost, deal_again, count_undealt, stop_dealing> others_ =
+      listen<bring_worker, watch_holds, share_lost, deal_again, count_undealt, stop_dealing>();
   caf::actor coordinator_;
 };
 

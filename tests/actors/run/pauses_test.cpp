@@ -36,8 +36,10 @@ protected:
 
   std::array<device_probe, 2> devices_{listen<pause_worker, give_up, seat_given>(),
                                        listen<pause_worker, give_up, seat_given>()};
-  testing::listener<switch_policy> shard_ = listen<switch_policy>();
-  testing::listener<deal_again> feeder_ = listen<deal_again>();
+  testing::listener<switch_policy, worker_left, tell_trained> shard_ =
+      listen<switch_policy, worker_left, tell_trained>();
+  testing::listener<watch_holds, share_lost, deal_again, go_on_dealing> feeder_ =
+      listen<watch_holds, share_lost, deal_again, go_on_dealing>();
   caf::actor coordinator_;
 };
 
