@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
+#include <mailgrad/engine/account/trace_piece.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/optim/identity.hpp>
@@ -52,6 +53,15 @@ struct worker_failed {
   incarnation life{};
 };
 
+/// Device to coordinator, if they are in two processes and the run has a timeline: what the worker has done
+/// since it told the last piece. The coordinator answers with `trace_taken` at once, and no other piece is
+/// sent before, but for the last ones, which come before the worker's report.
+struct trace_told {
+  rank worker;
+  incarnation life{};
+  trace_piece piece{};
+};
+
 /// To the coordinator, from the watch on a device actor: the actor has ended.
 struct worker_lost {
   rank worker;
@@ -87,6 +97,9 @@ struct seat_given {
   worker_report so_far{};       ///< what earlier incarnations of this worker did, which this one adds to
   std::uint64_t checkpoint = 0; ///< the last that was taken; the worker is no part of that
 };
+
+/// Coordinator to device, in answer to `trace_told`.
+struct trace_taken {};
 
 /// Coordinator of a replay to late_workers: bring this worker, which came late or came back in the recorded
 /// run. It joins late, or a `worker_lost` says why it does not come.
@@ -178,6 +191,10 @@ auto inspect(Inspector& f, bring_worker& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
 }
 template <class Inspector>
+auto inspect(Inspector& f, trace_taken& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
 auto inspect(Inspector& f, leave_run& x) {
   return wire::fields(f, x);
 }
@@ -259,6 +276,17 @@ template <wire::names_fields Inspector>
 auto inspect(Inspector& f, shard_report& x) {
   return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
                       wire::field("workers", x.workers), wire::field("values", x.values));
+}
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, trace_piece& x) {
+  return wire::fields(f, x, wire::field("device", x.device), wire::field("sent", x.sent),
+                      wire::field("answered", x.answered), wire::field("left_out", x.left_out),
+                      wire::field("events", x.events));
+}
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, trace_told& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
+                      wire::field("piece", x.piece));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, loss_diverged& x) {

@@ -54,8 +54,9 @@ struct weights_header {
 
 /// The weights themselves, in memory of this process.
 struct weights_payload {
-  snapshot values; ///< not written to while the snapshot is held
-  snapshot met{};  ///< the weights met by the worker's last such gradient; each is sent once
+  snapshot values;                  ///< not written to while the snapshot is held
+  snapshot met{};                   ///< the weights met by the worker's last such gradient; each is sent once
+  std::optional<instant> arrived{}; ///< in this process, by its clock; none if they were made here
 };
 
 /// Shard to device, in answer to `join_shard` or `push_gradient`, and when a policy begins: the weights with
@@ -94,6 +95,7 @@ struct trained_told {
   incarnation life{};
   std::uint64_t batches = 0;   ///< whose gradients the shard has judged
   std::uint64_t gradients = 0; ///< that have arrived, judged or not
+  std::uint64_t samples = 0;   ///< in the batches
 };
 
 // -- between shards -----------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ template <class Inspector>
 auto inspect(Inspector& f, trained_told& x) {
   return wire::fields(f, x, wire::field("shard", x.shard), wire::field("worker", x.worker),
                       wire::field("life", x.life), wire::field("batches", x.batches),
-                      wire::field("gradients", x.gradients));
+                      wire::field("gradients", x.gradients), wire::field("samples", x.samples));
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradient_id& x) {
@@ -163,7 +165,7 @@ auto inspect(Inspector& f, gradient_header& x) {
   return wire::fields(f, x, wire::field("id", x.id), wire::field("version_read", x.version_read),
                       wire::field("epoch", x.epoch), wire::field("scale_bits", x.scale_bits),
                       wire::field("times", x.times), wire::field("batches", x.batches),
-                      wire::field("sum", x.sum));
+                      wire::field("samples", x.samples), wire::field("sum", x.sum));
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradient_payload&) {

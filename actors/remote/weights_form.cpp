@@ -86,9 +86,9 @@ arriving weights_form::begin(field_inspector& fields, const actor_address& from,
             if (terms_.encoder) terms_.encoder->answered(header.shard.value, header.discarded);
             if (const auto whole = terms_.clock->end(of, now); whole && held)
               terms_.clock->note(of, *whole - *held);
-            if (!has_met) return caf::make_message(shard_weights{header, {snapshot(into), {}}});
+            if (!has_met) return caf::make_message(shard_weights{header, {snapshot(into), {}, now}});
             return caf::make_message(
-                shard_weights{header, {copy_of(place.first(one)), copy_of(place.subspan(one))}});
+                shard_weights{header, {copy_of(place.first(one)), copy_of(place.subspan(one)), now}});
           }};
 }
 

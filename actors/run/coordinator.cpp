@@ -242,6 +242,7 @@ void coordinator::on_lost(const worker_lost& x) {
 
 void coordinator::account_for(const worker_report& report, bool lost) {
   if (!seats_.is_present(report.worker)) return;
+  if (!lost) options_.timelines.complete(report.worker, seats_.life_of(report.worker));
   seats_.leave(report.worker, lost);
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
@@ -360,6 +361,7 @@ void coordinator::end_if_all_reported() {
   outcome_.switches = switcher_.done();
   outcome_.checkpoints = checkpointer_.account();
   outcome_.checkpoint_timeline = checkpointer_.end_timeline();
+  outcome_.told = options_.timelines.placed();
   std::exchange(options_.on_end, nullptr)(std::move(outcome_));
   self_->quit();
 }

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/run/policy_switcher.hpp>
 #include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
+#include <mailgrad/engine/account/told_timelines.hpp>
 #include <mailgrad/engine/record/recorded_seats.hpp>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ struct coordinator_options {
   std::uint32_t workers = 1;
   std::vector<caf::actor> shards;
   caf::actor feeder;
-  bool feeder_traced = false;                                ///< the feeder is asked for its timeline
+  bool feeder_traced = false;              ///< the feeder is asked for its timeline
+  told_timelines timelines{instant{0}, 0}; ///< what workers of other processes tell of theirs
   std::vector<scheduled_policy> policies{{0, {"async", 1}}}; ///< the first policy, and those to switch to
   std::optional<auto_options> automatic{}; ///< auto_rule asks for further switches, by what `tracker` sees
   caf::actor tracker;                      ///< needed if the run is automatic
@@ -91,6 +93,7 @@ private:
   std::optional<wait_named> wait_for_the_end() const;
   void hear(const caf::actor& device) { seats_.hear(device, options_.time->now()); }
   void on_lost(const worker_lost& x);
+  trace_taken on_trace(const trace_told& x);
   void on_shard_lost(const shard_lost& x);
   void on_feeder_lost(const feeder_lost& x);
   void abandon(const std::string& why);

@@ -9,7 +9,7 @@
 // The part of the coordinator by which workers come and go while the run goes on.
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::send_after, messaging::watch;
+using messaging::on, messaging::send, messaging::send_after, messaging::sender_of, messaging::watch;
 
 caf::message_handler coordinator::comings_and_goings() {
   return {
@@ -21,6 +21,7 @@ caf::message_handler coordinator::comings_and_goings() {
            account_for(x.report);
          }),
       on(self_, [this](const worker_lost& x) { on_lost(x); }),
+      on(self_, [this](const trace_told& x) { return on_trace(x); }),
       on(self_, [this](const trained_told& x) { on_trained(x); }),
       on(self_, [this](const undealt_counted& x) { on_undealt(x); }),
       on(self_, [this](const wait_over& x) { on_wait_over(x); }),
@@ -34,6 +35,14 @@ void coordinator::on_joined(const worker_joined& x) {
   if (!x.late) return sit(x);
   newcomers_.push_back(x);
   seat_newcomers();
+}
+
+/// An answer comes always, or the worker would tell nothing more.
+trace_taken coordinator::on_trace(const trace_told& x) {
+  hear(sender_of(self_));
+  if (seats_.is_of(x.worker, x.life))
+    options_.timelines.take(x.worker, x.life, x.piece, options_.time->now());
+  return {};
 }
 
 /// In a replay of a run that diverged, who came then comes again.
@@ -86,6 +95,7 @@ void coordinator::note_trained(const trained_told& all) {
   worker_report& known = outcome_.workers[all.worker.value];
   known.produced += all.gradients;
   known.steps += all.batches;
+  known.samples += all.samples;
 }
 
 void coordinator::on_trained(const trained_told& x) {

@@ -23,6 +23,7 @@ std::optional<trained_told> lost_shares::take(const trained_told& x) {
   of->answered[x.shard.value] = true;
   of->most.batches = std::max(of->most.batches, x.batches);
   of->most.gradients = std::max(of->most.gradients, x.gradients);
+  of->most.samples = std::max(of->most.samples, x.samples);
   if (std::ranges::count(of->answered, false) > 0) return std::nullopt;
   const trained_told most = of->most;
   open_.erase(of);

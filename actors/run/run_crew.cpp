@@ -163,6 +163,7 @@ void run_crew::spawn_coordinator() {
   options.shards = shards_;
   options.feeder = feeder_;
   options.feeder_traced = plan_.options.trace_events > 0;
+  options.timelines = told_timelines(options_.created, plan_.options.trace_events);
   options.replayed = plan_.options.replay;
   options.recorder = options_.recorder;
   options.observer = options_.observer;

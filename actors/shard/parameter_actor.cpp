@@ -176,7 +176,7 @@ void parameter_actor::on_push(const push_gradient& x) {
     worker.discard_unjudged(updates_.gap_of(x.header), "no turn");
     return send(self_, worker.device, turn_missing{options_.weights->index(), x.header.id.step});
   }
-  if (!order_.is_followed()) worker.batches = x.header.batches;
+  if (!order_.is_followed()) worker.note_trained(x.header);
   cut_.add(x);
   order_.arrive(x, worker.arrived.count());
   take_what_is_ready();
@@ -195,6 +195,7 @@ trained_told parameter_actor::trained(const tell_trained& x) {
   if (x.worker.value >= workers_.count() || workers_[x.worker].life != x.life) return told;
   told.batches = workers_[x.worker].batches;
   told.gradients = workers_[x.worker].heard;
+  told.samples = workers_[x.worker].samples;
   return told;
 }
 

@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
-#include <algorithm>
 #include <utility>
 
 // What a parameter actor does when a turn of the order has come: it judges a gradient, and then updates and
@@ -45,7 +44,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   order_.announce(turn);
   worker_slot& worker = workers_[g.id.worker];
   const bool waits = worker.device ? worker.life == g.id.life : worker.returns;
-  if (worker.life == g.id.life) worker.batches = std::max(worker.batches, g.batches);
+  if (worker.life == g.id.life && g.batches > worker.batches) worker.note_trained(g);
   if (waits) worker.waits_since = worker.arrived;
   ++worker.account.ledger.produced;
   watch_.idle(!updates_.batch_is_empty(), worker.arrived, order_.is_followed());

@@ -40,7 +40,7 @@ void worker_slot::lose_unjudged() {
 void worker_slot::begin(incarnation next) {
   life = next;
   account.last_step = waiting_step = discarded = {};
-  batches = heard = 0;
+  batches = samples = heard = 0;
   heard_at.reset();
   merged = left = empty = false;
   met = {};

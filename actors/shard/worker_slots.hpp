@@ -34,6 +34,7 @@ struct worker_slot {
   bool left = false;         ///< and no later incarnation has joined; also while the seat is empty
   bool empty = false;        ///< no incarnation has joined yet, and the run began without this rank
   std::uint64_t batches = 0; ///< of this incarnation, whose gradients have been judged, or will be next
+  std::uint64_t samples = 0; ///< in these batches
   std::uint64_t heard = 0;   ///< gradients of this incarnation that have arrived
   bool in_policy = true;     ///< the policy counts it as taking part
   bool greeted = false;      ///< its join has been taken
@@ -43,6 +44,11 @@ struct worker_slot {
   bool returns = false;      ///< it took part when this state was kept, and comes back
   worker_account account;
 
+  /// The gradient is judged, or will be next.
+  void note_trained(const gradient_header& x) {
+    batches = x.batches;
+    samples = x.samples;
+  }
   /// The next incarnation counts anew.
   void begin(incarnation next);
   /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.

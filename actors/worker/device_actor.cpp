@@ -18,6 +18,8 @@ using messaging::on, messaging::send, messaging::send_anonymously, messaging::se
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
     : self_(self), options_(std::move(options)), lines_(context(), std::move(options_.shards)),
       notices_(self, options_.tracker, options_.worker),
+      timeline_(self, {options_.worker, options_.life, options_.tells_trace, options_.coordinator,
+                       options_.time, options_.tells_trace.empty() ? nullptr : options_.trace}),
       gradients_([this] { return options_.runner->make_gradient(); }) {
   report_.worker = options_.worker;
   report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
@@ -87,6 +89,7 @@ void device_actor::join() {
   lines_.join();
   ask_for_batch();
   notices_.begin(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
+  timeline_.begin();
 }
 
 caf::behavior device_actor::training() {
@@ -110,6 +113,7 @@ caf::message_handler device_actor::messages_of_a_run() {
          }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
       on(self_, [this](const gradients_summed& x) { on_sum(x); }),
+      on(self_, [this](const trace_taken& x) { timeline_.on_taken(x); }),
       on(self_, [this](const pause_worker& x) { on_pause(x); }),
       on(self_, [this](const take_checkpoint& x) { mark(x.number); }),
       on(self_,
@@ -299,8 +303,9 @@ void device_actor::deliver(float loss) {
   notices_.count(batch_size_, loss);
   const float scale = clip();
   const instant computed = note_computed();
-  exchange_->deliver({std::move(computing_), scale, computed, computed - computing_since_});
+  exchange_->deliver({std::move(computing_), scale, computed, computed - computing_since_, batch_size_});
   notices_.notify_if_due(computed, report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
+  timeline_.tell_if_due(computed);
 }
 
 /// Returns the time.
@@ -345,6 +350,7 @@ void device_actor::end_with(Notice notice) {
   finished_ = true;
   notice.life = options_.life;
   under_way_ = options_.runner->give_up() == step_state::under_way && under_way_;
+  timeline_.end();
   notice.report.trace = std::move(options_.trace);
   notice.report.stages = options_.runner->stage_reports();
   notices_.notify(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/worker/progress_notices.hpp>
 #include <mailgrad/actors/worker/shard_exchange.hpp>
 #include <mailgrad/actors/worker/summed_exchange.hpp>
+#include <mailgrad/actors/worker/trace_teller.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/own_batches.hpp>
 
@@ -38,7 +39,8 @@ struct device_actor_options {
   caf::actor tracker;
   caf::actor coordinator;
   std::shared_ptr<const time_source> time;
-  std::shared_ptr<trace_track> trace{};    ///< the timeline; owned by the actor while it lives
+  std::shared_ptr<trace_track> trace{}; ///< the timeline; owned by the actor while it lives
+  std::string tells_trace{}; ///< as the worker on this device, to a coordinator elsewhere; empty: it does not
   std::uint64_t sample_gap = 0;            ///< see shard_exchange
   std::shared_ptr<saved_fields> resumed{}; ///< the worker's part of a checkpoint to go on from; or null
 };
@@ -113,6 +115,7 @@ private:
   std::unique_ptr<exchange> into_block_;  ///< hogwild
   exchange* exchange_;                    ///< the one that the present policy needs
   progress_notices notices_;
+  trace_teller timeline_;
 
   object_pool<gradient> gradients_;
   std::shared_ptr<gradient> computing_; ///< the gradient of the present step; null between two steps

@@ -3,6 +3,8 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -25,9 +27,16 @@ struct worker_context {
 /// A gradient that the worker has computed.
 struct computed_gradient {
   std::shared_ptr<gradient> values;
-  float scale = 1;  ///< by which clipping multiplies it; 1 if it is not clipped
-  instant at{0};    ///< when it had been computed
-  instant spent{0}; ///< on forward, backward and clipping
+  float scale = 1;         ///< by which clipping multiplies it; 1 if it is not clipped
+  instant at{0};           ///< when it had been computed
+  instant spent{0};        ///< on forward, backward and clipping
+  std::size_t samples = 0; ///< of its batch
+};
+
+/// What a worker has trained.
+struct trained_work {
+  std::uint64_t batches = 0;
+  std::uint64_t samples = 0; ///< in these
 };
 
 /// How the gradients of a worker become weights, and how the worker gets the weights of its next step. There

@@ -23,6 +23,7 @@ void local_exchange::bind() { of_.runner.use_host_weights(0, local_->weights(), 
 
 void local_exchange::deliver(computed_gradient g) {
   spent_ += g.spent;
+  last_samples_ = g.samples;
   if (local_->exchanges_first()) {
     local_->hold(std::move(g.values), g.scale);
     flush();
@@ -36,7 +37,7 @@ void local_exchange::deliver(computed_gradient g) {
 bool local_exchange::flush() {
   if (local_->taken() == 0) return false;
   lines_.push(local_->difference(), 1, of_.time.now(), std::exchange(spent_, instant{0}), false,
-              local_->holds() ? 1 : 0);
+              local_->holds() ? trained_work{1, last_samples_} : trained_work{});
   return true;
 }
 

@@ -25,7 +25,8 @@ private:
   worker_context of_;
   shard_lines& lines_;
   std::shared_ptr<local_steps> local_;
-  instant spent_{0}; ///< on the steps since the last push
+  instant spent_{0};             ///< on the steps since the last push
+  std::size_t last_samples_ = 0; ///< of the last step
 };
 
 } // namespace mailgrad

@@ -27,7 +27,7 @@ void shard_lines::leave() {
 
 void shard_lines::note(const shard_weights& x, instant taken, instant read) {
   held_[x.header.shard.value] = {x.header.version, x.payload.values, read};
-  trace(x.header, taken);
+  trace(x, taken);
   if (x.header.stay) {
     at_barrier_ = std::max(at_barrier_, instant{x.header.stay->until_barrier});
     at_bound_ = std::max(at_bound_, instant{x.header.stay->under_bound});
@@ -35,15 +35,18 @@ void shard_lines::note(const shard_weights& x, instant taken, instant read) {
   --missing_;
 }
 
-/// Records what happened between the push and this answer.
-void shard_lines::trace(const weights_header& x, instant taken) const {
+/// Records what happened between the push and this answer. How the time on the wire is shared between both
+/// ways cannot be known, so all of it stands behind the stay at the shard.
+void shard_lines::trace(const shard_weights& answer, instant taken) const {
   trace_track* const track = of_.trace;
   if (!track) return;
+  const weights_header& x = answer.header;
   const std::uint32_t shard = x.shard.value;
   if (at_fence_since_) {
     track->wait(trace_kind::policy_switch, taken);
   } else {
     if (x.stay) trace_stay(*x.stay, shard);
+    if (x.stay && answer.payload.arrived) track->wait(trace_kind::wire, *answer.payload.arrived, shard);
     track->wait(trace_kind::own_mailbox, taken, shard);
   }
   track->work({trace_kind::read, taken, taken + held_[shard].read, shard, step_.value, x.version.value,
@@ -61,7 +64,7 @@ void shard_lines::trace_stay(const stay_at_shard& stay, std::uint32_t shard) con
 }
 
 void shard_lines::push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
-                       bool with_weights, std::uint64_t held_back, std::optional<sum_mark> sum) {
+                       bool with_weights, trained_work held_back, std::optional<sum_mark> sum) {
   ++step_;
   ++of_.report.produced;
   had_answered_.clear();
@@ -77,7 +80,8 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
                         epoch_,
                         std::bit_cast<std::uint32_t>(scale),
                         {held_[i].read, spent},
-                        trained() - held_back,
+                        trained() - held_back.batches,
+                        of_.report.samples - before_.samples - held_back.samples,
                         sum},
                        {values, std::move(held_[i].values), waiting_since_}});
 }

@@ -38,16 +38,16 @@ public:
   const snapshot& weights(std::uint32_t shard) const { return held_[shard].values; }
 
   /// Pushes to all shards. `with_weights`: the weights that the gradient was computed from are sent with it.
-  /// `held_back`: batches that are trained, but not behind this gradient. `sum`: it is part of that. `values`
+  /// `held_back`: what is trained, but not behind this gradient. `sum`: it is part of that. `values`
   /// is taken by value, because only the messages may hold it afterwards; null if another worker carries
   /// them.
   void push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
-            bool with_weights = false, std::uint64_t held_back = 0, std::optional<sum_mark> sum = {});
+            bool with_weights = false, trained_work held_back = {}, std::optional<sum_mark> sum = {});
 
   /// This incarnation begins now: what the report counts so far, earlier ones or another process have done.
-  void begin_life() { steps_before_ = of_.report.steps; }
+  void begin_life() { before_ = {of_.report.steps, of_.report.samples}; }
   /// The batches that this incarnation has trained.
-  std::uint64_t trained() const { return of_.report.steps - steps_before_; }
+  std::uint64_t trained() const { return of_.report.steps - before_.batches; }
   /// The worker joins in this epoch.
   void join_in(policy_epoch epoch) { epoch_ = epoch; }
 
@@ -78,7 +78,7 @@ private:
     instant read{0}; ///< how long it took to get the weights into the model
   };
 
-  void trace(const weights_header& x, instant taken) const;
+  void trace(const shard_weights& x, instant taken) const;
   void trace_stay(const stay_at_shard& stay, std::uint32_t shard) const;
 
   worker_context of_;
@@ -87,7 +87,7 @@ private:
   std::size_t missing_;            ///< number of shards that have not answered
   std::vector<bool> had_answered_; ///< by shard, until the first push; empty unless the run is resumed
   step_number step_;
-  std::uint64_t steps_before_ = 0;
+  trained_work before_{};
   policy_epoch epoch_;
   instant waiting_since_;
   std::optional<instant> at_fence_since_; ///< set while a switch of policy holds the worker

@@ -48,6 +48,7 @@ public:
     options.sample_gap = terms_.sample_gap;
     options.resumed = terms_.resumed;
     options.trace = new_track(track_name(options.runner_hears != nullptr));
+    if (with_.tells_timeline) options.tells_trace = to_string(terms_.request.devices.front());
     return {spawn<device_actor>(system_, std::move(options)), std::move(stages_)};
   }
 

@@ -39,6 +39,7 @@ struct worker_surroundings {
   worker_peers peers;
   std::shared_ptr<const time_source> time;
   instant created{0};                   ///< where its timeline begins
+  bool tells_timeline = false;          ///< to the coordinator, which is in another process
   std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
   block_source blocks{}; ///< where its gradients lie, if it computes on one device; null: in its process
   std::shared_ptr<const dataset>

@@ -48,7 +48,7 @@ void summed_exchange::take_sum(const gradients_summed& x) {
   of_.report.barrier_wait += (now - g.at).count();
   if (of_.trace) of_.trace->wait(trace_kind::barrier, now);
   const bool carries = x.sum.carrier == of_.worker;
-  lines_.push(carries ? std::move(g.values) : nullptr, g.scale, now, g.spent, false, 0, x.sum);
+  lines_.push(carries ? std::move(g.values) : nullptr, g.scale, now, g.spent, false, {}, x.sum);
 }
 
 } // namespace mailgrad

@@ -78,6 +78,24 @@ void tell_contradictions(const std::vector<std::string>& lines, training_report&
   if (lines.size() > 1) r.why += fmt::format(", and {} more like it", lines.size() - 1);
 }
 
+/// Adds what a worker of another process has told, as each of its incarnations. False: nothing.
+bool add_told(run_trace& t, const run_outcome& outcome, rank worker) {
+  bool any = false;
+  for (const told_timeline& told : outcome.told) {
+    if (told.worker != worker) continue;
+    any = true;
+    const std::vector<trace_event>& events = told.track->events();
+    if (events.empty() && !told.whole) {
+      t.lost.push_back(told.track->name());
+      continue;
+    }
+    t.tracks.push_back(told.track);
+    t.clocks.push_back({told.track->name(), told.clock, {}});
+    if (!told.whole) t.clocks.back().lost_after = events.back().end;
+  }
+  return any;
+}
+
 } // namespace
 
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
@@ -172,13 +190,20 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
   };
   for (const worker_report& w : outcome.workers) {
     const std::string name = "worker " + std::to_string(w.worker.value);
-    add(w.trace, name);
+    if (!add_told(t, outcome, w.worker)) add(w.trace, name);
     for (const stage_report& p : w.stages) add(p.trace, name + ", stage on " + p.device);
   }
-  for (std::size_t i = 0; i < outcome.shards.size(); ++i)
-    add(outcome.shards[i].trace, "shard " + std::to_string(i));
+  for (std::size_t i = 0; i < outcome.shards.size(); ++i) {
+    const std::string name = "shard " + std::to_string(i);
+    if (outcome.shards[i].trace || outcome.shards[i].workers.empty())
+      add(outcome.shards[i].trace, name);
+    else
+      t.silent.push_back(name); // it has reported
+  }
   if (outcome.feeder_trace || outcome.feeder_lost) add(outcome.feeder_trace, "feeder");
-  if (t.tracks.empty()) t.lost.clear(); // nothing was recorded
+  if (!t.tracks.empty()) return t;
+  t.lost.clear(); // nothing was recorded
+  t.silent.clear();
   return t;
 }
 

@@ -3,6 +3,7 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/checkpoint_times.hpp>
+#include <mailgrad/engine/account/told_timelines.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <cstdint>
@@ -37,6 +38,7 @@ struct run_outcome {
   std::uint64_t untrained = 0; ///< batches that a worker left, when no other was there to train them
   checkpoint_account checkpoints{};
   std::vector<checkpoint_times> checkpoint_timeline{}; ///< if the run has a timeline
+  std::vector<told_timeline> told{};                   ///< of workers of other processes, likewise
 };
 
 /// The books of a run whose actors have told nothing yet.

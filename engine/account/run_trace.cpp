@@ -7,6 +7,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -72,6 +73,8 @@ kind_words words_of(trace_kind kind) {
     return {"waits until others have used its values", "wait"};
   case trace_kind::next_step:
     return {"waits for its worker", "wait"};
+  case trace_kind::wire:
+    return {"on the wire, there and back", "wait"};
   }
   return {"unknown", "unknown"};
 }
@@ -104,6 +107,7 @@ json args_of(const trace_event& e) {
   case trace_kind::own_mailbox:
   case trace_kind::barrier:
   case trace_kind::bound:
+  case trace_kind::wire:
     return {{"shard", e.peer}};
   default:
     return json::object();
@@ -214,13 +218,26 @@ void write_coordinator(event_list& list, const run_trace& trace) {
   list.moment(coordinator_track, trace.how, trace.ended - trace.started, json::object());
 }
 
+json clocks_of(const run_trace& trace) {
+  json all = json::array();
+  for (const placed_track& c : trace.clocks) {
+    json uncertainty;
+    if (c.clock.uncertainty) uncertainty = in_microseconds(*c.clock.uncertainty);
+    all.push_back({{"track", c.name},
+                   {"offset_us", in_microseconds(c.clock.value)},
+                   {"uncertainty_us", std::move(uncertainty)}});
+  }
+  return all;
+}
+
 } // namespace
 
 void write_trace(std::ostream& out, const run_trace& trace) {
   json missing = json::array();
   for (const std::string& line : missing_in(trace)) missing.push_back(line);
-  out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"missing\":" << text_of(missing)
-      << "},\n\"traceEvents\":[";
+  out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"missing\":" << text_of(missing);
+  if (!trace.clocks.empty()) out << ",\n\"clocks\":" << text_of(clocks_of(trace));
+  out << "},\n\"traceEvents\":[";
   event_list list(out);
   list.name_process("mailgrad");
   write_coordinator(list, trace);
@@ -235,6 +252,11 @@ std::vector<std::string> missing_in(const run_trace& trace) {
     if (track->left_out() > 0)
       lines.push_back(fmt::format("{}: the last {} events were left out", track->name(), track->left_out()));
   for (const std::string& name : trace.lost) lines.push_back(name + ": lost, with all its events");
+  for (const placed_track& c : trace.clocks)
+    if (c.lost_after)
+      lines.push_back(fmt::format("{}: lost, with what it did after {:.3f} s", c.name,
+                                  in_seconds(*c.lost_after - trace.started)));
+  for (const std::string& name : trace.silent) lines.push_back(name + ": tells no timeline");
   return lines;
 }
 

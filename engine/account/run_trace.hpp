@@ -1,15 +1,24 @@
 #pragma once
 
 #include <mailgrad/engine/account/checkpoint_times.hpp>
+#include <mailgrad/engine/account/clock_bounds.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mailgrad {
+
+/// How a track was placed that an actor of another process has recorded by its own clock.
+struct placed_track {
+  std::string name;
+  clock_offset clock{};
+  std::optional<instant> lost_after{}; ///< the end of its last event, if its actor was lost
+};
 
 /// The timeline of a run.
 struct run_trace {
@@ -20,6 +29,8 @@ struct run_trace {
   std::vector<std::string> lost{};                          ///< names of tracks lost with their actors
   std::vector<policy_switch> switches{};
   std::vector<checkpoint_times> checkpoints{};
+  std::vector<placed_track> clocks{}; ///< of tracks from other processes
+  std::vector<std::string> silent{};  ///< names of actors that record nothing
 };
 
 /// Writes the trace event format that Perfetto and Chrome open: a JSON object whose `traceEvents` are one
@@ -28,7 +39,7 @@ struct run_trace {
 /// There is one process, with a track for each actor and one of the coordinator for switches of policy and
 /// checkpoints. Work and waits are complete events ("X") that never overlap on a track. An event without
 /// duration is an instant event ("i"). Args of `apply`: worker, step, version_read, version (made) and gap.
-/// `otherData` says what is missing.
+/// `otherData` says what is missing, and how the clocks of other processes were matched with this one's.
 /// Units   ts and dur are microseconds since the run began, to the nanosecond.
 /// Source  Google, "Trace Event Format", 2016.
 void write_trace(std::ostream& out, const run_trace& trace);

@@ -34,7 +34,8 @@ enum class trace_kind : std::uint8_t {
   compute_part,        ///< stage: a segment of its worker's model, for a micro-batch
   stage_values,        ///< stage: waits for the values of other stages
   credit,              ///< stage: waits until other stages have used its values
-  next_step            ///< stage: waits for its worker
+  next_step,           ///< stage: waits for its worker
+  wire                 ///< worker: its gradient and the weights are between two processes
 };
 
 /// One event of a timeline. Its kind decides which numbers have a meaning.
@@ -68,6 +69,8 @@ public:
 
   const std::string& name() const noexcept { return name_; }
   const std::vector<trace_event>& events() const noexcept { return events_; }
+  /// So many events are missing at the end.
+  void leave_out(std::uint64_t events) noexcept { left_out_ += events; }
   /// The number of events for which there was no room.
   std::uint64_t left_out() const noexcept { return left_out_; }
 

@@ -77,7 +77,6 @@ std::string write_terms(const run_plan& plan, const worker_terms& terms) {
   worker_terms told = terms;
   told.request.devices.resize(1);
   told.sums_apart = false; // one device has one sum
-  told.trace_events = 0;   // its clock is another one
   std::set<std::size_t> sizes{plan.options.batch};
   if (const std::size_t rest = plan.data->train.size() % plan.options.batch; rest > 0) sizes.insert(rest);
   std::vector<model_graph> graphs;

@@ -27,6 +27,7 @@ struct gradient_header {
   gradient_times times{};
   std::uint64_t batches =
       0; ///< that this incarnation has trained since it joined, those behind this included
+  std::uint64_t samples = 0;     ///< in these batches
   std::optional<sum_mark> sum{}; ///< none: the gradient has values of its own
 
   /// Whether the values are in the gradient of another worker.

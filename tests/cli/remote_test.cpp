@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -247,6 +249,28 @@ TEST_F(RemoteTool, GivesUpWhenWorkersDoNotComeInTime) {
   EXPECT_EQ(server.code(), 1);
   EXPECT_THAT(server.err(), HasSubstr("given up: 1 of 3 workers had joined within 1 s"));
   one.code();
+}
+
+/// Server and workers are processes of one machine, so their clocks are the same.
+TEST_F(RemoteTool, DrawsTheTimelineOfWorkersInOtherProcesses) {
+  tool run(words{"train", "--processes", "2", "--policy", "sync", "--epochs", "50", "--trace", file("trace"),
+                 "--report", file("report")} +
+           small_run);
+  ASSERT_EQ(run.code(), 0) << run.err();
+  EXPECT_THAT(run.err(), Not(HasSubstr("trace:"))) << "nothing is missing";
+  const nlohmann::json trace = report("trace");
+  std::map<std::string, int> track_of;
+  std::map<int, std::uint64_t> steps;
+  for (const auto& e : trace["traceEvents"]) {
+    if (e["name"] == "thread_name") track_of[e["args"]["name"]] = e["tid"];
+    if (e["name"] == "compute") ++steps[e["tid"]];
+  }
+  EXPECT_EQ(steps[track_of.at("worker 0 on cpu:0")] + steps[track_of.at("worker 1 on cpu:0")],
+            report("report")["steps"]);
+  for (const auto& clock : trace["otherData"]["clocks"]) {
+    EXPECT_EQ(clock["offset_us"], 0.0);
+    EXPECT_LT(clock["uncertainty_us"], 1e6);
+  }
 }
 
 TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {

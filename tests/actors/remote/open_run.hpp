@@ -33,7 +33,9 @@ public:
     };
     ended_ = std::async(std::launch::async, [this, o, serve] {
       training run(mailgrad::testing::small_model(), mailgrad::testing::small_data(480), o, serve);
-      return run.report();
+      training_report report = run.report();
+      trace_ = run.trace();
+      return report;
     });
     at_ = address_.get_future().get();
   }
@@ -48,6 +50,8 @@ public:
     if (!changed_.wait_for(lock, std::chrono::seconds{20}, told)) ADD_FAILURE() << "nobody says: " << words;
   }
   training_report report() { return ended_.get(); }
+  /// The timeline, when the report is there.
+  const run_trace& trace() const { return trace_; }
 
 private:
   std::promise<std::string> address_;
@@ -55,6 +59,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> events_;
+  run_trace trace_;
   std::future<training_report> ended_;
 };
 

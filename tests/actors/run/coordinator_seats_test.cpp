@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-using device_probe = testing::listener<seat_given, give_up, pause_worker, name_waits>;
+using device_probe = testing::listener<seat_given, give_up, pause_worker, name_waits, trace_taken>;
 using shard_probe = testing::listener<report_shard, worker_left, tell_trained, switch_policy, name_waits>;
 using feeder_probe =
     testing::listener<stop_dealing, worker_left, share_lost, deal_again, count_undealt, go_on_dealing>;
@@ -32,6 +32,7 @@ protected:
     options.seats = 3;
     options.elastic = elastic;
     options.waits_for_workers = waits;
+    options.timelines = told_timelines(0s, 100);
     options.time = time_;
     for (const shard_probe& s : shards_) options.shards.push_back(s.actor());
     options.feeder = feeder_.actor();
@@ -41,7 +42,13 @@ protected:
     for (std::uint32_t r = 0; r < 2; ++r) tell(coordinator_, worker_joined{{r}, devices_[r].actor()});
   }
 
-  device_probe new_device() { return listen<seat_given, give_up, pause_worker, name_waits>(); }
+  device_probe new_device() { return listen<seat_given, give_up, pause_worker, name_waits, trace_taken>(); }
+  /// A device tells a piece with one event.
+  void tell_trace(std::uint32_t worker, std::uint32_t life, const device_probe& device) {
+    trace_piece piece{"cpu:0", time_->now().count(), {}, 0, {{trace_kind::compute, 1, 1}}};
+    messaging::send_as(device.actor(), coordinator_, caf::make_message(trace_told{{worker}, {life}, piece}));
+    run();
+  }
   void join_late(std::uint32_t worker, std::uint32_t life, const device_probe& device) {
     tell(coordinator_, worker_joined{{worker}, device.actor(), {life}, true});
   }
@@ -51,8 +58,8 @@ protected:
   }
   /// Both shards answer what they took of a lost worker.
   void answer(std::uint32_t worker, std::uint32_t life, std::uint64_t first, std::uint64_t second) {
-    tell(coordinator_, trained_told{{0}, {worker}, {life}, first, first});
-    tell(coordinator_, trained_told{{1}, {worker}, {life}, second, second});
+    tell(coordinator_, trained_told{{0}, {worker}, {life}, first, first, first * 8});
+    tell(coordinator_, trained_told{{1}, {worker}, {life}, second, second, second * 8});
   }
   void finish(std::uint32_t worker, std::uint32_t life = 0, std::uint64_t steps = 5,
               const std::string& why_left = {}) {
@@ -157,6 +164,7 @@ TEST_F(CoordinatorSeats, AreGivenBackWhenTheShardsHaveToldWhatTheyTookOfALostWor
   EXPECT_EQ(feeder_.heard<deal_again>()[0].trained, 4U) << "the most that any shard has judged";
   ASSERT_THAT(back.heard<seat_given>(), SizeIs(1));
   EXPECT_EQ(back.heard<seat_given>()[0].so_far.produced, 4U);
+  EXPECT_EQ(back.heard<seat_given>()[0].so_far.samples, 32U);
 }
 
 TEST_F(CoordinatorSeats, AreTakenFromAnIncarnationThatHasNotBeenMissed) {
@@ -196,6 +204,31 @@ TEST_F(CoordinatorSeats, AreGivenAfterASwitchInItsEpoch) {
   EXPECT_EQ(late.heard<seat_given>()[0].epoch, policy_epoch{1});
   tell(coordinator_, request_switch{"async", "by hand"});
   EXPECT_THAT(late.heard<pause_worker>(), SizeIs(1));
+}
+
+/// Who is lost has told what it did until then. An answer goes to each piece, so that no worker waits for
+/// one.
+TEST_F(CoordinatorSeats, KeepTheTimelinesThatTheirWorkersTell) {
+  begin();
+  time_->advance(1s);
+  tell_trace(0, 0, devices_[0]);
+  EXPECT_THAT(devices_[0].heard<trace_taken>(), SizeIs(1));
+  lose(0);
+  answer(0, 0, 3, 3);
+  device_probe back = new_device();
+  join_late(0, 1, back);
+  tell_trace(0, 0, devices_[1]); // of a worker that is gone
+  tell_trace(0, 1, back);
+  EXPECT_THAT(back.heard<trace_taken>(), SizeIs(1));
+  finish(0, 1);
+  finish(1);
+  tell(coordinator_, undealt_counted{0});
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  ASSERT_THAT(outcomes_[0].told, SizeIs(2));
+  EXPECT_FALSE(outcomes_[0].told[0].whole);
+  EXPECT_THAT(outcomes_[0].told[0].track->events(), SizeIs(1));
+  EXPECT_TRUE(outcomes_[0].told[1].whole);
 }
 
 TEST_F(CoordinatorSeats, AreForgottenOfAWorkerThatDiesBeforeItSits) {

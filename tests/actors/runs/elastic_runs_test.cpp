@@ -95,6 +95,7 @@ TEST_P(ElasticRuns, JudgeEachBatchOnceOnEveryShardWhoeverComesAndGoes) {
     EXPECT_EQ(audit(outcome, {}).ledger.produced - audit(outcome, {}).ledger.lost + outcome.untrained,
               batches)
         << to_string(audit(outcome, {}).ledger);
+    EXPECT_EQ(report_of(outcome).samples, (batches - outcome.untrained) * assembly{}.batch);
   }
   EXPECT_GT(whole, drawn_orders(orders).count() / 2);
   EXPECT_GT(lost, drawn_orders(orders).count() / 8);

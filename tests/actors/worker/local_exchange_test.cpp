@@ -35,7 +35,9 @@ protected:
     return x;
   }
   void step(float value) {
-    act([&] { over_->deliver({testing::constant_gradient(*layout_, value), 1, time_->now(), 7ns}); });
+    ++report_.steps;
+    report_.samples += 10;
+    act([&] { over_->deliver({testing::constant_gradient(*layout_, value), 1, time_->now(), 7ns, 10}); });
   }
 
   const std::shared_ptr<const parameter_layout> layout_ =
@@ -56,6 +58,8 @@ TEST_F(LocalExchange, PushesWhatSeveralStepsHaveMoved) {
   EXPECT_THAT(x.payload.values->dense.as<float>().first(64), Each(7.0F)) << "from 10 to 3";
   EXPECT_EQ(x.header.scale_bits, std::bit_cast<std::uint32_t>(1.0F));
   EXPECT_EQ(x.header.times.compute, 21ns) << "of all three steps";
+  EXPECT_EQ(x.header.batches, 3U);
+  EXPECT_EQ(x.header.samples, 30U);
   EXPECT_EQ(x.header.id.step.value, 1U) << "a difference counts as one gradient";
   EXPECT_EQ(report_.produced, 1U);
 }
@@ -88,6 +92,8 @@ TEST_F(LocalExchange, HoldsTheStepThatFollowsAnElasticExchangeUntilAllShardsHave
   EXPECT_THAT(pushed(0), IsEmpty());
   step(2);
   ASSERT_THAT(pushed(0), SizeIs(1)) << "before the second step is taken";
+  EXPECT_EQ(pushed(0)[0].header.batches, 1U);
+  EXPECT_EQ(pushed(0)[0].header.samples, 10U);
   EXPECT_EQ(local_->weights()[0], 9);
   for (std::uint32_t s = 0; s < 2; ++s) {
     shard_weights x = part(s, 1, 10);

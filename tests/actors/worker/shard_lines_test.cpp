@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -72,6 +73,40 @@ TEST_F(ShardLines, PushToEachShardWithTheVersionThatItSent) {
   EXPECT_EQ(lines_.step().value, 1U);
   EXPECT_FALSE(lines_.all_answered());
   EXPECT_EQ(lines_.waits_since(), time_->now());
+}
+
+TEST_F(ShardLines, CountWhatTheirIncarnationHasTrained) {
+  report_.steps = 7;
+  report_.samples = 70;
+  lines_.begin_life();
+  join();
+  report_.steps = 9;
+  report_.samples = 86;
+  act([&] { lines_.push(std::make_shared<const gradient>(), 1, time_->now(), 0ns); });
+  EXPECT_EQ(pushed(0)[0].header.batches, 2U);
+  EXPECT_EQ(pushed(0)[0].header.samples, 16U);
+}
+
+/// The gradient and its answer are under way for 3 us together, and 2 us pass before the worker takes the
+/// answer.
+TEST_F(ShardLines, ShowTheTimeOnTheWireBehindTheStayAtTheShard) {
+  trace_track track("worker 1", 20, time_->now());
+  worker_context of = context();
+  of.trace = &track;
+  shard_lines lines(of, shards());
+  act([&] { lines.join(); });
+  for (std::uint32_t s = 0; s < 2; ++s) lines.note(answer(s, 0), time_->now(), 0ns);
+  act([&] { lines.push(std::make_shared<const gradient>(), 1, time_->now(), 0ns); });
+  shard_weights x = answer(0, 1, 0, stay_at_shard{instant{2us}.count(), 0, 0, instant{5us}.count()});
+  x.payload.arrived = time_->now() + 10us;
+  time_->advance(12us);
+  lines.note(x, time_->now(), 0ns);
+  std::vector<std::pair<trace_kind, instant>> spans;
+  for (const trace_event& e : track.events())
+    if (e.what != trace_kind::read) spans.emplace_back(e.what, e.end - e.begin);
+  using ::testing::Pair;
+  EXPECT_THAT(spans, ElementsAre(Pair(trace_kind::shard_mailbox, 2us), Pair(trace_kind::shard_at_work, 5us),
+                                 Pair(trace_kind::wire, 3us), Pair(trace_kind::own_mailbox, 2us)));
 }
 
 /// So that a shard without other readers may update in place.

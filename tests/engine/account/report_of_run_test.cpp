@@ -260,6 +260,30 @@ TEST(ReportOfRun, ShowsOnItsTimelineWhatThisProcessDid) {
   EXPECT_THAT(trace.checkpoints, ElementsAre(::testing::Field(&checkpoint_times::file, "file")));
 }
 
+TEST(ReportOfRun, ShowsOnItsTimelineWhatWorkersOfOtherProcessesTold) {
+  const auto track_of = [](const char* name, std::size_t events) {
+    auto t = std::make_shared<trace_track>(name, events, 10s);
+    for (std::size_t i = 0; i < events; ++i) t->work({trace_kind::compute, 11s, 12s});
+    return t;
+  };
+  run_outcome o = quiet_run();
+  o.shards[0].trace = track_of("shard 0", 1);
+  o.workers[0].trace = track_of("worker 0 on cpu:0", 1);
+  o.told = {{{1}, track_of("lost", 2), {0s, 1ms}, false},
+            {{1}, track_of("came to nothing", 0), {0s, 1ms}, false},
+            {{1}, track_of("came", 1), {0s, 2ms}, true}};
+  const run_trace trace = trace_of(o, 10s, 30s);
+  std::vector<std::string> names;
+  for (const auto& t : trace.tracks) names.push_back(t->name());
+  EXPECT_THAT(names, ::testing::ElementsAreArray({"worker 0 on cpu:0", "lost", "came", "shard 0"}));
+  EXPECT_THAT(trace.lost, ElementsAre("came to nothing"));
+  ASSERT_EQ(trace.clocks.size(), 2U);
+  EXPECT_EQ(trace.clocks[0].lost_after, 12s);
+  EXPECT_EQ(trace.clocks[1].clock.uncertainty, 2ms);
+  EXPECT_FALSE(trace.clocks[1].lost_after);
+  EXPECT_THAT(trace.silent, ElementsAre("shard 1")) << "it has reported, without a timeline";
+}
+
 TEST(ReportOfRun, SayInWordsHowLongAWaitIs) {
   EXPECT_EQ(in_words({"worker 0 waits for a batch", instant{2100ms}.count()}),
             "worker 0 waits for a batch, for 2.1 s");

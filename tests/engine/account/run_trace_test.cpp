@@ -44,6 +44,19 @@ TEST(RunTrace, SaysWhatItDoesNotShow) {
   EXPECT_THAT(missing_in(trace), ::testing::SizeIs(2));
 }
 
+TEST(RunTrace, SaysHowItPlacedWhatOtherProcessesTold) {
+  auto far = std::make_shared<trace_track>("worker 1 on cpu:0", 1, 0ns);
+  run_trace trace{1s, 9s, "completed", {far}, {}, {}};
+  trace.clocks = {{"worker 0 on cpu:0", {-1500ns, 2us}, {}}, {"worker 1 on cpu:0", {1h, {}}, 3s + 250ms}};
+  trace.silent = {"shard 0"};
+  const json other = written(trace)["otherData"];
+  EXPECT_EQ(other["clocks"], json::parse(R"([
+    {"track":"worker 0 on cpu:0","offset_us":-1.5,"uncertainty_us":2.0},
+    {"track":"worker 1 on cpu:0","offset_us":3600000000.0,"uncertainty_us":null}])"));
+  EXPECT_EQ(other["missing"],
+            json({"worker 1 on cpu:0: lost, with what it did after 2.250 s", "shard 0: tells no timeline"}));
+}
+
 TEST(RunTrace, WritesMicrosecondsToTheNanosecondSinceTheBeginning) {
   auto t = std::make_shared<trace_track>("shard 0", 4, 1ms);
   t->work({trace_kind::apply, 1ms + 2005ns, 1ms + 3014ns, 3, 17, 40, 43});
@@ -170,6 +183,7 @@ TEST(RunTrace, ShowsOfEachKindWhatItMeans) {
       {stage_values, "waits for values of other stages", "wait", "{}"},
       {credit, "waits until others have used its values", "wait", "{}"},
       {next_step, "waits for its worker", "wait", "{}"},
+      {wire, "on the wire, there and back", "wait", R"({"shard":3})"},
   };
   for (const shown_kind& k : kinds) {
     SCOPED_TRACE(k.name);

@@ -1,0 +1,108 @@
+#include <mailgrad/tests/actors/worker/played_worker.hpp>
+
+#include <mailgrad/actors/worker/trace_teller.hpp>
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class TraceTeller : public testing::PlayedWorker {
+protected:
+  std::vector<trace_told>& told() { return coordinator_.heard<trace_told>(); }
+  void record(std::size_t events) {
+    for (std::size_t i = 0; i < events; ++i) track_->work({trace_kind::compute, time_->now(), time_->now()});
+  }
+  void tell_if_due() {
+    act([&] { teller_.tell_if_due(time_->now()); });
+  }
+  /// The coordinator answers.
+  void answer() { teller_.on_taken({}); }
+
+  testing::listener<trace_told> coordinator_ = listen<trace_told>();
+  std::shared_ptr<trace_track> track_ = std::make_shared<trace_track>("worker 1", 1000, 0ns);
+  trace_teller teller_{self_, {{1}, {2}, "cpu:0", coordinator_.actor(), time_, track_}};
+};
+
+TEST_F(TraceTeller, TellsFirstWhatTimeItIs) {
+  time_->advance(5s);
+  act([&] { teller_.begin(); });
+  ASSERT_THAT(told(), SizeIs(1));
+  EXPECT_EQ(told()[0].worker, rank{1});
+  EXPECT_EQ(told()[0].life, incarnation{2});
+  EXPECT_EQ(told()[0].piece.device, "cpu:0");
+  EXPECT_EQ(told()[0].piece.sent, time_->now().count());
+  EXPECT_FALSE(told()[0].piece.answered);
+  EXPECT_THAT(told()[0].piece.events, IsEmpty());
+}
+
+TEST_F(TraceTeller, WaitsForAWholePieceOrASecond) {
+  act([&] { teller_.begin(); });
+  answer();
+  record(trace_piece::most_events - 1);
+  tell_if_due();
+  EXPECT_THAT(told(), SizeIs(1));
+  record(1);
+  tell_if_due();
+  ASSERT_THAT(told(), SizeIs(2));
+  EXPECT_THAT(told()[1].piece.events, SizeIs(trace_piece::most_events));
+  answer();
+  record(3);
+  tell_if_due();
+  EXPECT_THAT(told(), SizeIs(2));
+  time_->advance(1s);
+  tell_if_due();
+  ASSERT_THAT(told(), SizeIs(3));
+  EXPECT_THAT(told()[2].piece.events, SizeIs(3));
+  answer();
+  time_->advance(1s);
+  tell_if_due();
+  EXPECT_THAT(told(), SizeIs(3)) << "nothing has happened";
+}
+
+TEST_F(TraceTeller, HasOnePieceUnderWay) {
+  act([&] { teller_.begin(); });
+  record(600);
+  time_->advance(9s);
+  tell_if_due();
+  EXPECT_THAT(told(), SizeIs(1)) << "it is not answered";
+  answer();
+  time_->advance(2s);
+  tell_if_due();
+  ASSERT_THAT(told(), SizeIs(2));
+  EXPECT_EQ(instant{*told()[1].piece.answered}, time_->now() - 2s);
+  tell_if_due();
+  EXPECT_THAT(told(), SizeIs(2));
+}
+
+TEST_F(TraceTeller, TellsTheRestAtTheEnd) {
+  act([&] { teller_.begin(); });
+  record(1200);
+  act([&] { teller_.end(); });
+  ASSERT_THAT(told(), SizeIs(5)) << "there was room for 1000";
+  EXPECT_THAT(told()[4].piece.events, SizeIs(1000 - 3 * trace_piece::most_events));
+  EXPECT_EQ(told()[4].piece.left_out, 200U);
+  tell_if_due();
+  act([&] { teller_.end(); });
+  EXPECT_THAT(told(), SizeIs(5));
+}
+
+TEST_F(TraceTeller, TellsNothingWithoutATrack) {
+  trace_teller none(self_, {{1}, {2}, "cpu:0", coordinator_.actor(), time_, nullptr});
+  act([&] {
+    none.begin();
+    none.tell_if_due(time_->now());
+    none.end();
+  });
+  EXPECT_THAT(told(), IsEmpty());
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,113 @@
+#include <mailgrad/engine/account/told_timelines.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// A piece that a worker sent at this moment of its clock, with events of 1 ms each that end 1 ms apart.
+trace_piece piece(instant sent, std::optional<instant> answered, std::size_t events) {
+  trace_piece x{"cpu:0", sent.count()};
+  if (answered) x.answered = answered->count();
+  for (std::size_t i = events; i > 0; --i)
+    x.events.push_back({trace_kind::compute, instant{2ms * i}.count(), instant{1ms}.count(), 0, i});
+  return x;
+}
+
+/// The clock of the worker is 30 minutes ahead. Each way takes 1 ms.
+TEST(ToldTimelines, LieOnTheClockOfTheServer) {
+  told_timelines all(1h, 100);
+  all.take({1}, {}, piece(90min + 10s, {}, 0), 1h + 10s + 1ms);
+  all.take({1}, {}, piece(90min + 11s, 90min + 10s + 2ms, 2), 1h + 11s + 1ms);
+  all.complete({1}, {});
+  const std::vector<told_timeline> placed = all.placed();
+  ASSERT_THAT(placed, SizeIs(1));
+  EXPECT_EQ(placed[0].track->name(), "worker 1 on cpu:0");
+  EXPECT_TRUE(placed[0].whole);
+  ASSERT_THAT(placed[0].track->events(), SizeIs(2));
+  ASSERT_TRUE(placed[0].clock.uncertainty);
+  const instant error = *placed[0].clock.uncertainty;
+  EXPECT_LE(error, 1ms + 100us);
+  const trace_event& first = placed[0].track->events()[0];
+  EXPECT_LE(std::chrono::abs(first.begin - (1h + 11s - 4ms)), error);
+  EXPECT_EQ(first.end - first.begin, 1ms) << "spans are exact";
+  EXPECT_EQ(first.step, 2U);
+  EXPECT_EQ(placed[0].track->events()[1].begin - first.begin, 2ms);
+}
+
+TEST(ToldTimelines, KeepWhatALostWorkerHadToldBesideItsNextIncarnation) {
+  told_timelines all(0s, 100);
+  all.take({1}, {}, piece(10s, {}, 0), 10s);
+  all.take({1}, {}, piece(11s, 10s, 3), 11s);
+  all.take({1}, {1}, piece(20s, {}, 0), 20s);
+  all.take({1}, {1}, piece(21s, 20s, 2), 21s);
+  all.complete({1}, {1});
+  const std::vector<told_timeline> placed = all.placed();
+  ASSERT_THAT(placed, SizeIs(2));
+  EXPECT_FALSE(placed[0].whole);
+  EXPECT_THAT(placed[0].track->events(), SizeIs(3));
+  EXPECT_TRUE(placed[1].whole);
+  EXPECT_EQ(placed[1].track->name(), "worker 1 on cpu:0, incarnation 2");
+}
+
+TEST(ToldTimelines, HaveRoomForOneTimelineOfARankHoweverOftenItComesBack) {
+  told_timelines all(0s, 5);
+  all.take({1}, {}, piece(10s, {}, 3), 10s);
+  all.take({1}, {1}, piece(20s, {}, 3), 20s);
+  all.take({1}, {1}, piece(21s, 20s, 3), 21s);
+  all.take({0}, {}, piece(21s, {}, 3), 21s);
+  const std::vector<told_timeline> placed = all.placed();
+  ASSERT_THAT(placed, SizeIs(3));
+  EXPECT_THAT(placed[0].track->events(), SizeIs(3)) << "another rank has its own";
+  EXPECT_THAT(placed[1].track->events(), SizeIs(3));
+  EXPECT_THAT(placed[2].track->events(), SizeIs(2));
+  EXPECT_EQ(placed[2].track->left_out(), 4U);
+}
+
+TEST(ToldTimelines, CountWhatTheWorkerHadNoRoomFor) {
+  told_timelines all(0s, 5);
+  trace_piece x = piece(10s, {}, 1);
+  x.left_out = 17;
+  all.take({1}, {}, x, 10s);
+  EXPECT_EQ(all.placed().at(0).track->left_out(), 17U);
+}
+
+TEST(ToldTimelines, IgnoreWhatMakesNoSenseAndEverythingWithoutATrace) {
+  told_timelines all(0s, 5), none(0s, 0);
+  trace_piece x = piece(10s, {}, 1);
+  none.take({1}, {}, x, 10s);
+  EXPECT_THAT(none.placed(), IsEmpty());
+  x.events[0].span = -1;
+  all.take({1}, {}, x, 10s);
+  EXPECT_THAT(all.placed(), IsEmpty());
+}
+
+TEST(ToldTimelines, PrintNothingThatATerminalWouldObey) {
+  told_timelines all(0s, 5);
+  trace_piece x = piece(10s, {}, 1);
+  x.device = "cpu\x1b[2J:0\n" + std::string(100, 'x');
+  all.take({1}, {}, x, 10s);
+  EXPECT_EQ(all.placed().at(0).track->name(), "worker 1 on cpu[2J:0" + std::string(54, 'x'));
+}
+
+/// Its clock is that of a machine which nobody has answered yet.
+TEST(ToldTimelines, LetNothingEndAfterItsPieceCame) {
+  told_timelines all(5s, 5);
+  all.take({1}, {}, piece(3h, {}, 2), 10s);
+  const told_timeline placed = all.placed().at(0);
+  EXPECT_FALSE(placed.clock.uncertainty);
+  for (const trace_event& e : placed.track->events()) {
+    EXPECT_GE(e.begin, 5s);
+    EXPECT_LE(e.end, 10s);
+  }
+}
+
+} // namespace
+} // namespace mailgrad

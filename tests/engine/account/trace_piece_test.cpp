@@ -1,0 +1,75 @@
+#include <mailgrad/engine/account/trace_piece.hpp>
+
+#include <mailgrad/files/byte_archive.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::SizeIs;
+
+TEST(TracePiece, TellsTheEventsOfATrackInSpans) {
+  trace_track track("worker 0", 1000, 1s);
+  track.wait(trace_kind::batch, 1s + 5ns);
+  track.work({trace_kind::compute, 1s + 5ns, 1s + 25ns, 0, 7, 3, 4});
+  const std::vector<told_event> told = told_from(track, 1, 2s);
+  ASSERT_THAT(told, SizeIs(1)) << "the first one had been told";
+  EXPECT_EQ(told[0].what, trace_kind::compute);
+  EXPECT_EQ(instant{told[0].ago}, 1s - 5ns);
+  EXPECT_EQ(instant{told[0].span}, 20ns);
+  EXPECT_EQ(told[0].step, 7U);
+  EXPECT_EQ(told[0].version_read, 3U);
+  EXPECT_EQ(told[0].version, 4U);
+  EXPECT_THAT(told_from(track, 2, 2s), SizeIs(0));
+}
+
+/// The largest numbers there are.
+TEST(TracePiece, IsBoundedInEventsAndBytes) {
+  trace_track track("worker 0", 1000, 0ns);
+  for (int i = 0; i < 600; ++i) track.work({trace_kind::read, 1ns * i, 1ns * i});
+  EXPECT_THAT(told_from(track, 0, 1s), SizeIs(trace_piece::most_events));
+  EXPECT_THAT(told_from(track, 512, 1s), SizeIs(88));
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  told_event e{trace_kind::wire, std::int64_t{1} << 61, std::int64_t{1} << 61, 0xffffffff, most, most, most};
+  byte_archive_writer bytes;
+  for (std::size_t i = 0; i < trace_piece::most_events; ++i) bytes.field("event", e);
+  EXPECT_LT(bytes.bytes().size(), 16U << 10);
+}
+
+TEST(TracePiece, ReadsNoKindOfEventThatIsNotThere) {
+  told_event e{static_cast<trace_kind>(200)};
+  byte_archive_writer bytes;
+  auto number = static_cast<std::uint8_t>(e.what);
+  bytes.field("what", number);
+  byte_archive_reader reader(bytes.bytes(), "event");
+  EXPECT_THROW(reader.field("", e), archive_error);
+}
+
+TEST(TracePiece, MakesSenseIfItsEventsHaveEnded) {
+  trace_piece x{"cpu:0", 5, 7, 0, {{trace_kind::compute, 4, 4}}};
+  EXPECT_TRUE(x.makes_sense());
+  x.events[0].span = 5;
+  EXPECT_FALSE(x.makes_sense()) << "it would end after it was told";
+  x.events[0] = {trace_kind::compute, -1, 0};
+  EXPECT_FALSE(x.makes_sense());
+  x.events[0] = {trace_kind::compute, 4, -1};
+  EXPECT_FALSE(x.makes_sense());
+  x.events.assign(257, {});
+  EXPECT_FALSE(x.makes_sense());
+  x.events.clear();
+  x.sent = std::numeric_limits<std::int64_t>::min();
+  EXPECT_FALSE(x.makes_sense());
+  x.sent = 0;
+  x.answered = std::numeric_limits<std::int64_t>::max();
+  EXPECT_FALSE(x.makes_sense());
+}
+
+} // namespace
+} // namespace mailgrad
