@@ -45,7 +45,8 @@ struct coordinator_options {
   bool elastic = false;
   /// Whether a run that loses a worker has failed, because the others wait for it in a sum.
   bool needs_all = false;
-  /// How long a run without a worker waits for one while batches are left; 0: it ends at once.
+  /// How long a run without a worker waits for one while batches are left; 0: it ends at once; max(): for
+  /// ever.
   instant waits_for_workers{0};
   caf::actor late_workers{}; ///< brings those of a replay that joined late in the recorded run
 

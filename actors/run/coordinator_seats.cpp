@@ -127,7 +127,8 @@ bool coordinator::waits_for_a_worker() {
   if (undealt_.value_or(0) == 0 || options_.waits_for_workers <= instant{0}) return false;
   if (!waits_since_) {
     waits_since_ = options_.time->now();
-    send_after(self_, options_.waits_for_workers, wait_over{++waits_});
+    if (options_.waits_for_workers < instant::max())
+      send_after(self_, options_.waits_for_workers, wait_over{++waits_});
   }
   return true;
 }

@@ -31,8 +31,12 @@ std::optional<wait_named> coordinator::wait_for_a_worker() const {
                                   next->second.value),
                       (now - brought_at_).count()};
   if (!waits_since_) return std::nullopt;
-  return wait_named{fmt::format("the run waits for a worker to train the last {} batches", *undealt_),
-                    (now - *waits_since_).count()};
+  const std::string bound = options_.waits_for_workers < instant::max()
+                                ? fmt::format(", {:.0f} s at most", in_seconds(options_.waits_for_workers))
+                                : "";
+  return wait_named{
+      fmt::format("the run waits for a worker to train the last {} batches{}", *undealt_, bound),
+      (now - *waits_since_).count()};
 }
 
 /// The first shard is asked for its report before all others. A checkpoint that is being collected names its

@@ -157,7 +157,7 @@ int by_mpi(const CLI::App& parser, words_of_launch& w, const std::string& device
 
 int launch(const CLI::App& parser, words_of_launch& w) {
   const bool has_keys = !w.train.remote.keys.empty();
-  check_transport(w.launch, has_keys);
+  check_transport(w.launch, has_keys, w.train.remote.when_alone);
   const launch_place place = required_place(environment_of_process(), has_keys || w.launch.is_by_mpi());
   const std::string devices = as_server(w.train, w.launch, place);
   if (w.launch.is_by_mpi()) return by_mpi(parser, w, devices);
@@ -172,6 +172,7 @@ command make_launch_command(CLI::App& app) {
   auto words = std::make_shared<words_of_launch>();
   add_options(*parser, words->train);
   add_launch_options(*parser, words->launch);
+  add_when_alone_option(*parser, words->train.remote);
   add_keys_option(*parser, words->train.remote.keys);
   add_wire_option(*parser, words->train.remote);
   add_send_batches_flag(*parser, words->train.remote);

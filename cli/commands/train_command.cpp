@@ -240,8 +240,9 @@ std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) 
     without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
                                    "tensorboard", "metrics-every", "evaluate-every"});
   if (!w.remote.any()) return given_words(parser, without);
-  without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices",
-                                 "send-batches", "seats", "wait-for-workers", "rendezvous", "meet-within"});
+  without.insert(without.end(),
+                 {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices", "send-batches",
+                  "seats", "wait-for-workers", "when-alone", "rendezvous", "meet-within"});
   std::vector<std::string> words = given_words(parser, without);
   std::string devices = "--devices=cpu:0";
   for (std::uint32_t r = 1; r < workers_elsewhere(w); ++r) devices += ",cpu:0";

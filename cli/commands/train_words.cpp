@@ -374,6 +374,7 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
         fmt::format("--seats {}: fewer than the {} of --workers; give at least as many, or leave it out",
                     w.remote.seats, workers));
   o.seats = w.remote.seats;
+  o.waits_for_workers = wait_when_alone(w.remote);
   o.devices.assign(workers, device{device_kind::cpu, 0});
   o.workers = workers;
   if (has_hogwild(parse_policy_schedule(w.policy, std::max(workers, o.seats))))

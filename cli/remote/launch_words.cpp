@@ -84,7 +84,7 @@ launch_place required_place(const environment& e, bool has_keys) {
   return *place;
 }
 
-void check_transport(const launch_words& w, bool has_keys) {
+void check_transport(const launch_words& w, bool has_keys, const std::string& when_alone) {
   if (w.all_reduce && !w.is_by_mpi())
     throw std::invalid_argument(fmt::format("--all-reduce: expected --transport mpi, by which workers reach "
                                             "each other, found {}: take it, or leave "
@@ -94,6 +94,11 @@ void check_transport(const launch_words& w, bool has_keys) {
   if (has_keys)
     throw std::invalid_argument("--keys: expected none with --transport mpi, which trusts every rank of its "
                                 "launcher: leave them away, or take --transport tcp");
+  if (when_alone != "end")
+    throw std::invalid_argument(fmt::format(
+        "--when-alone {}: expected end with --transport mpi, where nobody can join later: leave it "
+        "away, or take --transport tcp",
+        when_alone));
   if (!w.listen.empty())
     throw std::invalid_argument(
         fmt::format("--listen: expected none with --transport mpi, by which ranks know "

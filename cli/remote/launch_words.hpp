@@ -28,8 +28,9 @@ void add_launch_options(CLI::App& parser, launch_words& w);
 ///         hosts without keys. MPI needs none, so with it they count as there.
 launch_place required_place(const environment& e, bool has_keys);
 
-/// Errors  std::invalid_argument in one line for a word that has no meaning with this transport.
-void check_transport(const launch_words& w, bool has_keys);
+/// Errors  std::invalid_argument in one line for a word that has no meaning with this transport. `when_alone`
+///         is that of remote_words.
+void check_transport(const launch_words& w, bool has_keys, const std::string& when_alone);
 
 /// Where rank 0 listens.
 std::string address_to_listen(const launch_words& w, const launch_place& place, bool has_keys);

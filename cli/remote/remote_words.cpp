@@ -6,6 +6,7 @@
 #include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
 #include <mailgrad/net/usual_network.hpp>
+#include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 
@@ -30,6 +31,18 @@ std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
   const net::certificate_files files = s == side::server ? folder.of_server() : folder.of_worker();
   if (std::filesystem::exists(files.certificate, ignored)) return net::tls_keys::of_certificates(files);
   return net::tls_keys::of_token(folder.token());
+}
+
+CLI::Validator when_alone_text() {
+  return {[](const std::string& word) {
+            const auto seconds = parse_whole(word);
+            const bool right =
+                word == "end" || word == "wait" || (seconds && *seconds >= 1 && *seconds <= most_seconds);
+            return right ? std::string()
+                         : fmt::format("must be end, wait or a number of seconds from 1 to {}, not '{}'",
+                                       most_seconds, word);
+          },
+          ""};
 }
 
 } // namespace
@@ -74,7 +87,26 @@ void add_listen_options(CLI::App& parser, remote_words& w) {
       ->check(whole_number(1, most_seconds))
       ->type_name("SECONDS")
       ->group(group);
+  add_when_alone_option(parser, w);
   add_keys_option(parser, w.keys);
+}
+
+void add_when_alone_option(CLI::App& parser, remote_words& w) {
+  parser
+      .add_option(
+          "--when-alone", w.when_alone,
+          "What the run does when all its workers are gone and there is something left to train: end, "
+          "wait for another, or wait for so many seconds")
+      ->check(when_alone_text())
+      ->type_name("end|wait|SECONDS")
+      ->capture_default_str()
+      ->group(group);
+}
+
+std::chrono::nanoseconds wait_when_alone(const remote_words& w) {
+  if (w.when_alone == "end") return std::chrono::nanoseconds{0};
+  if (w.when_alone == "wait") return std::chrono::nanoseconds::max();
+  return std::chrono::seconds{parse_whole(w.when_alone).value()};
 }
 
 void add_wire_option(CLI::App& parser, remote_words& w) {

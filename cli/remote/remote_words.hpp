@@ -27,6 +27,7 @@ struct remote_words {
   std::string listen = "127.0.0.1:7000";
   std::uint32_t seats = 0;            ///< workers that may be in at once; 0: as many as the run begins with
   std::uint32_t wait_for_workers = 0; ///< seconds until a run without them is given up; 0: it waits for ever
+  std::string when_alone = "end";     ///< what a run does when all its workers are gone
   std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
   std::uint32_t shard_hosts = 0;    ///< processes that hold the shards; 0: the server does
   std::string wire = "float32";     ///< how gradients travel
@@ -46,6 +47,10 @@ enum class side { server, worker };
 void add_keys_option(CLI::App& parser, std::string& keys);
 /// Adds the options of a server.
 void add_listen_options(CLI::App& parser, remote_words& w);
+/// Adds --when-alone.
+void add_when_alone_option(CLI::App& parser, remote_words& w);
+/// How long a run without workers waits for one (training_options::waits_for_workers).
+std::chrono::nanoseconds wait_when_alone(const remote_words& w);
 /// Adds --wire.
 void add_wire_option(CLI::App& parser, remote_words& w);
 /// Adds --send-batches, for a command that starts workers.

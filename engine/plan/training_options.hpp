@@ -44,7 +44,8 @@ struct training_options {
   /// The workers that may take part, at most: those from `workers` on may join while the run goes on. 0: as
   /// many as begin.
   std::uint32_t seats = 0;
-  /// How long a run that has lost all its workers waits for another; 0: it fails at once.
+  /// How long a run waits for another worker when all are gone, lost or by their own will, and batches are
+  /// left; 0: it ends at once, as failed if all were lost; max(): for ever.
   std::chrono::nanoseconds waits_for_workers{0};
   /// The parts into which a worker that spans devices cuts its batch, so that all its devices have work.
   std::size_t micro_batches = 1;

@@ -251,6 +251,40 @@ TEST_F(RemoteTool, GivesUpWhenWorkersDoNotComeInTime) {
   one.code();
 }
 
+TEST_F(RemoteTool, WaitsForAnotherWorkerWhenAllAreGone) {
+  tool server(serve("1") + words{"--when-alone", "wait", "--epochs", "100000", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool dies({"join", address});
+  ASSERT_TRUE(dies.says("has joined") && server.says("has joined")) << server.err();
+  dies.signal(SIGKILL);
+  ASSERT_TRUE(server.says("lost worker 0 (incarnation 1)")) << server.err();
+  std::string status;
+  while (status.find("the run waits for a worker to train the last ") == status.npos) {
+    tool asks({"status", address});
+    ASSERT_EQ(asks.code(), 0) << asks.err();
+    status = asks.out();
+  }
+  tool comes({"join", address});
+  ASSERT_TRUE(comes.says("worker 0 (incarnation 2) has joined")) << comes.err();
+  comes.signal(SIGINT);
+  EXPECT_EQ(comes.code(), 0) << "it leaves, and the run waits again";
+  tool stop({"stop", address, "seen enough"});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  server.code();
+  EXPECT_EQ(report("report")["why"], "seen enough");
+  EXPECT_EQ(report("report")["ended"], "stopped");
+}
+
+TEST_F(RemoteTool, EndsWhenNobodyCameInTheTimeThatItWaitsAlone) {
+  tool server(serve("1") + words{"--when-alone", "1", "--epochs", "100000", "--report", file("report")});
+  tool dies({"join", address_of(server)});
+  ASSERT_TRUE(dies.says("has joined") && server.says("has joined")) << server.err();
+  dies.signal(SIGKILL);
+  EXPECT_EQ(server.code(), 1);
+  EXPECT_THAT(server.err(), HasSubstr("no worker has come to train the last "));
+  EXPECT_EQ(report("report")["ended"], "failed");
+}
+
 /// Server and workers are processes of one machine, so their clocks are the same.
 TEST_F(RemoteTool, DrawsTheTimelineOfWorkersInOtherProcesses) {
   tool run(words{"train", "--processes", "2", "--policy", "sync", "--epochs", "50", "--trace", file("trace"),
@@ -315,6 +349,10 @@ TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
   refused(serve("1") + words{"--seats", "0"}, "--seats: must be a whole number from 1 to 256");
   refused(serve("1") + words{"--wait-for-workers", "0"}, "--wait-for-workers: must be a whole number from 1");
   refused(serve("1") + words{"--wait-for-workers", "soon"}, "not 'soon'");
+  refused(serve("1") + words{"--when-alone", "0"}, "--when-alone: must be end, wait or a number of seconds");
+  refused(serve("1") + words{"--when-alone", "cry"}, "not 'cry'");
+  refused(serve("1") + words{"--when-alone", "604801"}, "from 1 to 604800, not '604801'");
+  refused(words{"train", "--processes", "2", "--when-alone", "wait"} + small_run, "--when-alone");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "0"}, "--rejoin: must be no, yes or a number of seconds");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "perhaps"}, "not 'perhaps'");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "-1"}, "not '-1'");

@@ -255,13 +255,30 @@ TEST_F(CoordinatorSeats, WaitForAWorkerSoLong) {
   EXPECT_THAT(shards_[0].heard<report_shard>(), IsEmpty());
   time_->advance(7s);
   tell(coordinator_, name_waits{});
-  EXPECT_THAT(waits_, ElementsAre("the run waits for a worker to train the last 4 batches"));
+  EXPECT_THAT(waits_, ElementsAre("the run waits for a worker to train the last 4 batches, 30 s at most"));
   tell(coordinator_, wait_over{1});
   report_shards();
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_EQ(outcomes_[0].how, run_outcome::ending::failed);
   EXPECT_THAT(outcomes_[0].why, HasSubstr("no worker has come"));
   EXPECT_EQ(outcomes_[0].untrained, 4U);
+}
+
+TEST_F(CoordinatorSeats, WaitForAWorkerForEver) {
+  begin(instant::max());
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    lose(r);
+    answer(r, 0, 1, 1);
+  }
+  tell(coordinator_, undealt_counted{4});
+  time_->advance(24h * 365);
+  tell(coordinator_, name_waits{});
+  EXPECT_THAT(waits_, ElementsAre("the run waits for a worker to train the last 4 batches"));
+  EXPECT_THAT(shards_[0].heard<report_shard>(), IsEmpty());
+  tell(coordinator_, stop_training{"by hand"});
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].why, "by hand");
 }
 
 TEST_F(CoordinatorSeats, EndTheWaitWhenAWorkerComes) {

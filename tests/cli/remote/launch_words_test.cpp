@@ -71,11 +71,20 @@ TEST(LaunchWords, KnowWhetherAnAddressTellsWhereTheServerIs) {
 TEST(LaunchWords, TakeSumsOnlyOverMpi) {
   launch_words w;
   w.all_reduce = true;
-  EXPECT_THAT([&] { check_transport(w, false); },
+  EXPECT_THAT([&] { check_transport(w, false, "end"); },
               ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr(
                   "--all-reduce: expected --transport mpi, by which workers reach each other, found tcp")));
   w.transport = "mpi";
-  check_transport(w, false);
+  check_transport(w, false, "end");
+}
+
+TEST(LaunchWords, WaitForNoWorkersThatMpiWouldNotLetIn) {
+  launch_words w;
+  check_transport(w, false, "wait");
+  w.transport = "mpi";
+  EXPECT_THAT([&] { check_transport(w, false, "60"); },
+              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr(
+                  "--when-alone 60: expected end with --transport mpi, where nobody can join later")));
 }
 
 } // namespace
