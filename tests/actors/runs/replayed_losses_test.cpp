@@ -89,9 +89,20 @@ protected:
     }
   }
 
+  /// Whether the rehearsal refuses it: only where elastic averaging may hold a step at a switch, as
+  /// docs/recording.md says.
+  static bool is_refused(const assembly& a, const recording& r) {
+    try {
+      require_replay_ends(r, testing::terms_of(a));
+      return false;
+    } catch (const recording_error& e) {
+      EXPECT_TRUE(testing::terms_of(a).elastic && !r.end.switches.empty()) << e.what();
+      return true;
+    }
+  }
+
   void expect_same_weights(assembly a, const finished_run& was, std::uint64_t seed) {
     ASSERT_NO_THROW(require_repeatable(was.order));
-    ASSERT_NO_THROW(require_replay_ends(was.order, testing::terms_of(a)));
     a.replayed = std::make_shared<const recording>(was.order);
     for (std::uint64_t i = 1; i <= 2; ++i) {
       const auto again = finish(a, seed * 1000 + i);
@@ -117,6 +128,7 @@ protected:
       const auto was = disturbed(a, order, length, switches);
       if (!was) ADD_FAILURE() << "somebody waits";
       if (!was || was->report.ended == "failed") continue; // all were lost
+      if (is_refused(a, was->order)) continue;
       expect_same_weights(a, *was, order.seed());
       if (HasFatalFailure()) return {repeated, changed};
       ++repeated;
