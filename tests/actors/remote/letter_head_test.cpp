@@ -1,6 +1,8 @@
 #include <mailgrad/actors/remote/letter_head.hpp>
 #include <mailgrad/net/ending.hpp>
 
+#include <mailgrad/net/ending.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
