@@ -90,7 +90,8 @@ void policy_switcher::begin_next() {
   switch_if_all_paused();
 }
 
-/// In a replay a worker that had ended before the recorded switch ends before this one. A pause would hold it.
+/// In a replay a worker that had ended before the recorded switch ends before this one. A pause would hold
+/// it.
 bool policy_switcher::takes_part(std::uint32_t r) const {
   return current_->held_at == 0 || replayed_.empty() || replayed_[current_->held_at - 1].present[r] != 0;
 }

@@ -199,16 +199,6 @@ trained_told parameter_actor::trained(const tell_trained& x) {
   return told;
 }
 
-/// A switch lets no gradient of another epoch through. If one comes nevertheless, it is not judged, since it
-/// was computed under another policy.
-void parameter_actor::drop_stray(const gradient_header& x) {
-  worker_slot& worker = workers_[x.id.worker];
-  worker.discard_unjudged(updates_.gap_of(x), "other epoch");
-  watch_.moment(trace_kind::discard, x, "other epoch");
-  worker.waits_since = worker.arrived;
-  release();
-}
-
 void parameter_actor::on_switch(const switch_policy& x) {
   if (x.present.size() < workers_.count() || x.steps.size() < workers_.count()) return; // likewise
   next_policy_ = x;

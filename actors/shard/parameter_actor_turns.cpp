@@ -109,6 +109,16 @@ void parameter_actor::take_missed(const order_entry& turn, const std::optional<p
   judge_without(here);
 }
 
+/// A switch lets no gradient of another epoch through. If one comes nevertheless, it is not judged, since it
+/// was computed under another policy.
+void parameter_actor::drop_stray(const gradient_header& x) {
+  worker_slot& worker = workers_[x.id.worker];
+  worker.discard_unjudged(updates_.gap_of(x), "other epoch");
+  watch_.moment(trace_kind::discard, x, "other epoch");
+  worker.waits_since = worker.arrived;
+  release();
+}
+
 /// A shard that judges on its own also tells its followers that the worker has left. `unjudged`: a gradient
 /// has arrived whose turn did not come before.
 void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {

@@ -43,8 +43,8 @@ protected:
   caf::actor coordinator_;
 };
 
-/// It was lost in the recorded run while the other one was paused. Its last gradient may wait for what that one
-/// sends when it is paused.
+/// It was lost in the recorded run while the other one was paused. Its last gradient may wait for what that
+/// one sends when it is paused.
 TEST_F(Pauses, LeaveOutInAReplayWhoHadEndedAndDoNotWaitForItsEnd) {
   recording r;
   r.header.workers = 2;
