@@ -25,6 +25,20 @@ worker_paused paused(std::uint32_t worker) {
   return x;
 }
 
+/// A feeder that answers nothing.
+class silent_feeder {
+public:
+  static constexpr const char* name = "silent-feeder";
+
+  explicit silent_feeder(caf::event_based_actor* self) : self_(self) {}
+  caf::behavior make_behavior() {
+    return {messaging::on(self_, [](const next_batch&) {})};
+  }
+
+private:
+  caf::event_based_actor* self_;
+};
+
 /// A link whose other process says what the test says.
 struct Link : ::testing::Test {
   ~Link() override {
@@ -112,7 +126,7 @@ TEST_F(Link, TakesNothingOfOneShardAboutAnother) {
 /// What is not answered lies in a mailbox, so there must not be more and more of it.
 TEST_F(Link, TakesNoThirdQuestionThatIsNotAnswered) {
   stand_in_for({duty::worker, 1});
-  way->add({duty::coordinator}, far.front());
+  way->add({duty::coordinator}, messaging::spawn<silent_feeder>(home.system()));
   const auto ask = [&] { return letter({duty::worker, 1}, next_batch{{1}}); };
   way->message_came(ask());
   way->message_came(ask());
