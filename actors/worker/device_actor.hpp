@@ -66,6 +66,10 @@ public:
   static constexpr const char* name = "mailgrad.device-actor";
 
   device_actor(caf::event_based_actor* self, device_actor_options options);
+  /// The runner goes first: it ends the step under way, which reads the weights that are held here.
+  ~device_actor() { options_.runner.reset(); }
+  device_actor(const device_actor&) = delete;
+  device_actor& operator=(const device_actor&) = delete;
   caf::behavior make_behavior();
 
 private:

@@ -10,6 +10,7 @@
 #include <mailgrad/engine/worker/replica.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -32,6 +33,7 @@ protected:
       return small_model()(g, r);
     };
     options.runner = std::make_shared<replica>(model, request, layout_);
+    if (wrap_) options.runner = wrap_(options.runner);
     if (late_) options.runner = std::make_shared<late_runner>(options.runner, *late_);
     if (hogwild) {
       store_ = std::make_shared<hogwild_store>(first_values(*layout_, 1));
@@ -85,6 +87,7 @@ protected:
   const std::shared_ptr<const data_split> data_ = small_data();
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<hogwild_store> store_;
+  std::function<std::shared_ptr<step_runner>(std::shared_ptr<step_runner>)> wrap_{};
   std::optional<late_steps> late_; ///< steps end when the test says so, if there is one
   std::vector<shard_probe> shards_{listen<join_shard, push_gradient, worker_left>(),
                                    listen<join_shard, push_gradient, worker_left>()};

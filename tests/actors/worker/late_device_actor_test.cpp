@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
 namespace mailgrad {
 namespace {
 
@@ -103,6 +108,43 @@ TEST_F(LateDeviceActor, WritesIntoTheSharedBlockWhenItsStepHasEnded) {
   EXPECT_EQ(store_->version(), 0U);
   end_a_late_step();
   EXPECT_EQ(store_->version(), 1U);
+}
+
+/// Notes as it goes whether these weights are still there.
+class last_look final : public step_runner {
+public:
+  last_look(std::shared_ptr<step_runner> own, std::function<void()> looks)
+      : own_(std::move(own)), looks_(std::move(looks)) {}
+  ~last_look() override { looks_(); }
+  last_look(const last_look&) = delete;
+  last_look& operator=(const last_look&) = delete;
+
+  std::shared_ptr<gradient> make_gradient() const override { return own_->make_gradient(); }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    own_->use_host_weights(shard, values, std::move(owner));
+  }
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> into) override {
+    return own_->begin_step(std::move(inputs), std::move(into));
+  }
+  float end_step() override { return own_->end_step(); }
+
+private:
+  std::shared_ptr<step_runner> own_;
+  std::function<void()> looks_;
+};
+
+/// A runner ends the step under way before it goes, and the step reads weights.
+TEST_F(DeviceActor, HoldsItsWeightsUntilItsRunnerHasGoneWhenItIsKilled) {
+  std::optional<bool> held;
+  wrap_ = [&](std::shared_ptr<step_runner> own) {
+    return std::make_shared<last_look>(std::move(own), [&] { held = !given_.front().expired(); });
+  };
+  begin();
+  give_all_weights(0);
+  messaging::kill(device_);
+  run();
+  EXPECT_EQ(held, true);
 }
 
 } // namespace
