@@ -68,8 +68,9 @@ best_weights best_weights_of(const run_plan& plan) {
                       plan.resumed ? plan.resumed->best : std::nullopt);
 }
 
-/// One device for each worker of another process, which brings its own. Those here say how many threads the server
-/// has: as many as if the workers were here, so that each that waits leaves its processor to an update.
+/// One device for each worker of another process, which brings its own. Those here say how many threads the
+/// server has: as many as if the workers were here, so that each that waits leaves its processor to an
+/// update.
 training_options for_workers_elsewhere(training_options options, const remote::serve_options& serve) {
   const auto cores = std::max(1U, std::thread::hardware_concurrency());
   options.devices.clear();

@@ -35,7 +35,8 @@ struct link_events {
 /// Guarantees  letters are handed out in the order in which they were sent, whichever connection they came
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
 ///             finds no credit waits here and not at its sender.
-/// Threads     add(), add_far(), take_form(), post(), waits(), leave() and fail(): any. The rest is the network's.
+/// Threads     add(), add_far(), take_form(), post(), waits(), leave() and fail(): any. The rest is the
+///             network's.
 class link final : public net::session_events, public std::enable_shared_from_this<link> {
 public:
   link(net::network& by, link_events events) : network_(by), events_(std::move(events)) {}

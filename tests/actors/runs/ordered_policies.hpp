@@ -4,8 +4,8 @@
 
 namespace mailgrad::testing {
 
-/// Every policy whose updates have an order, which a run can record, and two runs that switch between several. All but
-/// hogwild are among them, as a test of replays makes sure.
+/// Every policy whose updates have an order, which a run can record, and two runs that switch between
+/// several. All but hogwild are among them, as a test of replays makes sure.
 inline constexpr std::array ordered_policies{"async",
                                              "sync",
                                              "ssp:1",
