@@ -18,6 +18,9 @@
 
 namespace mailgrad {
 
+/// The most events kept for an actor: they take 16 MB and last for about an hour of LeNet.
+inline constexpr std::size_t traced_events = 250'000;
+
 /// The values of the options of `mailgrad train`, before they are interpreted.
 struct train_words {
   std::string model = "mlp";

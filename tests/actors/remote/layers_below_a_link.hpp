@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/remote/letter_head.hpp>
 #include <mailgrad/net/network.hpp>
 
 #include <mailgrad/tests/net/played_layers.hpp>
@@ -47,5 +48,13 @@ struct layers_below_a_link : net::session_events {
   net::played_layers alone;
   net::session_events* above = &alone;
 };
+
+/// The head of the first letter of worker 1, to the coordinator, whose values are in a body.
+inline net::bytes first_letter_with_values(message_kind kind) {
+  net::bytes head;
+  net::frame_writer w(head);
+  write_head(w, {0, {duty::coordinator}, {duty::worker, 1}, kind, letter_layout::fields_and_values});
+  return head;
+}
 
 } // namespace mailgrad::remote

@@ -4,6 +4,7 @@
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 
+#include <mailgrad/tests/actors/remote/layers_below_a_link.hpp>
 #include <mailgrad/tests/net/joined_sessions.hpp>
 #include <mailgrad/tests/net/played_memory.hpp>
 
@@ -60,26 +61,8 @@ private:
   net::bytes place_;
 };
 
-/// Layers whose events go to a link.
-struct layers_of_a_link : net::session_events {
-  void joined(const net::welcome& terms) override { above->joined(terms); }
-  void message_came(net::byte_view message) override { above->message_came(message); }
-  std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override {
-    return above->place_of_body(tag, size);
-  }
-  void body_came(net::byte_view tag) override { above->body_came(tag); }
-  bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override {
-    return above->body_lent(tag, body, number);
-  }
-  void credit_came() override { above->credit_came(); }
-  void ended(const net::ending& why) override { above->ended(why); }
-
-  net::played_layers alone;
-  net::session_events* above = &alone;
-};
-
 /// A link stands above the server's session, and what the client sends makes its layers fail.
-struct FailingLink : net::joined_sessions<layers_of_a_link> {
+struct FailingLink : net::joined_sessions<layers_below_a_link> {
   FailingLink() {
     above_server.above = way.get();
     way->attach(end, server);
@@ -96,12 +79,7 @@ struct FailingLink : net::joined_sessions<layers_of_a_link> {
   }
   /// A body of the client comes.
   void give() {
-    net::bytes tag;
-    net::frame_writer{tag}.u64(0); // the first letter
-    net::frame_writer{tag}.u8(static_cast<std::uint8_t>(duty::coordinator)).u32(0);
-    net::frame_writer{tag}.u8(static_cast<std::uint8_t>(duty::worker)).u32(1);
-    net::frame_writer{tag}.u16(kind).u8(1); // and values
-    ASSERT_TRUE(client.send_body(tag, *body, body));
+    ASSERT_TRUE(client.send_body(first_letter_with_values(kind), *body, body));
     carry(client, server, plane::bulk);
   }
   void expect_ended(const std::string& words) {

@@ -67,12 +67,7 @@ struct LinkLoans : net::joined_sessions<layers_below_a_link> {
   }
 
   void give() {
-    net::bytes tag;
-    net::frame_writer{tag}.u64(0); // the first letter
-    net::frame_writer{tag}.u8(static_cast<std::uint8_t>(duty::coordinator)).u32(0);
-    net::frame_writer{tag}.u8(static_cast<std::uint8_t>(duty::worker)).u32(1);
-    net::frame_writer{tag}.u16(kind).u8(1); // and values
-    ASSERT_TRUE(client.send_body(tag, *body, body));
+    ASSERT_TRUE(client.send_body(first_letter_with_values(kind), *body, body));
     carry(client, server, plane::bulk);
   }
   std::vector<frame_kind> said_after_work() {

@@ -1,0 +1,138 @@
+#include <mailgrad/cli/commands/train_words.hpp>
+
+#include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+// What the words of a training mean: the options of the library.
+
+namespace mailgrad {
+
+namespace {
+
+/// Tests each epoch, unless it is said how often, where something depends on tests.
+interval evaluations_of(const train_words& w) {
+  if (!w.evaluate_every.empty()) return parse_interval(w.evaluate_every);
+  const bool needed = w.validation > 0 || w.patience > 0 || w.keep_weights == kept_weights::best ||
+                      (!w.stop_when.empty() && asks_for_tests(w.stop_when));
+  return needed ? interval{.epochs = 1} : interval{};
+}
+
+/// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
+constexpr std::size_t micro_batches_of_a_pipeline = 8;
+
+/// Workers of other processes bring their devices, one each.
+void read_workers_elsewhere(const train_words& w, training_options& o) {
+  if (w.span.any())
+    throw std::invalid_argument("--replicate and --pipeline: a worker of another process has one device");
+  if (w.remote.serve && w.devices != "cpu:0")
+    throw std::invalid_argument("--devices: workers bring them ('mailgrad join --devices'); leave it out");
+  if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
+    throw std::invalid_argument(fmt::format(
+        "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
+  parse_wire_format(w.remote.wire); // refuses what is none
+  const std::uint32_t workers = workers_elsewhere(w);
+  if (w.remote.seats > 0 && w.remote.seats < workers)
+    throw std::invalid_argument(
+        fmt::format("--seats {}: fewer than the {} of --workers; give at least as many, or leave it out",
+                    w.remote.seats, workers));
+  o.seats = w.remote.seats;
+  o.waits_for_workers = wait_when_alone(w.remote);
+  o.devices.assign(workers, device{device_kind::cpu, 0});
+  o.workers = workers;
+  if (has_hogwild(parse_policy_schedule(w.policy, std::max(workers, o.seats))))
+    throw std::invalid_argument(
+        "--policy hogwild: workers of other processes share no memory; take another policy");
+}
+
+void read_workers(const train_words& w, training_options& o) {
+  if (!w.remote.any() && w.remote.wire != "float32")
+    throw std::invalid_argument(
+        "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
+  if (w.remote.any()) return read_workers_elsewhere(w, o);
+  o.devices = read_devices(w.devices);
+  o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
+  const std::size_t each = o.devices.size() / o.workers;
+  if (w.span.any() && o.devices.size() % o.workers == 0) require_several(w.span, each);
+  if (each > 1 && !w.span.any())
+    throw std::invalid_argument(fmt::format("--workers {} for {} devices: say --replicate or --pipeline, so "
+                                            "that a worker's model spans its devices",
+                                            o.workers, o.devices.size()));
+  if (w.span.replicate && w.batch < each)
+    throw std::invalid_argument(
+        fmt::format("--replicate: a batch of {} over {} devices leaves some without a sample; raise --batch",
+                    w.batch, each));
+  if (w.micro_batches && *w.micro_batches > w.batch)
+    throw std::invalid_argument(
+        fmt::format("--micro-batches {} of a batch of {}: some would be empty", *w.micro_batches, w.batch));
+  o.micro_batches = w.micro_batches.value_or(
+      each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.batch) : 1);
+}
+
+/// Refuses this here, in terms of the options, before placement finds a variable that several devices read.
+void require_spanning_policies(const train_words& w, const std::vector<scheduled_policy>& policies) {
+  if (w.span.replicate && has_hogwild(policies))
+    throw std::invalid_argument(
+        "--replicate: under hogwild only one device of a worker may read a variable; take another "
+        "--policy, or a worker for each device");
+}
+
+} // namespace
+
+std::uint32_t workers_elsewhere(const train_words& w) {
+  return w.remote.serve ? std::max(w.workers, 1U) : w.remote.processes;
+}
+
+open_options opened_as(const train_words& w) {
+  open_options o;
+  if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
+  if (w.split == "time") o.ratings.order = rating_order::by_time;
+  o.window = w.window;
+  o.limit.bytes = w.data_limit << 30;
+  o.seed = w.seed;
+  o.validation = w.validation;
+  apply(w.table, o);
+  return o;
+}
+
+training_options understood(const train_words& w) {
+  training_options o;
+  read_workers(w, o);
+  require_spanning_policies(w, parse_policy_schedule(w.policy, std::max(o.workers, o.seats)));
+  o.policy = w.policy;
+  o.cure = w.cure;
+  o.optimizer = parse_optimizer(w.optimizer);
+  o.optimizer.learning_rate = w.learning_rate;
+  o.optimizer.schedule = parse_schedule(w.schedule);
+  o.optimizer.weight_decay = w.weight_decay;
+  o.optimizer.l2 = w.l2;
+  o.optimizer.clip_norm = w.clip_norm;
+  o.local_steps = w.local_steps;
+  o.outer = parse_optimizer(w.outer_optimizer);
+  o.outer.learning_rate = w.outer_learning_rate;
+  if (!w.outer_learning_rate && std::holds_alternative<sgd_options>(o.outer.rule)) o.outer.learning_rate = 1;
+  o.batch = w.batch;
+  o.epochs = w.epochs;
+  o.steps = w.steps;
+  o.shards = w.shards;
+  o.seed = w.seed;
+  o.metrics = w.outputs.metrics;
+  o.tensorboard = w.outputs.tensorboard;
+  o.metrics_every = parse_interval(w.metrics_every);
+  o.evaluate_every = evaluations_of(w);
+  o.stop_when = w.stop_when;
+  o.patience = w.patience;
+  o.keep = w.keep_weights.value_or(w.patience > 0 ? kept_weights::best : kept_weights::last);
+  o.sample_gap = w.sample_gap;
+  o.text = {w.sample_length, w.temperature, w.seed};
+  o.checkpoints = understood(w.checkpoints);
+  o.all_reduce = w.remote.all_reduce;
+  o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
+  return o;
+}
+
+} // namespace mailgrad
