@@ -1,8 +1,8 @@
-# With MAILGRAD_CUDA a folder's CUDA_SOURCES (*.cu, those with a kernel launch in them) are compiled by
-# nvcc and linked with the CUDA runtime and cuBLAS. Without it the folder's NO_CUDA_SOURCES take their
-# place: they define the same functions and answer each call with a device_error.
+# With MAILGRAD_CUDA a folder's CUDA_SOURCES (*.cu, those with a kernel launch in them) are compiled by nvcc and linked
+# with the CUDA runtime; cuBLAS is opened when a card asks for it. Without MAILGRAD_CUDA the folder's NO_CUDA_SOURCES take
+# their place: they define the same functions and answer each call with a device_error.
 #
-#   mailgrad_add_library(kernels SOURCES ... CUDA_SOURCES cuda/update.cu NO_CUDA_SOURCES cuda/no_cuda.cpp)
+#   mailgrad_add_library(cuda CUDA_SOURCES update.cu NO_CUDA_SOURCES no_cuda.cpp)
 include_guard()
 
 if(MAILGRAD_CUDA)
@@ -32,7 +32,4 @@ function(mailgrad_add_cuda target)
     return()
   endif()
   target_sources(${target} PRIVATE ${arg_CUDA_SOURCES})
-  if(arg_CUDA_SOURCES)
-    target_link_libraries(${target} PRIVATE CUDA::cudart CUDA::cublas)
-  endif()
 endfunction()

@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/update.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/cuda/update.hpp>
 #include <mailgrad/kernels/host/update.hpp>
 #include <mailgrad/tensor/error.hpp>

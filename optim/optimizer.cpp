@@ -1,6 +1,6 @@
 #include <mailgrad/optim/optimizer.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/optim/own_update.hpp>
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/tensor/block.hpp>

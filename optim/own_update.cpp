@@ -1,6 +1,6 @@
 #include <mailgrad/optim/own_update.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/tensor/error.hpp>
 

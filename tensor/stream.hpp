@@ -1,18 +1,32 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <variant>
 
 namespace mailgrad {
 
+namespace cuda {
+
+class products;    // kernels/cuda/products.hpp
+struct lane_words; // kernels/cuda/lane_words.hpp
+
+} // namespace cuda
+
 /// Kernels run on the calling thread: each has finished when its call returns.
 struct host_stream {};
 
 /// Kernels are queued on a stream of a GPU: a call returns before its kernel has run.
+///
+/// A cuda::card_lane makes one and owns what it points to.
 struct cuda_stream {
-  void* stream = nullptr; ///< cudaStream_t
-  void* cublas = nullptr; ///< cublasHandle_t, bound to `stream`
+  void* stream = nullptr;             ///< cudaStream_t
+  cuda::products* products = nullptr; ///< computes the matrix products of this stream
+  cuda::lane_words* words = nullptr;  ///< on the card: the step's number, and the fault that a kernel found
+  void* scratch = nullptr; ///< on the card: memory that each kernel of this stream may use while it runs
+  std::size_t scratch_bytes = 0;
   std::uint32_t device = 0;
+  std::uint32_t operation = 0; ///< the number of the operation under way, which a fault names
 };
 
 /// Where a kernel runs. Each kernel takes its stream as the first argument.

@@ -1,18 +1,11 @@
-#include <mailgrad/kernels/cuda/check.hpp>
 #include <mailgrad/kernels/cuda/elementwise.hpp>
+#include <mailgrad/kernels/cuda/launch.hpp>
 
 #include <algorithm>
 
 namespace mailgrad::cuda {
 
 namespace {
-
-constexpr unsigned threads_per_block = 256;
-constexpr std::size_t most_blocks = 4096;
-
-unsigned blocks_for(std::size_t n) {
-  return static_cast<unsigned>(std::min(most_blocks, (n + threads_per_block - 1) / threads_per_block));
-}
 
 /// Applies a functor to two operands.
 struct evaluate {
@@ -85,9 +78,8 @@ __global__ void broadcast_kernel(elementwise_function f, broadcast_arguments pla
 void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n) {
   if (n == 0) return;
-  chain_kernel<<<blocks_for(n), threads_per_block, 0, static_cast<cudaStream_t>(s.stream)>>>(
-      arguments_of(chain, inputs, outputs), n);
-  MAILGRAD_CUDA_CHECK(cudaGetLastError());
+  launch(s, "elementwise", blocks_for(n), threads_per_block, 0, chain_kernel,
+         arguments_of(chain, inputs, outputs), n);
 }
 
 void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
@@ -100,9 +92,7 @@ void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_pla
   std::copy_n(plan.a.begin(), plan.rank, made.a);
   std::copy_n(plan.b.begin(), plan.rank, made.b);
   if (n == 0) return;
-  broadcast_kernel<<<blocks_for(n), threads_per_block, 0, static_cast<cudaStream_t>(s.stream)>>>(f, made, a,
-                                                                                                 b, y, n);
-  MAILGRAD_CUDA_CHECK(cudaGetLastError());
+  launch(s, "elementwise", blocks_for(n), threads_per_block, 0, broadcast_kernel, f, made, a, b, y, n);
 }
 
 } // namespace mailgrad::cuda

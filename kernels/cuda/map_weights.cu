@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/check.hpp>
+#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/map_weights.hpp>
 
 #include <algorithm>
@@ -7,9 +7,6 @@
 namespace mailgrad::cuda {
 
 namespace {
-
-constexpr unsigned threads_per_block = 256;
-constexpr std::size_t most_blocks = 4096;
 
 template <class T, std::size_t count>
 struct pointer_list {
@@ -36,8 +33,6 @@ __global__ void map_kernel(F f, pointer_list<const float, F::reads> reads,
 void map_weights(const cuda_stream& s, const weight_function& f, std::span<const float* const> reads,
                  std::span<float* const> writes, std::size_t n) {
   if (n == 0) return;
-  const auto blocks =
-      static_cast<unsigned>(std::min(most_blocks, (n + threads_per_block - 1) / threads_per_block));
   std::visit(
       [&](const auto& function) {
         using F = std::decay_t<decltype(function)>;
@@ -45,11 +40,9 @@ void map_weights(const cuda_stream& s, const weight_function& f, std::span<const
         pointer_list<float, F::writes> out{};
         std::copy(reads.begin(), reads.end(), in.items);
         std::copy(writes.begin(), writes.end(), out.items);
-        map_kernel<<<blocks, threads_per_block, 0, static_cast<cudaStream_t>(s.stream)>>>(function, in, out,
-                                                                                          n);
+        launch(s, "map_weights", blocks_for(n), threads_per_block, 0, map_kernel<F>, function, in, out, n);
       },
       f);
-  MAILGRAD_CUDA_CHECK(cudaGetLastError());
 }
 
 } // namespace mailgrad::cuda

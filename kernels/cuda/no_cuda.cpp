@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <mailgrad/kernels/cuda/elementwise.hpp>
 #include <mailgrad/kernels/cuda/gemm.hpp>
@@ -8,16 +8,16 @@ namespace mailgrad::cuda {
 
 void elementwise(const cuda_stream& s, const elementwise_chain&, std::span<const void* const>,
                  std::span<void* const>, std::size_t) {
-  require_host(s, "elementwise");
+  refuse_card(s, "elementwise");
 }
 
 void broadcast(const cuda_stream& s, elementwise_function, const broadcast_plan&, const float*, const float*,
                float*) {
-  require_host(s, "broadcast");
+  refuse_card(s, "broadcast");
 }
 
 void gemm(const cuda_stream& s, const gemm_shape&, const float*, const float*, float*) {
-  require_host(s, "gemm");
+  refuse_card(s, "gemm");
 }
 
 } // namespace mailgrad::cuda

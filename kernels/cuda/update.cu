@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/check.hpp>
+#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -8,9 +8,6 @@
 namespace mailgrad::cuda {
 
 namespace {
-
-constexpr unsigned threads_per_block = 256;
-constexpr std::size_t most_blocks = 4096;
 
 /// The most gradients that one call takes, since the list is an argument of the kernel.
 constexpr std::size_t most_gradients = 16;
@@ -55,10 +52,8 @@ void launch(const cuda_stream& s, const Rule& rule, const weight_update& work, c
   std::copy(state.begin(), state.end(), pointers.items);
   const std::size_t n = work.weights.size();
   if (n == 0) return;
-  const std::size_t blocks = std::min(most_blocks, (n + threads_per_block - 1) / threads_per_block);
-  update_kernel<<<static_cast<unsigned>(blocks), threads_per_block, 0, static_cast<cudaStream_t>(s.stream)>>>(
-      rule, work.weights.data(), work.updated.data(), gradients, pointers, n);
-  MAILGRAD_CUDA_CHECK(cudaGetLastError());
+  launch(s, "update", blocks_for(n), threads_per_block, 0, update_kernel<Rule>, rule, work.weights.data(),
+         work.updated.data(), gradients, pointers, n);
 }
 
 } // namespace

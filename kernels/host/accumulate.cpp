@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/accumulate.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>

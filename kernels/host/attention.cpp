@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/attention.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/product/gemm_tile.hpp>
 #include <mailgrad/kernels/host/product/transpose.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>

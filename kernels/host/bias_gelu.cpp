@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/bias_gelu.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
 
 #include <algorithm>

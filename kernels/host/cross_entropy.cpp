@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cross_entropy.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>
 
 #include <fmt/format.h>

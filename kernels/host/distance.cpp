@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/distance.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <array>

@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/layer_norm.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/row_sum.hpp>
 
 #include <algorithm>

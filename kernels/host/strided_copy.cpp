@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/strided_copy.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <algorithm>
 

@@ -46,13 +46,13 @@ TEST(Memory, OfTheHostIsReadByTheHostAndItsKernels) {
 TEST(Memory, OfADeviceIsForThatDevicesKernelsAlone) {
   const memory m = card_memory(1);
   EXPECT_FALSE(m.is_on_host());
-  EXPECT_THAT(m.on<float>(cuda_stream{nullptr, nullptr, 1}), SizeIs(1));
+  EXPECT_THAT(m.on<float>(cuda_stream{.device = 1}), SizeIs(1));
   EXPECT_EQ(refusal([&] { m.on_host<float>(); }),
             "memory of cuda:1 cannot be read on the host; copy it there first");
   EXPECT_EQ(refusal([&] { m.on<float>(host_stream{}); }),
             "memory of cuda:1 cannot be read on the host; copy it there first");
   EXPECT_EQ(refusal([&] {
-              m.on<float>(cuda_stream{nullptr, nullptr, 0});
+              m.on<float>(cuda_stream{.device = 0});
             }),
             "memory of cuda:1 cannot be read by a kernel on cuda:0");
 }

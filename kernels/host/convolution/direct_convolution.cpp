@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/host/convolution/dense_convolution.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/convolution/scratch_parts.hpp>
 #include <mailgrad/kernels/host/product/gemm_tile.hpp>
 

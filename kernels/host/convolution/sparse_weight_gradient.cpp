@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/host/convolution/sparse_convolution.hpp>
 
-#include <mailgrad/kernels/cuda/no_cuda.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/convolution/sparse_plan.hpp>
 
 namespace mailgrad {

@@ -1,0 +1,116 @@
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace mailgrad::cuda {
+
+namespace {
+
+/// A point of a card's stream.
+class card_event final : public mark::event {
+public:
+  explicit card_event(std::uint32_t card) : event_(card) {}
+  bool passed() const override { return runtime::has_passed(event_.get()); }
+  void* get() const noexcept { return event_.get(); }
+
+private:
+  owned_event event_;
+};
+
+device_block zeroed(std::uint32_t card, void* stream, std::size_t bytes) {
+  device_block made({device_kind::cuda, card}, runtime::allocate(card, bytes), bytes,
+                    [card](void* memory) { runtime::release(card, memory); });
+  runtime::fill(stream, made.address(), 0, bytes);
+  return made;
+}
+
+} // namespace
+
+pinned_block::pinned_block(std::size_t bytes) : memory_(runtime::allocate_pinned(bytes)), bytes_(bytes) {
+  std::fill_n(static_cast<std::byte*>(memory_), bytes, std::byte{0});
+}
+
+device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
+  return zeroed(s.device, s.stream, bytes);
+}
+
+card_lane::card_lane(std::uint32_t card)
+    : stream_(card), products_(make_products(card)), words_(zeroed(card, stream_.get(), sizeof(lane_words))),
+      scratch_(zeroed(card, stream_.get(), scratch_bytes)), seen_(sizeof(lane_words)),
+      where_(cuda_stream{.stream = stream_.get(),
+                         .products = products_.get(),
+                         .words = static_cast<lane_words*>(words_.address()),
+                         .scratch = scratch_.address(),
+                         .scratch_bytes = scratch_bytes,
+                         .device = card}) {}
+
+card_lane::~card_lane() {
+  try {
+    finish(); // kernels still read the words and the scratch memory
+  } catch (const device_error&) {
+    // The card is lost, and nothing of it runs any more.
+  }
+}
+
+memory card_lane::allocate(std::size_t bytes) { return memory(allocate_on(stream_of_card(), bytes)); }
+
+void card_lane::write(std::span<const float> from, memory& to) {
+  if (from.size_bytes() > to.bytes())
+    throw shape_error("write", shape{from.size()}, shape{to.bytes() / sizeof(float)});
+  runtime::copy(stream_.get(), to.on<float>(where_).data(), from.data(), from.size_bytes());
+}
+
+void card_lane::wait_for(const mark& m) {
+  if (m.what() == nullptr) return;
+  const auto* event = dynamic_cast<const card_event*>(m.what());
+  if (event == nullptr)
+    throw device_error(world_errc::device_failure, "a card waits only for a mark of a card");
+  runtime::wait(stream_.get(), event->get());
+}
+
+mark card_lane::record() {
+  const auto event = std::make_shared<const card_event>(stream_.card());
+  runtime::record(event->get(), stream_.get());
+  return mark(event);
+}
+
+void card_lane::begin_step(std::uint64_t step) {
+  // The copy reads the number when it runs, so it is written to the card by value.
+  runtime::copy(stream_.get(), &stream_of_card().words->step, &step, sizeof step);
+}
+
+void card_lane::read(const memory& from, std::span<std::byte> to) {
+  if (to.size() > from.bytes()) throw shape_error("read", shape{to.size()}, shape{from.bytes()});
+  runtime::copy(stream_.get(), to.data(), from.on<std::byte>(where_).data(), to.size());
+  finish();
+}
+
+void card_lane::finish() { runtime::synchronise(stream_.get()); }
+
+std::optional<fault_word> card_lane::take_fault() {
+  lane_words& seen = seen_.as<lane_words>().front();
+  runtime::copy(stream_.get(), &seen, words_.address(), sizeof seen);
+  finish();
+  if (seen.fault.kind == 0) return std::nullopt;
+  runtime::fill(stream_.get(), &stream_of_card().words->fault, 0, sizeof(fault_word));
+  return seen.fault;
+}
+
+void raise(const fault_word& fault) {
+  switch (static_cast<fault_kind>(fault.kind)) {
+  case fault_kind::none:
+    return;
+  case fault_kind::label:
+    throw std::out_of_range(
+        fmt::format("label {}, but the logits have {} classes", fault.found, fault.limit));
+  case fault_kind::row:
+    throw std::out_of_range(fmt::format("row {} of a table of {} rows", fault.found, fault.limit));
+  }
+  throw device_error(world_errc::device_failure, fmt::format("a kernel noted fault {}", fault.kind));
+}
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/handles.hpp>
+#include <mailgrad/kernels/cuda/lane_words.hpp>
+#include <mailgrad/kernels/cuda/products.hpp>
+#include <mailgrad/tensor/lane.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace mailgrad::cuda {
+
+/// A lane of a card: a stream with the handle, the words and the scratch memory that kernels on it need.
+///
+/// Errors  device_error, with the driver's reason.
+/// Threads one caller at a time.
+class card_lane final : public lane {
+public:
+  /// Memory that a kernel may use while it runs, enough for the partial sums of any kernel.
+  static constexpr std::size_t scratch_bytes = std::size_t{1} << 20;
+
+  explicit card_lane(std::uint32_t card);
+  ~card_lane() override;
+
+  const stream& where() const noexcept override { return where_; }
+  memory allocate(std::size_t bytes) override;
+  void write(std::span<const float> from, memory& to) override;
+  void wait_for(const mark& m) override;
+  mark record() override;
+
+  /// Sets the number that random operations draw from.
+  void begin_step(std::uint64_t step);
+  /// Copies memory of the card to the host, and waits until it is there.
+  void read(const memory& from, std::span<std::byte> to);
+  /// Waits until everything queued has run. The waiting thread sleeps or spins, so no actor may call this.
+  void finish();
+  /// Waits as finish() does, then takes the fault that a kernel has noted since the last call, if there is one.
+  std::optional<fault_word> take_fault();
+
+private:
+  const cuda_stream& stream_of_card() const noexcept { return std::get<cuda_stream>(where_); }
+
+  owned_stream stream_;
+  std::unique_ptr<products> products_;
+  device_block words_, scratch_;
+  pinned_block seen_; ///< the words as they were last read
+  stream where_;
+};
+
+/// Memory of a card, zeroed on `s`. It goes back to the card when the block ends, so its owner keeps it until the
+/// work that reads it has run.
+///
+/// Errors  device_error, which says how much was asked for and how much is free.
+device_block allocate_on(const cuda_stream& s, std::size_t bytes);
+
+/// Throws what `fault` means, in the words that the kernel on the host would have used.
+///
+/// Errors  std::out_of_range, unless the fault is none.
+void raise(const fault_word& fault);
+
+} // namespace mailgrad::cuda

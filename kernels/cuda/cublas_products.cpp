@@ -1,0 +1,256 @@
+#include <mailgrad/kernels/cuda/handles.hpp>
+#include <mailgrad/kernels/cuda/products.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <cublasLt.h>
+#include <dlfcn.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace mailgrad::cuda {
+
+namespace {
+
+/// The functions of cuBLASLt, found when the first card asks for them.
+struct cublas_functions {
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtMatmul) matmul;
+  decltype(&cublasLtMatmulDescCreate) description_create;
+  decltype(&cublasLtMatmulDescDestroy) description_destroy;
+  decltype(&cublasLtMatmulDescSetAttribute) description_set;
+  decltype(&cublasLtMatrixLayoutCreate) layout_create;
+  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
+  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtGetStatusString) words_of;
+};
+
+/// Opens the library that MAILGRAD_CUBLAS names, or the one that the loader or CUDA's usual folder has.
+void* open_library() {
+  const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
+  const char* const named = std::getenv("MAILGRAD_CUBLAS");
+  std::string tried;
+  for (const std::string& path :
+       {named != nullptr ? std::string(named) : std::string(), name, "/usr/local/cuda/lib64/" + name}) {
+    if (path.empty()) continue;
+    if (void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
+    tried += (tried.empty() ? "" : ", ") + path;
+  }
+  throw device_error(
+      world_errc::no_such_device,
+      fmt::format("a card needs cuBLAS, and none was found as {}; MAILGRAD_CUBLAS may name it", tried));
+}
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr)
+    throw device_error(world_errc::no_such_device, fmt::format("the cuBLAS of this machine lacks {}", name));
+}
+
+cublas_functions load() {
+  void* const library = open_library();
+  cublas_functions f{};
+  find(library, "cublasLtCreate", f.create);
+  find(library, "cublasLtDestroy", f.destroy);
+  find(library, "cublasLtMatmul", f.matmul);
+  find(library, "cublasLtMatmulDescCreate", f.description_create);
+  find(library, "cublasLtMatmulDescDestroy", f.description_destroy);
+  find(library, "cublasLtMatmulDescSetAttribute", f.description_set);
+  find(library, "cublasLtMatrixLayoutCreate", f.layout_create);
+  find(library, "cublasLtMatrixLayoutDestroy", f.layout_destroy);
+  find(library, "cublasLtMatrixLayoutSetAttribute", f.layout_set);
+  find(library, "cublasLtMatmulPreferenceCreate", f.preference_create);
+  find(library, "cublasLtMatmulPreferenceDestroy", f.preference_destroy);
+  find(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set);
+  find(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic);
+  find(library, "cublasLtGetStatusString", f.words_of);
+  return f;
+}
+
+const cublas_functions& cublas() {
+  static const cublas_functions loaded = load();
+  return loaded;
+}
+
+void require(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cublas().words_of(status)));
+}
+
+struct end_handle {
+  void operator()(cublasLtHandle_t h) const noexcept { static_cast<void>(cublas().destroy(h)); }
+};
+struct end_description {
+  void operator()(cublasLtMatmulDesc_t d) const noexcept {
+    static_cast<void>(cublas().description_destroy(d));
+  }
+};
+struct end_layout {
+  void operator()(cublasLtMatrixLayout_t l) const noexcept { static_cast<void>(cublas().layout_destroy(l)); }
+};
+struct end_preference {
+  void operator()(cublasLtMatmulPreference_t p) const noexcept {
+    static_cast<void>(cublas().preference_destroy(p));
+  }
+};
+template <class T, class End>
+using owned = std::unique_ptr<std::remove_pointer_t<T>, End>;
+using owned_description = owned<cublasLtMatmulDesc_t, end_description>;
+using owned_layout = owned<cublasLtMatrixLayout_t, end_layout>;
+
+/// What cuBLAS was asked for before; the same question gets the same algorithm, and so the same bits.
+using question = std::tuple<std::size_t, std::size_t, std::size_t, operand_order, operand_order, std::size_t,
+                            bool, bool, bool>;
+
+/// A product that is ready to run.
+struct prepared {
+  owned_description description;
+  owned_layout a, b, c;
+  cublasLtMatmulAlgo_t algorithm;
+};
+
+int extent(std::size_t n) {
+  if (n > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw shape_error(fmt::format("gemm: cuBLAS cannot count an extent of {}", n));
+  return static_cast<int>(n);
+}
+
+template <class T>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t name, const T& value) {
+  require(cublas().description_set(description, name, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute");
+}
+
+/// A matrix as cuBLAS counts it: by columns, each `rows` long.
+owned_layout layout(std::size_t rows, std::size_t columns, std::size_t batch) {
+  cublasLtMatrixLayout_t made = nullptr;
+  require(cublas().layout_create(&made, CUDA_R_32F, static_cast<std::uint64_t>(extent(rows)),
+                                 static_cast<std::uint64_t>(extent(columns)), extent(rows)),
+          "cublasLtMatrixLayoutCreate");
+  owned_layout result(made);
+  const std::int32_t count = extent(batch);
+  const auto distance = static_cast<std::int64_t>(rows * columns);
+  require(cublas().layout_set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+          "cublasLtMatrixLayoutSetAttribute");
+  require(cublas().layout_set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance, sizeof distance),
+          "cublasLtMatrixLayoutSetAttribute");
+  return result;
+}
+
+cublasOperation_t operation_of(operand_order o) {
+  return o == operand_order::as_is ? CUBLAS_OP_N : CUBLAS_OP_T;
+}
+
+cublasLtEpilogue_t epilogue_of(const product_epilogue& e) {
+  if (e.bias != nullptr) return e.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  return e.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// A matrix by rows is its transpose by columns, so cuBLAS is asked for C^T = B^T A^T.
+class cublas_products final : public products {
+public:
+  explicit cublas_products(std::uint32_t card) : card_(card) {
+    cublasLtHandle_t made = nullptr;
+    require(cublas().create(&made), "cublasLtCreate");
+    handle_.reset(made);
+    workspace_ = runtime::allocate(card, workspace_bytes);
+  }
+  cublas_products(const cublas_products&) = delete;
+  cublas_products& operator=(const cublas_products&) = delete;
+  ~cublas_products() override { runtime::release(card_, workspace_); }
+
+  void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
+           const product_epilogue& epilogue) override {
+    if (g.batch * g.m * g.n == 0) return;
+    if (g.k == 0) return runtime::fill(s.stream, c, 0, g.batch * g.m * g.n * sizeof(float));
+    const bool aligned = (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
+                          reinterpret_cast<std::uintptr_t>(c)) %
+                             16 ==
+                         0;
+    prepared& p = product_for(g, epilogue, aligned);
+    if (epilogue.bias != nullptr) set(p.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+    const float one = 1, zero = 0;
+    require(cublas().matmul(handle_.get(), p.description.get(), &one, b, p.b.get(), a, p.a.get(), &zero, c,
+                            p.c.get(), c, p.c.get(), &p.algorithm, workspace_, workspace_bytes,
+                            static_cast<cudaStream_t>(s.stream)),
+            "cublasLtMatmul");
+  }
+
+private:
+  /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+  prepared& product_for(const gemm_shape& g, const product_epilogue& epilogue, bool aligned) {
+    const question asked{g.m, g.n, g.k, g.a, g.b, g.batch, epilogue.bias != nullptr, epilogue.relu, aligned};
+    const auto found = known_.find(asked);
+    return found != known_.end() ? found->second
+                                 : known_.emplace(asked, prepare(g, epilogue, aligned)).first->second;
+  }
+
+  prepared prepare(const gemm_shape& g, const product_epilogue& epilogue, bool aligned) {
+    cublasLtMatmulDesc_t description = nullptr;
+    require(cublas().description_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+            "cublasLtMatmulDescCreate");
+    prepared p{.description = owned_description(description),
+               .a = g.a == operand_order::as_is ? layout(g.k, g.m, g.batch) : layout(g.m, g.k, g.batch),
+               .b = g.b == operand_order::as_is ? layout(g.n, g.k, g.batch) : layout(g.k, g.n, g.batch),
+               .c = layout(g.n, g.m, g.batch),
+               .algorithm = {}};
+    set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation_of(g.b));
+    set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation_of(g.a));
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
+    p.algorithm = choose(p, aligned);
+    return p;
+  }
+
+  cublasLtMatmulAlgo_t choose(const prepared& p, bool aligned) {
+    cublasLtMatmulPreference_t made = nullptr;
+    require(cublas().preference_create(&made), "cublasLtMatmulPreferenceCreate");
+    const owned<cublasLtMatmulPreference_t, end_preference> preference(made);
+    const std::uint32_t alignment = aligned ? 16 : sizeof(float);
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
+      require(cublas().preference_set(made, name, &value, sizeof value),
+              "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    for (const auto name :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      prefer(name, alignment);
+    cublasLtMatmulHeuristicResult_t best{};
+    int count = 0;
+    require(cublas().heuristic(handle_.get(), p.description.get(), p.b.get(), p.a.get(), p.c.get(), p.c.get(),
+                               made, 1, &best, &count),
+            "cublasLtMatmulAlgoGetHeuristic");
+    if (count == 0)
+      throw device_error(world_errc::device_failure, "gemm: cuBLAS has no algorithm for this product");
+    return best.algo;
+  }
+
+  std::uint32_t card_;
+  owned<cublasLtHandle_t, end_handle> handle_;
+  void* workspace_ = nullptr;
+  std::map<question, prepared> known_;
+};
+
+} // namespace
+
+std::unique_ptr<products> make_products(std::uint32_t card) {
+  return std::make_unique<cublas_products>(card);
+}
+
+} // namespace mailgrad::cuda

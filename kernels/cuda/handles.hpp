@@ -1,0 +1,72 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/runtime.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace mailgrad::cuda {
+
+/// A stream of a card, which is destroyed with its owner. Work that is queued on it still runs.
+class owned_stream {
+public:
+  explicit owned_stream(std::uint32_t card) : card_(card), stream_(runtime::create_stream(card)) {}
+  owned_stream(const owned_stream&) = delete;
+  owned_stream& operator=(const owned_stream&) = delete;
+  ~owned_stream() { runtime::destroy_stream(card_, stream_); }
+
+  void* get() const noexcept { return stream_; }
+  std::uint32_t card() const noexcept { return card_; }
+
+private:
+  std::uint32_t card_;
+  void* stream_;
+};
+
+/// A point of a stream.
+class owned_event {
+public:
+  explicit owned_event(std::uint32_t card, runtime::event_kind kind = runtime::event_kind::untimed)
+      : event_(runtime::create_event(card, kind)) {}
+  owned_event(const owned_event&) = delete;
+  owned_event& operator=(const owned_event&) = delete;
+  ~owned_event() { runtime::destroy_event(event_); }
+
+  void* get() const noexcept { return event_; }
+
+private:
+  void* event_;
+};
+
+/// Memory of the host that a card reads and writes at the same address, zeroed.
+class pinned_block {
+public:
+  pinned_block() = default;
+  explicit pinned_block(std::size_t bytes);
+  pinned_block(pinned_block&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  pinned_block& operator=(pinned_block&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~pinned_block() { runtime::release_pinned(memory_); }
+
+  std::size_t bytes() const noexcept { return bytes_; }
+  template <class T>
+  std::span<T> as() noexcept {
+    return {static_cast<T*>(memory_), bytes_ / sizeof(T)};
+  }
+  template <class T>
+  std::span<const T> as() const noexcept {
+    return {static_cast<const T*>(memory_), bytes_ / sizeof(T)};
+  }
+
+private:
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/lane_words.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated card
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+/// What every .cu includes: how a kernel is launched, and what kernels share.
+namespace mailgrad::cuda {
+
+inline constexpr unsigned threads_per_block = 256;
+inline constexpr unsigned warp_size = 32;
+
+/// Blocks for a grid-stride loop over n items, at most as many as keep all multiprocessors busy.
+inline unsigned blocks_for(std::size_t n, std::size_t per_block = threads_per_block) {
+  constexpr std::size_t most = 132 * 16;
+  return static_cast<unsigned>(std::clamp<std::size_t>((n + per_block - 1) / per_block, 1, most));
+}
+
+/// Queues `kernel` on `s`. The arguments are converted to the kernel's parameters.
+///
+/// `name` stands in errors. `shared_bytes` is what shared_memory() of each block may use, at most 48 KiB.
+template <class... Parameters, class... Arguments>
+void launch(const cuda_stream& s, const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,
+            void (*kernel)(Parameters...), const Arguments&... arguments) {
+#ifdef __CUDACC__
+  kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(s.stream)>>>(arguments...);
+#else
+  simulated_card::launch(s.stream, name, grid, block, shared_bytes, kernel, Parameters(arguments)...);
+#endif
+  runtime::check_launch(name);
+}
+
+/// The shared memory of this block, as much as its launch asked for, aligned to 16 bytes.
+template <class T>
+__device__ T* shared_memory() {
+#ifdef __CUDACC__
+  extern __shared__ __align__(16) unsigned char memory_of_block[];
+  return reinterpret_cast<T*>(memory_of_block);
+#else
+  return static_cast<T*>(simulated_card::shared_memory());
+#endif
+}
+
+/// The number of this thread among all of the grid, and how many there are.
+__device__ inline std::size_t grid_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline std::size_t grid_threads() { return std::size_t{gridDim.x} * blockDim.x; }
+
+/// Four floats that are loaded or stored by one instruction.
+struct alignas(16) float_pack {
+  static constexpr std::size_t size = 4;
+  float v[size];
+};
+
+/// Whether all addresses are multiples of 16, so that the arrays can be read as packs.
+template <class... T>
+bool are_packs(const T*... addresses) {
+  return ((reinterpret_cast<std::uintptr_t>(addresses) % alignof(float_pack) == 0) && ...);
+}
+
+/// The sum over the 32 threads of a warp, in a fixed order; every thread has it.
+template <class T>
+__device__ T warp_sum(T x) {
+  for (unsigned distance = warp_size / 2; distance > 0; distance /= 2)
+    x += __shfl_xor_sync(0xffffffffU, x, distance);
+  return x;
+}
+
+/// The sum over all threads of a block, in a fixed order; every thread has it. `room` is shared memory for 32
+/// elements. blockDim.x is a multiple of 32, and blockDim.y and z are 1.
+template <class T>
+__device__ T block_sum(T x, T* room) {
+  const unsigned warp = threadIdx.x / warp_size, place = threadIdx.x % warp_size;
+  x = warp_sum(x);
+  __syncthreads(); // a sum before this one may still be read
+  if (place == 0) room[warp] = x;
+  __syncthreads();
+  return warp_sum(place < blockDim.x / warp_size ? room[place] : T{0});
+}
+
+/// Notes what is wrong with the data, unless something was noted before.
+__device__ inline void report_fault(lane_words* words, fault_kind kind, std::uint32_t operation,
+                                    std::int64_t found, std::uint64_t limit) {
+  if (atomicCAS(&words->fault.kind, 0U, static_cast<unsigned>(kind)) != 0U) return;
+  words->fault.operation = operation;
+  words->fault.found = found;
+  words->fault.limit = limit;
+}
+
+} // namespace mailgrad::cuda

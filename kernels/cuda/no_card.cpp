@@ -1,0 +1,44 @@
+#include <mailgrad/kernels/cuda/products.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+// The runtime of a build without CUDA: there is no card, and nothing can be asked of one.
+namespace mailgrad::cuda {
+
+namespace {
+
+constexpr const char* why = "this build has no CUDA; configure it with -DMAILGRAD_CUDA=ON";
+
+[[noreturn]] void refuse() { throw device_error(world_errc::no_such_device, why); }
+
+} // namespace
+
+namespace runtime {
+
+found_cards find_cards() { return {.cards = {}, .driver = {}, .why_none = why}; }
+void* allocate(std::uint32_t, std::size_t) { refuse(); }
+void release(std::uint32_t, void*) noexcept {}
+void* allocate_pinned(std::size_t) { refuse(); }
+void release_pinned(void*) noexcept {}
+void* create_stream(std::uint32_t) { refuse(); }
+void destroy_stream(std::uint32_t, void*) noexcept {}
+void synchronise(void*) { refuse(); }
+void* create_event(std::uint32_t, event_kind) { refuse(); }
+void destroy_event(void*) noexcept {}
+void record(void*, void*) { refuse(); }
+void wait(void*, void*) { refuse(); }
+bool has_passed(void*) { refuse(); }
+float milliseconds_between(void*, void*) { refuse(); }
+void copy(void*, void*, const void*, std::size_t) { refuse(); }
+void fill(void*, void*, std::uint8_t, std::size_t) { refuse(); }
+void check_launch(const char*) { refuse(); }
+void begin_capture(void*) { refuse(); }
+void* end_capture(void*) { refuse(); }
+void launch_graph(void*, void*) { refuse(); }
+void destroy_graph(void*) noexcept {}
+
+} // namespace runtime
+
+std::unique_ptr<products> make_products(std::uint32_t) { refuse(); }
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <mailgrad/kernels/gemm.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace mailgrad::cuda {
+
+/// What is done to C = A B before it is written.
+struct product_epilogue {
+  const float* bias = nullptr; ///< float32[n], added to each row of C; null: none
+  bool relu = false;           ///< C = max(C, 0), after the bias
+};
+
+/// The matrix products of one stream. On a card it holds cuBLASLt's handle and workspace, and the algorithm
+/// that was chosen for each shape.
+///
+/// Errors  device_error, with what cuBLAS reports; shape_error for an extent that cuBLAS cannot count.
+/// Threads one caller at a time. The same operands give the same bits.
+class products {
+public:
+  virtual ~products() = default;
+  virtual void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
+                   const product_epilogue& epilogue = {}) = 0;
+};
+
+/// Opens cuBLAS when the first card asks for it, since loading it takes 0.2 s and 600 MB of addresses.
+///
+/// Errors  device_error if the machine has no cuBLAS; the text says where it was looked for.
+std::unique_ptr<products> make_products(std::uint32_t card);
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,185 @@
+#include <mailgrad/kernels/cuda/runtime.hpp>
+
+#include <mailgrad/tensor/byte_count.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <fmt/format.h>
+
+#include <mutex>
+
+namespace mailgrad::cuda::runtime {
+
+namespace {
+
+[[noreturn]] void refuse(const char* what, cudaError_t code) {
+  throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cudaGetErrorString(code)));
+}
+
+void require(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError()); // so that the next call does not report it again
+  refuse(what, code);
+}
+
+void use(std::uint32_t card) { require(cudaSetDevice(static_cast<int>(card)), "cudaSetDevice"); }
+
+cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
+
+std::string version_in_words(int version) {
+  return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// One line. The runtime's own text speaks of an old driver where there is none.
+std::string why_none(cudaError_t code, int driver) {
+  if (driver == 0) return "no NVIDIA driver is installed";
+  if (code == cudaErrorInsufficientDriver || driver / 1000 < CUDART_VERSION / 1000)
+    return fmt::format("the driver is for {}, and this build needs one for {}", version_in_words(driver),
+                       version_in_words(CUDART_VERSION / 1000 * 1000));
+  if (code == cudaErrorNoDevice || code == cudaSuccess)
+    return fmt::format("the driver for {} finds no card", version_in_words(driver));
+  return fmt::format("the driver for {} says: {}", version_in_words(driver), cudaGetErrorString(code));
+}
+
+card facts_of(int number) {
+  cudaDeviceProp p;
+  require(cudaGetDeviceProperties(&p, number), "cudaGetDeviceProperties");
+  return {.name = p.name,
+          .memory_bytes = p.totalGlobalMem,
+          .major = static_cast<std::uint32_t>(p.major),
+          .minor = static_cast<std::uint32_t>(p.minor),
+          .multiprocessors = static_cast<std::uint32_t>(p.multiProcessorCount)};
+}
+
+} // namespace
+
+found_cards find_cards() {
+  found_cards found;
+  int driver = 0, count = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  if (driver != 0) found.driver = version_in_words(driver);
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());
+  if (code != cudaSuccess || count == 0) {
+    found.why_none = why_none(code, driver);
+    return found;
+  }
+  for (int i = 0; i < count; ++i) found.cards.push_back(facts_of(i));
+  return found;
+}
+
+void* allocate(std::uint32_t card, std::size_t bytes) {
+  use(card);
+  void* memory = nullptr;
+  const cudaError_t code = cudaMalloc(&memory, bytes);
+  if (code != cudaErrorMemoryAllocation) {
+    require(code, "cudaMalloc");
+    return memory;
+  }
+  static_cast<void>(cudaGetLastError());
+  std::size_t unused = 0, all = 0;
+  require(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
+  throw device_error(world_errc::device_failure,
+                     fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", card,
+                                 byte_count(bytes), byte_count(unused), byte_count(all)));
+}
+
+void release(std::uint32_t card, void* memory) noexcept {
+  static_cast<void>(cudaSetDevice(static_cast<int>(card)));
+  static_cast<void>(cudaFree(memory));
+}
+
+void* allocate_pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  require(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc");
+  return memory;
+}
+
+void release_pinned(void* memory) noexcept { static_cast<void>(cudaFreeHost(memory)); }
+
+void* create_stream(std::uint32_t card) {
+  use(card);
+  cudaStream_t made = nullptr;
+  require(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return made;
+}
+
+void destroy_stream(std::uint32_t card, void* stream) noexcept {
+  static_cast<void>(cudaSetDevice(static_cast<int>(card)));
+  static_cast<void>(cudaStreamDestroy(stream_of(stream)));
+}
+
+void synchronise(void* stream) { require(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize"); }
+
+void* create_event(std::uint32_t card, event_kind kind) {
+  use(card);
+  cudaEvent_t made = nullptr;
+  const unsigned flags = kind == event_kind::timed ? cudaEventDefault : cudaEventDisableTiming;
+  require(cudaEventCreateWithFlags(&made, flags), "cudaEventCreateWithFlags");
+  return made;
+}
+
+void destroy_event(void* event) noexcept { static_cast<void>(cudaEventDestroy(event_of(event))); }
+
+void record(void* event, void* stream) {
+  require(cudaEventRecord(event_of(event), stream_of(stream)), "cudaEventRecord");
+}
+
+void wait(void* stream, void* event) {
+  require(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "cudaStreamWaitEvent");
+}
+
+bool has_passed(void* event) {
+  const cudaError_t code = cudaEventQuery(event_of(event));
+  if (code == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  require(code, "cudaEventQuery");
+  return true;
+}
+
+float milliseconds_between(void* begin, void* end) {
+  float passed = 0;
+  require(cudaEventElapsedTime(&passed, event_of(begin), event_of(end)), "cudaEventElapsedTime");
+  return passed;
+}
+
+void copy(void* stream, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream)), "cudaMemcpyAsync");
+}
+
+void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes) {
+  if (bytes == 0) return;
+  require(cudaMemsetAsync(memory, value, bytes, stream_of(stream)), "cudaMemsetAsync");
+}
+
+void check_launch(const char* name) { require(cudaGetLastError(), name); }
+
+void begin_capture(void* stream) {
+  require(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal),
+          "cudaStreamBeginCapture");
+}
+
+void* end_capture(void* stream) {
+  cudaGraph_t graph = nullptr;
+  require(cudaStreamEndCapture(stream_of(stream), &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t made = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&made, graph, 0);
+  static_cast<void>(cudaGraphDestroy(graph));
+  require(code, "cudaGraphInstantiate");
+  return made;
+}
+
+void launch_graph(void* graph, void* stream) {
+  require(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)), "cudaGraphLaunch");
+}
+
+void destroy_graph(void* graph) noexcept {
+  static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)));
+}
+
+} // namespace mailgrad::cuda::runtime

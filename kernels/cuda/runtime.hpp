@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// What Mailgrad asks of CUDA's runtime. No other source of the product names it.
+///
+/// It has three bodies: runtime.cpp calls CUDA, tests/support/simulated_card/ runs the same kernels on the
+/// processor, and no_card.cpp stands in for a build without CUDA.
+///
+/// Errors  every function throws device_error, which names the call and the driver's reason, unless it is
+///         noexcept. An error that a kernel left behind is thrown by whichever call comes next.
+/// Threads any thread may call any function. A stream takes work of one thread at a time.
+namespace mailgrad::cuda::runtime {
+
+/// A card of this machine.
+struct card {
+  std::string name;
+  std::size_t memory_bytes = 0;
+  std::uint32_t major = 0, minor = 0; ///< compute capability
+  std::uint32_t multiprocessors = 0;
+  friend bool operator==(const card&, const card&) = default;
+};
+
+/// The cards of this machine, or one line that says why there is none.
+struct found_cards {
+  std::vector<card> cards;
+  std::string driver;   ///< "CUDA 13.0"; empty without a driver
+  std::string why_none; ///< empty if there are cards
+};
+found_cards find_cards();
+
+/// Memory of a card.
+///
+/// Errors  device_error (out_of_memory), which says how much was asked for and how much is free.
+void* allocate(std::uint32_t card, std::size_t bytes);
+void release(std::uint32_t card, void* memory) noexcept;
+
+/// Memory of the host that copies reach without the driver's own buffer, and that kernels may read and write
+/// at the same address.
+void* allocate_pinned(std::size_t bytes);
+void release_pinned(void* memory) noexcept;
+
+/// cudaStream_t, which does not wait for the default stream.
+void* create_stream(std::uint32_t card);
+void destroy_stream(std::uint32_t card, void* stream) noexcept;
+/// Waits until everything queued is done.
+void synchronise(void* stream);
+
+/// cudaEvent_t. Only a timed one may be asked for milliseconds_between.
+enum class event_kind : std::uint8_t { untimed, timed };
+void* create_event(std::uint32_t card, event_kind kind);
+void destroy_event(void* event) noexcept;
+void record(void* event, void* stream);
+/// Lets work that is queued later on `stream` wait for `event`.
+void wait(void* stream, void* event);
+bool has_passed(void* event);
+float milliseconds_between(void* begin, void* end);
+
+/// Copies between memories of the host and of cards. `from` and `to` must stay until the copy has run, unless the
+/// host's memory is not pinned: then the call returns when it has been read or written.
+void copy(void* stream, void* to, const void* from, std::size_t bytes);
+/// Writes `value` to each byte.
+void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes);
+
+/// Throws what the launch of kernel `name` was refused for.
+void check_launch(const char* name);
+
+/// What is queued on `stream` between both calls is not run but kept as a graph, which launch_graph() queues as one.
+void begin_capture(void* stream);
+void* end_capture(void* stream);
+void launch_graph(void* graph, void* stream);
+void destroy_graph(void* graph) noexcept;
+
+} // namespace mailgrad::cuda::runtime
