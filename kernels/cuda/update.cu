@@ -46,7 +46,7 @@ __global__ void update_kernel(Rule rule, const float* weights, float* updated, g
 }
 
 template <class Rule>
-void launch(const cuda_stream& s, const Rule& rule, const weight_update& work, const gradient_list& gradients,
+void run(const cuda_stream& s, const Rule& rule, const weight_update& work, const gradient_list& gradients,
             std::span<float* const> state) {
   state_list<Rule::states> pointers{};
   std::copy(state.begin(), state.end(), pointers.items);
@@ -70,9 +70,9 @@ void update(const cuda_stream& s, const update_rule& rule, const weight_penalty&
       [&](const auto& r) {
         using rule_type = std::decay_t<decltype(r)>;
         if (penalty.none())
-          launch(s, r, work, gradients, state);
+          run(s, r, work, gradients, state);
         else
-          launch(s, penalised_update<rule_type>{r, penalty}, work, gradients, state);
+          run(s, penalised_update<rule_type>{r, penalty}, work, gradients, state);
       },
       rule);
 }
