@@ -83,7 +83,8 @@ void* allocate(std::uint32_t card, std::size_t bytes) {
   require(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
   throw device_error(world_errc::device_failure,
                      fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", card,
-                                 byte_count(bytes), byte_count(unused), byte_count(all)));
+                                 byte_count(bytes).text(), byte_count(unused).text(),
+                                 byte_count(all).text()));
 }
 
 void release(std::uint32_t card, void* memory) noexcept {
