@@ -1,0 +1,82 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+
+#include "../measuring.hpp"
+
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad::bench {
+
+/// One kernel with its operands, ready to be queued again and again.
+struct timed_kernel {
+  std::string name;
+  double bytes = 0;      ///< the least that has to be read and written
+  double operations = 0; ///< multiplications and additions; 0 for a kernel that is bound by memory
+  std::function<void(const stream&)> queue;
+};
+
+/// The duration of a kernel by events of the card, in microseconds: the median over rounds, each of several launches
+/// one behind the other, so that the queue never runs empty.
+class card_timer {
+public:
+  explicit card_timer(cuda::card_lane& lane)
+      : lane_(lane), begin_(lane_card(), cuda::runtime::event_kind::timed),
+        end_(lane_card(), cuda::runtime::event_kind::timed) {}
+
+  std::vector<double> microseconds(const timed_kernel& k) {
+    constexpr int rounds = 15;
+    round(k, 2); // loads the kernel's code
+    const int launches = std::clamp(static_cast<int>(2000 / round(k, 3)), 3, 200);
+    std::vector<double> took;
+    for (int i = 0; i < rounds; ++i) took.push_back(round(k, launches));
+    return took;
+  }
+
+private:
+  std::uint32_t lane_card() const { return std::get<cuda_stream>(lane_.where()).device; }
+  double round(const timed_kernel& k, int launches) {
+    void* const stream = std::get<cuda_stream>(lane_.where()).stream;
+    cuda::runtime::record(begin_.get(), stream);
+    for (int i = 0; i < launches; ++i) k.queue(lane_.where());
+    cuda::runtime::record(end_.get(), stream);
+    lane_.finish();
+    return 1000.0 * static_cast<double>(cuda::runtime::milliseconds_between(begin_.get(), end_.get())) /
+           launches;
+  }
+
+  cuda::card_lane& lane_;
+  cuda::owned_event begin_, end_;
+};
+
+/// Arrays on the card that live as long as the program.
+class card_arrays {
+public:
+  explicit card_arrays(cuda::card_lane& lane) : lane_(lane) {}
+
+  /// `n` floats between -1 and 1, which no kernel finds easier than others.
+  float* floats(std::size_t n);
+  std::int32_t* labels(std::size_t n, std::int32_t classes);
+  /// Room whose values are written before they are read.
+  template <class T>
+  T* room(std::size_t n) {
+    kept_.push_back(std::make_unique<memory>(lane_.allocate(n * sizeof(T))));
+    return kept_.back()->on<T>(lane_.where()).data();
+  }
+  void clear() {
+    lane_.finish();
+    kept_.clear();
+  }
+
+private:
+  cuda::card_lane& lane_;
+  std::vector<std::unique_ptr<memory>> kept_;
+};
+
+} // namespace mailgrad::bench

@@ -1,0 +1,105 @@
+"""What PyTorch takes for the same work on the same card, by events of the card. scripts/gpu-check runs this.
+
+  peers.py ceilings    the card's own limits: a copy, products in float32, TF32 and bfloat16
+  peers.py kernels     the kernels of kernels.cpp that PyTorch hands to cuBLAS and cuDNN, under the same names
+
+Prints lines of a name, microseconds (median), spread in percent, GB/s and TFLOP/s, apart by tabs.
+"""
+import statistics
+import sys
+
+import torch
+import torch.nn.functional as F
+
+
+def microseconds(queue, rounds=15):
+    """As card_timing.hpp does: rounds of several launches one behind the other."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+    def one_round(launches):
+        begin.record()
+        for _ in range(launches):
+            queue()
+        end.record()
+        end.synchronize()
+        return 1000 * begin.elapsed_time(end) / launches
+
+    one_round(3)
+    launches = min(200, max(3, int(2000 / one_round(3))))
+    return sorted(one_round(launches) for _ in range(rounds))
+
+
+def replayed(queue):
+    """The kernels alone: small ones take less time than PyTorch needs to launch them, so they run as a graph."""
+    for _ in range(3):
+        queue()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        queue()
+    return graph.replay
+
+
+def tell(name, queue, values=0, operations=0):
+    took = microseconds(queue)
+    median = statistics.median(took)
+    spread = (took[len(took) - 1 - len(took) // 4] - took[len(took) // 4]) / 2 / median
+    print(f"{name}\t{median:.2f}\t{100 * spread:.1f}\t{4 * values / median / 1e3:.1f}\t{operations / median / 1e6:.2f}", flush=True)
+
+
+def ceilings():
+    x = torch.randn(64 << 20, device="cuda")
+    y = torch.empty_like(x)
+    tell("PyTorch's copy of 256 MiB", lambda: y.copy_(x), values=2 * x.numel())
+    n = 8192
+    for name, kind, tf32 in [("float32", torch.float32, False), ("TF32", torch.float32, True), ("bfloat16", torch.bfloat16, False)]:
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        a, b = torch.randn(n, n, device="cuda", dtype=kind), torch.randn(n, n, device="cuda", dtype=kind)
+        tell(f"product {n}x{n}x{n} in {name}", lambda: torch.mm(a, b), operations=2 * n**3)
+
+
+def products():
+    def product(name, m, n, k, a_transposed=False, b_transposed=False):
+        a = torch.randn(k, m, device="cuda").t() if a_transposed else torch.randn(m, k, device="cuda")
+        b = torch.randn(n, k, device="cuda").t() if b_transposed else torch.randn(k, n, device="cuda")
+        out = torch.empty(m, n, device="cuda")
+        tell(name, replayed(lambda: torch.mm(a, b, out=out)), operations=2 * m * n * k)
+
+    product("product 4096x4096x4096", 4096, 4096, 4096)
+    product("product 64x512x784", 64, 512, 784)
+    product("product 784x512x64, A transposed", 784, 512, 64, a_transposed=True)
+    product("product 64x512x256, B transposed", 64, 512, 256, b_transposed=True)
+
+
+def convolutions():
+    torch.backends.cudnn.benchmark = True
+
+    def passes(layer, batch, height, channels, filters, with_data):
+        x = torch.randn(batch, channels, height, height, device="cuda").to(memory_format=torch.channels_last)
+        w = torch.randn(filters, channels, 5, 5, device="cuda").to(memory_format=torch.channels_last)
+        dy = torch.randn(batch, filters, height, height, device="cuda").to(memory_format=torch.channels_last)
+        operations = 2 * batch * height * height * filters * 25 * channels
+
+        def backward(which):
+            return lambda: torch.ops.aten.convolution_backward(dy, x, w, None, [1, 1], [2, 2], [1, 1], False, [0, 0], 1, which)
+
+        tell(f"{layer} of lenet, batch {batch}", replayed(lambda: F.conv2d(x, w, padding=2)), operations=operations)
+        if with_data:
+            tell(f"{layer} data, batch {batch}", replayed(backward([True, False, False])), operations=operations)
+        tell(f"{layer} weights, batch {batch}", replayed(backward([False, True, False])), operations=operations)
+
+    for batch in (64, 1024):
+        passes("conv1", batch, 28, 1, 32, False)
+        passes("conv2", batch, 14, 32, 64, True)
+
+
+def main():
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    if sys.argv[1] == "ceilings":
+        return ceilings()
+    products()
+    convolutions()
+
+
+main()
