@@ -1,6 +1,8 @@
 #include <mailgrad/graph/program/program.hpp>
 
 #include <mailgrad/graph/program/program_plan.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/tensor/block.hpp>
 
 #include <fmt/format.h>
 
@@ -11,7 +13,7 @@ namespace mailgrad {
 
 class program::implementation {
 public:
-  implementation(const graph& model, program_plan plan);
+  implementation(const graph& model, program_plan plan, lane& place);
 
   void bind(const value& source, const void* memory);
   void bind_fetch(std::size_t index, void* memory, next_use use);
@@ -20,6 +22,7 @@ public:
     return source.is_of(model_) && plan_.storage_of(source) != storage::none;
   }
   void run(const stream& s, std::uint64_t number, const completion& done);
+  void raise(const cuda::fault_word& fault) const;
   std::size_t arena_bytes() const noexcept { return arena_.bytes(); }
   std::size_t kernel_count() const noexcept { return plan_.steps.size(); }
 
@@ -38,22 +41,38 @@ private:
 
   std::size_t storage_of_fetch(std::size_t index) const;
   const void* first_address_of(const storage& s) const;
+  void keep_constants(lane& place);
   void link();
   void move(std::size_t storage, const void* memory);
 
   const graph& model_;
   program_plan plan_;
-  block arena_; ///< values, then the scratch memory that all kernels use in turn
+  memory arena_; ///< values, then the scratch memory that all kernels use in turn
+  std::byte* values_;
   void* scratch_;
+  std::vector<memory> constants_;    ///< copies of those that the lane's kernels cannot read where they are
   std::vector<bound_memory> memory_; ///< by storage
   std::vector<arguments> arguments_; ///< by step
 };
 
-program::implementation::implementation(const graph& model, program_plan plan)
-    : model_(model), plan_(std::move(plan)), arena_(plan_.arena_bytes + aligned(plan_.scratch_bytes)),
-      scratch_(arena_.data() + plan_.arena_bytes), memory_(plan_.storages.size()),
-      arguments_(plan_.steps.size()) {
+program::implementation::implementation(const graph& model, program_plan plan, lane& place)
+    : model_(model), plan_(std::move(plan)),
+      arena_(place.allocate(plan_.arena_bytes + aligned(plan_.scratch_bytes))),
+      values_(arena_.on<std::byte>(place.where()).data()), scratch_(values_ + plan_.arena_bytes),
+      memory_(plan_.storages.size()), arguments_(plan_.steps.size()) {
+  if (!arena_.is_on_host()) keep_constants(place);
   link();
+}
+
+/// Constants are 4 bytes an element, whatever their type.
+void program::implementation::keep_constants(lane& place) {
+  for (storage& s : plan_.storages) {
+    if (s.where != storage::place::constant) continue;
+    memory copy = place.allocate(s.bytes);
+    place.write({static_cast<const float*>(s.constant), s.bytes / sizeof(float)}, copy);
+    s.constant = copy.on<std::byte>(place.where()).data();
+    constants_.push_back(std::move(copy));
+  }
 }
 
 void program::implementation::link() {
@@ -72,7 +91,7 @@ void program::implementation::link() {
 const void* program::implementation::first_address_of(const storage& s) const {
   switch (s.where) {
   case storage::place::arena:
-    return arena_.data() + s.offset;
+    return values_ + s.offset;
   case storage::place::constant:
     return s.constant;
   case storage::place::source:
@@ -114,11 +133,17 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
     if (s.where == storage::place::source && s.bytes != 0 && memory_[i].address == nullptr)
       throw std::logic_error(fmt::format("program: nothing is bound to '{}'", s.name));
   }
+  stream s = where; // on a card it also tells which operation is under way
+  auto* const card = std::get_if<cuda_stream>(&s);
+  if (card != nullptr && done)
+    throw std::logic_error("program: a run on a card ends after run() has returned");
+  if (card != nullptr) cuda::begin_step(*card, number);
   std::size_t running = 0;
   try {
     for (; running < plan_.steps.size(); ++running) {
       const arguments& a = arguments_[running];
-      plan_.steps[running].work->run(where, {a.inputs, a.outputs, scratch_, number, a.output_use});
+      if (card != nullptr) card->operation = static_cast<std::uint32_t>(running);
+      plan_.steps[running].work->run(s, {a.inputs, a.outputs, scratch_, number, a.output_use});
     }
   } catch (const std::out_of_range& e) {
     throw std::out_of_range(fmt::format("{}: {}", plan_.steps[running].words, e.what()));
@@ -126,8 +151,28 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
   if (done) done();
 }
 
+void program::implementation::raise(const cuda::fault_word& fault) const {
+  try {
+    cuda::raise(fault);
+  } catch (const std::out_of_range& e) {
+    throw std::out_of_range(fmt::format("{}: {}", plan_.steps.at(fault.operation).words, e.what()));
+  }
+}
+
+namespace {
+
+lane& lane_of_host() {
+  static host_lane host; // it has no state
+  return host;
+}
+
+} // namespace
+
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given)
-    : self_(std::make_unique<implementation>(model, plan_program(model, fetches, given))) {}
+    : program(model, fetches, given, lane_of_host()) {}
+program::program(const graph& model, std::span<const value> fetches, std::span<const value> given,
+                 lane& place)
+    : self_(std::make_unique<implementation>(model, plan_program(model, fetches, given), place)) {}
 program::~program() = default;
 program::program(program&&) noexcept = default;
 program& program::operator=(program&&) noexcept = default;
@@ -139,6 +184,7 @@ void program::bind_fetch(std::size_t index, void* memory, next_use use) {
 const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
 bool program::needs(const value& source) const { return self_->needs(source); }
 void program::run(const stream& s, std::uint64_t step, const completion& done) { self_->run(s, step, done); }
+void program::raise(const cuda::fault_word& fault) const { self_->raise(fault); }
 std::size_t program::arena_bytes() const noexcept { return self_->arena_bytes(); }
 std::size_t program::kernel_count() const noexcept { return self_->kernel_count(); }
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/kernels/next_use.hpp>
-#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstdint>
@@ -13,6 +13,10 @@
 
 namespace mailgrad {
 
+namespace cuda {
+struct fault_word; // kernels/cuda/lane_words.hpp
+}
+
 /// Called when the last kernel of a run has finished. On a CPU that is on the caller's thread, before run()
 /// returns.
 using completion = std::function<void()>;
@@ -21,7 +25,8 @@ using completion = std::function<void()>;
 ///
 /// Inputs and variables are read from the caller's memory, and fetched values are written to memory that the
 /// caller binds. All other values lie in one arena, in which values that are never alive together share
-/// bytes. The program cannot check the size of bound memory. Its caller must do that, as bound_model
+/// bytes. Arena and constants lie where the program's lane allocates; what is bound lies there too.
+/// The program cannot check the size of bound memory. Its caller must do that, as bound_model
 /// (engine/model/) does by comparing shapes.
 /// Errors  compile: graph_error if a fetched or given value comes from another graph, or an operation cannot
 ///         be run. bind: graph_error for a value of another graph; std::invalid_argument for a fetch that
@@ -34,6 +39,8 @@ public:
   /// Compiles the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere and
   /// bound like inputs.
   program(const graph& model, std::span<const value> fetches, std::span<const value> given = {});
+  /// The same for a lane, on whose stream every run() is queued and which outlives the program.
+  program(const graph& model, std::span<const value> fetches, std::span<const value> given, lane& place);
   ~program();
   program(program&&) noexcept;
   program& operator=(program&&) noexcept;
@@ -52,7 +59,15 @@ public:
   bool needs(const value& source) const;
 
   /// Runs every kernel once. Random operations draw from their seed and `step`. `done` may be empty.
+  ///
+  /// On a card the kernels are queued when this returns. `done` must be empty then: the lane's owner records a
+  /// mark behind the run, and learns from the lane's words what a kernel found wrong.
   void run(const stream& s, std::uint64_t step, const completion& done);
+
+  /// Throws what run() on the host would have thrown for this fault, which names the user's line too.
+  ///
+  /// Errors  std::out_of_range, unless the fault is none.
+  void raise(const cuda::fault_word& fault) const;
 
   std::size_t arena_bytes() const noexcept;
   std::size_t kernel_count() const noexcept;

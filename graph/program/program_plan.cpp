@@ -3,10 +3,10 @@
 #include <mailgrad/graph/needed.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/program/fusion.hpp>
+#include <mailgrad/kernels/copy_bytes.hpp>
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <utility>
 
 namespace mailgrad {
@@ -20,7 +20,7 @@ std::size_t bytes_of(const value_type& t) { return t.dims.size() * byte_size(t.t
 class copy_executable : public executable {
 public:
   explicit copy_executable(std::size_t bytes) : bytes_(bytes) {}
-  void run(const stream&, const call& c) override { std::memcpy(c.outputs[0], c.inputs[0], bytes_); }
+  void run(const stream& s, const call& c) override { copy_bytes(s, c.outputs[0], c.inputs[0], bytes_); }
 
 private:
   std::size_t bytes_;

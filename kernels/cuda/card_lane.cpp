@@ -38,6 +38,11 @@ device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
   return zeroed(s.device, s.stream, bytes);
 }
 
+void begin_step(const cuda_stream& s, std::uint64_t step) {
+  // The driver takes a copy of memory that is not pinned before the call returns.
+  runtime::copy(s.stream, &s.words->step, &step, sizeof step);
+}
+
 card_lane::card_lane(std::uint32_t card)
     : stream_(card), products_(make_products(card)), words_(zeroed(card, stream_.get(), sizeof(lane_words))),
       scratch_(zeroed(card, stream_.get(), scratch_bytes)), seen_(sizeof(lane_words)),
@@ -76,11 +81,6 @@ mark card_lane::record() {
   const auto event = std::make_shared<const card_event>(stream_.card());
   runtime::record(event->get(), stream_.get());
   return mark(event);
-}
-
-void card_lane::begin_step(std::uint64_t step) {
-  // The copy reads the number when it runs, so it is written to the card by value.
-  runtime::copy(stream_.get(), &stream_of_card().words->step, &step, sizeof step);
 }
 
 void card_lane::read(const memory& from, std::span<std::byte> to) {

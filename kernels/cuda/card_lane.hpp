@@ -31,8 +31,6 @@ public:
   void wait_for(const mark& m) override;
   mark record() override;
 
-  /// Sets the number that random operations draw from.
-  void begin_step(std::uint64_t step);
   /// Copies memory of the card to the host, and waits until it is there.
   void read(const memory& from, std::span<std::byte> to);
   /// Waits until everything queued has run. The waiting thread sleeps or spins, so no actor may call this.
@@ -55,6 +53,9 @@ private:
 ///
 /// Errors  device_error, which says how much was asked for and how much is free.
 device_block allocate_on(const cuda_stream& s, std::size_t bytes);
+
+/// Sets the number that random operations on `s` draw from.
+void begin_step(const cuda_stream& s, std::uint64_t step);
 
 /// Throws what `fault` means, in the words that the kernel on the host would have used.
 ///
