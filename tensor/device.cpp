@@ -18,10 +18,21 @@ std::string available_in_words() {
   return words;
 }
 
+/// Reads all of `text` as the number of a device or of a lane.
+std::uint32_t number_in(std::string_view text, std::string_view device, const char* what) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size())
+    throw device_error(world_errc::no_such_device,
+                       fmt::format("device '{}': '{}' is not {}", device, text, what));
+  return number;
+}
+
 } // namespace
 
 std::string to_string(device d) {
-  return fmt::format("{}:{}", d.kind == device_kind::cpu ? "cpu" : "cuda", d.index);
+  const char* const kind = d.kind == device_kind::cpu ? "cpu" : "cuda";
+  return d.lane == 0 ? fmt::format("{}:{}", kind, d.index) : fmt::format("{}:{}/{}", kind, d.index, d.lane);
 }
 
 device parse_device(std::string_view text) {
@@ -35,11 +46,10 @@ device parse_device(std::string_view text) {
                        fmt::format("device '{}': expected cpu:N or cuda:N; this machine has {}", text,
                                    available_in_words()));
   if (colon == std::string_view::npos) return result;
-  const std::string_view number = text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), result.index);
-  if (error != std::errc{} || end != number.data() + number.size())
-    throw device_error(world_errc::no_such_device,
-                       fmt::format("device '{}': '{}' is not an index", text, number));
+  const std::string_view numbers = text.substr(colon + 1);
+  const auto slash = result.kind == device_kind::cuda ? numbers.find('/') : std::string_view::npos;
+  result.index = number_in(numbers.substr(0, slash), text, "an index");
+  if (slash != std::string_view::npos) result.lane = number_in(numbers.substr(slash + 1), text, "a lane");
   return result;
 }
 

@@ -9,18 +9,20 @@ namespace mailgrad {
 
 enum class device_kind : std::uint8_t { cpu, cuda };
 
-/// A place where programs run: a core of this machine or one of its GPUs.
+/// A place where programs run: a core of this machine, or a lane of one of its GPUs. Programs in several lanes
+/// of a card share it, as each lane has streams of its own.
 struct device {
   device_kind kind = device_kind::cpu;
   std::uint32_t index = 0;
+  std::uint32_t lane = 0; ///< of a card; 0 for a core
 
   friend bool operator==(const device&, const device&) = default;
 };
 
-/// "cpu:0"
+/// "cpu:0", "cuda:0", and "cuda:0/1" for a lane that is not the card's first
 std::string to_string(device d);
 
-/// Reads "cpu:1" or "cuda:0"; a bare kind means index 0.
+/// Reads "cpu:1", "cuda:0" or "cuda:0/1"; a bare kind means index 0.
 ///
 /// Errors  device_error (no_such_device) for anything else.
 device parse_device(std::string_view text);

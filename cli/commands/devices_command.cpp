@@ -1,18 +1,38 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/byte_count.hpp>
 #include <mailgrad/tensor/device.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <iostream>
 
 namespace mailgrad {
 
+namespace {
+
+/// The lanes of a card are as many as its owner likes, so the first two show how they are written.
+std::string card_in_words(const cuda::runtime::card& c, std::uint32_t index, const std::string& driver) {
+  const device first{device_kind::cuda, index}, second{device_kind::cuda, index, 1};
+  return fmt::format("{:<8} {}, {}, compute capability {}.{}, driver for {}; lanes {}, {}, ...",
+                     to_string(first), c.name, byte_count(c.memory_bytes).text(), c.major, c.minor, driver,
+                     to_string(first), to_string(second));
+}
+
+} // namespace
+
 command make_devices_command(CLI::App& app) {
-  CLI::App* parser = app.add_subcommand("devices", "List the devices of this machine that can train");
+  CLI::App* parser =
+      app.add_subcommand("devices", "List the processors that can train, and the cards of this machine");
   return {parser, [] {
             for (const device d : available_devices()) std::cout << to_string(d) << '\n';
+            const auto found = cuda::runtime::find_cards();
+            for (std::uint32_t i = 0; i < found.cards.size(); ++i)
+              std::cout << card_in_words(found.cards[i], i, found.driver) << '\n';
+            if (found.cards.empty()) std::cout << "no card: " << found.why_none << '\n';
             return exit_code::done;
           }};
 }

@@ -68,6 +68,7 @@ void place_image::keep(archive& a) {
   if (how == kind::device) {
     a.choice("device", where.kind, device_kind::cuda);
     a.field("index", where.index);
+    if (where.kind == device_kind::cuda) a.field("lane", where.lane);
   }
   if (how == kind::beside) a.field("node", beside);
 }

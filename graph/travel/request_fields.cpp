@@ -14,6 +14,7 @@ namespace mailgrad {
 void keep(archive& a, device& d) {
   a.choice("kind", d.kind, device_kind::cuda);
   a.field("index", d.index);
+  if (d.kind == device_kind::cuda) a.field("lane", d.lane);
 }
 
 void keep(archive& a, input_request& r) {

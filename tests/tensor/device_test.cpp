@@ -28,10 +28,11 @@ std::string refusal(Call call) {
 }
 
 TEST(Device, IsWrittenAsItIsRead) {
-  for (const device d :
-       {device{device_kind::cpu, 0}, device{device_kind::cpu, 12}, device{device_kind::cuda, 3}})
+  for (const device d : {device{device_kind::cpu, 0}, device{device_kind::cpu, 12},
+                         device{device_kind::cuda, 3}, device{device_kind::cuda, 3, 2}})
     EXPECT_EQ(parse_device(to_string(d)), d);
   EXPECT_EQ(to_string(device{device_kind::cuda, 3}), "cuda:3");
+  EXPECT_EQ(to_string(device{device_kind::cuda, 3, 2}), "cuda:3/2");
 }
 
 TEST(Device, WithoutAnIndexIsTheFirst) {
@@ -47,9 +48,12 @@ TEST(Device, OfUnknownKindIsRefusedWithTheKindsThereAre) {
   EXPECT_THAT(why, Not(HasSubstr("\n")));
 }
 
-TEST(Device, WithoutAProperIndexIsRefused) {
-  for (const char* text : {"cpu:", "cpu:x", "cpu:1x", "cpu:-1", "cpu: 1", "cpu:1:2", "cpu:99999999999"})
+TEST(Device, WithoutAProperIndexOrLaneIsRefused) {
+  for (const char* text :
+       {"cpu:", "cpu:x", "cpu:1x", "cpu:-1", "cpu: 1", "cpu:1:2", "cpu:0/1", "cpu:99999999999", "cuda:/1"})
     EXPECT_THAT(refusal([text] { parse_device(text); }), HasSubstr("is not an index")) << text;
+  for (const char* text : {"cuda:0/", "cuda:0/x", "cuda:0/-1", "cuda:0/1/2"})
+    EXPECT_THAT(refusal([text] { parse_device(text); }), HasSubstr("is not a lane")) << text;
   EXPECT_THAT(refusal([] { parse_device(""); }), HasSubstr("device ''"));
 }
 

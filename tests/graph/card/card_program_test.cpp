@@ -1,0 +1,157 @@
+#include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/program/program.hpp>
+#include <mailgrad/tests/support/card_array.hpp>
+#include <mailgrad/tests/support/gradient_check.hpp>
+#include <mailgrad/tests/support/needs_card.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+// Whole models on the card, beside the same programs on the host. The simulated card runs the very kernels.
+
+namespace mailgrad {
+namespace {
+
+using testing::card_array;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// A model of a batch with the gradients of all its variables, and values for what it reads.
+class trained_model {
+public:
+  trained_model(const char* name, model_request request) : request_(std::move(request)) {
+    const model_outputs made = build_model(find_model(name), graph_, request_);
+    fetches_ = {made.loss, made.logits};
+    for (const adjoint& a : gradients(made.loss, graph_.variables())) fetches_.push_back(a.dense.value());
+    for (const value& v : graph_.variables()) draw_variable(v);
+    for (const value& v : graph_.inputs()) draw_input(v);
+  }
+
+  void set_labels(std::int32_t label) {
+    for (auto& [source, values] : fed_)
+      if (source.type().type == dtype::int32)
+        std::fill_n(reinterpret_cast<std::int32_t*>(values.data()), values.size(), label);
+  }
+
+  std::vector<std::vector<float>> on_host(std::uint64_t step) {
+    program p(graph_, fetches_);
+    for (const auto& [source, values] : fed_) p.bind(source, values.data());
+    p.run(host_stream{}, step, {});
+    std::vector<std::vector<float>> results;
+    for (std::size_t i = 0; i < fetches_.size(); ++i) {
+      const auto* first = static_cast<const float*>(p.fetched(i));
+      results.emplace_back(first, first + fetches_[i].dims().size());
+    }
+    return results;
+  }
+
+  std::vector<std::vector<float>> on_card(cuda::card_lane& lane, std::uint64_t step) {
+    program p(graph_, fetches_, {}, lane);
+    std::vector<card_array<float>> sources, results;
+    for (const auto& [source, values] : fed_) {
+      const auto* first = reinterpret_cast<const float*>(values.data());
+      sources.emplace_back(lane, std::vector<float>(first, first + values.size()));
+      p.bind(source, sources.back().data());
+    }
+    for (std::size_t i = 0; i < fetches_.size(); ++i) {
+      results.emplace_back(lane, fetches_[i].dims().size());
+      p.bind_fetch(i, results.back().data());
+    }
+    p.run(lane.where(), step, {});
+    if (const auto fault = lane.take_fault()) p.raise(*fault);
+    std::vector<std::vector<float>> read;
+    for (const auto& r : results) read.push_back(r.read());
+    return read;
+  }
+
+private:
+  void draw_variable(const value& v) {
+    const node& n = graph_.of(v);
+    tensor values(n.outputs[0].dims);
+    initialise(std::get<variable_node>(n.what).first_values, 1, n.name, values.values());
+    for (float& w : values.values()) w += .01F; // biases begin at 0, which would hide theirs
+    fed_.emplace_back(v, std::move(values));
+  }
+  void draw_input(const value& v) {
+    if (v.type().type == dtype::float32) {
+      fed_.emplace_back(v, test::random_tensor(v.dims(), 5));
+      return;
+    }
+    tensor labels(v.dims(), dtype::int32);
+    std::minstd_rand random(3);
+    auto* const first = reinterpret_cast<std::int32_t*>(labels.data());
+    std::generate_n(first, labels.size(),
+                    [&] { return static_cast<std::int32_t>(random() % request_.classes); });
+    fed_.emplace_back(v, std::move(labels));
+  }
+
+  graph graph_;
+  model_request request_;
+  std::vector<value> fetches_;
+  std::vector<std::pair<value, tensor>> fed_;
+};
+
+/// The largest difference as a share of the largest value, since a gradient's small values are sums of large ones.
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double most = 0, largest = 1e-30;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::isnan(b[i]) ? 1e30
+                                           : std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    largest = std::max(largest, std::abs(static_cast<double>(a[i])));
+  }
+  return most / largest;
+}
+
+struct model_case {
+  const char* model;
+  shape sample;
+  answer wanted = answer::a_class;
+};
+
+class CardProgram : public ::testing::TestWithParam<model_case> {};
+
+TEST_P(CardProgram, GivesTheLossTheLogitsAndTheGradientsOfTheHost) {
+  MAILGRAD_NEEDS_CARD();
+  const model_case& c = GetParam();
+  model_request request{.sample_dims = c.sample, .wanted = c.wanted, .classes = 10, .batch = 12};
+  if (c.wanted == answer::a_number) request.classes = 0;
+  trained_model model(c.model, request);
+  cuda::card_lane lane(0);
+  for (const std::uint64_t step : {0, 7}) {
+    const auto expected = model.on_host(step), found = model.on_card(lane, step);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_LT(difference(expected[i], found[i]), 1e-5) << "fetch " << i << " in step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CardProgram,
+                         ::testing::Values(model_case{"softmax", {28, 28, 1}},
+                                           model_case{"mlp:hidden=48x20", {28, 28, 1}},
+                                           model_case{"mlp:hidden=33,activation=tanh,dropout=0.3", {17}},
+                                           model_case{"mlp:hidden=16", {9}, answer::a_number},
+                                           model_case{"lenet", {28, 28, 1}}));
+
+TEST(CardPrograms, GiveTheSameBitsTwice) {
+  MAILGRAD_NEEDS_CARD();
+  trained_model model("lenet", {.sample_dims = {28, 28, 1}, .classes = 10, .batch = 8});
+  cuda::card_lane lane(0);
+  EXPECT_EQ(model.on_card(lane, 1), model.on_card(lane, 1));
+}
+
+TEST(CardPrograms, RefuseALabelInTheWordsOfTheHost) {
+  MAILGRAD_NEEDS_CARD();
+  trained_model model("softmax", {.sample_dims = {5}, .classes = 3, .batch = 2});
+  model.set_labels(3);
+  cuda::card_lane lane(0);
+  const auto message = HasSubstr("label 3, but the logits have 3 classes");
+  EXPECT_THAT([&] { model.on_host(0); }, ThrowsMessage<std::out_of_range>(message));
+  EXPECT_THAT([&] { model.on_card(lane, 0); }, ThrowsMessage<std::out_of_range>(message));
+}
+
+} // namespace
+} // namespace mailgrad
