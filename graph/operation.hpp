@@ -36,6 +36,13 @@ struct call {
   }
 };
 
+/// A kernel of the form C = max(A + bias, 0), or C = A + bias, for each row of A. A matrix product that makes A
+/// can do the same before it writes A.
+struct row_bias {
+  std::size_t columns = 0;
+  bool relu = false;
+};
+
 /// An operation prepared for fixed shapes: its kernels are chosen, and constants of the call computed.
 ///
 /// Errors  device_error; std::out_of_range for a row or a label that does not exist. A run throws nothing
@@ -46,6 +53,12 @@ public:
   virtual ~executable() = default;
   virtual std::size_t scratch_bytes() const noexcept { return 0; }
   virtual void run(const stream& s, const call& c) = 0;
+
+  /// What this kernel is, if it adds its second operand to each row of its first.
+  virtual std::optional<row_bias> as_row_bias() const noexcept { return std::nullopt; }
+  /// Takes over what the kernel behind this one does to its result. The bias is then its last operand. Returns
+  /// whether it does so.
+  virtual bool take_row_bias(const row_bias&) { return false; }
 };
 
 /// Some rows of the gradient of a table; the others are zero. Rows that occur more than once are added up. A

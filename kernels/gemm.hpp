@@ -22,10 +22,18 @@ struct gemm_shape {
   std::size_t batch = 1;
 };
 
+/// What is done to C = A B before it is written.
+struct gemm_epilogue {
+  const float* bias = nullptr; ///< float32[n], added to each row of C; null: none
+  bool relu = false;           ///< C = max(C, 0), after the bias
+
+  bool none() const noexcept { return bias == nullptr && !relu; }
+};
+
 /// Bytes of scratch memory that gemm() needs on the host.
 std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 
-/// Computes C = A B.
+/// Computes C = A B, with the epilogue. On a card both are one kernel, on the host a second pass has the epilogue.
 ///
 /// `c_use` is a hint that changes no bit: on the host a large C that is read later is written past the
 /// caches, on a GPU the hint is ignored. With one row in A the host reads no row of B that meets a zero of A,
@@ -38,6 +46,6 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 /// Errors  device_error for a GPU this build lacks, or that cuBLAS reports.
 /// Threads one caller at a time for one c and scratch. The same operands give the same bits.
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
-          next_use c_use = next_use::soon);
+          next_use c_use = next_use::soon, const gemm_epilogue& epilogue = {});
 
 } // namespace mailgrad

@@ -32,11 +32,18 @@ public:
   explicit matmul_executable(const gemm_shape& g) : g_(g) {}
   std::size_t scratch_bytes() const noexcept override { return gemm_scratch_bytes(g_); }
   void run(const stream& s, const call& c) override {
-    gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.output_use);
+    const gemm_epilogue epilogue{bias_ ? c.in(2) : nullptr, bias_ && bias_->relu};
+    gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.output_use, epilogue);
+  }
+  bool take_row_bias(const row_bias& b) override {
+    if (bias_ || g_.batch != 1 || b.columns != g_.n) return false;
+    bias_ = b;
+    return true;
   }
 
 private:
   gemm_shape g_;
+  std::optional<row_bias> bias_;
 };
 
 class matmul_operation : public operation, public onnx_form, public travelling<matmul_operation> {

@@ -166,13 +166,18 @@ lane& lane_of_host() {
   return host;
 }
 
+device_kind kind_of(const lane& place) {
+  return std::holds_alternative<cuda_stream>(place.where()) ? device_kind::cuda : device_kind::cpu;
+}
+
 } // namespace
 
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given)
     : program(model, fetches, given, lane_of_host()) {}
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given,
                  lane& place)
-    : self_(std::make_unique<implementation>(model, plan_program(model, fetches, given), place)) {}
+    : self_(std::make_unique<implementation>(model, plan_program(model, fetches, given, kind_of(place)),
+                                             place)) {}
 program::~program() = default;
 program::program(program&&) noexcept = default;
 program& program::operator=(program&&) noexcept = default;

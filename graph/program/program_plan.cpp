@@ -3,6 +3,7 @@
 #include <mailgrad/graph/needed.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/program/fusion.hpp>
+#include <mailgrad/graph/program/joined_products.hpp>
 #include <mailgrad/kernels/copy_bytes.hpp>
 
 #include <fmt/format.h>
@@ -176,7 +177,8 @@ std::size_t program_plan::storage_of(const value& v) const {
              : storage::none;
 }
 
-program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given) {
+program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,
+                          device_kind place) {
   for (const value& v : fetches)
     if (!model.has(v)) throw graph_error("compile: a fetched value belongs to another graph");
   for (const value& v : given)
@@ -186,6 +188,7 @@ program_plan plan_program(const graph& model, std::span<const value> fetches, st
   p.place_nodes(fetches, needed_for(model, fetches, given));
   p.place_fetches(fetches);
   program_plan plan = p.take();
+  if (place == device_kind::cuda) join_products(plan);
   plan_storage(plan);
   return plan;
 }

@@ -155,7 +155,7 @@ cublasOperation_t operation_of(operand_order o) {
   return o == operand_order::as_is ? CUBLAS_OP_N : CUBLAS_OP_T;
 }
 
-cublasLtEpilogue_t epilogue_of(const product_epilogue& e) {
+cublasLtEpilogue_t epilogue_of(const gemm_epilogue& e) {
   if (e.bias != nullptr) return e.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
   return e.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -174,7 +174,7 @@ public:
   ~cublas_products() override { runtime::release(card_, workspace_); }
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-           const product_epilogue& epilogue) override {
+           const gemm_epilogue& epilogue) override {
     if (g.batch * g.m * g.n == 0) return;
     if (g.k == 0) return runtime::fill(s.stream, c, 0, g.batch * g.m * g.n * sizeof(float));
     const bool aligned = (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
@@ -194,14 +194,14 @@ private:
   /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
-  prepared& product_for(const gemm_shape& g, const product_epilogue& epilogue, bool aligned) {
+  prepared& product_for(const gemm_shape& g, const gemm_epilogue& epilogue, bool aligned) {
     const question asked{g.m, g.n, g.k, g.a, g.b, g.batch, epilogue.bias != nullptr, epilogue.relu, aligned};
     const auto found = known_.find(asked);
     return found != known_.end() ? found->second
                                  : known_.emplace(asked, prepare(g, epilogue, aligned)).first->second;
   }
 
-  prepared prepare(const gemm_shape& g, const product_epilogue& epilogue, bool aligned) {
+  prepared prepare(const gemm_shape& g, const gemm_epilogue& epilogue, bool aligned) {
     cublasLtMatmulDesc_t description = nullptr;
     require(cublas().description_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
             "cublasLtMatmulDescCreate");

@@ -5,6 +5,7 @@
 namespace mailgrad::cuda {
 
 /// The CUDA half of kernels/gemm.hpp.
-void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c);
+void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
+          const gemm_epilogue& epilogue);
 
 } // namespace mailgrad::cuda

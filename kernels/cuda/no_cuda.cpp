@@ -16,7 +16,7 @@ void broadcast(const cuda_stream& s, elementwise_function, const broadcast_plan&
   refuse_card(s, "broadcast");
 }
 
-void gemm(const cuda_stream& s, const gemm_shape&, const float*, const float*, float*) {
+void gemm(const cuda_stream& s, const gemm_shape&, const float*, const float*, float*, const gemm_epilogue&) {
   refuse_card(s, "gemm");
 }
 

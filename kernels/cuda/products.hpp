@@ -8,12 +8,6 @@
 
 namespace mailgrad::cuda {
 
-/// What is done to C = A B before it is written.
-struct product_epilogue {
-  const float* bias = nullptr; ///< float32[n], added to each row of C; null: none
-  bool relu = false;           ///< C = max(C, 0), after the bias
-};
-
 /// The matrix products of one stream. On a card it holds cuBLASLt's handle and workspace, and the algorithm
 /// that was chosen for each shape.
 ///
@@ -23,7 +17,7 @@ class products {
 public:
   virtual ~products() = default;
   virtual void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-                   const product_epilogue& epilogue = {}) = 0;
+                   const gemm_epilogue& epilogue = {}) = 0;
 };
 
 /// Opens cuBLAS when the first card asks for it, since loading it takes 0.2 s and 600 MB of addresses.
