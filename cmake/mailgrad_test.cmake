@@ -7,6 +7,7 @@
 # ALONE    of the sources, those with names that mean something else beside others, such as helpers of the same name;
 #          they are not compiled as one with others (MAILGRAD_UNITY_TESTS)
 # NAME     of the binary, if a folder has tests of two labels; <folder>_test otherwise
+# PREFIX   of the names that ctest has for its tests, if another binary has the same ones
 #
 # A test on real data finds the data folder in the environment, MAILGRAD_DATA, or in the compile definition
 # MAILGRAD_DATA_DIR (empty if there is none), and skips itself where a file is absent.
@@ -38,7 +39,7 @@ add_library(mailgrad_unity_warnings INTERFACE)
 target_compile_options(mailgrad_unity_warnings INTERFACE $<$<BOOL:${MAILGRAD_UNITY_TESTS}>:-Wno-shadow>)
 
 function(mailgrad_add_test folder)
-  cmake_parse_arguments(arg "" "LABEL;NAME" "SOURCES;ALONE;DEPENDS;HEADERS" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;NAME;PREFIX" "SOURCES;ALONE;DEPENDS;HEADERS" ${ARGN})
   set(target ${folder}_test)
   if(arg_NAME)
     set(target ${arg_NAME})
@@ -63,5 +64,6 @@ function(mailgrad_add_test folder)
   # Listed when ctest starts: a binary that cannot even start is then a failed test, not a failed build.
   # Parameters go by their number, as the bytes of a struct make no name.
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 NO_PRETTY_VALUES
+    TEST_PREFIX "${arg_PREFIX}"
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
 endfunction()

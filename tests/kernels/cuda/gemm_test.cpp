@@ -1,0 +1,68 @@
+#include "../../support/card_test.hpp"
+
+#include <mailgrad/kernels/cuda/products.hpp>
+#include <mailgrad/kernels/gemm.hpp>
+#include <mailgrad/tensor/block.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+class CardGemm : public testing::card_test {
+protected:
+  static std::vector<float> numbers(std::size_t n, float speed) {
+    std::vector<float> values(n);
+    for (std::size_t i = 0; i < n; ++i) values[i] = std::sin(speed * static_cast<float>(i));
+    return values;
+  }
+  static std::vector<float> on_host(const gemm_shape& g, const std::vector<float>& a,
+                                    const std::vector<float>& b) {
+    block scratch(gemm_scratch_bytes(g));
+    std::vector<float> c(g.batch * g.m * g.n);
+    gemm(host_stream{}, g, a.data(), b.data(), c.data(), scratch.data());
+    return c;
+  }
+  static void expect_near(const std::vector<float>& found, const std::vector<float>& expected,
+                          std::size_t k) {
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], 1e-6F * static_cast<float>(k + 10)) << i;
+  }
+};
+
+TEST_F(CardGemm, GivesWhatTheHostGives) {
+  using enum operand_order;
+  for (const operand_order left : {as_is, transposed})
+    for (const operand_order right : {as_is, transposed})
+      for (const std::size_t batch : {1U, 3U}) {
+        const gemm_shape g{7, 5, 33, left, right, batch};
+        const auto a = numbers(g.batch * g.m * g.k, 0.7F), b = numbers(g.batch * g.k * g.n, 1.9F);
+        const auto on_a = array(a), on_b = array(b), on_c = unwritten<float>(g.batch * g.m * g.n);
+        gemm(card(), g, on_a.data(), on_b.data(), on_c.data(), nullptr);
+        expect_near(on_c.read(), on_host(g, a, b), g.k);
+      }
+}
+
+TEST_F(CardGemm, AddsABiasAndDropsNegatives) {
+  const gemm_shape g{6, 9, 20};
+  const auto a = numbers(g.m * g.k, 0.7F), b = numbers(g.k * g.n, 1.9F), bias = numbers(g.n, 0.3F);
+  const auto on_a = array(a), on_b = array(b), on_bias = array(bias);
+  for (const bool relu : {false, true}) {
+    const auto on_c = unwritten<float>(g.m * g.n);
+    on_card().products->run(on_card(), g, on_a.data(), on_b.data(), on_c.data(),
+                            {.bias = on_bias.data(), .relu = relu});
+    auto expected = on_host(g, a, b);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      expected[i] += bias[i % g.n];
+      if (relu) expected[i] = std::max(expected[i], 0.0F);
+    }
+    expect_near(on_c.read(), expected, g.k);
+  }
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,73 @@
+#include "card_control.hpp"
+
+#include "card_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <mutex>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad::simulated_card {
+
+namespace {
+
+std::uint64_t seed_in(const std::string& word) {
+  std::uint64_t seed = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data() + 5, end, seed);
+  if (error != std::errc{} || rest != end)
+    throw std::invalid_argument(fmt::format("MAILGRAD_SIMULATED_CARD: {} is no seed", word));
+  return seed;
+}
+
+void apply_word(const std::string& word, settings& s) {
+  if (word == "forward") {
+    s.order.order = thread_order::forward;
+  } else if (word == "backward") {
+    s.order.order = thread_order::backward;
+  } else if (word == "shuffled") {
+    s.order.order = thread_order::shuffled;
+  } else if (word == "far") {
+    s.order.far = reach::one_warp_far;
+  } else if (word == "late") {
+    s.when = timing::late;
+  } else if (word.starts_with("seed=")) {
+    s.order.seed = seed_in(word);
+  } else {
+    throw std::invalid_argument(fmt::format(
+        "MAILGRAD_SIMULATED_CARD: {}, where forward, backward, shuffled, far, late or seed=N may stand",
+        word));
+  }
+}
+
+} // namespace
+
+settings default_settings() {
+  settings s;
+  const char* const named = std::getenv("MAILGRAD_SIMULATED_CARD");
+  std::istringstream words(named == nullptr ? "" : named);
+  for (std::string word; words >> word;) apply_word(word, s);
+  return s;
+}
+
+void set_up(const settings& s) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  for (std::uint32_t card = 0; card < all.set.cards; ++card) all.finish_card(card);
+  all.forget_errors();
+  all.set = s;
+  const std::size_t bytes = all.counted.bytes_now;
+  all.counted = {.bytes_now = bytes, .bytes_at_most = bytes};
+}
+
+counters count() {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  return all.counted;
+}
+
+} // namespace mailgrad::simulated_card

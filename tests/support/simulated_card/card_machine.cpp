@@ -1,0 +1,109 @@
+#include "card_machine.hpp"
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad::simulated_card {
+
+card_machine& card_machine::of_process() {
+  static auto* const made =
+      new card_machine; // never ends: blocks of other static objects may be released after it
+  return *made;
+}
+
+void refuse(const char* name, std::string_view why) {
+  throw device_error(world_errc::device_failure, fmt::format("{}: {}", name, why));
+}
+
+void card_machine::begin_call(const char* name, std::uint32_t card) {
+  if (set.has != machine::complete || card >= set.cards) refuse(name, "no CUDA-capable device is detected");
+  if (set.fail.lost_card_at == ++calls_)
+    for (std::uint32_t c = 0; c < set.cards; ++c) fail(c, "the card is lost");
+  if (const auto error = has_failed(card)) refuse(name, *error);
+}
+
+std::optional<std::string> card_machine::has_failed(std::uint32_t card) const {
+  const auto found = errors_.find(card);
+  return found == errors_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void card_machine::require_may_wait(const char* name) {
+  ++counted.waits;
+  if (!set.may_wait) throw std::logic_error(fmt::format("{} waits for a card where nobody may wait", name));
+}
+
+void card_machine::fail(std::uint32_t card, std::string why) { errors_.emplace(card, std::move(why)); }
+
+std::uint64_t card_machine::next_kernel(std::uint32_t card) {
+  ++counted.kernels;
+  if (set.fail.launch_error_at == counted.kernels) fail(card, "an illegal memory access was encountered");
+  return counted.kernels;
+}
+
+stream_state& card_machine::stream(void* handle) {
+  const auto found = streams.find(handle);
+  if (found == streams.end()) refuse("stream", "invalid resource handle");
+  return *found->second;
+}
+
+event_state& card_machine::event(void* handle) {
+  const auto found = events.find(handle);
+  if (found == events.end()) refuse("event", "invalid resource handle");
+  return *found->second;
+}
+
+void card_machine::queue(stream_state& s, work w) {
+  if (s.captured) {
+    if (w.body) s.captured->nodes.push_back(std::move(w));
+    return;
+  }
+  s.submitted.left();
+  s.queued.push_back(std::move(w));
+  if (set.when == timing::eager)
+    while (!s.queued.empty()) run_next(s);
+}
+
+void card_machine::run_next(stream_state& s) {
+  if (s.queued.front().wait) reach(s.queued.front().wait);
+  s.order.enter();
+  s.submitted.passed();
+  {
+    // It ends where it has run: ThreadSanitizer asks who has read its arguments.
+    const work w = std::move(s.queued.front());
+    s.queued.pop_front();
+    if (w.wait) w.wait->order.passed();
+    if (w.record) {
+      w.record->when = std::chrono::steady_clock::now();
+      w.record->order.left();
+      w.record->where = nullptr;
+    }
+    if (w.body && !errors_.contains(s.card)) {
+      memory.open();
+      auto failure = w.body();
+      memory.close();
+      if (failure) fail(s.card, std::move(*failure));
+    }
+  }
+  s.done.left();
+  s.order.leave();
+}
+
+void card_machine::reach(const std::shared_ptr<event_point>& point) {
+  while (point->where != nullptr) run_next(*point->where);
+}
+
+void card_machine::finish(stream_state& s) {
+  while (!s.queued.empty()) run_next(s);
+  s.done.passed();
+}
+
+void card_machine::finish_card(std::uint32_t card) {
+  for (const auto& [handle, s] : streams)
+    if (s->card == card) finish(*s);
+}
+
+} // namespace mailgrad::simulated_card

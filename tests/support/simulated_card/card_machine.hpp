@@ -1,0 +1,62 @@
+#pragma once
+
+#include "card_control.hpp"
+#include "card_memory.hpp"
+#include "stream_state.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mailgrad::simulated_card {
+
+/// All that the simulated cards of this process are. Who uses it holds its lock.
+class card_machine {
+public:
+  static card_machine& of_process();
+
+  std::mutex lock;
+  settings set = default_settings();
+  counters counted;
+  card_memory memory;
+  std::map<void*, std::unique_ptr<stream_state>> streams;
+  std::map<void*, std::unique_ptr<event_state>> events;
+
+  /// Every call of the runtime begins with it: throws what the call must report.
+  void begin_call(const char* name, std::uint32_t card = 0);
+  stream_state& stream(void* handle);
+  event_state& event(void* handle);
+
+  /// Queues work, and runs it if it is time.
+  void queue(stream_state& s, work w);
+  /// Runs what was queued on `s`; the caller has waited for it then.
+  void finish(stream_state& s);
+  void finish_card(std::uint32_t card);
+  /// Runs the stream up to this point.
+  void reach(const std::shared_ptr<event_point>& point);
+
+  /// Notes what every later call on this card reports.
+  void fail(std::uint32_t card, std::string why);
+  /// What was noted for the card, if anything was.
+  std::optional<std::string> has_failed(std::uint32_t card) const;
+  /// The number of the kernel that runs, from 1; fails the card if a fault was asked for.
+  std::uint64_t next_kernel(std::uint32_t card);
+  void forget_errors() { errors_.clear(), calls_ = 0; }
+  /// Throws where the caller must not wait.
+  void require_may_wait(const char* name);
+
+private:
+  void run_next(stream_state& s);
+
+  std::map<std::uint32_t, std::string> errors_; ///< by card
+  std::uint64_t calls_ = 0;
+};
+
+/// What a call of the runtime throws.
+[[noreturn]] void refuse(const char* name, std::string_view why);
+
+} // namespace mailgrad::simulated_card

@@ -1,0 +1,95 @@
+#include "card_machine.hpp"
+
+#include <mailgrad/kernels/cuda/runtime.hpp>
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <thread>
+#include <utility>
+
+// The part of kernels/cuda/runtime.hpp that keeps work as a graph, and what it says of the machine.
+namespace mailgrad::cuda::runtime {
+
+using simulated_card::card_machine;
+using simulated_card::graph_state;
+using simulated_card::refuse;
+using simulated_card::stream_state;
+
+found_cards find_cards() {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  using simulated_card::machine;
+  switch (all.set.has) {
+  case machine::without_driver:
+    return {.cards = {}, .driver = {}, .why_none = "no NVIDIA driver is installed"};
+  case machine::with_old_driver:
+    return {.cards = {},
+            .driver = "CUDA 11.4",
+            .why_none = "the driver is for CUDA 11.4, and this build needs one for CUDA 13.0"};
+  case machine::without_card:
+    return {.cards = {}, .driver = "CUDA 13.0", .why_none = "the driver for CUDA 13.0 finds no card"};
+  case machine::complete:
+    break;
+  }
+  const card one{.name = "simulated card",
+                 .memory_bytes = all.set.memory_bytes,
+                 .major = 9,
+                 .minor = 0,
+                 .multiprocessors = 132};
+  return {.cards = std::vector(all.set.cards, one), .driver = "CUDA 13.0", .why_none = {}};
+}
+
+void begin_capture(void* stream) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  stream_state& s = all.stream(stream);
+  all.begin_call("cudaStreamBeginCapture", s.card);
+  if (s.captured) refuse("cudaStreamBeginCapture", "invalid argument");
+  s.captured.emplace().by = std::this_thread::get_id();
+}
+
+void* end_capture(void* stream) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  stream_state& s = all.stream(stream);
+  all.begin_call("cudaStreamEndCapture", s.card);
+  if (!s.captured) refuse("cudaStreamEndCapture", "invalid argument");
+  if (s.captured->by != std::this_thread::get_id())
+    refuse("cudaStreamEndCapture",
+           "attempt to terminate a thread-local capture sequence from another thread");
+  auto made = std::make_unique<graph_state>();
+  const auto ended = std::exchange(s.captured, std::nullopt);
+  if (ended->broken)
+    refuse("cudaStreamEndCapture",
+           fmt::format("operation failed due to a previous error during capture ({})", *ended->broken));
+  made->nodes = ended->nodes;
+  return made.release();
+}
+
+void launch_graph(void* graph, void* stream) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  stream_state& s = all.stream(stream);
+  all.begin_call("cudaGraphLaunch", s.card);
+  ++all.counted.launches;
+  auto* const made = static_cast<graph_state*>(graph);
+  all.queue(s, {.body = [made]() -> std::optional<std::string> {
+              for (const auto& node : made->nodes)
+                if (auto failure = node.body()) return failure;
+              made->order.left();
+              return std::nullopt;
+            }});
+}
+
+void destroy_graph(void* graph) noexcept {
+  if (graph == nullptr) return;
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  auto* const made = static_cast<graph_state*>(graph);
+  for (std::uint32_t card = 0; card < all.set.cards; ++card) all.finish_card(card);
+  made->order.passed();
+  delete made;
+}
+
+} // namespace mailgrad::cuda::runtime

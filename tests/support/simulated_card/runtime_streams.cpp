@@ -1,0 +1,148 @@
+#include "card_machine.hpp"
+#include "last_error.hpp"
+
+#include <mailgrad/kernels/cuda/runtime.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+// The half of kernels/cuda/runtime.hpp that speaks of streams and events.
+namespace mailgrad::cuda::runtime {
+
+using simulated_card::card_machine;
+using simulated_card::event_point;
+using simulated_card::event_state;
+using simulated_card::refuse;
+using simulated_card::stream_state;
+
+void* create_stream(std::uint32_t card) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  all.begin_call("cudaStreamCreateWithFlags", card);
+  auto made = std::make_unique<stream_state>();
+  made->card = card;
+  void* const handle = made.get();
+  all.streams.emplace(handle, std::move(made));
+  return handle;
+}
+
+void destroy_stream(std::uint32_t, void* stream) noexcept {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  const auto found = all.streams.find(stream);
+  if (found == all.streams.end()) return;
+  all.finish(*found->second); // what is queued on it still runs
+  all.streams.erase(found);
+}
+
+void synchronise(void* stream) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  stream_state& s = all.stream(stream);
+  all.begin_call("cudaStreamSynchronize", s.card);
+  all.require_may_wait("cudaStreamSynchronize");
+  if (s.captured) {
+    s.captured->broken = "cudaStreamSynchronize";
+    refuse("cudaStreamSynchronize", "operation not permitted when stream is capturing");
+  }
+  all.finish(s);
+  if (const auto error = all.has_failed(s.card)) refuse("cudaStreamSynchronize", *error);
+}
+
+void* create_event(std::uint32_t card, event_kind kind) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  all.begin_call("cudaEventCreateWithFlags", card);
+  auto made = std::make_unique<event_state>();
+  made->card = card;
+  made->timed = kind == event_kind::timed;
+  void* const handle = made.get();
+  all.events.emplace(handle, std::move(made));
+  return handle;
+}
+
+void destroy_event(void* event) noexcept {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  all.events.erase(event);
+}
+
+void record(void* event, void* stream) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  stream_state& s = all.stream(stream);
+  event_state& e = all.event(event);
+  all.begin_call("cudaEventRecord", s.card);
+  if (e.card != s.card) refuse("cudaEventRecord", "invalid resource handle");
+  e.captured = s.captured.has_value();
+  e.queries = 0;
+  e.point = nullptr;
+  if (e.captured) return;
+  e.point = std::make_shared<event_point>();
+  e.point->where = &s;
+  all.queue(s, {.record = e.point});
+}
+
+void wait(void* stream, void* event) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  stream_state& s = all.stream(stream);
+  const event_state& e = all.event(event);
+  all.begin_call("cudaStreamWaitEvent", s.card);
+  if (s.captured.has_value() != e.captured && e.point != nullptr) {
+    if (s.captured) s.captured->broken = "a wait for an event that was recorded outside";
+    refuse("cudaStreamWaitEvent", "dependency created on uncaptured work in another stream");
+  }
+  if (e.point != nullptr) all.queue(s, {.wait = e.point});
+}
+
+bool has_passed(void* event) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  event_state& e = all.event(event);
+  all.begin_call("cudaEventQuery", e.card);
+  if (e.captured)
+    refuse("cudaEventQuery", "operation not permitted on an event last recorded in a capturing stream");
+  if (e.point == nullptr) return true;
+  if (e.point->where != nullptr && e.queries++ < all.set.late_queries) return false;
+  all.reach(e.point);
+  e.point->order.passed();
+  if (const auto error = all.has_failed(e.card)) refuse("cudaEventQuery", *error);
+  return true;
+}
+
+float milliseconds_between(void* begin, void* end) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  const event_state& first = all.event(begin);
+  const event_state& last = all.event(end);
+  all.begin_call("cudaEventElapsedTime", first.card);
+  if (!first.timed || !last.timed || first.point == nullptr || last.point == nullptr)
+    refuse("cudaEventElapsedTime", "invalid resource handle");
+  if (first.point->where != nullptr || last.point->where != nullptr)
+    refuse("cudaEventElapsedTime", "device not ready");
+  return std::chrono::duration<float, std::milli>(last.point->when - first.point->when).count();
+}
+
+void check_launch(const char* name) {
+  if (const auto error = simulated_card::take_error()) refuse(name, *error);
+}
+
+} // namespace mailgrad::cuda::runtime
+
+namespace mailgrad::simulated_card {
+
+namespace {
+
+thread_local std::optional<std::string> last_error;
+
+} // namespace
+
+void note_error(std::string why) { last_error = std::move(why); }
+std::optional<std::string> take_error() { return std::exchange(last_error, std::nullopt); }
+
+} // namespace mailgrad::simulated_card
