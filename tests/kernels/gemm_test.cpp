@@ -89,6 +89,21 @@ INSTANTIATE_TEST_SUITE_P(Sides, GemmReadLater,
                                                           extents{300, 240, 401}, extents{8, 8192, 3}),
                                           testing::Values(0, 1, 8, 16)));
 
+TEST(Gemm, AddsTheBiasAndAppliesRelu) {
+  const gemm_shape g{5, 7, 3};
+  const matrix a = random_matrix(5, 3), b = random_matrix(3, 7), bias = random_matrix(1, 7);
+  const matrix plain = product(g, a, b), biased = plain.rowwise() + bias.row(0);
+  block scratch(gemm_scratch_bytes(g));
+  const auto with = [&](const gemm_epilogue& e) {
+    matrix c(5, 7);
+    gemm(host_stream{}, g, a.data(), b.data(), c.data(), scratch.data(), next_use::later, e);
+    return c;
+  };
+  EXPECT_EQ(with({bias.data(), false}), biased);
+  EXPECT_EQ(with({bias.data(), true}), biased.cwiseMax(0));
+  EXPECT_EQ(with({nullptr, true}), plain.cwiseMax(0));
+}
+
 TEST(Gemm, MultipliesEachMatrixOfABatch) {
   const gemm_shape one{5, 9, 20, operand_order::as_is, operand_order::as_is, 1};
   gemm_shape three = one;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 #include <random>
 
 // Whole models on the card, beside the same programs on the host. The simulated card runs the very kernels.
@@ -110,6 +111,8 @@ struct model_case {
   const char* model;
   shape sample;
   answer wanted = answer::a_class;
+
+  friend std::ostream& operator<<(std::ostream& to, const model_case& c) { return to << c.model; }
 };
 
 class CardProgram : public ::testing::TestWithParam<model_case> {};

@@ -34,7 +34,7 @@ struct column_matrix {
 struct column_product {
   column_matrix a, b, c;
   std::size_t batch, a_distance, b_distance, c_distance;
-  product_epilogue epilogue;
+  gemm_epilogue epilogue;
 
   void run(const float* a_values, const float* b_values, float* c_values) const {
     for (std::size_t i = 0; i < batch; ++i)
@@ -66,7 +66,7 @@ void require_extent(std::size_t n) {
 }
 
 /// The operands as cublas_products.cpp hands them over: C^T = B^T A^T, so B comes first.
-column_product by_columns(const gemm_shape& g, const product_epilogue& e) {
+column_product by_columns(const gemm_shape& g, const gemm_epilogue& e) {
   const auto matrix = [](std::size_t rows, std::size_t columns, operand_order o) {
     return o == operand_order::as_is ? column_matrix{columns, rows, columns, false}
                                      : column_matrix{rows, columns, rows, true};
@@ -86,7 +86,7 @@ public:
   explicit simulated_products(std::uint32_t card) : card_(card) {}
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-           const product_epilogue& epilogue) override {
+           const gemm_epilogue& epilogue) override {
     if (g.batch * g.m * g.n == 0) return;
     if (g.k == 0) return runtime::fill(s.stream, c, 0, g.batch * g.m * g.n * sizeof(float));
     for (const std::size_t n : {g.m, g.n, g.k, g.batch}) require_extent(n);
