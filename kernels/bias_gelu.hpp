@@ -11,7 +11,7 @@ namespace mailgrad {
 ///
 /// Source  Hendrycks & Gimpel, arXiv:1606.08415: z Phi(z), with slope Phi(z) + z phi(z).
 /// Shapes  x, y, slope: float32[rows, columns]; b: [columns]. y may be x.
-/// Errors  device_error for a stream of a GPU.
+/// Errors  device_error for a stream of a card in a build without CUDA.
 void bias_gelu(const stream& s, const float* x, const float* b, float* y, float* slope, std::size_t rows,
                std::size_t columns);
 

@@ -21,12 +21,12 @@ struct convolution_shape {
 
 /// One of the three passes of a convolution, prepared for one shape.
 ///
-/// Errors  device_error for a stream of a GPU: convolutions run on the host only.
+/// Errors  device_error for a stream of a card in a build without CUDA; shape_error on a card for 2^31 windows or more.
 /// Threads one caller at a time. The same operands give the same bits.
 class convolution_plan {
 public:
   virtual ~convolution_plan() = default;
-  /// Memory that run() needs besides its operands, 64-byte aligned.
+  /// Memory that run() needs on the host besides its operands, 64-byte aligned.
   virtual std::size_t scratch_bytes() const noexcept = 0;
   virtual void run(const stream& s, const float* left, const float* right, float* result, void* scratch) = 0;
 };

@@ -23,12 +23,12 @@ sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& su
 /// y = scale * the sum of x over the planned axes; the sum of nothing is 0.
 ///
 /// Shapes  y: float32[plan.result_size], apart from x.
-/// Errors  device_error for a stream of a GPU.
+/// Errors  device_error for a stream of a card in a build without CUDA.
 void sum(const stream& s, const sum_plan& plan, const float* x, float scale, float* y);
 
 /// The mean of (a - b)^2 over n elements.
 ///
-/// Errors  device_error for a stream of a GPU.
+/// Errors  device_error for a stream of a card in a build without CUDA.
 void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y);
 
 } // namespace mailgrad

@@ -1,15 +1,13 @@
-#include <mailgrad/kernels/bias_gelu.hpp>
+#include <mailgrad/kernels/host/bias_gelu.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
 
 #include <algorithm>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
-void bias_gelu(const stream& s, const float* x, const float* b, float* y, float* slope, std::size_t rows,
+void bias_gelu(const float* x, const float* b, float* y, float* slope, std::size_t rows,
                std::size_t columns) {
-  require_host(s, "bias_gelu");
   for (std::size_t row = 0; row < rows; ++row) {
     const std::size_t first = row * columns;
 #pragma omp simd
@@ -22,9 +20,8 @@ void bias_gelu(const stream& s, const float* x, const float* b, float* y, float*
   }
 }
 
-void bias_gelu_gradient(const stream& s, const float* slope, const float* dy, float* dz, float* db,
-                        std::size_t rows, std::size_t columns) {
-  require_host(s, "bias_gelu_gradient");
+void bias_gelu_gradient(const float* slope, const float* dy, float* dz, float* db, std::size_t rows,
+                        std::size_t columns) {
   std::fill_n(db, columns, 0.0F);
   for (std::size_t row = 0; row < rows; ++row) {
     const std::size_t first = row * columns;
@@ -37,4 +34,4 @@ void bias_gelu_gradient(const stream& s, const float* slope, const float* dy, fl
   }
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

@@ -1,13 +1,12 @@
-#include <mailgrad/kernels/cross_entropy.hpp>
+#include <mailgrad/kernels/host/cross_entropy.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>
 
 #include <fmt/format.h>
 
 #include <stdexcept>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
 namespace {
 
@@ -34,9 +33,8 @@ double loss_of_rows(const float* logits, const std::int32_t* labels, float* prob
 
 } // namespace
 
-void cross_entropy(const stream& s, const float* logits, const std::int32_t* labels, float* loss,
-                   float* probabilities, std::size_t rows, std::size_t columns) {
-  require_host(s, "cross_entropy");
+void cross_entropy(const float* logits, const std::int32_t* labels, float* loss, float* probabilities,
+                   std::size_t rows, std::size_t columns) {
   double total = 0; // a double, since there may be very many rows
   const std::size_t block = rows_at_once(columns);
   for (std::size_t first = 0; first < rows; first += block)
@@ -45,9 +43,8 @@ void cross_entropy(const stream& s, const float* logits, const std::int32_t* lab
   *loss = static_cast<float>(total / static_cast<double>(rows));
 }
 
-void cross_entropy_gradient(const stream& s, const float* probabilities, const std::int32_t* labels,
-                            const float* d_loss, float* d_logits, std::size_t rows, std::size_t columns) {
-  require_host(s, "cross_entropy_gradient");
+void cross_entropy_gradient(const float* probabilities, const std::int32_t* labels, const float* d_loss,
+                            float* d_logits, std::size_t rows, std::size_t columns) {
   const float factor = *d_loss / static_cast<float>(rows);
 #pragma omp simd
   for (std::size_t i = 0; i < rows * columns; ++i) d_logits[i] = probabilities[i] * factor;
@@ -57,4 +54,4 @@ void cross_entropy_gradient(const stream& s, const float* probabilities, const s
   }
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

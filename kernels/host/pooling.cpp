@@ -1,11 +1,9 @@
-#include <mailgrad/kernels/pooling.hpp>
-
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/kernels/host/pooling.hpp>
 
 #include <algorithm>
 #include <utility>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
 namespace {
 
@@ -73,8 +71,7 @@ void spread(const window_grid& g, float* dx, Part part) {
 
 } // namespace
 
-void max_pool(const stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen) {
-  require_host(s, "max_pool");
+void max_pool(const window_grid& g, const float* x, float* y, std::int32_t* chosen) {
   for_each_window(g, [&](const placed_window& w) {
     float* best = y + w.result;
     std::int32_t* at = chosen + w.result;
@@ -96,16 +93,13 @@ void max_pool(const stream& s, const window_grid& g, const float* x, float* y, s
   });
 }
 
-void max_pool_gradient(const stream& s, const window_grid& g, const float* dy, const std::int32_t* chosen,
-                       float* dx) {
-  require_host(s, "max_pool_gradient");
+void max_pool_gradient(const window_grid& g, const float* dy, const std::int32_t* chosen, float* dx) {
   spread(g, dx, [=](std::size_t k, std::int32_t position, std::size_t) {
     return chosen[k] == position ? dy[k] : 0.0F;
   });
 }
 
-void average_pool(const stream& s, const window_grid& g, const float* x, float* y) {
-  require_host(s, "average_pool");
+void average_pool(const window_grid& g, const float* x, float* y) {
   for_each_window(g, [&](const placed_window& w) {
     float* mean = y + w.result;
     std::fill_n(mean, g.channels, 0.0F);
@@ -120,10 +114,9 @@ void average_pool(const stream& s, const window_grid& g, const float* x, float* 
   });
 }
 
-void average_pool_gradient(const stream& s, const window_grid& g, const float* dy, float* dx) {
-  require_host(s, "average_pool_gradient");
+void average_pool_gradient(const window_grid& g, const float* dy, float* dx) {
   spread(g, dx,
          [=](std::size_t k, std::int32_t, std::size_t count) { return dy[k] / static_cast<float>(count); });
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

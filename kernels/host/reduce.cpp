@@ -1,12 +1,11 @@
-#include <mailgrad/kernels/reduce.hpp>
+#include <mailgrad/kernels/host/reduce.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/odometer.hpp>
 
 #include <algorithm>
 #include <span>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
 namespace {
 
@@ -45,25 +44,7 @@ void add_row(const float* x, float* y, std::size_t n) {
 
 } // namespace
 
-sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& summed) {
-  sum_plan p;
-  for (std::size_t axis = 0; axis < dims.rank(); ++axis)
-    if (!summed[axis]) p.result_size *= dims[axis];
-  std::size_t step = p.result_size;
-  for (std::size_t axis = 0; axis < dims.rank(); ++axis) {
-    const std::size_t extent = dims[axis];
-    if (!summed[axis] && extent != 0) step /= extent;
-    const bool joins = p.rank > 0 && (p.steps[p.rank - 1] == 0) == summed[axis];
-    if (!joins) ++p.rank;
-    p.extents[p.rank - 1] = extent * (joins ? p.extents[p.rank - 1] : 1);
-    p.steps[p.rank - 1] = summed[axis] ? 0 : step;
-  }
-  if (p.rank == 0) p.extents[p.rank++] = 1;
-  return p;
-}
-
-void sum(const stream& s, const sum_plan& plan, const float* x, float scale, float* y) {
-  require_host(s, "sum");
+void sum(const sum_plan& plan, const float* x, float scale, float* y) {
   std::fill_n(y, plan.result_size, 0.0F);
   const auto extents = std::span(plan.extents).first(plan.rank);
   if (std::ranges::find(extents, std::size_t{0}) != extents.end()) return;
@@ -81,10 +62,9 @@ void sum(const stream& s, const sum_plan& plan, const float* x, float scale, flo
     for (std::size_t i = 0; i < plan.result_size; ++i) y[i] *= scale;
 }
 
-void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y) {
-  require_host(s, "mean_squared_difference");
+void mean_squared_difference(const float* a, const float* b, std::size_t n, float* y) {
   const auto square = [=](std::size_t i) { return (a[i] - b[i]) * (a[i] - b[i]); };
   *y = sum_between(0, n, square) / static_cast<float>(n);
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

@@ -1,12 +1,10 @@
-#include <mailgrad/kernels/softmax.hpp>
+#include <mailgrad/kernels/host/softmax.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
-void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
-  require_host(s, "softmax");
+void softmax(const float* x, float* y, std::size_t rows, std::size_t columns) {
   const std::size_t block = rows_at_once(columns);
   for (std::size_t first = 0; first < rows; first += block) {
     const std::size_t count = std::min(block, rows - first);
@@ -17,9 +15,7 @@ void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::s
   }
 }
 
-void softmax_gradient(const stream& s, const float* y, const float* dy, float* dx, std::size_t rows,
-                      std::size_t columns) {
-  require_host(s, "softmax_gradient");
+void softmax_gradient(const float* y, const float* dy, float* dx, std::size_t rows, std::size_t columns) {
   for (std::size_t row = 0; row < rows; ++row, y += columns, dy += columns, dx += columns) {
     const float projection = row_sum(columns, [=](std::size_t i) { return y[i] * dy[i]; });
 #pragma omp simd
@@ -27,4 +23,4 @@ void softmax_gradient(const stream& s, const float* y, const float* dy, float* d
   }
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

@@ -1,0 +1,49 @@
+#include <mailgrad/kernels/cuda/bias_gelu.hpp>
+#include <mailgrad/kernels/cuda/cross_entropy.hpp>
+#include <mailgrad/kernels/cuda/reduce.hpp>
+#include <mailgrad/kernels/cuda/right_labels.hpp>
+#include <mailgrad/kernels/cuda/softmax.hpp>
+
+#include <mailgrad/tensor/require_host.hpp>
+
+namespace mailgrad::cuda {
+
+void sum(const cuda_stream& s, const sum_plan&, const float*, float, float*) { refuse_card(s, "sum"); }
+
+void mean_squared_difference(const cuda_stream& s, const float*, const float*, std::size_t, float*) {
+  refuse_card(s, "mean_squared_difference");
+}
+
+void softmax(const cuda_stream& s, const float*, float*, std::size_t, std::size_t) {
+  refuse_card(s, "softmax");
+}
+
+void softmax_gradient(const cuda_stream& s, const float*, const float*, float*, std::size_t, std::size_t) {
+  refuse_card(s, "softmax_gradient");
+}
+
+void cross_entropy(const cuda_stream& s, const float*, const std::int32_t*, float*, float*, std::size_t,
+                   std::size_t) {
+  refuse_card(s, "cross_entropy");
+}
+
+void cross_entropy_gradient(const cuda_stream& s, const float*, const std::int32_t*, const float*, float*,
+                            std::size_t, std::size_t) {
+  refuse_card(s, "cross_entropy_gradient");
+}
+
+void bias_gelu(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t, std::size_t) {
+  refuse_card(s, "bias_gelu");
+}
+
+void bias_gelu_gradient(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t,
+                        std::size_t) {
+  refuse_card(s, "bias_gelu_gradient");
+}
+
+void count_right_labels(const cuda_stream& s, const float*, const std::int32_t*, std::int32_t*, std::size_t,
+                        std::size_t) {
+  refuse_card(s, "count_right_labels");
+}
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/launch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+/// Kernels along the rows of a matrix. A short row lies in the registers of up to a warp, a long one is read several
+/// times by a block.
+namespace mailgrad::cuda {
+
+/// Rows of at most so many elements lie in registers.
+inline constexpr std::size_t longest_register_row = 1024;
+
+/// `width` neighbouring threads, a power of two, have a row together.
+struct row_lanes {
+  std::size_t rows, columns;
+  unsigned width;
+};
+
+/// The lanes for rows that a thread holds `count` elements of, and the blocks for them.
+inline row_lanes lanes_of(std::size_t rows, std::size_t columns) {
+  unsigned width = 1;
+  while (width < warp_size && width < columns) width *= 2;
+  return {rows, columns, width};
+}
+inline unsigned blocks_of(const row_lanes& n) { return blocks_for(n.rows, threads_per_block / n.width); }
+
+/// Combines the values of `width` neighbouring threads, in a fixed order; every thread has the result.
+template <class T, class Combine>
+__device__ T over_lanes(T x, unsigned width, Combine combine) {
+  for (unsigned distance = width / 2; distance > 0; distance /= 2)
+    x = combine(x, __shfl_xor_sync(0xffffffffU, x, distance));
+  return x;
+}
+
+struct larger {
+  __device__ float operator()(float a, float b) const { return b > a ? b : a; }
+};
+struct plus {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+
+/// The largest number over all threads of a block; as block_sum(), on which see launch.hpp.
+__device__ inline float block_largest(float x, float* room) {
+  const unsigned warp = threadIdx.x / warp_size, place = threadIdx.x % warp_size;
+  x = over_lanes(x, warp_size, larger{});
+  __syncthreads();
+  if (place == 0) room[warp] = x;
+  __syncthreads();
+  return over_lanes(place < blockDim.x / warp_size ? room[place] : room[0], warp_size, larger{});
+}
+
+/// Calls visit(row, lane), where `row` is at least n.rows for threads that have none. All threads of a warp take the
+/// same number of turns, since they exchange what they have.
+template <class Visit>
+__device__ void for_each_row(const row_lanes& n, Visit visit) {
+  const std::size_t step = grid_threads() / n.width, group = grid_thread() / n.width;
+  const unsigned lane = threadIdx.x % n.width;
+  for (std::size_t turn = 0; turn < n.rows; turn += step) visit(turn + group, lane);
+}
+
+/// What a thread has of a row: the elements `lane`, `lane` + width and so on.
+template <unsigned count>
+struct register_row {
+  float v[count];
+
+  /// `absent` stands for the elements that are not there.
+  __device__ register_row(const float* x, const row_lanes& n, std::size_t row, unsigned lane, float absent) {
+#pragma unroll
+    for (unsigned i = 0; i < count; ++i) {
+      const std::size_t column = lane + std::size_t{i} * n.width;
+      v[i] = row < n.rows && column < n.columns ? x[row * n.columns + column] : absent;
+    }
+  }
+  __device__ void store(float* y, const row_lanes& n, std::size_t row, unsigned lane) const {
+#pragma unroll
+    for (unsigned i = 0; i < count; ++i) {
+      const std::size_t column = lane + std::size_t{i} * n.width;
+      if (row < n.rows && column < n.columns) y[row * n.columns + column] = v[i];
+    }
+  }
+};
+
+/// Calls launch_with.template operator()<count>() for the number of elements that a thread has of a register row.
+template <class Launch>
+void with_register_count(std::size_t columns, Launch launch_with) {
+  const std::size_t needed = (columns + warp_size - 1) / warp_size;
+  if (needed <= 1) return launch_with.template operator()<1>();
+  if (needed <= 2) return launch_with.template operator()<2>();
+  if (needed <= 4) return launch_with.template operator()<4>();
+  if (needed <= 8) return launch_with.template operator()<8>();
+  if (needed <= 16) return launch_with.template operator()<16>();
+  launch_with.template operator()<32>();
+}
+
+} // namespace mailgrad::cuda

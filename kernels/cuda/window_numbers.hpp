@@ -1,0 +1,27 @@
+#pragma once
+
+#include <mailgrad/kernels/convolution.hpp>
+#include <mailgrad/kernels/cuda/divisor.hpp>
+
+#include <cstdint>
+
+namespace mailgrad::cuda {
+
+/// What a card's kernels must know of the windows of a convolution, in 32 bits.
+struct window_numbers {
+  std::uint32_t height, width, channels, out_channels;
+  std::uint32_t out_height, out_width;
+  std::uint32_t windows; ///< of the whole batch
+  std::uint32_t pixels;  ///< likewise
+  std::uint32_t values;  ///< of one window
+  std::int32_t pad_top, pad_left;
+  divisor per_image, per_row;            ///< windows
+  divisor columns, by_channels, by_outs; ///< of a window; channels
+  divisor by_pixels, by_width;           ///< of an image
+  divisor stride_rows, stride_columns;
+};
+
+/// Errors  shape_error for 2^31 windows or pixels, or more, or images of as many values.
+window_numbers numbers_of(const convolution_shape& c);
+
+} // namespace mailgrad::cuda
