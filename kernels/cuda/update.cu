@@ -1,78 +1,146 @@
-#include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace mailgrad::cuda {
 
 namespace {
 
-/// The most gradients that one call takes, since the list is an argument of the kernel.
-constexpr std::size_t most_gradients = 16;
+constexpr std::size_t most_by_value = 32;
 
-struct gradient_list {
-  scaled_gradient items[most_gradients];
-  std::size_t count;
-
-  __device__ float sum(std::size_t k) const {
-    float total = 0;
-    for (std::size_t i = 0; i < count; ++i) total += items[i].scale * items[i].values[k];
-    return total;
-  }
+/// The gradients of an update in the order of their sum, as an argument of the kernel.
+struct gradients_by_value {
+  scaled_gradient items[most_by_value];
+  unsigned count;
 };
 
-template <std::size_t states>
+/// A list that is too long for an argument lies in memory of the card.
+struct gradients_on_card {
+  const scaled_gradient* items;
+  unsigned count;
+};
+
+template <class Rule>
 struct state_list {
-  float* items[states == 0 ? 1 : states];
+  float* items[Rule::states + 1]; // one more, since a rule may have none
 };
+
+/// What a thread holds of its four weights.
+template <class Rule>
+struct weights_of_thread {
+  float_pack weights, gradient, state[Rule::states + 1];
+};
+
+/// The scaled sum of all gradients, in the order given. Each is loaded once, and a few are under way together.
+template <class Gradients, class Elements>
+__device__ float_pack sum_of(const Gradients& gradients, const Elements& elements) {
+  constexpr unsigned together = 4;
+  float_pack sum{};
+  for (unsigned first = 0; first < gradients.count; first += together) {
+    float_pack values[together] = {};
+#pragma unroll
+    for (unsigned i = 0; i < together; ++i)
+      if (first + i < gradients.count) values[i] = elements.load(gradients.items[first + i].values);
+#pragma unroll
+    for (unsigned i = 0; i < together; ++i) {
+      const float scale = first + i < gradients.count ? gradients.items[first + i].scale : 0;
+#pragma unroll
+      for (unsigned k = 0; k < float_pack::size; ++k) sum.v[k] += scale * values[i].v[k];
+    }
+  }
+  return sum;
+}
 
 template <class Rule, std::size_t... i>
-__device__ void step(const Rule& rule, float& w, float g, const state_list<Rule::states>& state,
-                     std::size_t k, std::index_sequence<i...>) {
-  rule(w, g, state.items[i][k]...);
+__device__ void step(const Rule& rule, weights_of_thread<Rule>& x, std::index_sequence<i...>) {
+#pragma unroll
+  for (unsigned k = 0; k < float_pack::size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
+}
+
+template <class Rule, class Gradients>
+__global__ void update_kernel(Rule rule, const float* weights, float* updated, Gradients gradients,
+                              state_list<Rule> state, element_range range) {
+  for_packs<1>(
+      range,
+      [&](auto elements) {
+        weights_of_thread<Rule> x{};
+        x.weights = elements.load(weights);
+#pragma unroll
+        for (std::size_t i = 0; i != Rule::states; ++i) x.state[i] = elements.load(state.items[i]);
+        x.gradient = sum_of(gradients, elements);
+        return x;
+      },
+      [&](auto& loaded) { step(rule, loaded[0], std::make_index_sequence<Rule::states>{}); },
+      [&](auto elements, const weights_of_thread<Rule>& x) {
+        elements.store(updated, x.weights);
+#pragma unroll
+        for (std::size_t i = 0; i != Rule::states; ++i) elements.store(state.items[i], x.state[i]);
+      });
+}
+
+/// Writes a part of a long list to memory of the card. A copy from the host would have to wait, or the host's list to
+/// stay.
+__global__ void list_kernel(gradients_by_value part, scaled_gradient* to) {
+  if (threadIdx.x < part.count) to[threadIdx.x] = part.items[threadIdx.x];
+}
+
+gradients_by_value by_value(std::span<const scaled_gradient> gradients) {
+  gradients_by_value list{};
+  std::copy(gradients.begin(), gradients.end(), list.items);
+  list.count = static_cast<unsigned>(gradients.size());
+  return list;
+}
+
+gradients_on_card on_card(const cuda_stream& s, std::span<const scaled_gradient> gradients) {
+  if (gradients.size_bytes() > s.scratch_bytes)
+    throw shape_error("update: " + std::to_string(gradients.size()) + " gradients at once; a card takes " +
+                      std::to_string(s.scratch_bytes / sizeof(scaled_gradient)));
+  auto* const list = static_cast<scaled_gradient*>(s.scratch);
+  for (std::size_t first = 0; first < gradients.size(); first += most_by_value)
+    launch(s, "update", 1, most_by_value, 0, list_kernel,
+           by_value(gradients.subspan(first, std::min(most_by_value, gradients.size() - first))),
+           list + first);
+  return {list, static_cast<unsigned>(gradients.size())};
+}
+
+bool all_aligned(const weight_update& work, std::span<float* const> state) {
+  bool aligned = are_packs(work.weights.data(), work.updated.data());
+  for (const scaled_gradient& g : work.gradients) aligned = aligned && are_packs(g.values);
+  for (const float* x : state) aligned = aligned && are_packs(x);
+  return aligned;
 }
 
 template <class Rule>
-__global__ void update_kernel(Rule rule, const float* weights, float* updated, gradient_list gradients,
-                              state_list<Rule::states> state, std::size_t n) {
-  const std::size_t stride = std::size_t{blockDim.x} * gridDim.x;
-  for (std::size_t k = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; k < n; k += stride) {
-    float w = weights[k];
-    step(rule, w, gradients.sum(k), state, k, std::make_index_sequence<Rule::states>{});
-    updated[k] = w;
-  }
-}
-
-template <class Rule>
-void run(const cuda_stream& s, const Rule& rule, const weight_update& work, const gradient_list& gradients,
-            std::span<float* const> state) {
-  state_list<Rule::states> pointers{};
-  std::copy(state.begin(), state.end(), pointers.items);
+void run(const cuda_stream& s, const Rule& rule, const weight_update& work, std::span<float* const> state) {
   const std::size_t n = work.weights.size();
-  if (n == 0) return;
-  launch(s, "update", blocks_for(n), threads_per_block, 0, update_kernel<Rule>, rule, work.weights.data(),
-         work.updated.data(), gradients, pointers, n);
+  const element_range range{n, all_aligned(work, state)};
+  state_list<Rule> pointers{};
+  std::copy(state.begin(), state.end(), pointers.items);
+  const auto run_with = [&]<class Gradients>(const Gradients& gradients) {
+    launch(s, "update", blocks_of_packs(n, 1), threads_per_block, 0, update_kernel<Rule, Gradients>, rule,
+           work.weights.data(), work.updated.data(), gradients, pointers, range);
+  };
+  if (work.gradients.size() <= most_by_value)
+    run_with(by_value(work.gradients));
+  else
+    run_with(on_card(s, work.gradients));
 }
 
 } // namespace
 
 void update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
             const weight_update& work, std::span<float* const> state) {
-  if (work.gradients.size() > most_gradients)
-    throw shape_error("update: " + std::to_string(work.gradients.size()) +
-                      " gradients at once; a GPU takes " + std::to_string(most_gradients));
-  gradient_list gradients{};
-  gradients.count = work.gradients.size();
-  std::copy(work.gradients.begin(), work.gradients.end(), gradients.items);
+  if (work.weights.empty()) return;
   std::visit(
-      [&](const auto& r) {
-        using rule_type = std::decay_t<decltype(r)>;
+      [&]<class Rule>(const Rule& r) {
         if (penalty.none())
-          run(s, r, work, gradients, state);
+          run(s, r, work, state);
         else
-          run(s, penalised_update<rule_type>{r, penalty}, work, gradients, state);
+          run(s, penalised_update<Rule>{r, penalty}, work, state);
       },
       rule);
 }

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/launch.hpp>
+
+#include <type_traits>
+
+/// How an element-wise kernel shares arrays among its threads. A thread takes packs of four neighbouring elements. One
+/// instruction moves a pack if all arrays are aligned; otherwise, and at the end of the arrays, it moves element by
+/// element.
+namespace mailgrad::cuda {
+
+/// One instruction each. A store has to name its instruction, since nvcc merges plain ones with those of single
+/// elements.
+__device__ inline float_pack load_pack(const float* x) {
+  const float4 found = *reinterpret_cast<const float4*>(x);
+  return {{found.x, found.y, found.z, found.w}};
+}
+__device__ inline void store_pack(float* x, const float_pack& p) {
+  __stcg(reinterpret_cast<float4*>(x), make_float4(p.v[0], p.v[1], p.v[2], p.v[3]));
+}
+
+/// Elements first to first + 3 of arrays that are aligned.
+struct whole_pack {
+  std::size_t first;
+
+  __device__ float_pack load(const float* x) const { return load_pack(x + first); }
+  __device__ void store(float* x, const float_pack& p) const { store_pack(x + first, p); }
+};
+
+/// The `count` elements from `first` on; a pack has those first, then zeros.
+struct single_elements {
+  std::size_t first;
+  unsigned count;
+
+  __device__ float_pack load(const float* x) const {
+    float_pack p{};
+#pragma unroll
+    for (unsigned i = 0; i < float_pack::size; ++i)
+      if (i < count) p.v[i] = x[first + i];
+    return p;
+  }
+  __device__ void store(float* x, const float_pack& p) const {
+#pragma unroll
+    for (unsigned i = 0; i < float_pack::size; ++i)
+      if (i < count) x[first + i] = p.v[i];
+  }
+};
+
+/// The extent of element-wise arrays, and whether all of them are aligned.
+struct element_range {
+  std::size_t n;
+  bool aligned;
+
+  /// Calls f with the four elements from `first` on, or with as many as there are.
+  template <class F>
+  __device__ void visit(std::size_t first, F f) const {
+    const bool all_there = first + float_pack::size <= n;
+    if (static_cast<int>(aligned) & static_cast<int>(all_there)) // a single branch
+      f(whole_pack{first});
+    else if (first < n)
+      f(single_elements{first, all_there ? unsigned{float_pack::size} : static_cast<unsigned>(n - first)});
+  }
+};
+
+/// Gives each thread `packs` packs of the range. It loads all of them before it computes, so that they are under way
+/// together: load(elements) returns what compute(all that was loaded) changes and store(elements, loaded) writes.
+template <unsigned packs, class Load, class Compute, class Store>
+__device__ void for_packs(const element_range& range, Load load, Compute compute, Store store) {
+  std::invoke_result_t<Load, whole_pack> loaded[packs] = {};
+  const std::size_t step = std::size_t{blockDim.x} * float_pack::size;
+  const std::size_t first = std::size_t{blockIdx.x} * packs * step + threadIdx.x * float_pack::size;
+#pragma unroll
+  for (unsigned i = 0; i < packs; ++i)
+    range.visit(first + i * step, [&](auto elements) { loaded[i] = load(elements); });
+  compute(loaded);
+#pragma unroll
+  for (unsigned i = 0; i < packs; ++i)
+    range.visit(first + i * step, [&](auto elements) { store(elements, loaded[i]); });
+}
+
+/// The blocks that for_packs<packs>() needs for n elements.
+inline unsigned blocks_of_packs(std::size_t n, unsigned packs, unsigned threads = threads_per_block) {
+  const std::size_t per_block = std::size_t{threads} * packs * float_pack::size;
+  return static_cast<unsigned>((n + per_block - 1) / per_block);
+}
+
+} // namespace mailgrad::cuda
