@@ -4,6 +4,10 @@
 #include <mailgrad/kernels/host/elementwise.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace mailgrad {
 
 namespace {
@@ -17,12 +21,32 @@ void require_repeatable(const shape& operand, const shape& result) {
   if (!fits) throw shape_error("broadcast", operand, result);
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] void refuse(const elementwise_chain& chain, std::size_t inputs,
+                                                   std::size_t outputs) {
+  throw shape_error(fmt::format("elementwise: a chain of {} inputs and {} steps refers to others than its {} "
+                                "inputs, {} outputs and earlier steps",
+                                chain.input_count, chain.step_count, inputs, outputs));
+}
+
+void require_sound(const elementwise_chain& chain, std::size_t inputs, std::size_t outputs) {
+  if (chain.input_count > elementwise_chain::max_inputs || chain.step_count > elementwise_chain::max_steps ||
+      inputs < chain.input_count)
+    refuse(chain, inputs, outputs);
+  for (std::size_t i = 0; i < chain.step_count; ++i) {
+    const elementwise_chain::step& step = chain.steps[i];
+    const bool lacks_operand = std::max(step.a, step.b) >= chain.input_count + i;
+    if (lacks_operand || (step.output >= 0 && static_cast<std::size_t>(step.output) >= outputs))
+      refuse(chain, inputs, outputs);
+  }
+}
+
 } // namespace
 
 void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n, void* scratch) {
-  if (const auto* gpu = std::get_if<cuda_stream>(&s))
-    return cuda::elementwise(*gpu, chain, inputs, outputs, n);
+  require_sound(chain, inputs.size(), outputs.size());
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::elementwise(*card, chain, inputs, outputs, n);
   host::elementwise(chain, inputs, outputs, n, scratch);
 }
 
@@ -51,8 +75,15 @@ broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& resul
 
 void broadcast(const stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
                const float* b, float* y) {
-  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::broadcast(*gpu, f, plan, a, b, y);
+  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::broadcast(*card, f, plan, a, b, y);
   host::broadcast(f, plan, a, b, y);
+}
+
+void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
+                        std::size_t rows, std::size_t columns) {
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::bias_relu_gradient(*card, y, dy, dz, db, rows, columns);
+  host::bias_relu_gradient(y, dy, dz, db, rows, columns);
 }
 
 } // namespace mailgrad

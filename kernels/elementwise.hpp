@@ -71,7 +71,7 @@ void broadcast(const stream& s, elementwise_function f, const broadcast_plan& pl
 /// over rows.
 ///
 /// Shapes  y, dy, dz: float32[rows, columns]; db: float32[columns]. dz may be the memory of dy or y.
-/// Errors  device_error for a stream of a GPU.
+/// Errors  device_error for a GPU this build lacks.
 void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
                         std::size_t rows, std::size_t columns);
 

@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/cuda/elementwise.hpp>
-#include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 
 #include <algorithm>
 
@@ -7,92 +7,159 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// Applies a functor to two operands.
-struct evaluate {
-  float a, b;
-  template <class Functor>
-  MAILGRAD_HOST_DEVICE float operator()(Functor f) const {
-    return apply(f, a, b);
+/// An input, which has one element for all if it is not full.
+struct chain_input {
+  const float* values;
+  bool full;
+
+  template <class Elements>
+  __device__ float_pack load(const Elements& elements) const {
+    if (full) return elements.load(values);
+    const float x = values[0];
+    return {{x, x, x, x}};
   }
 };
 
-/// A chain and its operands, as arguments of chain_kernel.
+/// What a thread holds of the operands of one function.
+struct operand_packs {
+  float_pack a, b;
+};
+
+/// Puts f(a, b) in the place of a, for `count` times four elements.
+template <unsigned count>
+struct apply_to_packs {
+  operand_packs (&x)[count];
+
+  template <class Functor>
+  MAILGRAD_HOST_DEVICE void operator()(Functor f) const {
+    for (unsigned i = 0; i < count; ++i)
+      for (unsigned k = 0; k < float_pack::size; ++k) x[i].a.v[k] = apply(f, x[i].a.v[k], x[i].b.v[k]);
+  }
+};
+
+constexpr unsigned packs_of_step = 2;
+
+/// A chain of one step. All threads take the same branches.
+__global__ void step_kernel(elementwise_function f, bool unary, chain_input a, chain_input b, float* y,
+                            element_range range) {
+  for_packs<packs_of_step>(
+      range,
+      [&](auto elements) {
+        operand_packs x{};
+        x.a = a.load(elements);
+        if (!unary) x.b = b.load(elements);
+        return x;
+      },
+      [&](auto& loaded) { with_functor(f, apply_to_packs<packs_of_step>{loaded}); },
+      [&](auto elements, const operand_packs& x) { elements.store(y, x.a); });
+}
+
+/// A step of a longer chain. Operands lie in slots of shared memory, inputs first.
+struct chain_step {
+  elementwise_function function;
+  std::uint8_t a, b;
+  bool a_is_latest,
+      b_is_latest; ///< the operand is the result of the step before, which a register still holds
+  bool kept;       ///< a step after the next reads the result
+  std::int8_t output;
+};
+
 struct chain_arguments {
-  elementwise_chain::step steps[elementwise_chain::max_steps];
-  const float* inputs[elementwise_chain::max_inputs];
-  std::size_t input_steps[elementwise_chain::max_inputs]; ///< 0 for an input of one element
+  chain_input inputs[elementwise_chain::max_inputs];
+  chain_step steps[elementwise_chain::max_steps];
   float* outputs[elementwise_chain::max_steps];
   unsigned input_count, step_count;
 };
+
+/// A thread of a longer chain has one pack, and a slot for each operand, which no other thread touches.
+constexpr unsigned threads_of_chain = 128;
+
+/// Memory that is indexed at run time is local memory, unless it is shared memory.
+__global__ void chain_kernel(chain_arguments chain, element_range range) {
+  const std::size_t first = grid_thread() * float_pack::size;
+  if (first >= range.n) return;
+  auto* const slots = shared_memory<float_pack>() + threadIdx.x;
+  float_pack inputs[elementwise_chain::max_inputs] = {};
+  range.visit(first, [&](auto elements) {
+#pragma unroll
+    for (unsigned i = 0; i < elementwise_chain::max_inputs; ++i)
+      if (i < chain.input_count) inputs[i] = chain.inputs[i].load(elements);
+  });
+#pragma unroll
+  for (unsigned i = 0; i < elementwise_chain::max_inputs; ++i)
+    if (i < chain.input_count) slots[i * threads_of_chain] = inputs[i];
+  operand_packs x[1] = {};
+  for (unsigned i = 0; i < chain.step_count; ++i) {
+    const chain_step step = chain.steps[i];
+    const float_pack latest = x[0].a;
+    if (!step.a_is_latest) x[0].a = slots[step.a * threads_of_chain];
+    x[0].b = step.b_is_latest ? latest : slots[step.b * threads_of_chain];
+    with_functor(step.function, apply_to_packs<1>{x});
+    if (step.kept) slots[(chain.input_count + i) * threads_of_chain] = x[0].a;
+    if (step.output >= 0)
+      range.visit(first, [&](auto elements) { elements.store(chain.outputs[step.output], x[0].a); });
+  }
+}
+
+chain_input input_of(const elementwise_chain& chain, std::span<const void* const> inputs, std::size_t i) {
+  return {static_cast<const float*>(inputs[i]), chain.inputs[i] == elementwise_chain::extent::full};
+}
+
+element_range range_of(const elementwise_chain& chain, std::span<const void* const> inputs,
+                       std::span<void* const> outputs, std::size_t n) {
+  element_range range{n, true};
+  for (std::size_t i = 0; i < chain.input_count; ++i)
+    range.aligned = range.aligned && (!input_of(chain, inputs, i).full || are_packs(inputs[i]));
+  for (const void* y : outputs) range.aligned = range.aligned && are_packs(y);
+  return range;
+}
+
+bool is_read_from(const elementwise_chain& chain, std::size_t operand, std::size_t first_step) {
+  for (std::size_t i = first_step; i < chain.step_count; ++i)
+    if (chain.steps[i].a == operand || chain.steps[i].b == operand) return true;
+  return false;
+}
 
 chain_arguments arguments_of(const elementwise_chain& chain, std::span<const void* const> inputs,
                              std::span<void* const> outputs) {
   chain_arguments made{};
   made.input_count = chain.input_count;
   made.step_count = chain.step_count;
-  std::copy_n(chain.steps.begin(), chain.step_count, made.steps);
-  for (std::size_t i = 0; i < chain.input_count; ++i) {
-    made.inputs[i] = static_cast<const float*>(inputs[i]);
-    made.input_steps[i] = chain.inputs[i] == elementwise_chain::extent::full ? 1 : 0;
+  for (std::size_t i = 0; i < chain.input_count; ++i) made.inputs[i] = input_of(chain, inputs, i);
+  for (std::size_t i = 0; i < chain.step_count; ++i) {
+    const elementwise_chain::step& step = chain.steps[i];
+    const std::size_t result = chain.input_count + i;
+    made.steps[i] = {.function = step.function,
+                     .a = step.a,
+                     .b = step.b,
+                     .a_is_latest = i > 0 && step.a == result - 1,
+                     .b_is_latest = i > 0 && step.b == result - 1,
+                     .kept = is_read_from(chain, result, i + 2),
+                     .output = step.output};
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) made.outputs[i] = static_cast<float*>(outputs[i]);
+  for (std::size_t i = 0; i < std::min(outputs.size(), std::size(made.outputs)); ++i)
+    made.outputs[i] = static_cast<float*>(outputs[i]);
   return made;
-}
-
-/// Each thread computes the whole chain for its elements. All threads take the same branches.
-__global__ void chain_kernel(chain_arguments chain, std::size_t n) {
-  const std::size_t stride = std::size_t{blockDim.x} * gridDim.x;
-  for (std::size_t k = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; k < n; k += stride) {
-    float operands[elementwise_chain::max_inputs + elementwise_chain::max_steps];
-    for (unsigned i = 0; i < chain.input_count; ++i) operands[i] = chain.inputs[i][k * chain.input_steps[i]];
-    for (unsigned i = 0; i < chain.step_count; ++i) {
-      const elementwise_chain::step& step = chain.steps[i];
-      const float y = with_functor(step.function, evaluate{operands[step.a], operands[step.b]});
-      operands[chain.input_count + i] = y;
-      if (step.output >= 0) chain.outputs[step.output][k] = y;
-    }
-  }
-}
-
-struct broadcast_arguments {
-  std::size_t extents[shape::max_rank], a[shape::max_rank], b[shape::max_rank];
-  std::size_t rank;
-};
-
-__global__ void broadcast_kernel(elementwise_function f, broadcast_arguments plan, const float* a,
-                                 const float* b, float* y, std::size_t n) {
-  const std::size_t stride = std::size_t{blockDim.x} * gridDim.x;
-  for (std::size_t k = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; k < n; k += stride) {
-    std::size_t rest = k, at_a = 0, at_b = 0;
-    for (std::size_t axis = plan.rank; axis-- > 0; rest /= plan.extents[axis]) {
-      const std::size_t index = rest % plan.extents[axis];
-      at_a += index * plan.a[axis];
-      at_b += index * plan.b[axis];
-    }
-    y[k] = with_functor(f, evaluate{a[at_a], b[at_b]});
-  }
 }
 
 } // namespace
 
 void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n) {
-  if (n == 0) return;
-  launch(s, "elementwise", blocks_for(n), threads_per_block, 0, chain_kernel,
-         arguments_of(chain, inputs, outputs), n);
-}
-
-void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
-               const float* b, float* y) {
-  broadcast_arguments made{};
-  made.rank = plan.rank;
-  std::size_t n = 1;
-  for (std::size_t axis = 0; axis < plan.rank; ++axis) n *= plan.extents[axis];
-  std::copy_n(plan.extents.begin(), plan.rank, made.extents);
-  std::copy_n(plan.a.begin(), plan.rank, made.a);
-  std::copy_n(plan.b.begin(), plan.rank, made.b);
-  if (n == 0) return;
-  launch(s, "elementwise", blocks_for(n), threads_per_block, 0, broadcast_kernel, f, made, a, b, y, n);
+  if (n == 0 || chain.step_count == 0) return;
+  const element_range range = range_of(chain, inputs, outputs, n);
+  const elementwise_chain::step& only = chain.steps[0];
+  if (chain.step_count == 1 && only.output >= 0) {
+    launch(s, "elementwise", blocks_of_packs(n, packs_of_step), threads_per_block, 0, step_kernel,
+           only.function, is_unary(only.function), input_of(chain, inputs, only.a),
+           input_of(chain, inputs, only.b),
+           static_cast<float*>(outputs[static_cast<std::size_t>(only.output)]), range);
+    return;
+  }
+  const std::size_t slots = std::size_t{chain.input_count} + chain.step_count;
+  launch(s, "elementwise", blocks_of_packs(n, 1, threads_of_chain), threads_of_chain,
+         slots * threads_of_chain * sizeof(float_pack), chain_kernel, arguments_of(chain, inputs, outputs),
+         range);
 }
 
 } // namespace mailgrad::cuda

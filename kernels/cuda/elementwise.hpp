@@ -10,5 +10,7 @@ void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span
                  std::span<void* const> outputs, std::size_t n);
 void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
                const float* b, float* y);
+void bias_relu_gradient(const cuda_stream& s, const float* y, const float* dy, float* dz, float* db,
+                        std::size_t rows, std::size_t columns);
 
 } // namespace mailgrad::cuda

@@ -16,6 +16,11 @@ void broadcast(const cuda_stream& s, elementwise_function, const broadcast_plan&
   refuse_card(s, "broadcast");
 }
 
+void bias_relu_gradient(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t,
+                        std::size_t) {
+  refuse_card(s, "bias_relu_gradient");
+}
+
 void gemm(const cuda_stream& s, const gemm_shape&, const float*, const float*, float*, const gemm_epilogue&) {
   refuse_card(s, "gemm");
 }

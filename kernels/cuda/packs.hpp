@@ -19,10 +19,35 @@ __device__ inline void store_pack(float* x, const float_pack& p) {
   __stcg(reinterpret_cast<float4*>(x), make_float4(p.v[0], p.v[1], p.v[2], p.v[3]));
 }
 
+/// One float, or four that are aligned: what one instruction moves.
+template <unsigned size>
+struct moved_floats {
+  float v[size];
+};
+
+template <unsigned size>
+__device__ moved_floats<size> load_floats(const float* x) {
+  if constexpr (size == 1) {
+    return {{x[0]}};
+  } else {
+    const float_pack p = load_pack(x);
+    return {{p.v[0], p.v[1], p.v[2], p.v[3]}};
+  }
+}
+
+template <unsigned size>
+__device__ void store_floats(float* x, const moved_floats<size>& m) {
+  if constexpr (size == 1)
+    x[0] = m.v[0];
+  else
+    store_pack(x, {{m.v[0], m.v[1], m.v[2], m.v[3]}});
+}
+
 /// Elements first to first + 3 of arrays that are aligned.
 struct whole_pack {
   std::size_t first;
 
+  __device__ static constexpr unsigned size() { return float_pack::size; }
   __device__ float_pack load(const float* x) const { return load_pack(x + first); }
   __device__ void store(float* x, const float_pack& p) const { store_pack(x + first, p); }
 };
@@ -32,6 +57,7 @@ struct single_elements {
   std::size_t first;
   unsigned count;
 
+  __device__ unsigned size() const { return count; }
   __device__ float_pack load(const float* x) const {
     float_pack p{};
 #pragma unroll

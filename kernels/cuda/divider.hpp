@@ -1,0 +1,43 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/launch.hpp>
+
+#include <bit>
+#include <limits>
+
+namespace mailgrad::cuda {
+
+/// Divides numbers of a kernel by an extent. `Index` is std::uint32_t for dividends below 2^31, where a division is a
+/// product and a shift; otherwise it is std::size_t.
+template <class Index>
+class divider {
+public:
+  divider() = default;
+  explicit divider(std::size_t by) : by_(by) {}
+  __device__ Index operator()(Index x) const { return x / by_; }
+  __device__ Index by() const { return by_; }
+
+private:
+  Index by_;
+};
+
+/// Source  Granlund & Montgomery, "Division by invariant integers using multiplication", PLDI 1994, figure 4.1.
+template <>
+class divider<std::uint32_t> {
+public:
+  divider() = default;
+  explicit divider(std::size_t by)
+      : by_(static_cast<std::uint32_t>(by)), shift_(static_cast<std::uint32_t>(std::bit_width(by - 1))),
+        factor_(static_cast<std::uint32_t>(
+            ((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift_) - by)) / by + 1)) {}
+  __device__ std::uint32_t operator()(std::uint32_t x) const { return (__umulhi(x, factor_) + x) >> shift_; }
+  __device__ std::uint32_t by() const { return by_; }
+
+private:
+  std::uint32_t by_, shift_, factor_;
+};
+
+/// Whether elements can be numbered for divider<std::uint32_t>.
+inline bool fits_32_bits(std::size_t n) { return n <= std::size_t{std::numeric_limits<std::int32_t>::max()}; }
+
+} // namespace mailgrad::cuda
