@@ -9,7 +9,7 @@ namespace mailgrad {
 // Sums of parts that arrive one after the other, such as the gradients of micro-batches.
 //
 // Shapes  x and sum: float32[n], the same n, in memory that does not overlap.
-// Errors  shape_error if sizes differ; device_error for a stream of a GPU.
+// Errors  shape_error if sizes differ; device_error for a GPU this build lacks.
 
 /// x = value
 void fill(const stream& s, float value, std::span<float> x);

@@ -12,7 +12,12 @@ namespace mailgrad {
 struct dropout_draw {
   float rate = 0.5F; ///< the probability that an element is dropped, in [0, 1)
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;
+  std::uint64_t step = 0; ///< on a card its own word of the step counts instead (cuda::lane_words)
+
+  /// An element is dropped if its random number is below this.
+  std::uint32_t threshold() const { return static_cast<std::uint32_t>(static_cast<double>(rate) * 0x1p32); }
+  /// The factor of the others.
+  float scale() const { return 1 / (1 - rate); }
 };
 
 /// Zeroes each element with probability `rate` and divides the others by 1 - rate, which keeps the mean. For
@@ -20,7 +25,7 @@ struct dropout_draw {
 ///
 /// Source  Srivastava et al., "Dropout", JMLR 15, 2014, section 10 for the scaling while training.
 /// Shapes  x, y: float32[size]; y may be x.
-/// Errors  device_error for a stream of a GPU.
+/// Errors  device_error for a GPU this build lacks.
 void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size);
 
 } // namespace mailgrad

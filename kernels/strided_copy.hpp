@@ -14,6 +14,11 @@ struct element_places {
   std::size_t offset = 0;
 };
 
+/// An axis of a box that is copied: its extent, and its steps in both memories.
+struct copied_axis {
+  std::size_t extent = 1, from = 0, to = 0;
+};
+
 /// The places of a row-major tensor without gaps.
 element_places row_major(const shape& dims) noexcept;
 
@@ -21,7 +26,7 @@ element_places row_major(const shape& dims) noexcept;
 /// tensors are such copies. The plan is made once and run many times.
 ///
 /// Shapes  float32; no two elements share a place in the target.
-/// Errors  device_error for a stream of a GPU.
+/// Errors  device_error for a GPU this build lacks.
 class strided_copy {
 public:
   strided_copy(const shape& extents, const element_places& from, const element_places& to);
@@ -32,16 +37,11 @@ public:
   void run_into_zeros(const stream& s, const float* from, float* to, std::size_t size) const;
 
 private:
-  struct axis {
-    std::size_t extent = 1, from = 0, to = 0;
-  };
-
-  void add(const axis& next) noexcept;
+  void add(const copied_axis& next) noexcept;
   void put_inner_axes_last() noexcept;
-  void copy_outer(std::size_t outer, const float* from, float* to) const;
-  void copy_plane(const float* from, float* to) const;
 
-  std::array<axis, shape::max_rank + 1> axes_{}; ///< the last two of `rank_` are the plane of the inner loops
+  std::array<copied_axis, shape::max_rank + 1>
+      axes_{}; ///< the last two of `rank_` are the plane of the inner loops
   std::size_t rank_ = 0;
   std::size_t from_offset_, to_offset_;
 };

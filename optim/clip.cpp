@@ -11,6 +11,10 @@ double sum_of_squares(const stream& s, std::span<const float> values) {
   return inner_product(s, values, values);
 }
 
+void sum_of_squares(const stream& s, std::span<const float> values, double* result) {
+  inner_product(s, values, values, result);
+}
+
 float clip_factor(double norm, double max_norm) {
   if (max_norm == 0) return 1;
   const double factor = max_norm / (norm + 1e-6);

@@ -11,7 +11,10 @@ namespace mailgrad {
 /// It adds sixteen partial sums in a fixed order, so the same values give the same bits at any vector width.
 /// The global norm of several blocks is the root of the total of their sums. Where a sparse gradient repeats
 /// a row, each repeat counts on its own, not the summed row.
+///
+/// Errors  device_error for a GPU where the sum is returned; `result` lies in memory of the stream.
 double sum_of_squares(const stream& s, std::span<const float> values);
+void sum_of_squares(const stream& s, std::span<const float> values, double* result);
 
 /// The factor that shortens a gradient of this norm to at most `max_norm`; 1 if it is short enough.
 ///

@@ -1,40 +1,22 @@
-#include <mailgrad/kernels/accumulate.hpp>
-
-#include <mailgrad/tensor/require_host.hpp>
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/kernels/host/accumulate.hpp>
 
 #include <algorithm>
+#include <cstddef>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
-namespace {
+void fill(float value, std::span<float> x) { std::ranges::fill(x, value); }
 
-void require_equal(std::span<const float> x, std::span<const float> sum) {
-  if (x.size() != sum.size()) throw shape_error("accumulate", shape{x.size()}, shape{sum.size()});
-}
-
-} // namespace
-
-void fill(const stream& s, float value, std::span<float> x) {
-  require_host(s, "fill");
-  std::ranges::fill(x, value);
-}
-
-void begin_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum) {
-  require_host(s, "begin_sum");
-  require_equal(x, sum);
+void begin_sum(float scale, std::span<const float> x, std::span<float> sum) {
   for (std::size_t i = 0; i < x.size(); ++i) sum[i] = scale * x[i];
 }
 
-void add_to_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum) {
-  require_host(s, "add_to_sum");
-  require_equal(x, sum);
+void add_to_sum(float scale, std::span<const float> x, std::span<float> sum) {
   for (std::size_t i = 0; i < x.size(); ++i) sum[i] += scale * x[i];
 }
 
-void scale_in_place(const stream& s, float scale, std::span<float> x) {
-  require_host(s, "scale_in_place");
+void scale_in_place(float scale, std::span<float> x) {
   for (float& v : x) v *= scale;
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

@@ -1,7 +1,4 @@
-#include <mailgrad/kernels/distance.hpp>
-
-#include <mailgrad/tensor/require_host.hpp>
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/kernels/host/distance.hpp>
 
 #include <array>
 #include <cstddef>
@@ -27,22 +24,14 @@ double summed(std::size_t n, Term term) {
   return sums[0];
 }
 
-void require_equal(const char* what, std::span<const float> a, std::span<const float> b) {
-  if (a.size() != b.size()) throw shape_error(what, shape{a.size()}, shape{b.size()});
-}
-
 } // namespace
 
-double inner_product(const stream& s, std::span<const float> a, std::span<const float> b) {
-  require_host(s, "inner_product");
-  require_equal("inner product", a, b);
+double host::inner_product(std::span<const float> a, std::span<const float> b) {
   return summed(a.size(),
                 [&](std::size_t i) { return static_cast<double>(a[i]) * static_cast<double>(b[i]); });
 }
 
-double squared_distance(const stream& s, std::span<const float> a, std::span<const float> b) {
-  require_host(s, "squared_distance");
-  require_equal("squared distance", a, b);
+double host::squared_distance(std::span<const float> a, std::span<const float> b) {
   return summed(a.size(), [&](std::size_t i) {
     const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
     return d * d;

@@ -1,6 +1,5 @@
-#include <mailgrad/kernels/dropout.hpp>
+#include <mailgrad/kernels/host/dropout.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 
 #include <algorithm>
@@ -33,11 +32,10 @@ void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
 
 } // namespace
 
-void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size) {
-  require_host(s, "dropout");
+void host::dropout(const dropout_draw& draw, const float* x, float* y, std::size_t size) {
   const philox random{low(draw.seed), high(draw.seed)};
-  const auto threshold = static_cast<std::uint32_t>(static_cast<double>(draw.rate) * 0x1p32);
-  const float scale = 1 / (1 - draw.rate);
+  const std::uint32_t threshold = draw.threshold();
+  const float scale = draw.scale();
   std::array<std::uint32_t, numbers_at_once> numbers;
   for (std::size_t first = 0; first < size; first += numbers_at_once) {
     draw_numbers(random, first / 4, draw.step, numbers);

@@ -1,0 +1,71 @@
+#include <mailgrad/kernels/strided_copy.hpp>
+
+#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/cuda/strided_copy.hpp>
+#include <mailgrad/kernels/host/strided_copy.hpp>
+
+#include <algorithm>
+#include <span>
+
+namespace mailgrad {
+
+element_places row_major(const shape& dims) noexcept {
+  element_places places;
+  std::size_t step = 1;
+  for (std::size_t i = dims.rank(); i-- > 0;) {
+    places.steps[i] = step;
+    step *= dims[i];
+  }
+  return places;
+}
+
+strided_copy::strided_copy(const shape& extents, const element_places& from, const element_places& to)
+    : from_offset_(from.offset), to_offset_(to.offset) {
+  for (std::size_t i = 0; i < extents.rank(); ++i) add({extents[i], from.steps[i], to.steps[i]});
+  while (rank_ < 2) {
+    std::copy_backward(axes_.begin(), axes_.begin() + rank_, axes_.begin() + rank_ + 1);
+    axes_[0] = {};
+    ++rank_;
+  }
+  put_inner_axes_last();
+}
+
+/// Adds an axis. It is joined to the last one if both continue each other in both memories.
+void strided_copy::add(const copied_axis& next) noexcept {
+  if (next.extent == 1) return;
+  copied_axis* last = rank_ == 0 ? nullptr : &axes_[rank_ - 1];
+  if (last != nullptr && last->from == next.from * next.extent && last->to == next.to * next.extent)
+    *last = {last->extent * next.extent, next.from, next.to};
+  else
+    axes_[rank_++] = next;
+}
+
+/// Moves the axis with the smallest step in the target to the end. Unless its step in the source is 1, the
+/// axis with the smallest step in the source comes before it.
+void strided_copy::put_inner_axes_last() noexcept {
+  const auto begin = axes_.begin();
+  const auto end = begin + rank_;
+  const auto real = [](const copied_axis& a) { return a.extent != 1; };
+  const auto move_to_end = [&](auto last, auto step) {
+    auto best = last - 1;
+    for (auto i = begin; i != last; ++i)
+      if (real(*i) && (!real(*best) || step(*i) < step(*best))) best = i;
+    std::rotate(best, best + 1, last);
+  };
+  move_to_end(end, [](const copied_axis& a) { return a.to; });
+  if ((end - 1)->from != 1) move_to_end(end - 1, [](const copied_axis& a) { return a.from; });
+}
+
+void strided_copy::run(const stream& s, const float* from, float* to) const {
+  const auto axes = std::span(axes_).first(rank_);
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::copy_box(*card, axes, from + from_offset_, to + to_offset_);
+  host::copy_box(axes, from + from_offset_, to + to_offset_);
+}
+
+void strided_copy::run_into_zeros(const stream& s, const float* from, float* to, std::size_t size) const {
+  fill(s, 0, {to, size});
+  run(s, from, to);
+}
+
+} // namespace mailgrad
