@@ -1,0 +1,43 @@
+#include "../../support/card_test.hpp"
+#include "../../support/card_values.hpp"
+
+#include <mailgrad/kernels/bias_gelu.hpp>
+
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using testing::expect_close;
+using testing::normal_values;
+using testing::shifted_array;
+
+/// Rows, columns, and how far the arrays are shifted.
+class CardBiasGelu : public testing::card_test,
+                     public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t, std::size_t>> {
+};
+
+TEST_P(CardBiasGelu, EqualsThatOfTheHost) {
+  const auto [rows, columns, shift] = GetParam();
+  const std::size_t n = rows * columns;
+  const std::vector<float> x = normal_values(n, 1), b = normal_values(columns, 2), dy = normal_values(n, 3);
+  std::vector<float> y(n), slope(n), dz(n), db(columns);
+  bias_gelu(host_stream{}, x.data(), b.data(), y.data(), slope.data(), rows, columns);
+  bias_gelu_gradient(host_stream{}, slope.data(), dy.data(), dz.data(), db.data(), rows, columns);
+
+  const shifted_array<float> on_x(lane(), x, shift), on_slope(lane(), n, shift), on_dy(lane(), dy, shift);
+  const auto on_b = array(b), on_db = unwritten<float>(columns);
+  bias_gelu(card(), on_x.data(), on_b.data(), on_x.data(), on_slope.data(), rows, columns);
+  bias_gelu_gradient(card(), on_slope.data(), on_dy.data(), on_dy.data(), on_db.data(), rows, columns);
+  expect_close(on_x.read(), y);
+  expect_close(on_slope.read(), slope);
+  expect_close(on_dy.read(), dz);
+  expect_close(on_db.read(), db, std::sqrt(static_cast<float>(rows)) + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CardBiasGelu,
+                         ::testing::Combine(::testing::Values(0U, 1U, 37U, 600U),
+                                            ::testing::Values(1U, 7U, 64U), ::testing::Values(0U, 1U)));
+
+} // namespace
+} // namespace mailgrad

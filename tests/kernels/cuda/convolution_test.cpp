@@ -1,0 +1,132 @@
+#include "../../support/card_test.hpp"
+#include "../../support/card_values.hpp"
+
+#include <mailgrad/kernels/convolution.hpp>
+#include <mailgrad/kernels/cuda/window_numbers.hpp>
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <cmath>
+#include <memory>
+#include <ostream>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using testing::expect_close;
+using testing::normal_values;
+using testing::shifted_array;
+
+/// Images, windows, channels of the result, strides, and padding above, to the left, below and to the right.
+struct card_geometry {
+  std::size_t batch, height, width, in, rows, columns, out;
+  std::size_t stride_rows = 1, stride_columns = 1;
+  std::size_t top = 0, left = 0, bottom = 0, right = 0;
+
+  convolution_shape shape() const {
+    return {{batch, height, width, in, rows, columns, stride_rows, stride_columns, top, left, bottom, right,
+             (height + top + bottom - rows) / stride_rows + 1,
+             (width + left + right - columns) / stride_columns + 1},
+            out};
+  }
+};
+
+void PrintTo(const card_geometry& g, std::ostream* out) {
+  *out << g.batch << 'x' << g.height << 'x' << g.width << 'x' << g.in << " by " << g.rows << 'x' << g.columns
+       << 'x' << g.out << " stride " << g.stride_rows << 'x' << g.stride_columns;
+}
+
+/// Arrays that start where packs may be read, or one float behind.
+class CardConvolution : public testing::card_test,
+                        public ::testing::WithParamInterface<std::tuple<card_geometry, std::size_t>> {
+protected:
+  std::vector<float> run_on_card(convolution_plan& plan, const std::vector<float>& left,
+                                 const std::vector<float>& right, std::size_t size) {
+    const shifted_array<float> a(lane(), left, shift), b(lane(), right, shift), y(lane(), size, shift);
+    plan.run(card(), a.data(), b.data(), y.data(), nullptr);
+    return y.read();
+  }
+  std::vector<float> run_on_host(convolution_plan& plan, const std::vector<float>& left,
+                                 const std::vector<float>& right, std::size_t size) {
+    block scratch(plan.scratch_bytes());
+    std::vector<float> result(size);
+    plan.run(host_stream{}, left.data(), right.data(), result.data(), scratch.data());
+    return result;
+  }
+  /// The same operands also have to give the same bits.
+  void expect_as_on_host(convolution_plan& plan, const std::vector<float>& left,
+                         const std::vector<float>& right, std::size_t size, std::size_t terms) {
+    const auto found = run_on_card(plan, left, right, size);
+    expect_close(found, run_on_host(plan, left, right, size), std::sqrt(static_cast<float>(terms)));
+    EXPECT_EQ(found, run_on_card(plan, left, right, size));
+  }
+
+  std::size_t shift = std::get<1>(GetParam());
+  convolution_shape shape = std::get<0>(GetParam()).shape();
+  std::vector<float> x = normal_values(shape.x_size(), 1);
+  std::vector<float> w = normal_values(shape.w_size(), 2);
+  std::vector<float> dy = normal_values(shape.y_size(), 3);
+};
+
+TEST_P(CardConvolution, EqualsThatOfTheHost) {
+  expect_as_on_host(*plan_convolution(shape), x, w, shape.y_size(), shape.windows.window_size());
+}
+
+TEST_P(CardConvolution, HasTheDataGradientOfTheHost) {
+  expect_as_on_host(*plan_convolution_data_gradient(shape), dy, w, shape.x_size(),
+                    shape.windows.rows * shape.windows.columns * shape.out_channels);
+}
+
+TEST_P(CardConvolution, HasTheWeightGradientOfTheHost) {
+  expect_as_on_host(*plan_convolution_weight_gradient(shape), x, dy, shape.w_size(),
+                    shape.windows.batch * shape.windows.windows());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CardConvolution,
+    ::testing::Combine(
+        ::testing::Values(card_geometry{1, 1, 1, 1, 1, 1, 1}, // the smallest
+                          card_geometry{3, 9, 7, 3, 1, 1, 5},
+                          card_geometry{2, 28, 28, 1, 5, 5, 32, 1, 1, 2, 2, 2, 2},  // LeNet's first
+                          card_geometry{2, 14, 14, 32, 5, 5, 64, 1, 1, 2, 2, 2, 2}, // and second
+                          card_geometry{3, 12, 12, 6, 5, 5, 16},                    // LeNet-5
+                          card_geometry{2, 7, 9, 8, 3, 3, 8, 2, 2, 0, 1, 1, 0},     // uneven padding
+                          card_geometry{2, 8, 7, 12, 3, 3, 6, 2, 3},
+                          card_geometry{1, 9, 9, 8, 2, 3, 7, 3, 4},                 // gaps between windows
+                          card_geometry{1, 3, 3, 9, 3, 3, 2, 1, 1, 2, 2, 2, 2},     // full padding
+                          card_geometry{1, 4, 5, 100, 3, 3, 130, 1, 1, 1, 1, 1, 1}, // many channels
+                          card_geometry{2, 4, 4, 24, 4, 4, 10},                     // one window
+                          card_geometry{0, 4, 4, 8, 3, 3, 2}),
+        ::testing::Values(0U, 1U)));
+
+TEST(WindowNumbers, RefuseWhatDoesNotFitInto31Bits) {
+  const convolution_shape fits = card_geometry{2, 28, 28, 1, 5, 5, 32}.shape();
+  EXPECT_EQ(cuda::numbers_of(fits).windows, 2U * 24 * 24);
+  convolution_shape shape = fits;
+  shape.windows.batch = std::size_t{1} << 22;
+  EXPECT_THROW(cuda::numbers_of(shape), shape_error); // windows
+  shape = fits;
+  shape.windows.channels = std::size_t{1} << 23;
+  EXPECT_THROW(cuda::numbers_of(shape), shape_error); // values of an image
+  shape = fits;
+  shape.out_channels = ~std::size_t{0};
+  EXPECT_THROW(cuda::numbers_of(shape), shape_error);
+}
+
+TEST(Divisor, DividesAllThatFitsInto31Bits) {
+  constexpr std::uint32_t most = (std::uint32_t{1} << 31) - 1;
+  for (const std::uint32_t d : {1U, 2U, 3U, 5U, 7U, 25U, 196U, 641U, 65535U, 65537U, most - 1, most}) {
+    const cuda::divisor by(d);
+    for (std::uint64_t k = 0; k <= most; k += most / 997)
+      for (const std::uint64_t n : {k, k / d * d, k / d * d + d - 1})
+        if (n <= most) {
+          auto rest = static_cast<std::uint32_t>(n);
+          ASSERT_EQ(by.divide(rest), n / d) << n << " by " << d;
+          ASSERT_EQ(rest, n % d) << n << " by " << d;
+        }
+  }
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,114 @@
+#include "../../support/card_test.hpp"
+#include "../../support/card_values.hpp"
+
+#include <mailgrad/kernels/pooling.hpp>
+
+#include <limits>
+#include <ostream>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using testing::drawn_integers;
+using testing::shifted_array;
+
+struct pooled {
+  std::size_t batch, height, width, channels, rows, columns, stride_rows, stride_columns, pad = 0;
+
+  window_grid grid() const {
+    return {batch,
+            height,
+            width,
+            channels,
+            rows,
+            columns,
+            stride_rows,
+            stride_columns,
+            pad,
+            pad,
+            pad,
+            pad,
+            (height + 2 * pad - rows) / stride_rows + 1,
+            (width + 2 * pad - columns) / stride_columns + 1};
+  }
+};
+
+void PrintTo(const pooled& p, std::ostream* out) {
+  *out << p.batch << 'x' << p.height << 'x' << p.width << 'x' << p.channels << " by " << p.rows << 'x'
+       << p.columns << " stride " << p.stride_rows << 'x' << p.stride_columns << " padding " << p.pad;
+}
+
+/// Few different numbers, so that many are equal.
+std::vector<float> few_values(std::size_t n, std::uint64_t seed) {
+  const auto drawn = drawn_integers(n, 8, seed);
+  std::vector<float> values(drawn.begin(), drawn.end());
+  for (float& value : values) value -= 4.3F;
+  return values;
+}
+
+class CardPooling : public testing::card_test,
+                    public ::testing::WithParamInterface<std::tuple<pooled, std::size_t>> {
+protected:
+  window_grid g = std::get<0>(GetParam()).grid();
+  std::size_t shift = std::get<1>(GetParam());
+  std::size_t x_size = g.batch * g.image_size(), y_size = g.batch * g.windows() * g.channels;
+  std::vector<float> x = few_values(x_size, 1), dy = few_values(y_size, 2);
+};
+
+TEST_P(CardPooling, OfTheLargestHasTheBitsOfTheHost) {
+  if (x_size > 2) x[2] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> y(y_size);
+  std::vector<std::int32_t> chosen(y_size);
+  max_pool(host_stream{}, g, x.data(), y.data(), chosen.data());
+  const shifted_array<float> on_x(lane(), x, shift), on_y(lane(), y_size, shift);
+  const auto on_chosen = unwritten<std::int32_t>(y_size);
+  max_pool(card(), g, on_x.data(), on_y.data(), on_chosen.data());
+  const auto found = on_y.read();
+  for (std::size_t i = 0; i < y_size; ++i)
+    ASSERT_TRUE(found[i] == y[i] || (std::isnan(y[i]) && std::isnan(found[i]))) << i;
+  EXPECT_EQ(on_chosen.read(), chosen);
+}
+
+TEST_P(CardPooling, OfTheLargestHasTheGradientOfTheHost) {
+  std::vector<float> y(y_size), dx(x_size);
+  std::vector<std::int32_t> chosen(y_size);
+  max_pool(host_stream{}, g, x.data(), y.data(), chosen.data());
+  max_pool_gradient(host_stream{}, g, dy.data(), chosen.data(), dx.data());
+  const shifted_array<float> on_dy(lane(), dy, shift), on_dx(lane(), x_size, shift);
+  const auto on_chosen = array(chosen);
+  max_pool_gradient(card(), g, on_dy.data(), on_chosen.data(), on_dx.data());
+  EXPECT_EQ(on_dx.read(), dx);
+}
+
+TEST_P(CardPooling, OfMeansHasTheBitsOfTheHost) {
+  std::vector<float> y(y_size);
+  average_pool(host_stream{}, g, x.data(), y.data());
+  const shifted_array<float> on_x(lane(), x, shift), on_y(lane(), y_size, shift);
+  average_pool(card(), g, on_x.data(), on_y.data());
+  EXPECT_EQ(on_y.read(), y);
+}
+
+TEST_P(CardPooling, OfMeansHasTheGradientOfTheHost) {
+  std::vector<float> dx(x_size);
+  average_pool_gradient(host_stream{}, g, dy.data(), dx.data());
+  const shifted_array<float> on_dy(lane(), dy, shift), on_dx(lane(), x_size, shift);
+  average_pool_gradient(card(), g, on_dy.data(), on_dx.data());
+  EXPECT_EQ(on_dx.read(), dx);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CardPooling,
+    ::testing::Combine(::testing::Values(pooled{1, 1, 1, 1, 1, 1, 1, 1}, pooled{3, 8, 6, 32, 2, 2, 2, 2},
+                                         pooled{2, 7, 5, 3, 2, 2, 2, 2},    // a row left over
+                                         pooled{2, 7, 9, 4, 3, 3, 2, 2, 1}, // overlapping
+                                         pooled{1, 6, 6, 5, 3, 2, 1, 1},
+                                         pooled{1, 9, 9, 8, 2, 2, 4, 3}, // gaps
+                                         pooled{3, 5, 5, 8, 5, 5, 1, 1}, // the whole image
+                                         pooled{0, 4, 4, 4, 2, 2, 2, 2}),
+                       ::testing::Values(0U, 1U)));
+INSTANTIATE_TEST_SUITE_P(ManyWindows, CardPooling,
+                         ::testing::Values(std::tuple(pooled{5, 130, 140, 9, 2, 2, 2, 2}, 1U)));
+
+} // namespace
+} // namespace mailgrad
