@@ -8,7 +8,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -18,25 +17,29 @@ namespace mailgrad::simulated_card {
 
 /// A block of a kernel that runs: each thread is a fibre, which goes on until it waits for others or ends.
 ///
-/// What the card would leave undefined stops the block with an account that names the kernel, file and line.
+/// What a card would leave undefined stops the block, with an account that names the thread, file and line.
 class block {
 public:
   block(const kernel_launch& launch, const schedule& order, std::uint64_t number, std::byte* shared)
       : launch_(launch), shared_(shared), ready_(order, number) {}
 
-  /// Runs all threads; returns what went wrong, if anything did.
+  /// Runs all threads, after `begin` and before `end`; returns what went wrong, if anything did.
   std::optional<std::string> run(order_point& begin, order_point& end);
 
   /// The block that runs now.
   static block& now();
   std::byte* shared() const noexcept { return shared_; }
 
-  // What the threads of the block call.
+  // What its threads call.
+
+  /// Waits for all threads; returns how many came with `mine`.
   unsigned barrier(bool mine, std::source_location where);
+  /// Waits for the lanes in `mask`.
   void meet(unsigned mask, std::uint64_t value, bool ordered, std::source_location where);
+  /// What `lane` handed in where this thread met it last.
   std::uint64_t value_of(unsigned lane);
-  /// The lanes that this lane met last and that handed in something else than 0.
-  unsigned bits_of_warp();
+  /// The lanes that this thread met last and that handed in something else than 0.
+  unsigned bits_of_warp() const;
   unsigned lane() const noexcept { return static_cast<unsigned>(current_ % warp); }
 
 private:
@@ -51,20 +54,28 @@ private:
   };
   struct warp_state {
     unsigned existing = 0, arrived = 0, ended = 0; ///< bits of lanes
-    std::array<std::uint64_t, warp> values{};      ///< handed in where each lane met others last
+    std::array<std::uint64_t, warp> values{};      ///< what each lane handed in where it met others last
     order_point order;
   };
 
   static void thread_body();
   void run_current();
-  void go_on();
+  fibre* stack_after_end();
+  fibre* next_stack();
   void enter(std::size_t next);
-  void wait_as(phase why, std::source_location where);
-  void release_barrier();
-  void end_current();
-  [[noreturn]] void stop(std::string why);
+  void give_stack(thread& t);
+  void go_on();
+  [[noreturn]] void stop();
+  void give_stacks_back();
+
+  // What keeps a thread from waiting where it wants to, if anything does; it is stopped then.
+  bool arrive_at_barrier(bool mine, const std::source_location& where);
+  bool arrive_in_warp(unsigned mask, std::uint64_t value, const std::source_location& where);
+  void release_warp(std::size_t first, unsigned mask);
+  bool complain(std::string why);
   std::string stuck() const;
   std::string name_of(std::size_t number) const;
+  uint3 index_of(std::size_t number) const noexcept;
 
   const kernel_launch& launch_;
   std::byte* shared_;
@@ -73,7 +84,7 @@ private:
   std::vector<warp_state> warps_;
   std::vector<fibre*> idle_;
   std::size_t current_ = 0, ended_ = 0, at_barrier_ = 0, last_ended_ = 0, last_at_barrier_ = 0;
-  unsigned votes_ = 0, decided_ = 0;
+  unsigned votes_ = 0, decided_ = 0; ///< at the barrier
   fibre* outside_ = nullptr;
   order_point* begin_ = nullptr;
   order_point* end_ = nullptr;

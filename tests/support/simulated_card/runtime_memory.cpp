@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 // The half of kernels/cuda/runtime.hpp that allocates and copies.
@@ -59,7 +60,7 @@ void queue_copy(card_machine& all, stream_state& s, void* to, const void* from, 
 void copy_from_pageable(card_machine& all, stream_state& s, void* to, const void* from, std::size_t bytes) {
   const auto* const begin = static_cast<const std::byte*>(from);
   auto kept = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
-  all.queue(s, {.body = [=]() -> std::optional<std::string> {
+  all.queue(s, {.body = [=, kept = std::move(kept)]() -> std::optional<std::string> {
               std::memcpy(to, kept->data(), bytes);
               return std::nullopt;
             }});
