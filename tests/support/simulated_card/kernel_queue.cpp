@@ -30,9 +30,9 @@ bool is_address_of_host(std::uint64_t word) {
 std::optional<std::string> wrong_argument(const card_memory& memory, std::uint32_t card,
                                           const std::vector<argument_bytes>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    for (std::size_t at = 0; at + sizeof(std::uint64_t) <= arguments[i].bytes; at += sizeof(std::uint64_t)) {
+    for (std::size_t at = 0; at + sizeof(std::uint64_t) <= arguments[i].size(); at += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
-      std::memcpy(&word, static_cast<const char*>(arguments[i].address) + at, sizeof word);
+      std::memcpy(&word, arguments[i].data() + at, sizeof word);
       if (!is_address_of_host(word)) continue;
       const auto* const found = memory.find(reinterpret_cast<const void*>(word));
       if (found == nullptr)

@@ -3,6 +3,7 @@
 #include "indices.hpp"
 
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <type_traits>
 #include <vector>
@@ -18,24 +19,25 @@ struct kernel_launch {
 };
 
 /// A copy of one argument, which is searched for addresses that a card cannot reach.
-struct argument_bytes {
-  const void* address;
-  std::size_t bytes;
-};
+using argument_bytes = std::vector<std::byte>;
 
 /// Queues it on a stream. An error waits for runtime::check_launch(), as in CUDA.
 void queue_kernel(void* stream, kernel_launch launch, const std::vector<argument_bytes>& arguments);
 
-/// What is known of an argument without its type: a pointer, or a struct whose gaps are zeroed.
+/// The bytes of an argument, of which the gaps within a struct are zeroed: old bytes in them could look like an address.
+/// Without that a struct is not searched.
 template <class T>
-argument_bytes bytes_of([[maybe_unused]] T& argument) {
-  if constexpr (std::is_pointer_v<T>) return {&argument, sizeof argument};
+argument_bytes bytes_of(T copy) {
+  constexpr bool whole = std::is_pointer_v<T>;
 #if __has_builtin(__builtin_clear_padding)
-  __builtin_clear_padding(&argument);
-  return {&argument, sizeof argument};
+  // Of a copy, since g++ 12 now and then takes half a pointer for a gap.
+  if constexpr (!whole) __builtin_clear_padding(&copy);
 #else
-  return {&argument, 0}; // old bytes in a gap could look like an address
+  if constexpr (!whole) return {};
 #endif
+  argument_bytes bytes(sizeof copy);
+  std::memcpy(bytes.data(), &copy, sizeof copy);
+  return bytes;
 }
 
 template <class... Parameters>
