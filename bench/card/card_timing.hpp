@@ -4,6 +4,7 @@
 
 #include "../measuring.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
@@ -23,35 +24,51 @@ struct timed_kernel {
 };
 
 /// The duration of a kernel by events of the card, in microseconds: the median over rounds, each of several launches
-/// one behind the other, so that the queue never runs empty.
+/// one behind the other. They are replayed as a graph, since a processor takes longer to launch a small kernel than
+/// the card takes to run it.
 class card_timer {
 public:
   explicit card_timer(cuda::card_lane& lane)
-      : lane_(lane), begin_(lane_card(), cuda::runtime::event_kind::timed),
+      : lane_(lane), stream_(std::get<cuda_stream>(lane.where()).stream),
+        begin_(lane_card(), cuda::runtime::event_kind::timed),
         end_(lane_card(), cuda::runtime::event_kind::timed) {}
 
   std::vector<double> microseconds(const timed_kernel& k) {
     constexpr int rounds = 15;
-    round(k, 2); // loads the kernel's code
-    const int launches = std::clamp(static_cast<int>(2000 / round(k, 3)), 3, 200);
+    k.queue(lane_.where()); // loads the kernel's code, and lets cuBLAS choose
+    const double once = round(launches(k, 3), 3);
+    const int count = std::clamp(static_cast<int>(2000 / once), 3, 200);
+    const graph many = launches(k, count);
     std::vector<double> took;
-    for (int i = 0; i < rounds; ++i) took.push_back(round(k, launches));
+    for (int i = 0; i < rounds; ++i) took.push_back(round(many, count));
     return took;
   }
 
 private:
+  struct end_graph {
+    void operator()(void* g) const noexcept { cuda::runtime::destroy_graph(g); }
+  };
+  using graph = std::unique_ptr<void, end_graph>;
+
   std::uint32_t lane_card() const { return std::get<cuda_stream>(lane_.where()).device; }
-  double round(const timed_kernel& k, int launches) {
-    void* const stream = std::get<cuda_stream>(lane_.where()).stream;
-    cuda::runtime::record(begin_.get(), stream);
-    for (int i = 0; i < launches; ++i) k.queue(lane_.where());
-    cuda::runtime::record(end_.get(), stream);
+
+  graph launches(const timed_kernel& k, int count) {
+    lane_.finish();
+    cuda::runtime::begin_capture(stream_);
+    for (int i = 0; i < count; ++i) k.queue(lane_.where());
+    return graph(cuda::runtime::end_capture(stream_));
+  }
+  double round(const graph& g, int count) {
+    cuda::runtime::record(begin_.get(), stream_);
+    cuda::runtime::launch_graph(g.get(), stream_);
+    cuda::runtime::record(end_.get(), stream_);
     lane_.finish();
     return 1000.0 * static_cast<double>(cuda::runtime::milliseconds_between(begin_.get(), end_.get())) /
-           launches;
+           count;
   }
 
   cuda::card_lane& lane_;
+  void* stream_;
   cuda::owned_event begin_, end_;
 };
 
