@@ -1,12 +1,14 @@
 """What PyTorch takes for the same work on the same card, by events of the card. scripts/gpu-check runs this.
 
   peers.py ceilings    the card's own limits: a copy, products in float32, TF32 and bfloat16
+  peers.py steps       whole training steps of steps.cpp: eager with the fused optimiser, and as a CUDA graph
   peers.py kernels     the kernels of kernels.cpp that PyTorch hands to cuBLAS and cuDNN, under the same names
 
 Prints lines of a name, microseconds (median), spread in percent, GB/s and TFLOP/s, apart by tabs.
 """
 import statistics
 import sys
+import time
 
 import torch
 import torch.nn.functional as F
@@ -93,11 +95,69 @@ def convolutions():
         passes("conv2", batch, 14, 32, 64, True)
 
 
+def network(name):
+    layers = torch.nn
+    if name == "softmax":
+        return layers.Sequential(layers.Flatten(), layers.Linear(784, 10))
+    if name == "mlp":
+        return layers.Sequential(layers.Flatten(), layers.Linear(784, 512), layers.ReLU(), layers.Linear(512, 256),
+                                 layers.ReLU(), layers.Linear(256, 10))
+    return layers.Sequential(layers.Conv2d(1, 32, 5, padding=2), layers.ReLU(), layers.MaxPool2d(2),
+                             layers.Conv2d(32, 64, 5, padding=2), layers.ReLU(), layers.MaxPool2d(2), layers.Flatten(),
+                             layers.Linear(3136, 512), layers.ReLU(), layers.Linear(512, 10))
+
+
+def steps():
+    torch.backends.cudnn.benchmark = True
+    for name in ("softmax", "mlp", "lenet"):
+        model = network(name).cuda()
+        if name == "lenet":
+            model = model.to(memory_format=torch.channels_last)
+        optimiser = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, fused=True)
+        x = torch.rand(64, 1, 28, 28, device="cuda") * 2 - 1
+        labels = torch.randint(0, 10, (64,), device="cuda")
+
+        def step():
+            optimiser.zero_grad(set_to_none=False)
+            F.cross_entropy(model(x), labels).backward()
+            optimiser.step()
+
+        warm = torch.cuda.Stream()
+        with torch.cuda.stream(warm):
+            for _ in range(5):
+                step()
+        torch.cuda.synchronize()
+        tell_times(f"step of {name}, launched", wall(step))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        tell_times(f"step of {name}, as a graph", microseconds(graph.replay))
+
+
+def wall(step, rounds=15, count=100):
+    took = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        for _ in range(count):
+            step()
+        torch.cuda.synchronize()
+        took.append(1e6 * (time.perf_counter() - begin) / count)
+    return sorted(took)
+
+
+def tell_times(name, took):
+    median = statistics.median(took)
+    spread = (took[len(took) - 1 - len(took) // 4] - took[len(took) // 4]) / 2 / median
+    print(f"{name}\t{median:.2f}\t{100 * spread:.1f}\t0\t0", flush=True)
+
+
 def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     if sys.argv[1] == "ceilings":
         return ceilings()
+    if sys.argv[1] == "steps":
+        return steps()
     products()
     convolutions()
 

@@ -22,6 +22,7 @@ public:
     return source.is_of(model_) && plan_.storage_of(source) != storage::none;
   }
   void run(const stream& s, std::uint64_t number, const completion& done);
+  void queue(const cuda_stream& s);
   void raise(const cuda::fault_word& fault) const;
   std::size_t arena_bytes() const noexcept { return arena_.bytes(); }
   std::size_t kernel_count() const noexcept { return plan_.steps.size(); }
@@ -42,6 +43,8 @@ private:
   std::size_t storage_of_fetch(std::size_t index) const;
   const void* first_address_of(const storage& s) const;
   void keep_constants(lane& place);
+  void require_bound() const;
+  void run_step(const stream& s, std::size_t step, std::uint64_t number);
   void link();
   void move(std::size_t storage, const void* memory);
 
@@ -127,28 +130,42 @@ void program::implementation::bind_fetch(std::size_t index, void* memory, next_u
   if (s.only_step != storage::none) arguments_[s.only_step].output_use = use;
 }
 
-void program::implementation::run(const stream& where, std::uint64_t number, const completion& done) {
+void program::implementation::require_bound() const {
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const storage& s = plan_.storages[i];
     if (s.where == storage::place::source && s.bytes != 0 && memory_[i].address == nullptr)
       throw std::logic_error(fmt::format("program: nothing is bound to '{}'", s.name));
   }
-  stream s = where; // on a card it also tells which operation is under way
-  auto* const card = std::get_if<cuda_stream>(&s);
-  if (card != nullptr && done)
-    throw std::logic_error("program: a run on a card ends after run() has returned");
-  if (card != nullptr) cuda::begin_step(*card, number);
+}
+
+void program::implementation::run(const stream& where, std::uint64_t number, const completion& done) {
+  if (const auto* card = std::get_if<cuda_stream>(&where)) {
+    if (done) throw std::logic_error("program: a run on a card ends after run() has returned");
+    cuda::begin_step(*card, number);
+    return queue(*card);
+  }
+  require_bound();
   std::size_t running = 0;
   try {
-    for (; running < plan_.steps.size(); ++running) {
-      const arguments& a = arguments_[running];
-      if (card != nullptr) card->operation = static_cast<std::uint32_t>(running);
-      plan_.steps[running].work->run(s, {a.inputs, a.outputs, scratch_, number, a.output_use});
-    }
+    for (; running < plan_.steps.size(); ++running) run_step(where, running, number);
   } catch (const std::out_of_range& e) {
     throw std::out_of_range(fmt::format("{}: {}", plan_.steps[running].words, e.what()));
   }
   if (done) done();
+}
+
+void program::implementation::queue(const cuda_stream& where) {
+  require_bound();
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    cuda_stream s = where;
+    s.operation = static_cast<std::uint32_t>(i);
+    run_step(s, i, 0); // kernels read the step's number from the lane's words
+  }
+}
+
+void program::implementation::run_step(const stream& s, std::size_t step, std::uint64_t number) {
+  const arguments& a = arguments_[step];
+  plan_.steps[step].work->run(s, {a.inputs, a.outputs, scratch_, number, a.output_use});
 }
 
 void program::implementation::raise(const cuda::fault_word& fault) const {
@@ -189,6 +206,7 @@ void program::bind_fetch(std::size_t index, void* memory, next_use use) {
 const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
 bool program::needs(const value& source) const { return self_->needs(source); }
 void program::run(const stream& s, std::uint64_t step, const completion& done) { self_->run(s, step, done); }
+void program::queue(const cuda_stream& s) { self_->queue(s); }
 void program::raise(const cuda::fault_word& fault) const { self_->raise(fault); }
 std::size_t program::arena_bytes() const noexcept { return self_->arena_bytes(); }
 std::size_t program::kernel_count() const noexcept { return self_->kernel_count(); }

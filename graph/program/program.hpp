@@ -64,6 +64,12 @@ public:
   /// mark behind the run, and learns from the lane's words what a kernel found wrong.
   void run(const stream& s, std::uint64_t step, const completion& done);
 
+  /// Queues every kernel on a stream of a card, with the step's number that the lane's words hold then. Nothing in
+  /// it depends on the step, so it can be captured once and replayed.
+  ///
+  /// Errors  as run() on a card.
+  void queue(const cuda_stream& s);
+
   /// Throws what run() on the host would have thrown for this fault, which names the user's line too.
   ///
   /// Errors  std::out_of_range, unless the fault is none.

@@ -1,0 +1,114 @@
+// Measures whole training steps on a card: forward, backward and one update of all weights with momentum, as a program of
+// the graph queues them. Each model once by launches, as the processor can queue them, and once as a replay of a graph, by
+// the card's events. Prints one line a model and way, columns apart by tabs: name, microseconds a step (median), spread in
+// percent, GB/s and TFLOP/s, which are 0 here.
+//
+//   card_steps [--tiny]     --tiny: few steps, to try the program itself
+
+#include "card_timing.hpp"
+
+#include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/program/program.hpp>
+#include <mailgrad/kernels/update.hpp>
+
+#include <string>
+#include <string_view>
+
+using namespace mailgrad;
+using namespace mailgrad::bench;
+
+namespace {
+
+/// A model of Fashion-MNIST's pictures, with its weights, gradients and one batch on the card.
+class card_model {
+public:
+  card_model(cuda::card_lane& lane, const char* name) : lane_(lane), arrays_(lane) {
+    const model_request request{.sample_dims = {28, 28, 1}, .classes = 10, .batch = 64};
+    const model_outputs made = build_model(find_model(name), graph_, request);
+    std::vector<value> fetches{made.loss};
+    for (const adjoint& a : gradients(made.loss, graph_.variables())) fetches.push_back(a.dense.value());
+    program_.emplace(graph_, fetches, std::span<const value>{}, lane);
+    bind();
+    for (const value& v : graph_.inputs())
+      program_->bind(v, v.type().type == dtype::int32
+                            ? static_cast<const void*>(arrays_.labels(v.dims().size(), 10))
+                            : arrays_.floats(v.dims().size()));
+  }
+
+  void queue_step() {
+    const auto& s = std::get<cuda_stream>(lane_.where());
+    program_->queue(s);
+    const scaled_gradient g{gradients_, 1};
+    float* const velocity = velocity_;
+    update(s, momentum_update{1e-4F, .9F}, {}, {{weights_, size_}, {weights_, size_}, {&g, 1}},
+           {&velocity, 1});
+  }
+  std::size_t kernels() const { return program_->kernel_count() + 1; }
+
+private:
+  /// Weights and gradients lie one behind the other, as in a shard.
+  void bind() {
+    for (const value& v : graph_.variables())
+      size_ += aligned(v.dims().size() * sizeof(float)) / sizeof(float);
+    weights_ = arrays_.floats(size_);
+    gradients_ = arrays_.room<float>(size_);
+    velocity_ = arrays_.room<float>(size_);
+    program_->bind_fetch(0, arrays_.room<float>(1));
+    std::size_t at = 0, fetch = 1;
+    for (const value& v : graph_.variables()) {
+      program_->bind(v, weights_ + at);
+      program_->bind_fetch(fetch++, gradients_ + at);
+      at += aligned(v.dims().size() * sizeof(float)) / sizeof(float);
+    }
+  }
+
+  cuda::card_lane& lane_;
+  card_arrays arrays_;
+  graph graph_;
+  std::optional<program> program_;
+  std::size_t size_ = 0;
+  float *weights_ = nullptr, *gradients_ = nullptr, *velocity_ = nullptr;
+};
+
+void print_row(const std::string& name, const std::vector<double>& took) {
+  std::printf("%s\t%.2f\t%.1f\t0\t0\n", name.c_str(), median(took), 100 * spread(took));
+  std::fflush(stdout);
+}
+
+/// Microseconds a step in wall time, when the processor queues each kernel.
+std::vector<double> launched(cuda::card_lane& lane, card_model& model, int rounds, int steps) {
+  std::vector<double> took;
+  for (int i = 0; i < rounds; ++i) {
+    const stopwatch watch;
+    for (int k = 0; k < steps; ++k) model.queue_step();
+    lane.finish();
+    took.push_back(1e6 * watch.seconds() / steps);
+  }
+  return took;
+}
+
+void measure(cuda::card_lane& lane, const char* name, bool tiny) {
+  card_model model(lane, name);
+  model.queue_step();
+  lane.finish();
+  print_row(std::string("step of ") + name + ", launched",
+            launched(lane, model, tiny ? 3 : 15, tiny ? 1 : 200));
+  const timed_kernel step{name, 0, 0, [&model](const stream&) { model.queue_step(); }};
+  print_row(std::string("step of ") + name + ", as a graph", card_timer(lane).microseconds(step));
+  std::printf("step of %s: %zu kernels\n", name, model.kernels());
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const cuda::runtime::found_cards found = cuda::runtime::find_cards();
+  if (found.cards.empty()) {
+    std::printf("skipped: %s\n", found.why_none.c_str());
+    return 0;
+  }
+  const bool tiny = argc > 1 && std::string_view(argv[1]) == "--tiny";
+  cuda::card_lane lane(0);
+  if (tiny) return measure(lane, "softmax", true), 0;
+  for (const char* name : {"softmax", "mlp", "lenet"}) measure(lane, name, false);
+}
