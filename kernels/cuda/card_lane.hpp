@@ -20,7 +20,7 @@ namespace mailgrad::cuda {
 class card_lane final : public lane {
 public:
   /// Memory that a kernel may use while it runs, enough for the partial sums of any kernel.
-  static constexpr std::size_t scratch_bytes = std::size_t{1} << 20;
+  static constexpr std::size_t scratch_bytes = std::size_t{8} << 20;
 
   explicit card_lane(std::uint32_t card);
   ~card_lane() override;
