@@ -34,8 +34,8 @@ struct window_values {
     const std::uint32_t image = n.per_image.divide(k), row = n.per_row.divide(k);
     const auto top = static_cast<std::int32_t>(row * n.stride_rows.value()) - n.pad_top;
     const auto left = static_cast<std::int32_t>(k * n.stride_columns.value()) - n.pad_left;
-    const std::int64_t pixel = (std::int64_t{image} * n.height + top) * n.width + left;
-    return {pixel * n.channels, top, left};
+    const std::int32_t pixel = top * static_cast<std::int32_t>(n.width) + left;
+    return {std::int64_t{image} * n.image_values + pixel * static_cast<std::int32_t>(n.channels), top, left};
   }
   __device__ value value_at(std::uint32_t k) const {
     if (k >= n.values) return {0, far_outside, far_outside};
@@ -111,8 +111,8 @@ struct lines_of_pixels {
   __device__ line line_at(std::uint32_t k) const {
     if (k >= n.pixels) return {0, far_outside, far_outside};
     const std::uint32_t image = n.by_pixels.divide(k), row = n.by_width.divide(k);
-    return {std::size_t{image} * n.out_height * n.out_width * n.out_channels,
-            static_cast<std::int32_t>(row) + n.pad_top, static_cast<std::int32_t>(k) + n.pad_left};
+    return {std::size_t{image} * n.result_values, static_cast<std::int32_t>(row) + n.pad_top,
+            static_cast<std::int32_t>(k) + n.pad_left};
   }
   __device__ window_output place_at(std::uint32_t k) const {
     if (k >= depth) return {-far_outside, -far_outside, 0};

@@ -60,6 +60,7 @@ public:
   }
 
   __device__ void fetch(const Source& source, std::uint32_t k) {
+    if (is_behind(0)) return;
     if (source.packs)
       fetch_packs(source, k);
     else
@@ -69,8 +70,8 @@ public:
   __device__ void store(float* room) const {
 #pragma unroll
     for (unsigned i = 0; i < packs; ++i) {
+      if (is_behind(i)) continue;
       const unsigned other = other_ + i * other_step;
-      if (others % other_step != 0 && other >= others) continue;
       if constexpr (is_deep) {
 #pragma unroll
         for (unsigned j = 0; j < 4; ++j) room[(packed_ + j) * step + other] = values_[i].v[j];
@@ -82,6 +83,11 @@ public:
 
 private:
   static constexpr unsigned kept_lines = is_deep ? packs : 4;
+
+  /// Whether a tile is too small to have an i-th pack for this thread.
+  __device__ bool is_behind(unsigned i) const {
+    return others % other_step != 0 && other_ + i * other_step >= others;
+  }
 
   __device__ static float value_at(const float* at) { return at == nullptr ? 0.0F : *at; }
   __device__ static float_pack pack_at(const float* at) {
@@ -228,33 +234,47 @@ __global__ void __launch_bounds__(Tile::threads)
   sums.write(result, at);
 }
 
-/// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy. It
-/// depends on the shape alone, so that every card adds in the same order.
+/// Blocks of 128 threads are spread over so many multiprocessors, three on each where there is work enough. The numbers
+/// depend on the shape alone, so that every card adds in the same order.
+inline constexpr std::size_t multiprocessors = 132, busy_blocks = 3 * multiprocessors;
+
+/// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy. Each
+/// multiprocessor gets as many blocks as the others.
 inline std::uint32_t splits_of(std::size_t tiles, std::size_t threads, std::size_t result_size,
                                std::size_t depth, std::size_t scratch_bytes) {
-  constexpr std::size_t multiprocessors = 132, least_depth = 128;
+  constexpr std::size_t least_depth = 128;
   if (tiles >= multiprocessors * 3 / 2) return 1;
-  const std::size_t wanted = multiprocessors * 3 * 128 / threads / tiles;
+  const std::size_t wanted = busy_blocks * 128 / threads / tiles;
   const std::size_t room = scratch_bytes / sizeof(float) / result_size;
   const std::size_t splits = std::min({wanted, room, depth / least_depth});
-  return static_cast<std::uint32_t>(std::max<std::size_t>(splits, 1));
+  const std::size_t rounds = splits * tiles / multiprocessors;
+  return static_cast<std::uint32_t>(
+      std::max<std::size_t>(rounds == 0 ? splits : rounds * multiprocessors / tiles, 1));
+}
+
+inline constexpr std::uint32_t parts_of(std::uint32_t n, std::uint32_t part) {
+  return n / part + (n % part == 0 ? 0 : 1);
+}
+
+template <class Tile>
+std::size_t tiles_of(const product_result& r) {
+  return std::size_t{parts_of(r.rows, Tile::rows)} * parts_of(r.columns, Tile::columns);
 }
 
 template <class Tile, class Left, class Right>
 void launch_product(const cuda_stream& s, const char* name, const Left& left, const Right& right,
                     product_result result) {
-  const auto cut = [](std::uint32_t n, std::uint32_t by) { return n / by + (n % by == 0 ? 0 : 1); };
-  const std::uint32_t down = cut(result.rows, Tile::rows), across = cut(result.columns, Tile::columns);
   const std::size_t size = std::size_t{result.rows} * result.columns;
   float* const values = result.values;
   std::uint32_t splits =
-      splits_of(std::size_t{down} * across, Tile::threads, size, result.depth, s.scratch_bytes);
-  result.depth_of_split = cut(cut(result.depth, splits), Tile::depth) * Tile::depth;
-  splits = cut(result.depth, result.depth_of_split);
+      splits_of(tiles_of<Tile>(result), Tile::threads, size, result.depth, s.scratch_bytes);
+  result.depth_of_split = parts_of(parts_of(result.depth, splits), Tile::depth) * Tile::depth;
+  splits = parts_of(result.depth, result.depth_of_split);
   if (splits > 1) result.values = static_cast<float*>(s.scratch);
   result.packs = result.columns % 4 == 0 && are_packs(result.values);
-  launch(s, name, dim3(down, across, splits), Tile::threads, Tile::shared_bytes,
-         implicit_product_kernel<Left, Right, Tile>, left, right, result);
+  const dim3 grid(parts_of(result.rows, Tile::rows), parts_of(result.columns, Tile::columns), splits);
+  launch(s, name, grid, Tile::threads, Tile::shared_bytes, implicit_product_kernel<Left, Right, Tile>, left,
+         right, result);
   if (splits > 1) sum_columns(s, name, result.values, splits, size, 1, values);
 }
 
@@ -264,13 +284,25 @@ void launch_product(const cuda_stream& s, const char* name, const Left& left, co
 template <class Left, class Right>
 void implicit_product(const cuda_stream& s, const char* name, const Left& left, const Right& right,
                       const product_result& result) {
-  if (result.rows <= 32) return launch_product<product_tile<32, 32, 16, 4, 4>>(s, name, left, right, result);
-  if (result.columns <= 8) return launch_product<product_tile<256, 8, 8, 4, 4>>(s, name, left, right, result);
-  if (result.columns <= 16)
-    return launch_product<product_tile<128, 16, 16, 4, 4>>(s, name, left, right, result);
-  if (result.columns <= 32)
-    return launch_product<product_tile<64, 32, 16, 4, 4>>(s, name, left, right, result);
-  launch_product<product_tile<64, 64, 16, 8, 4>>(s, name, left, right, result);
+  using tiny = product_tile<32, 32, 16, 4, 4>;
+  using narrow_8 = product_tile<256, 8, 8, 4, 4>;
+  using narrow_16 = product_tile<128, 16, 16, 4, 4>;
+  using narrow_32 = product_tile<128, 32, 16, 8, 4>;
+  using large_32 = product_tile<256, 32, 8, 8, 8>;
+  using medium = product_tile<64, 64, 16, 8, 4>;
+  using large = product_tile<128, 64, 16, 8, 8>;
+  constexpr std::uint32_t deep = 8192; // so that the depth of a few large tiles makes enough blocks
+  if (result.rows <= tiny::rows) return launch_product<tiny>(s, name, left, right, result);
+  if (result.columns <= 8) return launch_product<narrow_8>(s, name, left, right, result);
+  if (result.columns <= 16) return launch_product<narrow_16>(s, name, left, right, result);
+  if (result.columns <= 32) {
+    if (tiles_of<large_32>(result) >= busy_blocks)
+      return launch_product<large_32>(s, name, left, right, result);
+    return launch_product<narrow_32>(s, name, left, right, result);
+  }
+  if (tiles_of<large>(result) >= 2 * multiprocessors || result.depth >= deep)
+    return launch_product<large>(s, name, left, right, result);
+  launch_product<medium>(s, name, left, right, result);
 }
 
 } // namespace mailgrad::cuda

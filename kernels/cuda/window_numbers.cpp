@@ -45,7 +45,8 @@ window_numbers numbers_of(const convolution_shape& c) {
   n.pad_left = static_cast<std::int32_t>(small(g.pad_left));
   checked("values of an image",
           {g.height + g.pad_top + g.rows, g.width + g.pad_left + g.columns, g.channels});
-  checked("values of an image", {g.out_height, g.out_width, c.out_channels});
+  n.image_values = checked("values of an image", {g.height, g.width, g.channels});
+  n.result_values = checked("values of an image", {g.out_height, g.out_width, c.out_channels});
   checked("weights", {n.values, c.out_channels});
   small(g.out_height * g.stride_rows + g.rows);
   small(g.out_width * g.stride_columns + g.columns);

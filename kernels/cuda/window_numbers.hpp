@@ -11,9 +11,10 @@ namespace mailgrad::cuda {
 struct window_numbers {
   std::uint32_t height, width, channels, out_channels;
   std::uint32_t out_height, out_width;
-  std::uint32_t windows; ///< of the whole batch
-  std::uint32_t pixels;  ///< likewise
-  std::uint32_t values;  ///< of one window
+  std::uint32_t windows;                     ///< of the whole batch
+  std::uint32_t pixels;                      ///< likewise
+  std::uint32_t values;                      ///< of one window
+  std::uint32_t image_values, result_values; ///< of one image, and of what becomes of it
   std::int32_t pad_top, pad_left;
   divisor per_image, per_row;            ///< windows
   divisor columns, by_channels, by_outs; ///< of a window; channels
