@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/forward_pass.hpp>
+#include <mailgrad/kernels/right_labels.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -35,12 +36,14 @@ struct score {
 
 void count_answers(std::span<const float> logits, const batch& inputs, std::size_t classes, score& sum) {
   const auto labels = inputs.labels.values<std::int32_t>();
+  std::int32_t right = 0;
+  count_right_labels(host_stream{}, logits.data(), labels.data(), &right, labels.size(), classes);
+  sum.correct += static_cast<std::size_t>(right);
+  if (sum.confusion.empty()) return;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::span row = logits.subspan(i * classes, classes);
     const auto answer = std::ranges::max_element(row) - row.begin();
-    if (answer == labels[i]) ++sum.correct;
-    if (!sum.confusion.empty())
-      ++sum.confusion[static_cast<std::size_t>(labels[i]) * classes + static_cast<std::size_t>(answer)];
+    ++sum.confusion[static_cast<std::size_t>(labels[i]) * classes + static_cast<std::size_t>(answer)];
   }
 }
 

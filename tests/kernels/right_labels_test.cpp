@@ -1,0 +1,40 @@
+#include <mailgrad/kernels/right_labels.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+std::int32_t right_of(const std::vector<float>& logits, const std::vector<std::int32_t>& labels,
+                      std::size_t columns) {
+  std::int32_t right = -1;
+  count_right_labels(host_stream{}, logits.data(), labels.data(), &right, labels.size(), columns);
+  return right;
+}
+
+TEST(CountRightLabels, CountsTheRowsWhoseLargestLogitIsThatOfTheirLabel) {
+  const std::vector<float> logits{1, 3, 2, /**/ 0, -1, -2, /**/ 4, 5, 6};
+  EXPECT_EQ(right_of(logits, {1, 0, 2}, 3), 3);
+  EXPECT_EQ(right_of(logits, {1, 1, 1}, 3), 1);
+  EXPECT_EQ(right_of({}, {}, 3), 0);
+}
+
+TEST(CountRightLabels, TakesTheFirstOfEqualLogits) {
+  EXPECT_EQ(right_of({7, 7, 7}, {0}, 3), 1);
+  EXPECT_EQ(right_of({7, 7, 7}, {1}, 3), 0);
+}
+
+TEST(CountRightLabels, TakesNoLabelThatIsNoClassForRight) {
+  EXPECT_EQ(right_of({1, 2, 1, 2}, {2, -1}, 2), 0);
+}
+
+TEST(CountRightLabels, RefusesAStreamOfACardInABuildWithoutCuda) {
+  EXPECT_THROW(count_right_labels(cuda_stream{}, nullptr, nullptr, nullptr, 0, 1), device_error);
+}
+
+} // namespace
+} // namespace mailgrad
