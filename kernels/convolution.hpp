@@ -21,7 +21,8 @@ struct convolution_shape {
 
 /// One of the three passes of a convolution, prepared for one shape.
 ///
-/// Errors  device_error for a stream of a card in a build without CUDA; shape_error on a card for 2^31 windows or more.
+/// Errors  device_error for a stream of a card in a build without CUDA; shape_error on a card for 2^31
+///         windows or more.
 /// Threads one caller at a time. The same operands give the same bits.
 class convolution_plan {
 public:

@@ -11,7 +11,8 @@ namespace mailgrad {
 ///
 /// Shapes  logits, probabilities: float32[rows, columns], may be the same memory; labels: int32[rows];
 ///         loss: float32[1], NaN if there are no rows.
-/// Errors  std::out_of_range for a label outside of [0, columns); device_error for a stream of a card in a build without CUDA.
+/// Errors  std::out_of_range for a label outside of [0, columns); device_error for a stream of a card in a
+///         build without CUDA.
 void cross_entropy(const stream& s, const float* logits, const std::int32_t* labels, float* loss,
                    float* probabilities, std::size_t rows, std::size_t columns);
 

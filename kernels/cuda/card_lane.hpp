@@ -35,7 +35,8 @@ public:
   void read(const memory& from, std::span<std::byte> to);
   /// Waits until everything queued has run. The waiting thread sleeps or spins, so no actor may call this.
   void finish();
-  /// Waits as finish() does, then takes the fault that a kernel has noted since the last call, if there is one.
+  /// Waits as finish() does, then takes the fault that a kernel has noted since the last call, if there is
+  /// one.
   std::optional<fault_word> take_fault();
 
 private:
@@ -48,8 +49,8 @@ private:
   stream where_;
 };
 
-/// Memory of a card, zeroed on `s`. It goes back to the card when the block ends, so its owner keeps it until the
-/// work that reads it has run.
+/// Memory of a card, zeroed on `s`. It goes back to the card when the block ends, so its owner keeps it until
+/// the work that reads it has run.
 ///
 /// Errors  device_error, which says how much was asked for and how much is free.
 device_block allocate_on(const cuda_stream& s, std::size_t bytes);

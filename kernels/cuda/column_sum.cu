@@ -5,8 +5,8 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// Sums that are made of the same number of terms each. Result q has its first term at q / inner * outer_step +
-/// q % inner, and the others `inner` elements apart.
+/// Sums that are made of the same number of terms each. Result q has its first term at q / inner * outer_step
+/// + q % inner, and the others `inner` elements apart.
 struct column_terms {
   const float* x;
   std::size_t results, inner, outer_step, terms;
@@ -16,8 +16,8 @@ struct column_terms {
 /// So many blocks keep every multiprocessor of a card busy.
 constexpr std::size_t busy_blocks = 1056;
 
-/// A block sums `lanes` neighbouring columns; the other threads of a column take every so-manieth term. Row `slice` of
-/// y gets the sums of one slice of the terms.
+/// A block sums `lanes` neighbouring columns; the other threads of a column take every so-manieth term. Row
+/// `slice` of y gets the sums of one slice of the terms.
 __global__ void column_kernel(column_terms t, unsigned lanes, float scale, float* y) {
   float* const room = shared_memory<float>();
   const unsigned lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = blockDim.x / lanes;
@@ -37,8 +37,8 @@ __global__ void column_kernel(column_terms t, unsigned lanes, float scale, float
   y[std::size_t{blockIdx.y} * t.results + result] = scale * total;
 }
 
-/// Narrow blocks of columns, each of which many threads share, where there are few results; at least 8 columns lie in
-/// each 32 bytes that a load moves.
+/// Narrow blocks of columns, each of which many threads share, where there are few results; at least 8
+/// columns lie in each 32 bytes that a load moves.
 unsigned lanes_for(std::size_t results, std::size_t terms) {
   if (terms < 32) return threads_per_block;
   if (results <= 64) return static_cast<unsigned>(results);

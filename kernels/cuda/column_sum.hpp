@@ -6,8 +6,8 @@
 
 namespace mailgrad::cuda {
 
-/// y = scale * the sum over the rows of x, in one launch. It is the second stage of sums that come in parts, so x may
-/// lie in the stream's scratch memory.
+/// y = scale * the sum over the rows of x, in one launch. It is the second stage of sums that come in parts,
+/// so x may lie in the stream's scratch memory.
 ///
 /// Shapes  x: float32[rows, columns]; y: float32[columns], apart from x.
 void sum_columns(const cuda_stream& s, const char* name, const float* x, std::size_t rows,
@@ -20,7 +20,8 @@ struct middle_axis {
 
 /// y = scale * the sum over the middle axis of x, in two stages where there are few results.
 ///
-/// Shapes  x: float32[outer, terms, inner]; y: float32[outer, inner]. Neither lies in the stream's scratch memory.
+/// Shapes  x: float32[outer, terms, inner]; y: float32[outer, inner]. Neither lies in the stream's scratch
+///         memory.
 void sum_middle(const cuda_stream& s, const char* name, const float* x, const middle_axis& axis, float scale,
                 float* y);
 

@@ -4,8 +4,9 @@
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/convolution.hpp: each pass is a matrix product whose operands are read where they lie.
-// Sums over many windows are cut into parts, which lie in the stream's scratch memory until they are added up.
+// The CUDA half of kernels/convolution.hpp: each pass is a matrix product whose operands are read where they
+// lie. Sums over many windows are cut into parts, which lie in the stream's scratch memory until they are
+// added up.
 //
 // Errors  shape_error for 2^31 windows or pixels, or more, and for images of as many values.
 

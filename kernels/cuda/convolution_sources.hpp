@@ -100,8 +100,8 @@ __device__ inline window_output window_output_at(const window_numbers& n, std::u
   return {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column), k};
 }
 
-/// The left operand of dx: a line is a pixel, a place is a position of a window and an output channel. It is the
-/// gradient of the window that has the pixel at that position.
+/// The left operand of dx: a line is a pixel, a place is a position of a window and an output channel. It is
+/// the gradient of the window that has the pixel at that position.
 struct lines_of_pixels {
   static constexpr pack_axis axis = pack_axis::depth;
   struct line {

@@ -9,8 +9,8 @@ namespace mailgrad::cuda {
 
 /// Divides numbers below 2^31 by a number that all threads share, with one multiplication.
 ///
-/// Source  Granlund & Montgomery, "Division by invariant integers using multiplication", PLDI 1994, for 31 bits:
-///         with l = ceil(log2 d) and m = ceil(2^(31 + l) / d), floor(n / d) = floor(n m / 2^(31 + l)).
+/// Source  Granlund & Montgomery, "Division by invariant integers using multiplication", PLDI 1994, for 31
+///         bits: with l = ceil(log2 d) and m = ceil(2^(31 + l) / d), floor(n / d) = floor(n m / 2^(31 + l)).
 class divisor {
 public:
   divisor() = default;

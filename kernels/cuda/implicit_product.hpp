@@ -9,8 +9,8 @@
 
 /// A matrix product whose operands are no matrices in memory, but are found element by element.
 ///
-/// A source is an operand. Its lines are the rows of the left operand, or the columns of the right one; its places are
-/// the positions along the depth of the product.
+/// A source is an operand. Its lines are the rows of the left operand, or the columns of the right one; its
+/// places are the positions along the depth of the product.
 ///
 ///     struct source {
 ///       static constexpr pack_axis axis; // along which four neighbours lie side by side in memory
@@ -39,8 +39,8 @@ struct product_tile {
   static constexpr std::size_t shared_bytes = 2 * buffer * sizeof(float);
 };
 
-/// Copies one operand's part of a tile to shared memory, where it lies by position and then by line. fetch() loads it
-/// to registers, so that the loads are under way while the tile before it is multiplied.
+/// Copies one operand's part of a tile to shared memory, where it lies by position and then by line. fetch()
+/// loads it to registers, so that the loads are under way while the tile before it is multiplied.
 template <class Source, unsigned lines, unsigned depth, unsigned threads>
 class tile_reader {
   static constexpr bool is_deep = Source::axis == pack_axis::depth;
@@ -137,8 +137,8 @@ struct product_result {
   bool packs;                   ///< whether four columns may be stored at once
 };
 
-/// The elements of a tile that a thread computes: packs of four rows, and of four columns, which lie apart so that the
-/// threads of a warp read neighbouring packs.
+/// The elements of a tile that a thread computes: packs of four rows, and of four columns, which lie apart so
+/// that the threads of a warp read neighbouring packs.
 template <class Tile>
 struct thread_place {
   static constexpr unsigned lanes_across = Tile::threads_across < 8 ? Tile::threads_across : 8;
@@ -203,8 +203,8 @@ struct tile_sums {
   float_pack values[Tile::thread_rows][place::column_packs];
 };
 
-/// Block (x, y, z) computes tile (x, y) over part z of the depth. Shared memory holds two tiles of the operands: one
-/// is written while the other is read.
+/// Block (x, y, z) computes tile (x, y) over part z of the depth. Shared memory holds two tiles of the
+/// operands: one is written while the other is read.
 template <class Left, class Right, class Tile>
 __global__ void __launch_bounds__(Tile::threads)
     implicit_product_kernel(Left left, Right right, product_result result) {
@@ -234,12 +234,12 @@ __global__ void __launch_bounds__(Tile::threads)
   sums.write(result, at);
 }
 
-/// Blocks of 128 threads are spread over so many multiprocessors, three on each where there is work enough. The numbers
-/// depend on the shape alone, so that every card adds in the same order.
+/// Blocks of 128 threads are spread over so many multiprocessors, three on each where there is work enough.
+/// The numbers depend on the shape alone, so that every card adds in the same order.
 inline constexpr std::size_t multiprocessors = 132, busy_blocks = 3 * multiprocessors;
 
-/// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy. Each
-/// multiprocessor gets as many blocks as the others.
+/// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy.
+/// Each multiprocessor gets as many blocks as the others.
 inline std::uint32_t splits_of(std::size_t tiles, std::size_t threads, std::size_t result_size,
                                std::size_t depth, std::size_t scratch_bytes) {
   constexpr std::size_t least_depth = 128;

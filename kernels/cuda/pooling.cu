@@ -204,8 +204,9 @@ pool_numbers numbers_of(const window_grid& g, unsigned count) {
 
 constexpr unsigned four = float_pack::size;
 
-/// Calls queue.template operator()<count>(numbers, first image, number of packs) with packs of four channels, or of one,
-/// for as many images at a time as can be counted in 32 bits. `size` is that of what the kernel writes of an image.
+/// Calls queue.template operator()<count>(numbers, first image, number of packs) with packs of four channels,
+/// or of one, for as many images at a time as can be counted in 32 bits. `size` is that of what the kernel
+/// writes of an image.
 template <class Queue>
 void for_images(const char* name, const window_grid& g, std::size_t size, bool packs, Queue queue) {
   if (size == 0) return;

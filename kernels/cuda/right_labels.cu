@@ -21,7 +21,8 @@ struct candidate {
   }
 };
 
-/// The answer of a row, which all of its lanes get. A NaN is the answer only as the first logit, as on the host.
+/// The answer of a row, which all of its lanes get. A NaN is the answer only as the first logit, as on the
+/// host.
 __device__ candidate answer_of(const float* logits, const row_lanes& n, std::size_t row, unsigned lane,
                                float infinity) {
   candidate best{-infinity, INT32_MAX};

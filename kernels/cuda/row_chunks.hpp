@@ -8,8 +8,8 @@
 
 namespace mailgrad::cuda {
 
-/// Calls visit(first row, number of rows) for as many rows at a time as have fewer than 2^31 elements, so that a kernel
-/// can count them in 32 bits.
+/// Calls visit(first row, number of rows) for as many rows at a time as have fewer than 2^31 elements, so
+/// that a kernel can count them in 32 bits.
 ///
 /// Errors  shape_error if one row has as many.
 template <class Visit>

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 
-/// Kernels along the rows of a matrix. A short row lies in the registers of up to a warp, a long one is read several
-/// times by a block.
+/// Kernels along the rows of a matrix. A short row lies in the registers of up to a warp, a long one is read
+/// several times by a block.
 namespace mailgrad::cuda {
 
 /// Rows of at most so many elements lie in registers.
@@ -51,8 +51,8 @@ __device__ inline float block_largest(float x, float* room) {
   return over_lanes(place < blockDim.x / warp_size ? room[place] : room[0], warp_size, larger{});
 }
 
-/// Calls visit(row, lane), where `row` is at least n.rows for threads that have none. All threads of a warp take the
-/// same number of turns, since they exchange what they have.
+/// Calls visit(row, lane), where `row` is at least n.rows for threads that have none. All threads of a warp
+/// take the same number of turns, since they exchange what they have.
 template <class Visit>
 __device__ void for_each_row(const row_lanes& n, Visit visit) {
   const std::size_t step = grid_threads() / n.width, group = grid_thread() / n.width;
@@ -82,7 +82,8 @@ struct register_row {
   }
 };
 
-/// Calls launch_with.template operator()<count>() for the number of elements that a thread has of a register row.
+/// Calls launch_with.template operator()<count>() for the number of elements that a thread has of a register
+/// row.
 template <class Launch>
 void with_register_count(std::size_t columns, Launch launch_with) {
   const std::size_t needed = (columns + warp_size - 1) / warp_size;

@@ -50,8 +50,8 @@ private:
   card_array<T> all_;
 };
 
-/// Expects numbers that differ by at most 1e-5 of their size, or of `scale` for those that come from the difference of
-/// larger ones.
+/// Expects numbers that differ by at most 1e-5 of their size, or of `scale` for those that come from the
+/// difference of larger ones.
 inline void expect_close(const std::vector<float>& found, const std::vector<float>& expected,
                          float scale = 1) {
   ASSERT_EQ(found.size(), expected.size());
