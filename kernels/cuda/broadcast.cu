@@ -9,7 +9,7 @@ namespace mailgrad::cuda {
 namespace {
 
 /// How a thread reads four neighbouring elements of a repeated operand.
-enum class reading : std::uint8_t {
+enum class reading : std::uint32_t {
   in_order, ///< it is not repeated: element k for element k of the result
   row,      ///< four neighbours of one row
   same,     ///< one element for all four
@@ -26,7 +26,7 @@ struct broadcast_axis {
 template <class Index>
 struct broadcast_arguments {
   broadcast_axis<Index> axes[shape::max_rank];
-  unsigned rank;
+  std::size_t rank;
   const float *a, *b;
   reading how_a, how_b;
 };
@@ -40,7 +40,7 @@ struct operand_places {
 template <class Index>
 __device__ operand_places<Index> places_of(const broadcast_arguments<Index>& plan, Index k) {
   operand_places<Index> at;
-  for (unsigned axis = plan.rank; --axis > 0;) {
+  for (std::size_t axis = plan.rank; --axis > 0;) {
     const Index rest = plan.axes[axis].extent(k), index = k - rest * plan.axes[axis].extent.by();
     at.a += index * plan.axes[axis].a;
     at.b += index * plan.axes[axis].b;
@@ -125,7 +125,7 @@ void run(const cuda_stream& s, elementwise_function f, const broadcast_plan& pla
   for (std::size_t axis = 0; axis < plan.rank; ++axis)
     made.axes[axis] = {divider<Index>(plan.extents[axis]), static_cast<Index>(plan.a[axis]),
                        static_cast<Index>(plan.b[axis])};
-  made.rank = static_cast<unsigned>(plan.rank);
+  made.rank = plan.rank;
   made.a = a;
   made.how_a = reading_of(plan, plan.a, a);
   made.b = b;

@@ -7,14 +7,14 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// An input, which has one element for all if it is not full.
+/// An input, and how far apart two elements are: 0 if it has one element for all.
 struct chain_input {
   const float* values;
-  bool full;
+  std::size_t step;
 
   template <class Elements>
   __device__ float_pack load(const Elements& elements) const {
-    if (full) return elements.load(values);
+    if (step != 0) return elements.load(values);
     const float x = values[0];
     return {{x, x, x, x}};
   }
@@ -102,16 +102,16 @@ __global__ void chain_kernel(chain_arguments chain, element_range range) {
 }
 
 chain_input input_of(const elementwise_chain& chain, std::span<const void* const> inputs, std::size_t i) {
-  return {static_cast<const float*>(inputs[i]), chain.inputs[i] == elementwise_chain::extent::full};
+  return {static_cast<const float*>(inputs[i]), chain.inputs[i] == elementwise_chain::extent::full ? 1U : 0U};
 }
 
 element_range range_of(const elementwise_chain& chain, std::span<const void* const> inputs,
                        std::span<void* const> outputs, std::size_t n) {
-  element_range range{n, true};
+  bool aligned = true;
   for (std::size_t i = 0; i < chain.input_count; ++i)
-    range.aligned = range.aligned && (!input_of(chain, inputs, i).full || are_packs(inputs[i]));
-  for (const void* y : outputs) range.aligned = range.aligned && are_packs(y);
-  return range;
+    aligned = aligned && (chain.inputs[i] == elementwise_chain::extent::one || are_packs(inputs[i]));
+  for (const void* y : outputs) aligned = aligned && are_packs(y);
+  return {n, aligned};
 }
 
 bool is_read_from(const elementwise_chain& chain, std::size_t operand, std::size_t first_step) {

@@ -72,19 +72,21 @@ struct single_elements {
   }
 };
 
-/// The extent of element-wise arrays, and whether all of them are aligned.
+/// The extent of element-wise arrays: `n` elements, of which the first `in_packs` are moved four at a time.
 struct element_range {
-  std::size_t n;
-  bool aligned;
+  std::size_t n, in_packs;
+
+  element_range(std::size_t elements, bool aligned)
+      : n(elements), in_packs(aligned ? elements / float_pack::size * float_pack::size : 0) {}
 
   /// Calls f with the four elements from `first` on, or with as many as there are.
   template <class F>
   __device__ void visit(std::size_t first, F f) const {
-    const bool all_there = first + float_pack::size <= n;
-    if (static_cast<int>(aligned) & static_cast<int>(all_there)) // a single branch
+    if (first < in_packs)
       f(whole_pack{first});
     else if (first < n)
-      f(single_elements{first, all_there ? unsigned{float_pack::size} : static_cast<unsigned>(n - first)});
+      f(single_elements{first, n - first < float_pack::size ? static_cast<unsigned>(n - first)
+                                                            : unsigned{float_pack::size}});
   }
 };
 

@@ -11,12 +11,10 @@ namespace {
 /// Axes of a box, the innermost last, whose extents and steps count floats or packs.
 template <class Index>
 struct box {
-  struct axis {
-    divider<Index> extent;
-    std::size_t from, to;
-  };
-  axis axes[shape::max_rank + 1];
-  unsigned rank;
+  static constexpr std::size_t most_axes = shape::max_rank + 1;
+  divider<Index> extents[most_axes];
+  Index rank;
+  std::size_t from[most_axes], to[most_axes];
 };
 
 struct places {
@@ -27,11 +25,11 @@ struct places {
 template <class Index>
 __device__ places places_of(const box<Index>& b, Index k) {
   places at;
-  for (unsigned i = b.rank; i-- > 0;) {
-    const Index rest = i == 0 ? 0 : b.axes[i].extent(k);
-    const std::size_t index = k - rest * b.axes[i].extent.by();
-    at.from += index * b.axes[i].from;
-    at.to += index * b.axes[i].to;
+  for (Index i = b.rank; i-- > 0;) {
+    const Index rest = i == 0 ? 0 : b.extents[i](k);
+    const std::size_t index = k - rest * b.extents[i].by();
+    at.from += index * b.from[i];
+    at.to += index * b.to[i];
     k = rest;
   }
   return at;
@@ -40,8 +38,12 @@ __device__ places places_of(const box<Index>& b, Index k) {
 template <class Index>
 box<Index> box_of(std::span<const copied_axis> axes) {
   box<Index> made{};
-  for (const copied_axis& a : axes)
-    if (a.extent != 1) made.axes[made.rank++] = {divider<Index>(a.extent), a.from, a.to};
+  for (const copied_axis& a : axes) {
+    if (a.extent == 1) continue;
+    made.extents[made.rank] = divider<Index>(a.extent);
+    made.from[made.rank] = a.from;
+    made.to[made.rank++] = a.to;
+  }
   return made;
 }
 

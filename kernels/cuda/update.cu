@@ -14,14 +14,16 @@ constexpr std::size_t most_by_value = 32;
 
 /// The gradients of an update in the order of their sum, as an argument of the kernel.
 struct gradients_by_value {
-  scaled_gradient items[most_by_value];
-  unsigned count;
+  const float* values[most_by_value];
+  float scales[most_by_value];
+  std::size_t count;
 };
 
 /// A list that is too long for an argument lies in memory of the card.
 struct gradients_on_card {
-  const scaled_gradient* items;
-  unsigned count;
+  const float* const* values;
+  const float* scales;
+  std::size_t count;
 };
 
 template <class Rule>
@@ -40,14 +42,14 @@ template <class Gradients, class Elements>
 __device__ float_pack sum_of(const Gradients& gradients, const Elements& elements) {
   constexpr unsigned together = 4;
   float_pack sum{};
-  for (unsigned first = 0; first < gradients.count; first += together) {
+  for (std::size_t first = 0; first < gradients.count; first += together) {
     float_pack values[together] = {};
 #pragma unroll
     for (unsigned i = 0; i < together; ++i)
-      if (first + i < gradients.count) values[i] = elements.load(gradients.items[first + i].values);
+      if (first + i < gradients.count) values[i] = elements.load(gradients.values[first + i]);
 #pragma unroll
     for (unsigned i = 0; i < together; ++i) {
-      const float scale = first + i < gradients.count ? gradients.items[first + i].scale : 0;
+      const float scale = first + i < gradients.count ? gradients.scales[first + i] : 0;
 #pragma unroll
       for (unsigned k = 0; k < float_pack::size; ++k) sum.v[k] += scale * values[i].v[k];
     }
@@ -84,27 +86,33 @@ __global__ void update_kernel(Rule rule, const float* weights, float* updated, G
 
 /// Writes a part of a long list to memory of the card. A copy from the host would have to wait, or the host's list to
 /// stay.
-__global__ void list_kernel(gradients_by_value part, scaled_gradient* to) {
-  if (threadIdx.x < part.count) to[threadIdx.x] = part.items[threadIdx.x];
+__global__ void list_kernel(gradients_by_value part, const float** values, float* scales) {
+  if (threadIdx.x >= part.count) return;
+  values[threadIdx.x] = part.values[threadIdx.x];
+  scales[threadIdx.x] = part.scales[threadIdx.x];
 }
 
 gradients_by_value by_value(std::span<const scaled_gradient> gradients) {
   gradients_by_value list{};
-  std::copy(gradients.begin(), gradients.end(), list.items);
-  list.count = static_cast<unsigned>(gradients.size());
+  for (const scaled_gradient& g : gradients) {
+    list.values[list.count] = g.values;
+    list.scales[list.count++] = g.scale;
+  }
   return list;
 }
 
 gradients_on_card on_card(const cuda_stream& s, std::span<const scaled_gradient> gradients) {
-  if (gradients.size_bytes() > s.scratch_bytes)
+  constexpr std::size_t bytes_of_one = sizeof(const float*) + sizeof(float);
+  if (gradients.size() > s.scratch_bytes / bytes_of_one)
     throw shape_error("update: " + std::to_string(gradients.size()) + " gradients at once; a card takes " +
-                      std::to_string(s.scratch_bytes / sizeof(scaled_gradient)));
-  auto* const list = static_cast<scaled_gradient*>(s.scratch);
+                      std::to_string(s.scratch_bytes / bytes_of_one));
+  auto* const values = static_cast<const float**>(s.scratch);
+  auto* const scales = reinterpret_cast<float*>(values + gradients.size());
   for (std::size_t first = 0; first < gradients.size(); first += most_by_value)
     launch(s, "update", 1, most_by_value, 0, list_kernel,
            by_value(gradients.subspan(first, std::min(most_by_value, gradients.size() - first))),
-           list + first);
-  return {list, static_cast<unsigned>(gradients.size())};
+           values + first, scales + first);
+  return {values, scales, gradients.size()};
 }
 
 bool all_aligned(const weight_update& work, std::span<float* const> state) {
