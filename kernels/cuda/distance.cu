@@ -63,7 +63,7 @@ __global__ void total_kernel(const double* sums, unsigned count, double* result)
 template <class Term>
 void run(const cuda_stream& s, const char* name, Term term, std::span<const float> a,
          std::span<const float> b, double* result) {
-  constexpr unsigned most_blocks = 132 * 8;
+  constexpr unsigned most_blocks = 132 * 4; // each thread has eight loads under way
   constexpr std::size_t room = warp_size * sizeof(double);
   const std::size_t n = a.size();
   const unsigned blocks = std::clamp(blocks_of_packs(n, packs_together), 1U, most_blocks);

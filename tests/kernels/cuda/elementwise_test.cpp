@@ -1,48 +1,221 @@
 #include "../../support/card_test.hpp"
+#include "../../support/card_values.hpp"
 
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/error.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cmath>
+#include <deque>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
 namespace {
 
 using enum elementwise_function;
+using testing::expect_close;
+using testing::normal_values;
+using testing::shifted_array;
 
-class CardElementwise : public testing::card_test {};
+/// Positive, since a logarithm and a root are among the functions.
+std::vector<float> operand_values(std::size_t n, std::size_t operand) {
+  std::vector<float> values = normal_values(n, operand);
+  for (float& v : values) v = std::abs(v) + 0.1F;
+  return values;
+}
 
-TEST_F(CardElementwise, RunsAChainAsTheHostDoes) {
-  elementwise_chain chain; // t = a + c; u = t * exp(t); both wanted
-  chain.input_count = 2;
-  chain.inputs[1] = elementwise_chain::extent::one;
-  chain.step_count = 3;
-  chain.steps[0] = {add, 0, 1, 0};
-  chain.steps[1] = {exp, 2, 2, -1};
-  chain.steps[2] = {multiply, 3, 2, 1};
-  for (const std::size_t n : {1U, 1003U, 70001U}) {
-    std::vector<float> a(n), t(n), u(n);
-    for (std::size_t i = 0; i < n; ++i) a[i] = std::sin(static_cast<float>(i));
-    const std::vector<float> c{0.5F};
-    const auto on_a = array(a), on_c = array(c), on_t = unwritten<float>(n), on_u = unwritten<float>(n);
-    const std::array<const void*, 2> there{on_a.data(), on_c.data()};
-    const std::array<void*, 2> to_there{on_t.data(), on_u.data()};
-    elementwise(card(), chain, there, to_there, n, nullptr);
+constexpr elementwise_function last_function = sqrt_gradient;
 
-    const std::array<const void*, 2> here{a.data(), c.data()};
-    const std::array<void*, 2> to_here{t.data(), u.data()};
-    block scratch(chain.scratch_bytes());
-    elementwise(host_stream{}, chain, here, to_here, n, scratch.data());
-    const auto found_t = on_t.read(), found_u = on_u.read();
-    for (std::size_t i = 0; i < n; ++i) {
-      ASSERT_EQ(found_t[i], t[i]) << i;
-      ASSERT_NEAR(found_u[i], u[i], 1e-5F * (1 + std::abs(u[i]))) << i;
-    }
+class CardElementwise : public testing::card_test {
+protected:
+  using results = std::vector<std::vector<float>>;
+
+  static std::size_t size_of(const elementwise_chain& chain, std::size_t input, std::size_t n) {
+    return chain.inputs[input] == elementwise_chain::extent::full ? n : 1;
   }
+  static results on_host(const elementwise_chain& chain, std::size_t outputs, std::size_t n) {
+    results inputs, found(outputs, std::vector<float>(n));
+    std::vector<const void*> from;
+    std::vector<void*> to;
+    for (std::size_t i = 0; i < chain.input_count; ++i)
+      inputs.push_back(operand_values(size_of(chain, i, n), i));
+    for (const auto& x : inputs) from.push_back(x.data());
+    for (auto& y : found) to.push_back(y.data());
+    block scratch(chain.scratch_bytes());
+    elementwise(host_stream{}, chain, from, to, n, scratch.data());
+    return found;
+  }
+  results on_the_card(const elementwise_chain& chain, std::size_t outputs, std::size_t n, std::size_t shift) {
+    std::deque<shifted_array<float>> inputs, made;
+    std::vector<const void*> from;
+    std::vector<void*> to;
+    for (std::size_t i = 0; i < chain.input_count; ++i) {
+      inputs.emplace_back(lane(), operand_values(size_of(chain, i, n), i), shift);
+      from.push_back(inputs.back().data());
+    }
+    for (std::size_t i = 0; i < outputs; ++i) {
+      made.emplace_back(lane(), n, shift);
+      to.push_back(made.back().data());
+    }
+    elementwise(card(), chain, from, to, n, nullptr);
+    results found;
+    for (const auto& y : made) found.push_back(y.read());
+    return found;
+  }
+  void expect_as_on_host(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
+                         std::size_t shift = 0) {
+    const results found = on_the_card(chain, outputs, n, shift), expected = on_host(chain, outputs, n);
+    for (std::size_t i = 0; i < outputs; ++i) expect_close(found[i], expected[i]);
+  }
+};
+
+elementwise_chain chain_of(std::initializer_list<elementwise_chain::step> steps, std::size_t inputs) {
+  elementwise_chain chain;
+  chain.input_count = static_cast<std::uint8_t>(inputs);
+  for (const auto& step : steps) chain.steps[chain.step_count++] = step;
+  return chain;
+}
+
+TEST_F(CardElementwise, AppliesEachFunctionAsTheHostDoes) {
+  for (auto f = copy; f <= last_function; f = static_cast<elementwise_function>(static_cast<int>(f) + 1)) {
+    SCOPED_TRACE(static_cast<int>(f));
+    const std::uint8_t second = is_unary(f) ? 0 : 1;
+    elementwise_chain chain = chain_of({{f, 0, second, 0}}, 2);
+    expect_as_on_host(chain, 1, 2003);
+    expect_as_on_host(chain, 1, 2003, 1);
+    chain.inputs[0] = elementwise_chain::extent::one;
+    expect_as_on_host(chain, 1, 77);
+    chain.inputs = {elementwise_chain::extent::full, elementwise_chain::extent::one};
+    expect_as_on_host(chain, 1, 77);
+    // The same, in a chain whose second step is the first of it once more.
+    expect_as_on_host(chain_of({{f, 0, second, 0}, {copy, 2, 2, 1}}, 2), 2, 77);
+  }
+}
+
+TEST_F(CardElementwise, TakesAnyNumberOfElements) {
+  for (const std::size_t n : {0U, 1U, 3U, 4U, 5U, 511U, 512U, 2047U, 2049U, 50001U})
+    for (const std::size_t shift : {0U, 1U}) {
+      SCOPED_TRACE(std::to_string(n) + " from " + std::to_string(shift));
+      expect_as_on_host(chain_of({{subtract, 0, 1, 0}}, 2), 1, n, shift);
+      expect_as_on_host(chain_of({{subtract, 0, 1, -1}, {square, 2, 2, 0}}, 2), 1, n, shift);
+    }
+}
+
+TEST_F(CardElementwise, ComputesTheLongestChain) {
+  elementwise_chain chain = chain_of({{add, 0, 1, 0},
+                                      {multiply, 8, 2, -1},
+                                      {subtract, 9, 3, 1},
+                                      {divide, 4, 8, -1}, // a result from further back
+                                      {add, 11, 9, -1},   // two of them
+                                      {multiply, 12, 12, 2},
+                                      {subtract, 5, 6, -1}, // no result at all
+                                      {add, 14, 7, 3}},
+                                     8);
+  chain.inputs[3] = chain.inputs[6] = elementwise_chain::extent::one;
+  for (const std::size_t n : {1U, 515U, 9001U}) expect_as_on_host(chain, 4, n);
+}
+
+TEST_F(CardElementwise, WritesToTheMemoryOfAnInput) {
+  const auto a = array(operand_values(1001, 0)), b = array(operand_values(1001, 1));
+  const elementwise_chain chain = chain_of({{add, 0, 1, 0}, {multiply, 2, 2, 1}}, 2);
+  const std::array<const void*, 2> inputs{a.data(), b.data()};
+  const std::array<void*, 2> outputs{a.data(), b.data()};
+  elementwise(card(), chain, inputs, outputs, a.size(), nullptr);
+  const results expected = on_host(chain, 2, a.size());
+  expect_close(a.read(), expected[0]);
+  expect_close(b.read(), expected[1]);
+}
+
+TEST_F(CardElementwise, RefusesAChainThatRefersToNothing) {
+  const auto x = array(operand_values(4, 0));
+  const std::array<const void*, 1> inputs{x.data()};
+  const std::array<void*, 1> outputs{x.data()};
+  EXPECT_THROW(elementwise(card(), chain_of({{add, 0, 1, 0}}, 1), inputs, outputs, 4, nullptr), shape_error);
+}
+
+/// Shapes of two operands and of their result.
+struct broadcast_shapes {
+  shape a, b, result;
+};
+
+class CardBroadcast : public testing::card_test {
+protected:
+  void expect_as_on_host(elementwise_function f, const broadcast_shapes& shapes, std::size_t shift) {
+    SCOPED_TRACE(to_string(shapes.a) + " and " + to_string(shapes.b) + " from " + std::to_string(shift));
+    const broadcast_plan plan = plan_broadcast(shapes.a, shapes.b, shapes.result);
+    const std::vector<float> a = operand_values(shapes.a.size(), 0), b = operand_values(shapes.b.size(), 1);
+    const shifted_array<float> on_a(lane(), a, 0U), on_b(lane(), b, shift);
+    const shifted_array<float> on_y(lane(), shapes.result.size(), shift / 2);
+    broadcast(card(), f, plan, on_a.data(), on_b.data(), on_y.data());
+    std::vector<float> y(shapes.result.size());
+    broadcast(host_stream{}, f, plan, a.data(), b.data(), y.data());
+    EXPECT_EQ(on_y.read(), y);
+  }
+};
+
+TEST_F(CardBroadcast, RepeatsEitherOperandAsTheHostDoes) {
+  const broadcast_shapes all[] = {
+      {{300, 64}, {64}, {300, 64}},
+      {{301, 10}, {10}, {301, 10}},
+      {{300, 64}, {300, 1}, {300, 64}},
+      {{77, 13}, {77, 1}, {77, 13}},
+      {{64}, {300, 1}, {300, 64}},
+      {{9, 1}, {7}, {9, 7}},
+      {{500}, {1}, {500}},
+      {{1}, {499}, {499}},
+      {{5, 6, 8}, {5, 6, 8}, {5, 6, 8}},
+      {{4, 5, 6}, {4, 1, 6}, {4, 5, 6}},
+      {{4, 5, 8}, {4, 1, 8}, {4, 5, 8}},
+      {{2, 1, 12}, {1, 7, 1}, {2, 7, 12}},
+      {{2, 3, 1, 5}, {3, 4, 1}, {2, 3, 4, 5}},
+      {{2, 1, 2, 1, 2, 1, 2, 4}, {1, 3, 1, 2, 1, 3, 1, 4}, {2, 3, 2, 2, 2, 3, 2, 4}},
+      {{0, 2}, {2}, {0, 2}},
+      {{}, {}, {}}};
+  for (const broadcast_shapes& shapes : all)
+    for (const std::size_t shift : {0U, 1U, 2U}) {
+      expect_as_on_host(subtract, shapes, shift);
+      expect_as_on_host(negate, shapes, shift);
+    }
+}
+
+/// Extents of y = relu(x + b).
+struct bias_shape {
+  std::size_t rows, columns;
+};
+
+class CardBiasReluGradient : public testing::card_test {
+protected:
+  void expect_as_on_host(const bias_shape& extents, std::size_t shift) {
+    SCOPED_TRACE(std::to_string(extents.rows) + " x " + std::to_string(extents.columns) + " from " +
+                 std::to_string(shift));
+    const std::size_t n = extents.rows * extents.columns;
+    const std::vector<float> y = normal_values(n, 1), dy = normal_values(n, 2);
+    std::vector<float> dz(n), db(extents.columns);
+    bias_relu_gradient(host_stream{}, y.data(), dy.data(), dz.data(), db.data(), extents.rows,
+                       extents.columns);
+    const shifted_array<float> on_y(lane(), y, shift), on_dy(lane(), dy, 0U);
+    const auto on_db = unwritten<float>(extents.columns);
+    bias_relu_gradient(card(), on_y.data(), on_dy.data(), on_dy.data(), on_db.data(), extents.rows,
+                       extents.columns);
+    EXPECT_EQ(on_dy.read(), dz);
+    expect_close(on_db.read(), db, std::sqrt(static_cast<float>(extents.rows)));
+  }
+};
+
+TEST_F(CardBiasReluGradient, EqualsThatOfTheHost) {
+  const bias_shape all[] = {{1, 1},     {1, 4},     {3, 2},    {7, 8},    {0, 5},     {5, 0},   {1000, 10},
+                            {1001, 64}, {5000, 12}, {33, 132}, {3, 5000}, {700, 132}, {2, 3000}};
+  for (const bias_shape& extents : all)
+    for (const std::size_t shift : {0U, 1U}) expect_as_on_host(extents, shift);
+  expect_as_on_host({2, 300000}, 0); // more columns than the lane has room for in sums
+}
+
+TEST_F(CardBiasReluGradient, GivesTheSameBitsInEachRun) {
+  const auto y = array(normal_values(5000 * 12, 1)), dy = array(normal_values(5000 * 12, 2));
+  const auto dz = unwritten<float>(5000 * 12), db = unwritten<float>(12), again = unwritten<float>(12);
+  bias_relu_gradient(card(), y.data(), dy.data(), dz.data(), db.data(), 5000, 12);
+  bias_relu_gradient(card(), y.data(), dy.data(), dz.data(), again.data(), 5000, 12);
+  EXPECT_EQ(db.read(), again.read());
 }
 
 } // namespace

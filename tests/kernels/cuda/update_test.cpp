@@ -1,42 +1,142 @@
 #include "../../support/card_test.hpp"
+#include "../../support/card_values.hpp"
 
 #include <mailgrad/kernels/update.hpp>
+#include <mailgrad/tensor/error.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cmath>
+#include <deque>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
 namespace {
 
-class CardUpdate : public testing::card_test {};
+using testing::expect_close;
+using testing::normal_values;
+using testing::shifted_array;
 
-std::vector<float> waves(std::size_t n, float speed) {
-  std::vector<float> values(n);
-  for (std::size_t i = 0; i < n; ++i) values[i] = std::sin(speed * static_cast<float>(i));
+std::size_t states_of_rule(const update_rule& rule) {
+  return std::visit([]<class Rule>(const Rule&) { return Rule::states; }, rule);
+}
+
+/// One update: how many weights and gradients, and where they lie.
+struct update_case {
+  update_rule rule = momentum_update{0.1F, 0.9F};
+  weight_penalty penalty{};
+  std::size_t n = 1003;
+  std::size_t gradients = 2;
+  std::size_t shift = 0;
+  bool apart = false; ///< the new weights do not take the place of the old ones
+};
+
+/// The new weights, then each state.
+using updated_values = std::vector<std::vector<float>>;
+
+float scale_of(std::size_t gradient) { return 1 / static_cast<float>(gradient + 2); }
+
+/// A state is a mean of squares in some rules, so it is not negative.
+std::vector<float> state_values(std::size_t n, std::size_t state) {
+  std::vector<float> values = normal_values(n, 50 + state);
+  for (float& v : values) v = std::abs(v) + 0.1F;
   return values;
 }
 
-TEST_F(CardUpdate, GivesWhatTheHostGives) {
-  const adam_update rule{0.01F, 0.9F, 0.999F, 0.1F, 0.001F, 1, 1e-8F};
-  for (const std::size_t n : {1U, 31U, 1003U, 100003U}) {
-    std::vector<float> w = waves(n, 0.7F), m = waves(n, 0.2F), v(n, 0.5F);
-    const std::vector<float> a = waves(n, 1.3F), b = waves(n, 2.9F);
-    const auto on_w = array(w), on_m = array(m), on_v = array(v), on_a = array(a), on_b = array(b);
-    const scaled_gradient there[] = {{on_a.data(), 0.5F}, {on_b.data(), 0.25F}};
-    float* const there_state[] = {on_m.data(), on_v.data()};
-    update(card(), rule, {}, {on_w.span(), on_w.span(), there}, there_state);
-
-    const scaled_gradient here[] = {{a.data(), 0.5F}, {b.data(), 0.25F}};
-    float* const here_state[] = {m.data(), v.data()};
-    update(host_stream{}, rule, {}, {w, w, here}, here_state);
-    const auto found = on_w.read(), found_v = on_v.read();
-    for (std::size_t i = 0; i < n; ++i) {
-      ASSERT_NEAR(found[i], w[i], 1e-5F * (1 + std::abs(w[i]))) << i << " of " << n;
-      ASSERT_NEAR(found_v[i], v[i], 1e-5F * (1 + std::abs(v[i]))) << i << " of " << n;
-    }
+class CardUpdate : public testing::card_test {
+protected:
+  updated_values on_host(const update_case& c) {
+    updated_values result{normal_values(c.n, 1)};
+    const std::vector<float> old = result[0];
+    std::vector<std::vector<float>> values;
+    std::vector<scaled_gradient> gradients;
+    std::vector<float*> state;
+    for (std::size_t i = 0; i < c.gradients; ++i) values.push_back(normal_values(c.n, 100 + i));
+    for (std::size_t i = 0; i < c.gradients; ++i) gradients.push_back({values[i].data(), scale_of(i)});
+    for (std::size_t i = 0; i < states_of_rule(c.rule); ++i) result.push_back(state_values(c.n, i));
+    for (std::size_t i = 1; i < result.size(); ++i) state.push_back(result[i].data());
+    update(host_stream{}, c.rule, c.penalty, {old, result[0], gradients}, state);
+    return result;
   }
+
+  updated_values on_the_card(const update_case& c) {
+    const shifted_array<float> old(lane(), normal_values(c.n, 1), c.shift), apart(lane(), c.n, c.shift);
+    std::deque<shifted_array<float>> values, states;
+    std::vector<scaled_gradient> gradients;
+    std::vector<float*> state;
+    for (std::size_t i = 0; i < c.gradients; ++i) {
+      values.emplace_back(lane(), normal_values(c.n, 100 + i), c.shift);
+      gradients.push_back({values.back().data(), scale_of(i)});
+    }
+    for (std::size_t i = 0; i < states_of_rule(c.rule); ++i) {
+      states.emplace_back(lane(), state_values(c.n, i), c.shift);
+      state.push_back(states.back().data());
+    }
+    const shifted_array<float>& updated = c.apart ? apart : old;
+    update(card(), c.rule, c.penalty, {{old.data(), c.n}, {updated.data(), c.n}, gradients}, state);
+    updated_values result{updated.read()};
+    for (const auto& s : states) result.push_back(s.read());
+    return result;
+  }
+
+  void expect_as_on_host(const update_case& c) {
+    const updated_values found = on_the_card(c), expected = on_host(c);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) expect_close(found[i], expected[i]);
+  }
+};
+
+const update_rule every_rule[] = {sgd_update{0.1F},
+                                  momentum_update{0.1F, 0.9F},
+                                  nesterov_update{0.1F, 0.9F},
+                                  adagrad_update{0.1F, 1e-8F},
+                                  rmsprop_update{0.1F, 0.9F, 0.1F, 1e-8F},
+                                  adam_update{0.1F, 0.9F, 0.1F, 0.999F, 0.001F, 1.5F, 1e-8F},
+                                  delayed_nesterov_update{0.1F, 0.9F, 0.25F, 0.8F, 0.25F, 0.5F}};
+
+TEST_F(CardUpdate, AppliesEachRuleAsTheHostDoes) {
+  for (const update_rule& rule : every_rule) {
+    SCOPED_TRACE(rule.index());
+    expect_as_on_host({.rule = rule});
+    expect_as_on_host({.rule = rule, .penalty = {0.1F, 0.01F}});
+    expect_as_on_host({.rule = rule, .n = 1002, .gradients = 1, .shift = 1, .apart = true});
+  }
+}
+
+TEST_F(CardUpdate, TakesAnyNumberOfWeights) {
+  for (const std::size_t n : {1U, 3U, 4U, 5U, 1023U, 1024U, 1025U, 50007U})
+    for (const std::size_t shift : {0U, 1U}) {
+      SCOPED_TRACE(std::to_string(n) + " weights from " + std::to_string(shift));
+      expect_as_on_host({.n = n, .shift = shift});
+    }
+}
+
+TEST_F(CardUpdate, SumsAnyNumberOfGradients) {
+  for (const std::size_t count : {0U, 1U, 3U, 4U, 5U, 31U, 32U, 33U, 97U}) {
+    SCOPED_TRACE(std::to_string(count) + " gradients");
+    expect_as_on_host({.n = 333, .gradients = count});
+    expect_as_on_host({.rule = sgd_update{0.1F}, .n = 30, .gradients = count, .shift = 1});
+  }
+}
+
+TEST_F(CardUpdate, LeavesTheOldWeightsWhereTheNewLieApart) {
+  const auto old = array(normal_values(100, 1)), updated = unwritten<float>(100),
+             g = array(normal_values(100, 2));
+  const scaled_gradient one{g.data()};
+  update(card(), sgd_update{1}, {}, {old.span(), updated.span(), {&one, 1}}, {});
+  EXPECT_EQ(old.read(), normal_values(100, 1));
+  EXPECT_NE(updated.read(), old.read());
+}
+
+TEST_F(CardUpdate, GivesTheSameBitsInEachRun) {
+  const update_case c{.rule = every_rule[5], .n = 5001, .gradients = 40};
+  EXPECT_EQ(on_the_card(c), on_the_card(c));
+}
+
+TEST_F(CardUpdate, OfNothingDoesNothing) { update(card(), sgd_update{1}, {}, {{}, {}, {}}, {}); }
+
+TEST_F(CardUpdate, RefusesMoreGradientsThanTheLaneHasRoomFor) {
+  const auto w = array(normal_values(1, 1)), g = array(normal_values(1, 2));
+  const std::vector<scaled_gradient> many(cuda::card_lane::scratch_bytes / 12 + 1, {g.data(), 1});
+  EXPECT_THROW(update(card(), sgd_update{1}, {}, {w.span(), w.span(), many}, {}), shape_error);
 }
 
 } // namespace
