@@ -35,8 +35,9 @@ bool block::arrive_at_barrier(bool mine, const std::source_location& where) {
     return complain(fmt::format("{} waits at the barrier {}, which {} has ended without", name_of(current_),
                                 place(where), name_of(last_ended_)));
   if (at_barrier_ > 0 && !same(threads_[last_at_barrier_].where, where))
-    return complain(fmt::format("{} waits at the barrier {}, while {} waits at {}", name_of(current_), place(where),
-                                name_of(last_at_barrier_), place(threads_[last_at_barrier_].where)));
+    return complain(fmt::format("{} waits at the barrier {}, while {} waits at {}", name_of(current_),
+                                place(where), name_of(last_at_barrier_),
+                                place(threads_[last_at_barrier_].where)));
   threads_[current_].now = phase::at_barrier;
   threads_[current_].where = where;
   last_at_barrier_ = current_;
@@ -71,8 +72,8 @@ bool block::arrive_in_warp(unsigned mask, std::uint64_t value, const std::source
     const thread& t = threads_[first + other];
     if (t.mask != mask || !same(t.where, where))
       return complain(fmt::format("{} waits at {} for the lanes {:#x}, while {} waits at {} for {:#x}",
-                                  name_of(current_), place(where), mask, name_of(first + other), place(t.where),
-                                  t.mask));
+                                  name_of(current_), place(where), mask, name_of(first + other),
+                                  place(t.where), t.mask));
     break;
   }
   thread& own = threads_[current_];
@@ -103,8 +104,8 @@ std::uint64_t block::value_of(unsigned other) {
   if ((own.mask >> other & 1U) == 0) {
     {
       const between_threads quiet;
-      complain(fmt::format("{} reads at {} from lane {}, which it has not met", name_of(current_), place(own.where),
-                           other));
+      complain(fmt::format("{} reads at {} from lane {}, which it has not met", name_of(current_),
+                           place(own.where), other));
     }
     stop();
   }
@@ -139,7 +140,8 @@ std::string block::stuck() const {
 
 std::string block::name_of(std::size_t number) const {
   const uint3 i = index_of(number);
-  return fmt::format("thread ({}, {}, {}) of block ({}, {}, {})", i.x, i.y, i.z, blockIdx.x, blockIdx.y, blockIdx.z);
+  return fmt::format("thread ({}, {}, {}) of block ({}, {}, {})", i.x, i.y, i.z, blockIdx.x, blockIdx.y,
+                     blockIdx.z);
 }
 
 } // namespace mailgrad::simulated_card

@@ -20,18 +20,18 @@ enum class machine : std::uint8_t { complete, without_driver, with_old_driver, w
 
 /// The n-th call from now on fails, counted from 1.
 struct faults {
-  std::optional<std::uint64_t> out_of_memory_at; ///< the n-th allocation; those behind it succeed
-  std::optional<std::uint64_t>
-      launch_error_at; ///< the n-th kernel that runs; its card fails each call from then on
-  std::optional<std::uint64_t>
-      lost_card_at; ///< the n-th call of the runtime; all cards fail each call from then on
+  std::optional<std::uint64_t> out_of_memory_at = {}; ///< the n-th allocation; those behind it succeed
+  std::optional<std::uint64_t> launch_error_at =
+      {}; ///< the n-th kernel that runs; its card fails each call from then on
+  std::optional<std::uint64_t> lost_card_at =
+      {}; ///< the n-th call of the runtime; all cards fail each call from then on
 };
 
 struct settings {
-  schedule order;
+  schedule order = {};
   timing when = timing::eager;
   std::uint64_t late_queries = 2;
-  faults fail;
+  faults fail = {};
   machine has = machine::complete;
   std::uint32_t cards = 1;
   std::size_t memory_bytes = std::size_t{8} << 30; ///< of each card

@@ -1,0 +1,86 @@
+#include "simulator_test.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+// What may go wrong with a card that is used as it should be.
+namespace mailgrad {
+namespace {
+
+using simulated_card::machine;
+using simulated_card::set_up;
+using testing::card_array;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class Faults : public testing::simulator_test {};
+
+__global__ void touch(float* y) { y[threadIdx.x] = 1; }
+
+TEST_F(Faults, LeaveACardUsableAfterItsMemoryRanOut) {
+  cuda::card_lane lane(0);
+  set_up({.fail = {.out_of_memory_at = 2}, .memory_bytes = std::size_t{3} << 30});
+  const card_array<float> first(lane, 4);
+  EXPECT_THAT(refusal([&] { const card_array<float> second(lane, 4); }),
+              testing::MatchesRegex("cuda:0: out of memory: 16 bytes asked for, .* of 3.0 GiB free"));
+  const card_array<float> third(lane, 4);
+}
+
+TEST_F(Faults, ComeOfMoreMemoryThanTheCardHas) {
+  cuda::card_lane lane(0);
+  set_up({.memory_bytes = std::size_t{4} << 20});
+  EXPECT_THAT(refusal([&] { const card_array<float> y(lane, std::size_t{1} << 20); }),
+              HasSubstr("out of memory"));
+}
+
+TEST_F(Faults, OfALaunchStayUntilTheEnd) {
+  for (const auto when : {simulated_card::timing::eager, simulated_card::timing::late}) {
+    set_up({.when = when, .fail = {.launch_error_at = 2}});
+    cuda::card_lane lane(0);
+    const card_array<float> y(lane, 4);
+    const auto run = [&] {
+      cuda::launch(stream_of(lane), "touch", 1, 4, 0, touch, y.data());
+      lane.finish();
+    };
+    EXPECT_EQ(refusal(run), "");
+    EXPECT_THAT(refusal(run), HasSubstr("an illegal memory access was encountered"));
+    EXPECT_THAT(refusal(run), HasSubstr("an illegal memory access was encountered"));
+    EXPECT_THAT(refusal([&] { lane.allocate(4); }), HasSubstr("an illegal memory access was encountered"));
+  }
+}
+
+TEST_F(Faults, OfALostCardFailEveryCall) {
+  cuda::card_lane lane(0);
+  set_up({.fail = {.lost_card_at = 2}});
+  lane.finish();
+  EXPECT_THAT(refusal([&] { lane.finish(); }), HasSubstr("the card is lost"));
+  EXPECT_THAT(refusal([&] { lane.record(); }), HasSubstr("the card is lost"));
+}
+
+TEST_F(Faults, OfTheMachineAreToldInOneLine) {
+  set_up({.has = machine::without_driver});
+  EXPECT_EQ(cuda::runtime::find_cards().why_none, "no NVIDIA driver is installed");
+  set_up({.has = machine::with_old_driver});
+  EXPECT_THAT(cuda::runtime::find_cards().why_none, HasSubstr("the driver is for CUDA 11.4"));
+  set_up({.has = machine::without_card});
+  EXPECT_THAT(cuda::runtime::find_cards().why_none, HasSubstr("finds no card"));
+  EXPECT_THAT(cuda::runtime::find_cards().cards, IsEmpty());
+  EXPECT_NE(refusal([] { const cuda::card_lane lane(0); }), "");
+}
+
+TEST_F(Faults, AreOfOneCardAmongSeveral) {
+  set_up({.fail = {.launch_error_at = 1}, .cards = 2});
+  EXPECT_THAT(cuda::runtime::find_cards().cards, SizeIs(2));
+  cuda::card_lane first(0), second(1);
+  const card_array<float> x(first, 4), y(second, 4);
+  EXPECT_NE(refusal([&] { cuda::launch(stream_of(first), "touch", 1, 4, 0, touch, x.data()); }), "");
+  EXPECT_EQ(refusal([&] { cuda::launch(stream_of(second), "touch", 1, 4, 0, touch, y.data()); }), "");
+  EXPECT_THAT(refusal([&] { cuda::launch(stream_of(second), "touch", 1, 4, 0, touch, x.data()); }),
+              HasSubstr("an address of cuda:0"));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,93 @@
+#include "simulator_test.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+// What a graph keeps, and what must not be asked while one is captured.
+namespace mailgrad {
+namespace {
+
+using testing::card_array;
+using testing::Each;
+using testing::HasSubstr;
+
+class Graphs : public testing::simulator_test {
+protected:
+  static constexpr const char* not_permitted = "operation not permitted when stream is capturing";
+};
+
+__global__ void add_to(float* y, float value) { y[threadIdx.x] += value; }
+
+TEST_F(Graphs, ReplayWhatWasQueuedWithItsArguments) {
+  for (const auto when : {simulated_card::timing::eager, simulated_card::timing::late}) {
+    simulated_card::set_up({.when = when});
+    cuda::card_lane lane(0);
+    void* const stream = stream_of(lane).stream;
+    const card_array<float> y(lane, std::vector<float>(8, 1));
+    float value = 2;
+    cuda::runtime::begin_capture(stream);
+    cuda::launch(stream_of(lane), "add", 1, 8, 0, add_to, y.data(), value);
+    cuda::launch(stream_of(lane), "add", 1, 8, 0, add_to, y.data(), 10.0F);
+    void* const graph = cuda::runtime::end_capture(stream);
+    value = 100;
+    EXPECT_EQ(simulated_card::count().kernels, 0U) << "captured, not run";
+    for (int i = 0; i < 2; ++i) cuda::runtime::launch_graph(graph, stream);
+    EXPECT_THAT(y.read(), Each(25.0F));
+    EXPECT_EQ(simulated_card::count().kernels, 4U);
+    cuda::runtime::destroy_graph(graph);
+  }
+}
+
+TEST_F(Graphs, AreBrokenByAWait) {
+  cuda::card_lane lane(0);
+  void* const stream = stream_of(lane).stream;
+  cuda::runtime::begin_capture(stream);
+  EXPECT_THAT(refusal([&] { cuda::runtime::synchronise(stream); }), HasSubstr(not_permitted));
+  EXPECT_THAT(refusal([&] { cuda::runtime::end_capture(stream); }),
+              HasSubstr("previous error during capture"));
+  cuda::runtime::synchronise(stream); // it is a stream as any other once more
+}
+
+TEST_F(Graphs, AreBrokenByAnAllocation) {
+  cuda::card_lane lane(0);
+  void* const stream = stream_of(lane).stream;
+  cuda::runtime::begin_capture(stream);
+  EXPECT_THAT(refusal([&] { cuda::runtime::allocate(0, 64); }), HasSubstr(not_permitted));
+  EXPECT_THAT(refusal([&] { cuda::runtime::end_capture(stream); }), HasSubstr("cudaMalloc"));
+}
+
+TEST_F(Graphs, AreBrokenByACopyOfPageableMemory) {
+  cuda::card_lane lane(0);
+  void* const stream = stream_of(lane).stream;
+  const card_array<float> y(lane, 4);
+  cuda::pinned_block pinned(16);
+  std::array<float, 4> pageable{};
+  cuda::runtime::begin_capture(stream);
+  cuda::runtime::copy(stream, y.data(), pinned.as<float>().data(), 16);
+  EXPECT_THAT(refusal([&] { cuda::runtime::copy(stream, y.data(), pageable.data(), 16); }),
+              HasSubstr(not_permitted));
+  EXPECT_THAT(refusal([&] { cuda::runtime::end_capture(stream); }), HasSubstr("pageable"));
+}
+
+TEST_F(Graphs, DoNotWaitForWorkOutside) {
+  cuda::card_lane lane(0), other(0);
+  const mark outside = other.record();
+  cuda::runtime::begin_capture(stream_of(lane).stream);
+  EXPECT_THAT(refusal([&] { lane.wait_for(outside); }), HasSubstr("dependency created on uncaptured work"));
+  EXPECT_NE(refusal([&] { cuda::runtime::end_capture(stream_of(lane).stream); }), "");
+}
+
+TEST_F(Graphs, KeepEventsThatNobodyMayAsk) {
+  cuda::card_lane lane(0);
+  cuda::runtime::begin_capture(stream_of(lane).stream);
+  const mark inside = lane.record();
+  lane.wait_for(inside);
+  EXPECT_THAT(refusal([&] { static_cast<void>(inside.passed()); }), HasSubstr("capturing stream"));
+  cuda::runtime::destroy_graph(cuda::runtime::end_capture(stream_of(lane).stream));
+}
+
+} // namespace
+} // namespace mailgrad

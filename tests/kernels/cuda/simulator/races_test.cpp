@@ -1,0 +1,120 @@
+#include "simulator_test.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+// ThreadSanitizer takes each thread of a card, and each stream, for a thread of its own. It finds what no schedule shows.
+namespace mailgrad {
+namespace {
+
+using testing::AllOf;
+using testing::card_array;
+using testing::ExitedWithCode;
+using testing::HasSubstr;
+
+class Races : public testing::simulator_test {
+protected:
+  Races() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void SetUp() override {
+    if (!simulated_card::with_thread_sanitizer) GTEST_SKIP() << "no ThreadSanitizer";
+  }
+  static constexpr int found = 66; ///< the exit status of a program in which it found something
+};
+
+constexpr unsigned read_line = __LINE__ + 6, write_line = read_line - 3;
+template <bool first_barrier, bool second_barrier>
+__global__ void rotate_twice(float* y) {
+  float* const room = cuda::shared_memory<float>();
+  for (unsigned i = 0; i < 2; ++i) {
+    room[threadIdx.x] = y[threadIdx.x];
+    if constexpr (first_barrier) __syncthreads();
+    y[threadIdx.x] = room[(threadIdx.x + 1) % blockDim.x];
+    if constexpr (second_barrier) __syncthreads();
+  }
+}
+
+void run_block(void (*kernel)(float*)) {
+  cuda::card_lane lane(0);
+  const card_array<float> y(lane, std::vector<float>(64, 1));
+  cuda::launch(std::get<cuda_stream>(lane.where()), "rotate", 1, 64, 64 * sizeof(float), kernel, y.data());
+  lane.finish();
+  std::exit(0);
+}
+
+TEST_F(Races, AreNoneInARightKernel) {
+  EXPECT_EXIT(run_block(rotate_twice<true, true>), ExitedWithCode(0), "");
+}
+
+TEST_F(Races, OfAMissingBarrierAreFound) {
+  EXPECT_EXIT(run_block(rotate_twice<false, true>), ExitedWithCode(found),
+              AllOf(HasSubstr("data race"), HasSubstr(fmt::format("races_test.cpp:{}", read_line)),
+                    HasSubstr(fmt::format("races_test.cpp:{}", write_line))));
+}
+
+TEST_F(Races, OfAMissingBarrierBeforeReuseAreFound) {
+  EXPECT_EXIT(run_block(rotate_twice<true, false>), ExitedWithCode(found),
+              AllOf(HasSubstr("data race"), HasSubstr(fmt::format("races_test.cpp:{}", write_line))));
+}
+
+__global__ void one_cell(float* y) {
+  if (threadIdx.x == 0) y[0] = static_cast<float>(blockIdx.x);
+}
+
+void run_blocks() {
+  cuda::card_lane lane(0);
+  const card_array<float> y(lane, 1);
+  cuda::launch(std::get<cuda_stream>(lane.where()), "cell", 2, 32, 0, one_cell, y.data());
+  std::exit(0);
+}
+
+/// Both run on the same fibre, so this is one that ThreadSanitizer cannot see.
+TEST_F(Races, BetweenSameThreadsOfTwoBlocksAreNotSeen) { EXPECT_EXIT(run_blocks(), ExitedWithCode(0), ""); }
+
+constexpr unsigned fill_line = __LINE__ + 1;
+__global__ void fill_with(float* y, float value) { y[threadIdx.x] = value; }
+constexpr unsigned copy_line = __LINE__ + 1;
+__global__ void copy_values(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+
+void copy_between_streams(bool waits) {
+  cuda::card_lane writer(0), reader(0);
+  const card_array<float> x(writer, 32), y(reader, 32);
+  writer.finish();
+  cuda::launch(std::get<cuda_stream>(writer.where()), "fill", 1, 32, 0, fill_with, x.data(), 3.0F);
+  const mark written = writer.record();
+  if (waits) reader.wait_for(written);
+  cuda::launch(std::get<cuda_stream>(reader.where()), "copy", 1, 32, 0, copy_values, x.data(), y.data());
+  if (y.read()[0] != 3) std::exit(1); // eagerly, the number is right
+  std::exit(0);
+}
+
+TEST_F(Races, AreNoneBetweenStreamsThatWait) {
+  EXPECT_EXIT(copy_between_streams(true), ExitedWithCode(0), "");
+}
+
+TEST_F(Races, OfAForgottenWaitAreFoundThoughTheNumbersAreRight) {
+  EXPECT_EXIT(copy_between_streams(false), ExitedWithCode(found),
+              AllOf(HasSubstr("data race"), HasSubstr(fmt::format("races_test.cpp:{}", fill_line)),
+                    HasSubstr(fmt::format("races_test.cpp:{}", copy_line))));
+}
+
+void overwrite_pinned(bool waits) {
+  cuda::card_lane lane(0);
+  const card_array<float> y(lane, 4);
+  cuda::pinned_block pinned(16);
+  cuda::runtime::copy(std::get<cuda_stream>(lane.where()).stream, y.data(), pinned.as<float>().data(), 16);
+  if (waits) lane.finish();
+  pinned.as<float>()[0] = 2;
+  std::exit(0);
+}
+
+TEST_F(Races, OfTheHostWithACopyOfPinnedMemoryAreFound) {
+  EXPECT_EXIT(overwrite_pinned(true), ExitedWithCode(0), "");
+  EXPECT_EXIT(overwrite_pinned(false), ExitedWithCode(found), HasSubstr("overwrite_pinned"));
+}
+
+} // namespace
+} // namespace mailgrad

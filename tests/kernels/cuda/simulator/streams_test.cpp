@@ -1,0 +1,158 @@
+#include "simulator_test.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+// When what is queued on a stream runs.
+namespace mailgrad {
+namespace {
+
+using simulated_card::settings;
+using simulated_card::timing;
+using testing::card_array;
+using testing::Each;
+
+class Streams : public testing::simulator_test {
+protected:
+  static void run_late() { simulated_card::set_up({.when = timing::late}); }
+  static std::uint64_t kernels() { return simulated_card::count().kernels; }
+};
+
+__global__ void fill_with(float* y, float value) { y[threadIdx.x] = value; }
+__global__ void copy_values(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+
+void fill_on(const cuda_stream& s, const card_array<float>& y, float value) {
+  cuda::launch(s, "fill", 1, static_cast<unsigned>(y.size()), 0, fill_with, y.data(), value);
+}
+
+TEST_F(Streams, RunAtOnceOrWhenSomebodyWaits) {
+  for (const timing when : {timing::eager, timing::late}) {
+    simulated_card::set_up({.when = when});
+    cuda::card_lane lane(0);
+    const card_array<float> y(lane, 8);
+    fill_on(stream_of(lane), y, 3);
+    EXPECT_EQ(kernels(), when == timing::eager ? 1U : 0U);
+    lane.finish();
+    EXPECT_EQ(kernels(), 1U);
+    EXPECT_THAT(y.read(), Each(3.0F));
+  }
+}
+
+TEST_F(Streams, PassAnEventAfterSomeQuestions) {
+  simulated_card::set_up({.when = timing::late, .late_queries = 3});
+  cuda::card_lane lane(0);
+  const card_array<float> y(lane, 8);
+  fill_on(stream_of(lane), y, 3);
+  const mark filled = lane.record();
+  for (int question = 0; question < 3; ++question) EXPECT_FALSE(filled.passed());
+  EXPECT_EQ(kernels(), 0U);
+  EXPECT_TRUE(filled.passed());
+  EXPECT_EQ(kernels(), 1U);
+}
+
+/// A copy of what another stream writes, with the wait for it or without.
+std::vector<float> copied(bool waits) {
+  cuda::card_lane writer(0), reader(0);
+  const card_array<float> x(writer, 8), y(reader, 8);
+  writer.finish();
+  fill_on(std::get<cuda_stream>(writer.where()), x, 3);
+  const mark written = writer.record();
+  if (waits) reader.wait_for(written);
+  cuda::launch(std::get<cuda_stream>(reader.where()), "copy", 1, 8, 0, copy_values, x.data(), y.data());
+  return y.read();
+}
+
+TEST_F(Streams, RunLateShowAForgottenWait) {
+  if (simulated_card::with_thread_sanitizer) GTEST_SKIP() << "it reports the race, as races_test.cpp shows";
+  EXPECT_THAT(copied(false), Each(3.0F)) << "eagerly, nobody sees it";
+  run_late();
+  EXPECT_THAT(copied(true), Each(3.0F));
+  EXPECT_THAT(copied(false), Each(testing::IsNan()));
+}
+
+TEST_F(Streams, ReadPinnedMemoryWhenACopyRuns) {
+  if (simulated_card::with_thread_sanitizer) GTEST_SKIP() << "it reports the race";
+  run_late();
+  cuda::card_lane lane(0);
+  const card_array<float> y(lane, 4);
+  cuda::pinned_block pinned(4 * sizeof(float));
+  pinned.as<float>()[0] = 1;
+  cuda::runtime::copy(stream_of(lane).stream, y.data(), pinned.as<float>().data(), pinned.bytes());
+  pinned.as<float>()[0] = 2; // too early
+  EXPECT_EQ(y.read()[0], 2);
+}
+
+TEST_F(Streams, ReadPageableMemoryBeforeACopyReturns) {
+  run_late();
+  cuda::card_lane lane(0);
+  std::vector<float> x(4, 1);
+  const card_array<float> y(lane, x);
+  x[0] = 2;
+  EXPECT_THAT(y.read(), Each(1.0F));
+}
+
+TEST_F(Streams, WriteToTheHostBeforeACopyReturns) {
+  run_late();
+  cuda::card_lane lane(0);
+  const card_array<float> y(lane, 4);
+  fill_on(stream_of(lane), y, 3);
+  std::vector<float> x(4);
+  cuda::runtime::copy(stream_of(lane).stream, x.data(), y.data(), 4 * sizeof(float));
+  EXPECT_THAT(x, Each(3.0F));
+}
+
+TEST_F(Streams, RunBeforeMemoryOfTheirCardIsReleased) {
+  run_late();
+  cuda::card_lane lane(0);
+  {
+    const card_array<float> y(lane, 4);
+    fill_on(stream_of(lane), y, 3);
+    EXPECT_EQ(kernels(), 0U);
+  }
+  EXPECT_EQ(kernels(), 1U);
+}
+
+TEST_F(Streams, MeasureTheTimeBetweenTimedEvents) {
+  cuda::card_lane lane(0);
+  void* const stream = stream_of(lane).stream;
+  cuda::owned_event first(0, cuda::runtime::event_kind::timed), last(0, cuda::runtime::event_kind::timed);
+  const cuda::owned_event untimed(0);
+  for (void* const e : {first.get(), last.get(), untimed.get()}) cuda::runtime::record(e, stream);
+  EXPECT_GE(cuda::runtime::milliseconds_between(first.get(), last.get()), 0);
+  EXPECT_NE(refusal([&] { cuda::runtime::milliseconds_between(first.get(), untimed.get()); }), "");
+}
+
+TEST_F(Streams, CountWhatIsDone) {
+  cuda::card_lane lane(0);
+  const auto before = simulated_card::count();
+  {
+    const card_array<float> y(lane, 1000);
+    fill_on(stream_of(lane), y, 3);
+    EXPECT_EQ(y.read().size(), 1000U);
+    const auto now = simulated_card::count();
+    EXPECT_EQ(now.launches, before.launches + 1);
+    EXPECT_EQ(now.kernels, before.kernels + 1);
+    EXPECT_EQ(now.allocations, before.allocations + 1);
+    EXPECT_EQ(now.bytes_now, before.bytes_now + 4000);
+    EXPECT_EQ(now.bytes_to_card, before.bytes_to_card + 4000);
+    EXPECT_EQ(now.bytes_to_host, before.bytes_to_host + 4000);
+    EXPECT_GT(now.waits, before.waits);
+  }
+  EXPECT_EQ(simulated_card::count().bytes_now, before.bytes_now);
+  EXPECT_EQ(simulated_card::count().bytes_at_most, before.bytes_now + 4000);
+}
+
+TEST_F(Streams, RefuseAWaitWhereNobodyMayWait) {
+  cuda::card_lane lane(0);
+  simulated_card::set_up({.may_wait = false});
+  EXPECT_THROW(lane.finish(), std::logic_error);
+  simulated_card::set_up({});
+  lane.finish();
+}
+
+} // namespace
+} // namespace mailgrad
