@@ -51,23 +51,38 @@ public:
   }
 
   std::vector<std::vector<float>> on_card(cuda::card_lane& lane, std::uint64_t step) {
-    program p(graph_, fetches_, {}, lane);
-    std::vector<card_array<float>> sources, results;
-    for (const auto& [source, values] : fed_) {
-      const auto* first = reinterpret_cast<const float*>(values.data());
-      sources.emplace_back(lane, std::vector<float>(first, first + values.size()));
-      p.bind(source, sources.back().data());
-    }
-    for (std::size_t i = 0; i < fetches_.size(); ++i) {
-      results.emplace_back(lane, fetches_[i].dims().size());
-      p.bind_fetch(i, results.back().data());
-    }
-    p.run(lane.where(), step, {});
-    if (const auto fault = lane.take_fault()) p.raise(*fault);
-    std::vector<std::vector<float>> read;
-    for (const auto& r : results) read.push_back(r.read());
-    return read;
+    program_on_card p(*this, lane);
+    p.code.run(lane.where(), step, {});
+    return p.read();
   }
+
+  /// A program of this model with its memory on a card.
+  struct program_on_card {
+    program_on_card(const trained_model& model, cuda::card_lane& on)
+        : lane(on), code(model.graph_, model.fetches_, {}, on) {
+      for (const auto& [source, values] : model.fed_) {
+        const auto* first = reinterpret_cast<const float*>(values.data());
+        sources.emplace_back(lane, std::vector<float>(first, first + values.size()));
+        code.bind(source, sources.back().data());
+      }
+      for (std::size_t i = 0; i < model.fetches_.size(); ++i) {
+        results.emplace_back(lane, model.fetches_[i].dims().size());
+        code.bind_fetch(i, results.back().data());
+      }
+    }
+    std::vector<std::vector<float>> read() {
+      if (const auto fault = lane.take_fault()) code.raise(*fault);
+      std::vector<std::vector<float>> values;
+      for (const auto& r : results) values.push_back(r.read());
+      return values;
+    }
+
+    cuda::card_lane& lane;
+    program code;
+    std::vector<card_array<float>> sources, results;
+  };
+
+  std::size_t kernels_on_host() const { return program(graph_, fetches_).kernel_count(); }
 
 private:
   void draw_variable(const value& v) {
@@ -144,6 +159,34 @@ TEST(CardPrograms, GiveTheSameBitsTwice) {
   trained_model model("lenet", {.sample_dims = {28, 28, 1}, .classes = 10, .batch = 8});
   cuda::card_lane lane(0);
   EXPECT_EQ(model.on_card(lane, 1), model.on_card(lane, 1));
+}
+
+TEST(CardPrograms, JoinProductsAndTheirBias) {
+  MAILGRAD_NEEDS_CARD();
+  trained_model model("mlp:hidden=8x6", {.sample_dims = {5}, .classes = 3, .batch = 4});
+  cuda::card_lane lane(0);
+  const trained_model::program_on_card p(model, lane);
+  EXPECT_EQ(p.code.kernel_count(), model.kernels_on_host() - 3); // a layer each
+}
+
+TEST(CardPrograms, AreReplayedAsAGraphWithTheStepOfTheMoment) {
+  MAILGRAD_NEEDS_CARD();
+  trained_model model("mlp:hidden=24,dropout=0.5", {.sample_dims = {6}, .classes = 3, .batch = 4});
+  cuda::card_lane lane(0);
+  const auto& s = std::get<cuda_stream>(lane.where());
+  trained_model::program_on_card p(model, lane);
+  p.code.run(s, 1, {}); // what is prepared at the first run is not part of the graph
+  lane.finish();
+  cuda::runtime::begin_capture(s.stream);
+  p.code.queue(s);
+  void* const graph = cuda::runtime::end_capture(s.stream);
+  for (const std::uint64_t step : {2, 3}) {
+    cuda::begin_step(s, step);
+    cuda::runtime::launch_graph(graph, s.stream);
+    EXPECT_EQ(p.read(), model.on_card(lane, step));
+  }
+  EXPECT_NE(model.on_card(lane, 2), model.on_card(lane, 3)) << "other elements are dropped";
+  cuda::runtime::destroy_graph(graph);
 }
 
 TEST(CardPrograms, RefuseALabelInTheWordsOfTheHost) {
