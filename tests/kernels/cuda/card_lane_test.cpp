@@ -1,0 +1,122 @@
+#include "../../support/card_test.hpp"
+
+#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/copy_bytes.hpp>
+#include <mailgrad/kernels/cross_entropy.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+namespace mailgrad {
+namespace {
+
+using testing::card_array;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using testing::expect_refused;
+using floats = std::vector<float>;
+
+class CardLane : public testing::card_test {};
+
+TEST_F(CardLane, AllocatesZeroedMemoryOfItsCard) {
+  const memory m = lane().allocate(5 * sizeof(float));
+  EXPECT_FALSE(m.is_on_host());
+  floats seen(5, -1);
+  lane().read(m, std::as_writable_bytes(std::span(seen)));
+  EXPECT_THAT(seen, Each(0.0F));
+}
+
+TEST_F(CardLane, WritesWhatMayChangeAtOnce) {
+  memory m = lane().allocate(1000 * sizeof(float));
+  floats values(1000, 3), seen(1000);
+  lane().write(values, m);
+  std::ranges::fill(values, -1.0F);
+  lane().read(m, std::as_writable_bytes(std::span(seen)));
+  EXPECT_THAT(seen, Each(3.0F));
+}
+
+TEST_F(CardLane, RefusesWhatDoesNotFit) {
+  memory m = lane().allocate(8);
+  floats three(3);
+  expect_refused({
+      {"write", [&] { lane().write(three, m); }, "write: 3 against 2"},
+      {"read", [&] { lane().read(m, std::as_writable_bytes(std::span(three))); }, "read: 12 against 8"},
+      {"memory of the host", [&] { memory(block(8)).on<float>(card()); }, "memory of the host"},
+      {"a card's memory", [&] { m.on_host<float>(); }, "copy it there first"},
+  });
+}
+
+TEST_F(CardLane, WaitsForAMarkOfAnotherLane) {
+  constexpr std::size_t n = 1 << 14;
+  cuda::card_lane other(0);
+  const auto x = unwritten<float>(n);
+  const card_array<float> y(other, n);
+  lane().finish();
+  other.finish();
+  for (int i = 1; i <= 6; ++i) {
+    fill(card(), static_cast<float>(i), x.span());
+    const mark filled = lane().record();
+    other.wait_for(filled);
+    copy_bytes(other.where(), y.data(), x.data(), n * sizeof(float));
+    const mark copied = other.record();
+    lane().wait_for(copied); // before the next turn fills it anew
+    EXPECT_THAT(y.read(), Each(static_cast<float>(i)));
+    EXPECT_TRUE(filled.passed());
+    EXPECT_TRUE(copied.passed());
+  }
+}
+
+TEST_F(CardLane, WaitsForNoMarkOfTheHost) {
+  class later final : public mark::event {
+    bool passed() const override { return false; }
+  };
+  expect_refused({{"a mark of the host", [&] { lane().wait_for(mark(std::make_shared<later>())); },
+                   "a card waits only for a mark of a card"}});
+  lane().wait_for(mark{}); // which has passed
+}
+
+TEST_F(CardLane, TakesTheFirstFaultOnce) {
+  const auto logits = array(floats(6));
+  const auto labels = array(std::vector<std::int32_t>{0, 7, -2});
+  const auto loss = unwritten<float>(1), probabilities = unwritten<float>(6);
+  cuda_stream s = on_card();
+  s.operation = 11;
+  EXPECT_FALSE(lane().take_fault());
+  cross_entropy(s, logits.data(), labels.data(), loss.data(), probabilities.data(), 3, 2);
+  const auto fault = lane().take_fault();
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->operation, 11U);
+  EXPECT_EQ(fault->limit, 2U);
+  EXPECT_THAT((std::vector<std::int64_t>{7, -2}), ::testing::Contains(fault->found));
+  EXPECT_FALSE(lane().take_fault());
+}
+
+TEST(CardFaults, AreRaisedInTheWordsOfTheHost) {
+  using cuda::fault_kind, cuda::fault_word;
+  const auto raised = [](fault_kind kind) {
+    return [kind] { cuda::raise({static_cast<std::uint32_t>(kind), 0, 7, 4}); };
+  };
+  cuda::raise({});
+  expect_refused({{"label", raised(fault_kind::label), "label 7, but the logits have 4 classes"},
+                  {"row", raised(fault_kind::row), "row 7 of a table of 4 rows"},
+                  {"another", raised(static_cast<fault_kind>(9)), "fault 9"}});
+}
+
+TEST_F(CardLane, SaysHowMuchMemoryWasAskedForAndIsFree) {
+  constexpr std::size_t too_much = std::size_t{1} << 50;
+  try {
+    lane().allocate(too_much);
+    FAIL() << "the card has a pebibyte";
+  } catch (const device_error& e) {
+    EXPECT_THAT(e.what(),
+                ::testing::MatchesRegex(
+                    "cuda:0: out of memory: 1024.0 TiB asked for, [0-9.]+ .iB of [0-9.]+ .iB free"));
+  }
+  EXPECT_EQ(array(floats{1, 2}).read(), (floats{1, 2})) << "the lane goes on";
+}
+
+} // namespace
+} // namespace mailgrad
