@@ -51,11 +51,12 @@ private:
     std::source_location where; ///< it waits
     unsigned mask = 0;
     std::uint64_t handed_in = 0;
+    unsigned ordered = 0; ///< how often it has met others in order
   };
   struct warp_state {
     unsigned existing = 0, arrived = 0, ended = 0; ///< bits of lanes
     std::array<std::uint64_t, warp> values{};      ///< what each lane handed in where it met others last
-    order_point order;
+    order_point order[2]; ///< in turn: who leaves the next one must not be taken for one who leaves this one
   };
 
   static void thread_body();
@@ -88,7 +89,8 @@ private:
   fibre* outside_ = nullptr;
   order_point* begin_ = nullptr;
   order_point* end_ = nullptr;
-  order_point barrier_;
+  unsigned barriers_ = 0; ///< that all have passed
+  order_point barrier_[2];
   std::optional<std::string> failure_;
 };
 

@@ -22,10 +22,11 @@ bool same(const std::source_location& a, const std::source_location& b) {
 } // namespace
 
 unsigned block::barrier(bool mine, std::source_location where) {
+  order_point& order = barrier_[barriers_ % 2];
   if (!arrive_at_barrier(mine, where)) stop();
-  barrier_.left();
+  order.left();
   go_on();
-  barrier_.passed();
+  order.passed();
   return decided_;
 }
 
@@ -45,12 +46,14 @@ bool block::arrive_at_barrier(bool mine, const std::source_location& where) {
   if (++at_barrier_ < threads_.size()) return true;
   decided_ = std::exchange(votes_, 0);
   at_barrier_ = 0;
+  ++barriers_;
   ready_.add(first_numbers(threads_.size()));
   return true;
 }
 
 void block::meet(unsigned mask, std::uint64_t value, bool ordered, std::source_location where) {
-  order_point& order = warps_[current_ / warp].order;
+  order_point& order = warps_[current_ / warp].order[threads_[current_].ordered % 2];
+  if (ordered) ++threads_[current_].ordered;
   if (ordered) order.left();
   if (!arrive_in_warp(mask, value, where)) stop();
   go_on();

@@ -27,6 +27,7 @@ void card_machine::begin_call(const char* name, std::uint32_t card) {
 }
 
 std::optional<std::string> card_machine::has_failed(std::uint32_t card) const {
+  const between_threads quiet;
   const auto found = errors_.find(card);
   return found == errors_.end() ? std::nullopt : std::optional(found->second);
 }
@@ -36,7 +37,17 @@ void card_machine::require_may_wait(const char* name) {
   if (!set.may_wait) throw std::logic_error(fmt::format("{} waits for a card where nobody may wait", name));
 }
 
-void card_machine::fail(std::uint32_t card, std::string why) { errors_.emplace(card, std::move(why)); }
+// The text was written where the kernel ran, and is read by the host.
+void card_machine::fail(std::uint32_t card, std::string why) {
+  const between_threads quiet;
+  errors_.emplace(card, std::move(why));
+}
+
+void card_machine::forget_errors() {
+  const between_threads quiet;
+  errors_.clear();
+  calls_ = 0;
+}
 
 std::uint64_t card_machine::next_kernel(std::uint32_t card) {
   ++counted.kernels;
@@ -71,25 +82,32 @@ void card_machine::run_next(stream_state& s) {
   if (s.queued.front().wait) reach(s.queued.front().wait);
   s.order.enter();
   s.submitted.passed();
+  work w;
   {
-    // It ends where it has run: ThreadSanitizer asks who has read its arguments.
-    const work w = std::move(s.queued.front());
+    const between_threads quiet;
+    w = std::move(s.queued.front());
     s.queued.pop_front();
-    if (w.wait) w.wait->order.passed();
-    if (w.record) {
-      w.record->when = std::chrono::steady_clock::now();
-      w.record->order.left();
-      w.record->where = nullptr;
-    }
-    if (w.body && !errors_.contains(s.card)) {
-      memory.open();
-      auto failure = w.body();
-      memory.close();
-      if (failure) fail(s.card, std::move(*failure));
-    }
+    if (w.record) w.record->when = std::chrono::steady_clock::now();
   }
+  if (w.wait) w.wait->order.passed();
+  if (w.record) {
+    w.record->order.left();
+    w.record->where = nullptr;
+  }
+  if (w.body && !has_failed(s.card)) run_body(s, w);
   s.done.left();
+  {
+    const between_threads quiet; // the threads of the card have read its arguments
+    w = {};
+  }
   s.order.leave();
+}
+
+void card_machine::run_body(const stream_state& s, const work& w) {
+  memory.open();
+  auto failure = w.body();
+  memory.close();
+  if (failure) fail(s.card, std::move(*failure));
 }
 
 void card_machine::reach(const std::shared_ptr<event_point>& point) {

@@ -45,12 +45,13 @@ public:
   std::optional<std::string> has_failed(std::uint32_t card) const;
   /// The number of the kernel that runs, from 1; fails the card if a fault was asked for.
   std::uint64_t next_kernel(std::uint32_t card);
-  void forget_errors() { errors_.clear(), calls_ = 0; }
+  void forget_errors();
   /// Throws where the caller must not wait.
   void require_may_wait(const char* name);
 
 private:
   void run_next(stream_state& s);
+  void run_body(const stream_state& s, const work& w);
 
   std::map<std::uint32_t, std::string> errors_; ///< by card
   std::uint64_t calls_ = 0;
