@@ -30,13 +30,11 @@ block& block::now() {
 std::optional<std::string> block::run(order_point& begin, order_point& end) {
   begin_ = &begin;
   end_ = &end;
-  threads_.resize(std::size_t{launch_.block.x} * launch_.block.y * launch_.block.z);
-  warps_.resize((threads_.size() + warp - 1) / warp);
-  for (std::size_t t = 0; t < threads_.size(); ++t) warps_[t / warp].existing |= 1U << (t % warp);
+  make_threads();
   // To ThreadSanitizer, whoever makes a thread comes before it, so none of the threads makes another.
   if (with_thread_sanitizer)
     for (thread& t : threads_) give_stack(t);
-  ready_.add(first_numbers(threads_.size()));
+  add_all();
 
   fibre here;
   outside_ = &here;
@@ -46,6 +44,21 @@ std::optional<std::string> block::run(order_point& begin, order_point& end) {
   if (ended_ < threads_.size() && !failure_) failure_ = stuck();
   give_stacks_back();
   return failure_;
+}
+
+void block::make_threads() {
+  const dim3& d = launch_.block;
+  threads_.reserve(std::size_t{d.x} * d.y * d.z);
+  for (unsigned z = 0; z < d.z; ++z)
+    for (unsigned y = 0; y < d.y; ++y)
+      for (unsigned x = 0; x < d.x; ++x) threads_.emplace_back().index = {x, y, z};
+  warps_.resize((threads_.size() + warp - 1) / warp);
+  for (std::size_t t = 0; t < threads_.size(); ++t) warps_[t / warp].existing |= 1U << (t % warp);
+}
+
+void block::add_all() {
+  thread_numbers all = first_numbers(threads_.size());
+  ready_.add(all);
 }
 
 void block::give_stacks_back() {
@@ -93,7 +106,7 @@ fibre* block::next_stack() {
   thread& t = threads_[current_];
   t.now = phase::running;
   if (t.stack == nullptr) give_stack(t);
-  threadIdx = index_of(current_);
+  threadIdx = t.index;
   return t.stack;
 }
 
@@ -121,11 +134,6 @@ void block::go_on() {
 void block::stop() {
   outside_->go_on_from(*threads_[current_].stack);
   std::abort();
-}
-
-uint3 block::index_of(std::size_t number) const noexcept {
-  const auto n = static_cast<unsigned>(number);
-  return {n % launch_.block.x, n / launch_.block.x % launch_.block.y, n / launch_.block.x / launch_.block.y};
 }
 
 } // namespace mailgrad::simulated_card

@@ -46,6 +46,7 @@ private:
   static constexpr std::size_t warp = ready_threads::warp;
   enum class phase : std::uint8_t { unstarted, running, at_barrier, in_warp, ended };
   struct thread {
+    uint3 index{};
     fibre* stack = nullptr;
     phase now = phase::unstarted;
     std::source_location where; ///< it waits
@@ -61,6 +62,8 @@ private:
 
   static void thread_body();
   void run_current();
+  void make_threads();
+  void add_all();
   fibre* stack_after_end();
   fibre* next_stack();
   void enter(std::size_t next);
@@ -76,7 +79,6 @@ private:
   bool complain(std::string why);
   std::string stuck() const;
   std::string name_of(std::size_t number) const;
-  uint3 index_of(std::size_t number) const noexcept;
 
   const kernel_launch& launch_;
   std::byte* shared_;
@@ -84,6 +86,7 @@ private:
   std::vector<thread> threads_;
   std::vector<warp_state> warps_;
   std::vector<fibre*> idle_;
+  thread_numbers met_; ///< of the warp that goes on; kept for its memory
   std::size_t current_ = 0, ended_ = 0, at_barrier_ = 0, last_ended_ = 0, last_at_barrier_ = 0;
   unsigned votes_ = 0, decided_ = 0; ///< at the barrier
   fibre* outside_ = nullptr;

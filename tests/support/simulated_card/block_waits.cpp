@@ -16,7 +16,7 @@ std::string place(const std::source_location& where) {
 
 bool same(const std::source_location& a, const std::source_location& b) {
   return a.line() == b.line() && a.column() == b.column() &&
-         std::string_view(a.file_name()) == std::string_view(b.file_name());
+         (a.file_name() == b.file_name() || std::string_view(a.file_name()) == std::string_view(b.file_name()));
 }
 
 } // namespace
@@ -47,7 +47,7 @@ bool block::arrive_at_barrier(bool mine, const std::source_location& where) {
   decided_ = std::exchange(votes_, 0);
   at_barrier_ = 0;
   ++barriers_;
-  ready_.add(first_numbers(threads_.size()));
+  add_all();
   return true;
 }
 
@@ -93,13 +93,13 @@ bool block::arrive_in_warp(unsigned mask, std::uint64_t value, const std::source
 void block::release_warp(std::size_t first, unsigned mask) {
   warp_state& w = warps_[first / warp];
   w.arrived &= ~mask;
-  thread_numbers met;
+  met_.clear();
   for (unsigned l = 0; l < warp; ++l) {
     if ((mask >> l & 1U) == 0) continue;
-    met.push_back({first + l});
+    met_.push_back({first + l});
     w.values[l] = threads_[first + l].handed_in;
   }
-  ready_.add(met);
+  ready_.add(met_);
 }
 
 std::uint64_t block::value_of(unsigned other) {
@@ -142,7 +142,7 @@ std::string block::stuck() const {
 }
 
 std::string block::name_of(std::size_t number) const {
-  const uint3 i = index_of(number);
+  const uint3& i = threads_[number].index;
   return fmt::format("thread ({}, {}, {}) of block ({}, {}, {})", i.x, i.y, i.z, blockIdx.x, blockIdx.y,
                      blockIdx.z);
 }

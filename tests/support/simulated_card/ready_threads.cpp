@@ -31,29 +31,27 @@ thread_numbers first_numbers(std::size_t n) {
   return all;
 }
 
-void ready_threads::add(const thread_numbers& threads) {
-  const thread_numbers in_order = arranged(threads);
-  waiting_.insert(order_.far == reach::one_warp_far ? waiting_.begin() : waiting_.end(), in_order.begin(),
-                  in_order.end());
+void ready_threads::add(thread_numbers& threads) {
+  const bool far = order_.far == reach::one_warp_far;
+  if (far && threads.front().value / warp != threads.back().value / warp)
+    arrange_by_warps(threads);
+  else
+    arrange(threads, order_.order, drawn_);
+  waiting_.insert(far ? waiting_.begin() : waiting_.end(), threads.begin(), threads.end());
 }
 
-thread_numbers ready_threads::arranged(thread_numbers all) {
-  if (order_.far == reach::breadth_first) {
-    arrange(all, order_.order, drawn_);
-    return all;
-  }
+void ready_threads::arrange_by_warps(thread_numbers& threads) {
   std::vector<thread_numbers> warps;
-  for (const thread_number t : all) {
+  for (const thread_number t : threads) {
     if (warps.empty() || warps.back().front().value / warp != t.value / warp) warps.emplace_back();
     warps.back().push_back(t);
   }
   arrange(warps, order_.order, drawn_);
-  all.clear();
+  threads.clear();
   for (auto& lanes : warps) {
     arrange(lanes, order_.order, drawn_);
-    all.insert(all.end(), lanes.begin(), lanes.end());
+    threads.insert(threads.end(), lanes.begin(), lanes.end());
   }
-  return all;
 }
 
 thread_numbers arranged_blocks(const schedule& order, std::uint64_t number, std::size_t n) {

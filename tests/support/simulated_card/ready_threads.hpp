@@ -42,11 +42,12 @@ public:
     waiting_.pop_front();
     return next;
   }
-  /// Adds threads, which are given in ascending order: before all others if one warp is to get far.
-  void add(const thread_numbers& threads);
+  /// Adds threads, which are given in ascending order: before all others if one warp is to get far. Their order there is
+  /// lost.
+  void add(thread_numbers& threads);
 
 private:
-  thread_numbers arranged(thread_numbers threads);
+  void arrange_by_warps(thread_numbers& threads);
 
   schedule order_;
   drawn_numbers drawn_;
