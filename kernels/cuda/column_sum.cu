@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/cuda/column_sum.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/cuda/strided_sum.hpp>
 
 namespace mailgrad::cuda {
 
@@ -28,7 +29,8 @@ __global__ void column_kernel(column_terms t, unsigned lanes, float scale, float
   float total = 0;
   if (works) {
     const float* const column = t.x + (result / t.inner * t.outer_step + result % t.inner);
-    for (std::size_t i = first + group; i < last; i += groups) total += column[i * t.inner];
+    const std::size_t inner = t.inner;
+    total = strided_sum(first + group, last, groups, [=](std::size_t i) { return column[i * inner]; });
   }
   room[threadIdx.x] = total;
   __syncthreads();

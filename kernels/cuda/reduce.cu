@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/cuda/column_sum.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/reduce.hpp>
+#include <mailgrad/kernels/cuda/strided_sum.hpp>
 
 #include <algorithm>
 
@@ -60,10 +61,11 @@ __global__ void row_kernel(Terms terms, row_extents n, float scale, float* y) {
     if (terms.packs) {
       constexpr std::size_t step = std::size_t{float_pack::size} * threads_per_block;
       rest = begin + (end - begin) / float_pack::size * float_pack::size;
-      for (std::size_t i = begin + threadIdx.x * float_pack::size; i < rest; i += step)
-        total += terms.four_at(i);
+      total = strided_sum(begin + threadIdx.x * float_pack::size, rest, step,
+                          [=](std::size_t i) { return terms.four_at(i); });
     }
-    for (std::size_t i = rest + threadIdx.x; i < end; i += threads_per_block) total += terms.at(i);
+    total +=
+        strided_sum(rest + threadIdx.x, end, threads_per_block, [=](std::size_t i) { return terms.at(i); });
     total = block_sum(total, room);
     if (threadIdx.x == 0) y[blockIdx.y * n.rows + row] = scale * total;
   }
@@ -78,8 +80,10 @@ __global__ void short_row_kernel(const float* x, row_extents n, unsigned lanes, 
   for (std::size_t turn = 0; turn < n.rows; turn += step) {
     const std::size_t row = turn + group;
     float total = 0;
-    if (row < n.rows)
-      for (std::size_t i = lane; i < n.terms; i += lanes) total += x[row * n.terms + i];
+    if (row < n.rows) {
+      const float* const from = x + row * n.terms;
+      total = strided_sum(lane, n.terms, lanes, [=](std::size_t i) { return from[i]; });
+    }
     for (unsigned distance = lanes / 2; distance > 0; distance /= 2)
       total += __shfl_xor_sync(0xffffffffU, total, distance);
     if (row < n.rows && lane == 0) y[row] = scale * total;
@@ -138,8 +142,8 @@ __global__ void general_kernel(axes kept, axes summed, const float* x, float sca
   for (std::size_t result = blockIdx.x; result < kept.size; result += gridDim.x) {
     const std::size_t first = kept.offset(result);
     float total = 0;
-    for (std::size_t k = threadIdx.x; k < summed.size; k += threads_per_block)
-      total += x[first + summed.offset(k)];
+    total = strided_sum(threadIdx.x, summed.size, threads_per_block,
+                        [&](std::size_t k) { return x[first + summed.offset(k)]; });
     total = block_sum(total, room);
     if (threadIdx.x == 0) y[result] = scale * total;
   }
