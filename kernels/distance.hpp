@@ -6,11 +6,12 @@
 
 namespace mailgrad {
 
-// Sums in float64. The same values give the same bits in every run; a card adds in another order than the host.
+// Sums in float64. The same values give the same bits in every run; a card adds in another order than the
+// host.
 //
 // Shapes  a, b: float32[n], the same n. `result` lies in memory of the stream.
-// Errors  shape_error if sizes differ; device_error for a GPU this build lacks, and for any GPU where the sum is
-//         returned, since a GPU's kernels have still to run then.
+// Errors  shape_error if sizes differ; device_error for a GPU this build lacks, and for any GPU where the sum
+//         is returned, since a GPU's kernels have still to run then.
 
 /// The sum of a[i] * b[i].
 double inner_product(const stream& s, std::span<const float> a, std::span<const float> b);

@@ -9,8 +9,8 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// The matrices, of whose rows each row of blocks takes `rows_of_block`. A row of threads takes every blockDim.y-th of
-/// them.
+/// The matrices, of whose rows each row of blocks takes `rows_of_block`. A row of threads takes every
+/// blockDim.y-th of them.
 struct masked_rows {
   const float *y, *dy;
   float* dz;
@@ -51,8 +51,8 @@ __device__ moved_floats<size> mask_rows(const masked_rows& m, std::size_t column
   return sum;
 }
 
-/// Writes to row blockIdx.y of `sums` what the rows of this block sum up to. The order of each sum depends only on the
-/// shape.
+/// Writes to row blockIdx.y of `sums` what the rows of this block sum up to. The order of each sum depends
+/// only on the shape.
 template <unsigned size>
 __global__ void bias_relu_gradient_kernel(masked_rows m, float* sums) {
   const std::size_t column = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * size;

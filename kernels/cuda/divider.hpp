@@ -7,8 +7,8 @@
 
 namespace mailgrad::cuda {
 
-/// Divides numbers of a kernel by an extent. `Index` is std::uint32_t for dividends below 2^31, where a division is a
-/// product and a shift; otherwise it is std::size_t.
+/// Divides numbers of a kernel by an extent. `Index` is std::uint32_t for dividends below 2^31, where a
+/// division is a product and a shift; otherwise it is std::size_t.
 template <class Index>
 class divider {
 public:
@@ -21,7 +21,8 @@ private:
   Index by_;
 };
 
-/// Source  Granlund & Montgomery, "Division by invariant integers using multiplication", PLDI 1994, figure 4.1.
+/// Source  Granlund & Montgomery, "Division by invariant integers using multiplication", PLDI 1994, figure
+///         4.1.
 template <>
 class divider<std::uint32_t> {
 public:

@@ -6,8 +6,8 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// The four numbers of one counter belong to elements that lie `lanes` apart, as on the host. So 32 elements take eight
-/// counters, and a thread draws four neighbouring ones: those of four packs.
+/// The four numbers of one counter belong to elements that lie `lanes` apart, as on the host. So 32 elements
+/// take eight counters, and a thread draws four neighbouring ones: those of four packs.
 constexpr unsigned lanes = 8;
 constexpr unsigned elements_together = 4 * lanes;
 constexpr unsigned threads_together = lanes / float_pack::size;

@@ -4,13 +4,13 @@
 
 #include <type_traits>
 
-/// How an element-wise kernel shares arrays among its threads. A thread takes packs of four neighbouring elements. One
-/// instruction moves a pack if all arrays are aligned; otherwise, and at the end of the arrays, it moves element by
-/// element.
+/// How an element-wise kernel shares arrays among its threads. A thread takes packs of four neighbouring
+/// elements. One instruction moves a pack if all arrays are aligned; otherwise, and at the end of the arrays,
+/// it moves element by element.
 namespace mailgrad::cuda {
 
-/// One instruction each. A store has to name its instruction, since nvcc merges plain ones with those of single
-/// elements.
+/// One instruction each. A store has to name its instruction, since nvcc merges plain ones with those of
+/// single elements.
 __device__ inline float_pack load_pack(const float* x) {
   const float4 found = *reinterpret_cast<const float4*>(x);
   return {{found.x, found.y, found.z, found.w}};
@@ -90,8 +90,9 @@ struct element_range {
   }
 };
 
-/// Gives each thread `packs` packs of the range. It loads all of them before it computes, so that they are under way
-/// together: load(elements) returns what compute(all that was loaded) changes and store(elements, loaded) writes.
+/// Gives each thread `packs` packs of the range. It loads all of them before it computes, so that they are
+/// under way together: load(elements) returns what compute(all that was loaded) changes and store(elements,
+/// loaded) writes.
 template <unsigned packs, class Load, class Compute, class Store>
 __device__ void for_packs(const element_range& range, Load load, Compute compute, Store store) {
   std::invoke_result_t<Load, whole_pack> loaded[packs] = {};

@@ -80,8 +80,8 @@ void run_in_order(const cuda_stream& s, std::span<const copied_axis> axes, const
            box_of<std::size_t>(axes), from, to, count);
 }
 
-/// A box whose rows lie side by side in the source, and whose columns do in the target: outer axes around many transposed
-/// matrices.
+/// A box whose rows lie side by side in the source, and whose columns do in the target: outer axes around
+/// many transposed matrices.
 struct transposition {
   std::size_t rows, columns; ///< extents
   std::size_t from, to;      ///< of a column in the source, of a row in the target
@@ -111,8 +111,8 @@ __device__ tile_place place_of_tile(const transposition& t, const float* from, f
           static_cast<unsigned>(rows), static_cast<unsigned>(columns)};
 }
 
-/// A block moves one tile by way of shared memory, so that it reads along rows and writes along columns, `size` floats at a
-/// time.
+/// A block moves one tile by way of shared memory, so that it reads along rows and writes along columns,
+/// `size` floats at a time.
 template <unsigned size>
 __global__ void transpose_kernel(transposition t, const float* from, float* to) {
   constexpr unsigned threads_of_line = side / size, lines = threads_per_block / threads_of_line;

@@ -37,7 +37,8 @@ struct weights_of_thread {
   float_pack weights, gradient, state[Rule::states + 1];
 };
 
-/// The scaled sum of all gradients, in the order given. Each is loaded once, and a few are under way together.
+/// The scaled sum of all gradients, in the order given. Each is loaded once, and a few are under way
+/// together.
 template <class Gradients, class Elements>
 __device__ float_pack sum_of(const Gradients& gradients, const Elements& elements) {
   constexpr unsigned together = 4;
@@ -84,8 +85,8 @@ __global__ void update_kernel(Rule rule, const float* weights, float* updated, G
       });
 }
 
-/// Writes a part of a long list to memory of the card. A copy from the host would have to wait, or the host's list to
-/// stay.
+/// Writes a part of a long list to memory of the card. A copy from the host would have to wait, or the host's
+/// list to stay.
 __global__ void list_kernel(gradients_by_value part, const float** values, float* scales) {
   if (threadIdx.x >= part.count) return;
   values[threadIdx.x] = part.values[threadIdx.x];
