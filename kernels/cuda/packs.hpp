@@ -9,14 +9,21 @@
 /// it moves element by element.
 namespace mailgrad::cuda {
 
-/// One instruction each. A store has to name its instruction, since nvcc merges plain ones with those of
+/// One instruction each. A store has to spell its instruction, since nvcc merges plain ones with those of
 /// single elements.
 __device__ inline float_pack load_pack(const float* x) {
   const float4 found = *reinterpret_cast<const float4*>(x);
   return {{found.x, found.y, found.z, found.w}};
 }
 __device__ inline void store_pack(float* x, const float_pack& p) {
-  __stcg(reinterpret_cast<float4*>(x), make_float4(p.v[0], p.v[1], p.v[2], p.v[3]));
+#ifdef __CUDACC__
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(__cvta_generic_to_global(x)), "f"(p.v[0]), "f"(p.v[1]), "f"(p.v[2]), "f"(p.v[3])
+               : "memory");
+#else
+  *reinterpret_cast<float4*>(x) = make_float4(p.v[0], p.v[1], p.v[2], p.v[3]);
+#endif
 }
 
 /// One float, or four that are aligned: what one instruction moves.
