@@ -1,3 +1,5 @@
+#include <mailgrad/tests/support/without_cuda.hpp>
+
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -164,6 +166,7 @@ TEST(ConvolutionEdges, AGradientOfInfinityReachesOnlyItsWindow) {
 }
 
 TEST(ConvolutionEdges, RefusesAStreamOfAGpuBeforeItReadsAnything) {
+  MAILGRAD_SKIP_WITH_CUDA();
   const convolution_shape shape = geometry{1, 4, 4, 32, 3, 3, 2}.shape();
   std::unique_ptr<convolution_plan> plans[]{plan_convolution(shape), plan_convolution_data_gradient(shape),
                                             plan_convolution_weight_gradient(shape)};

@@ -1,3 +1,5 @@
+#include <mailgrad/tests/support/without_cuda.hpp>
+
 #include <mailgrad/kernels/elementwise.hpp>
 
 #include <mailgrad/tensor/block.hpp>
@@ -112,6 +114,7 @@ TEST(BiasReluGradient, MasksAndSumsInOnePass) {
 }
 
 TEST(BiasReluGradient, RefusesAGpu) {
+  MAILGRAD_SKIP_WITH_CUDA();
   EXPECT_THROW(bias_relu_gradient(cuda_stream{}, nullptr, nullptr, nullptr, nullptr, 0, 0), device_error);
 }
 

@@ -1,3 +1,5 @@
+#include <mailgrad/tests/support/without_cuda.hpp>
+
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -162,6 +164,7 @@ TEST(MaxPool, NeverChoosesPadding) {
 }
 
 TEST(MaxPool, RefusesAStreamOfAGpu) {
+  MAILGRAD_SKIP_WITH_CUDA();
   const window_grid g = grid(1, 2, 2, 1, 2, 2, 2, 2);
   const floats x(4);
   float y = 0;

@@ -1,3 +1,5 @@
+#include <mailgrad/tests/support/without_cuda.hpp>
+
 #include <mailgrad/kernels/right_labels.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -33,6 +35,7 @@ TEST(CountRightLabels, TakesNoLabelThatIsNoClassForRight) {
 }
 
 TEST(CountRightLabels, RefusesAStreamOfACardInABuildWithoutCuda) {
+  MAILGRAD_SKIP_WITH_CUDA();
   EXPECT_THROW(count_right_labels(cuda_stream{}, nullptr, nullptr, nullptr, 0, 1), device_error);
 }
 

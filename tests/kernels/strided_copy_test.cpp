@@ -1,3 +1,5 @@
+#include <mailgrad/tests/support/without_cuda.hpp>
+
 #include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -108,6 +110,7 @@ TEST(StridedCopy, CanWriteIntoZeros) {
 }
 
 TEST(StridedCopy, HasNoCudaVersion) {
+  MAILGRAD_SKIP_WITH_CUDA();
   floats x(4), y(4);
   const strided_copy box({4}, row_major({4}), row_major({4}));
   EXPECT_THROW(box.run(cuda_stream{}, x.data(), y.data()), device_error);

@@ -31,6 +31,12 @@ TEST(SumOfSquares, DoesNotOverflowWhereFloat32Would) {
   EXPECT_NEAR(sum_of_squares(host_stream{}, values), 4e60, 1e54);
 }
 
+TEST(SumOfSquares, IsWrittenWhereItIsAskedFor) {
+  double sum = 0;
+  sum_of_squares(host_stream{}, std::vector<float>{3, 4}, &sum);
+  EXPECT_EQ(sum, 25);
+}
+
 TEST(ClipFactor, BringsALongGradientDownToTheMaximum) { EXPECT_FLOAT_EQ(clip_factor(10, 2.5), 0.25F); }
 
 TEST(ClipFactor, LeavesAShortGradientAlone) {
