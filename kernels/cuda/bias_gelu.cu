@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/bias_gelu.hpp>
 #include <mailgrad/kernels/cuda/column_sum.hpp>
-#include <mailgrad/kernels/cuda/divisor.hpp>
+#include <mailgrad/kernels/cuda/divider.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
@@ -23,8 +23,8 @@ __device__ pack<count> pack_at(const float* from) {
 }
 
 template <unsigned count>
-__global__ void bias_gelu_kernel(const float* x, const float* b, float* y, float* slope, divisor columns,
-                                 std::uint32_t n) {
+__global__ void bias_gelu_kernel(const float* x, const float* b, float* y, float* slope,
+                                 divider<std::uint32_t> columns, std::uint32_t n) {
   for (std::size_t k = grid_thread() * count; k < n; k += grid_threads() * count) {
     auto column = static_cast<std::uint32_t>(k);
     columns.divide(column);
@@ -65,7 +65,7 @@ void bias_gelu(const cuda_stream& s, const float* x, const float* b, float* y, f
   for_row_chunks("bias_gelu", rows, columns, [&](std::size_t first, std::size_t count) {
     const std::size_t at = first * columns, n = count * columns;
     launch(s, "bias_gelu", blocks_for(packs ? n / four : n), threads_per_block, 0, kernel, x + at, b, y + at,
-           slope + at, divisor(static_cast<std::uint32_t>(columns)), static_cast<std::uint32_t>(n));
+           slope + at, divider<std::uint32_t>(columns), static_cast<std::uint32_t>(n));
   });
 }
 

@@ -32,8 +32,8 @@ struct window_values {
   __device__ window window_at(std::uint32_t k) const {
     if (k >= n.windows) return {0, far_outside, far_outside};
     const std::uint32_t image = n.per_image.divide(k), row = n.per_row.divide(k);
-    const auto top = static_cast<std::int32_t>(row * n.stride_rows.value()) - n.pad_top;
-    const auto left = static_cast<std::int32_t>(k * n.stride_columns.value()) - n.pad_left;
+    const auto top = static_cast<std::int32_t>(row * n.stride_rows.by()) - n.pad_top;
+    const auto left = static_cast<std::int32_t>(k * n.stride_columns.by()) - n.pad_left;
     const std::int32_t pixel = top * static_cast<std::int32_t>(n.width) + left;
     return {std::int64_t{image} * n.image_values + pixel * static_cast<std::int32_t>(n.channels), top, left};
   }

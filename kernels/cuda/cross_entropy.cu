@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/cuda/cross_entropy.hpp>
-#include <mailgrad/kernels/cuda/divisor.hpp>
+#include <mailgrad/kernels/cuda/divider.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
@@ -103,7 +103,7 @@ __global__ void mean_loss_kernel(const double* parts, unsigned count, double row
 template <unsigned count>
 __global__ void cross_entropy_gradient_kernel(const float* probabilities, const std::int32_t* labels,
                                               const float* d_loss, float* d_logits, float rows,
-                                              divisor columns, std::uint32_t n) {
+                                              divider<std::uint32_t> columns, std::uint32_t n) {
   struct alignas(count * sizeof(float)) pack {
     float v[count];
   };
@@ -152,8 +152,7 @@ void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, co
     const std::size_t n = count * columns;
     launch(s, "cross_entropy_gradient", blocks_for(packs ? n / float_pack::size : n), threads_per_block, 0,
            kernel, probabilities + first * columns, labels + first, d_loss, d_logits + first * columns,
-           static_cast<float>(rows), divisor(static_cast<std::uint32_t>(columns)),
-           static_cast<std::uint32_t>(n));
+           static_cast<float>(rows), divider<std::uint32_t>(columns), static_cast<std::uint32_t>(n));
   });
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
-#include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/functors/host_device.hpp>
 
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 
 namespace mailgrad::cuda {
@@ -14,8 +16,8 @@ class divider {
 public:
   divider() = default;
   explicit divider(std::size_t by) : by_(by) {}
-  __device__ Index operator()(Index x) const { return x / by_; }
-  __device__ Index by() const { return by_; }
+  MAILGRAD_HOST_DEVICE Index operator()(Index x) const { return x / by_; }
+  MAILGRAD_HOST_DEVICE Index by() const { return by_; }
 
 private:
   Index by_;
@@ -31,8 +33,17 @@ public:
       : by_(static_cast<std::uint32_t>(by)), shift_(static_cast<std::uint32_t>(std::bit_width(by - 1))),
         factor_(static_cast<std::uint32_t>(
             ((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift_) - by)) / by + 1)) {}
-  __device__ std::uint32_t operator()(std::uint32_t x) const { return (__umulhi(x, factor_) + x) >> shift_; }
-  __device__ std::uint32_t by() const { return by_; }
+  MAILGRAD_HOST_DEVICE std::uint32_t operator()(std::uint32_t x) const {
+    const auto high = static_cast<std::uint32_t>((std::uint64_t{x} * factor_) >> 32);
+    return (high + x) >> shift_;
+  }
+  MAILGRAD_HOST_DEVICE std::uint32_t by() const { return by_; }
+  /// Returns the quotient, and leaves the remainder in `x`.
+  MAILGRAD_HOST_DEVICE std::uint32_t divide(std::uint32_t& x) const {
+    const std::uint32_t quotient = (*this)(x);
+    x -= quotient * by_;
+    return quotient;
+  }
 
 private:
   std::uint32_t by_, shift_, factor_;

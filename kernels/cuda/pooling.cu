@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/divisor.hpp>
+#include <mailgrad/kernels/cuda/divider.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/pooling.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>
@@ -44,7 +44,7 @@ struct pool_axis {
 struct pool_numbers {
   pool_axis down, across;
   std::uint32_t channels;
-  divisor by_packs, by_width, by_out_width, by_height, by_out_height;
+  divider<std::uint32_t> by_packs, by_width, by_out_width, by_height, by_out_height;
 
   __device__ std::size_t pixel(std::uint32_t image, std::int32_t row, std::int32_t column) const {
     return ((std::size_t{image} * down.extent + row) * across.extent + column) * channels;
@@ -62,8 +62,8 @@ struct pack_place {
 };
 
 template <unsigned count>
-__device__ pack_place place_of(std::uint32_t k, const divisor& packs, const divisor& width,
-                               const divisor& height) {
+__device__ pack_place place_of(std::uint32_t k, const divider<std::uint32_t>& packs,
+                               const divider<std::uint32_t>& width, const divider<std::uint32_t>& height) {
   const std::uint32_t pixel = packs.divide(k);
   std::uint32_t column = pixel;
   std::uint32_t row = width.divide(column);
@@ -188,9 +188,7 @@ pool_numbers numbers_of(const window_grid& g, unsigned count) {
                      static_cast<std::int32_t>(length), static_cast<std::int32_t>(stride),
                      static_cast<std::int32_t>(pad)};
   };
-  const auto by = [](std::size_t n) {
-    return divisor(static_cast<std::uint32_t>(std::max<std::size_t>(n, 1)));
-  };
+  const auto by = [](std::size_t n) { return divider<std::uint32_t>(std::max<std::size_t>(n, 1)); };
   pool_numbers made{axis(g.height, g.out_height, g.rows, g.stride_rows, g.pad_top),
                     axis(g.width, g.out_width, g.columns, g.stride_columns, g.pad_left),
                     static_cast<std::uint32_t>(g.channels),

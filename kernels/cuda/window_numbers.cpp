@@ -50,15 +50,15 @@ window_numbers numbers_of(const convolution_shape& c) {
   checked("weights", {n.values, c.out_channels});
   small(g.out_height * g.stride_rows + g.rows);
   small(g.out_width * g.stride_columns + g.columns);
-  n.per_image = divisor(n.out_height * n.out_width);
-  n.per_row = divisor(n.out_width);
-  n.columns = divisor(small(g.columns));
-  n.by_channels = divisor(n.channels);
-  n.by_outs = divisor(n.out_channels);
-  n.by_pixels = divisor(n.height * n.width);
-  n.by_width = divisor(n.width);
-  n.stride_rows = divisor(small(g.stride_rows));
-  n.stride_columns = divisor(small(g.stride_columns));
+  n.per_image = divider<std::uint32_t>(std::size_t{n.out_height} * n.out_width);
+  n.per_row = divider<std::uint32_t>(n.out_width);
+  n.columns = divider<std::uint32_t>(small(g.columns));
+  n.by_channels = divider<std::uint32_t>(n.channels);
+  n.by_outs = divider<std::uint32_t>(n.out_channels);
+  n.by_pixels = divider<std::uint32_t>(std::size_t{n.height} * n.width);
+  n.by_width = divider<std::uint32_t>(n.width);
+  n.stride_rows = divider<std::uint32_t>(small(g.stride_rows));
+  n.stride_columns = divider<std::uint32_t>(small(g.stride_columns));
   return n;
 }
 

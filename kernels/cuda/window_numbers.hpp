@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/convolution.hpp>
-#include <mailgrad/kernels/cuda/divisor.hpp>
+#include <mailgrad/kernels/cuda/divider.hpp>
 
 #include <cstdint>
 
@@ -16,10 +16,10 @@ struct window_numbers {
   std::uint32_t values;                      ///< of one window
   std::uint32_t image_values, result_values; ///< of one image, and of what becomes of it
   std::int32_t pad_top, pad_left;
-  divisor per_image, per_row;            ///< windows
-  divisor columns, by_channels, by_outs; ///< of a window; channels
-  divisor by_pixels, by_width;           ///< of an image
-  divisor stride_rows, stride_columns;
+  divider<std::uint32_t> per_image, per_row;            ///< windows
+  divider<std::uint32_t> columns, by_channels, by_outs; ///< of a window; channels
+  divider<std::uint32_t> by_pixels, by_width;           ///< of an image
+  divider<std::uint32_t> stride_rows, stride_columns;
 };
 
 /// Errors  shape_error for 2^31 windows or pixels, or more, or images of as many values.

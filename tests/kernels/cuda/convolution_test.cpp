@@ -122,10 +122,10 @@ TEST(WindowNumbers, RefuseWhatDoesNotFitInto31Bits) {
   EXPECT_THROW(cuda::numbers_of(shape), shape_error);
 }
 
-TEST(Divisor, DividesAllThatFitsInto31Bits) {
+TEST(Divider, DividesAllThatFitsInto31Bits) {
   constexpr std::uint32_t most = (std::uint32_t{1} << 31) - 1;
   for (const std::uint32_t d : {1U, 2U, 3U, 5U, 7U, 25U, 196U, 641U, 65535U, 65537U, most - 1, most}) {
-    const cuda::divisor by(d);
+    const cuda::divider<std::uint32_t> by(d);
     for (std::uint64_t k = 0; k <= most; k += most / 997)
       for (const std::uint64_t n : {k, k / d * d, k / d * d + d - 1})
         if (n <= most) {
