@@ -238,18 +238,19 @@ __global__ void __launch_bounds__(Tile::threads)
 /// The numbers depend on the shape alone, so that every card adds in the same order.
 inline constexpr std::size_t multiprocessors = 132, busy_blocks = 3 * multiprocessors;
 
-/// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy.
-/// Each multiprocessor gets as many blocks as the others.
+/// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy. Rather
+/// than leave most of them idle in the last round, it takes a round less.
 inline std::uint32_t splits_of(std::size_t tiles, std::size_t threads, std::size_t result_size,
                                std::size_t depth, std::size_t scratch_bytes) {
-  constexpr std::size_t least_depth = 128;
+  constexpr std::size_t least_depth = 64;
   if (tiles >= multiprocessors * 3 / 2) return 1;
   const std::size_t wanted = busy_blocks * 128 / threads / tiles;
   const std::size_t room = scratch_bytes / sizeof(float) / result_size;
   const std::size_t splits = std::min({wanted, room, depth / least_depth});
-  const std::size_t rounds = splits * tiles / multiprocessors;
+  const std::size_t last_round = splits * tiles % multiprocessors;
+  const bool leaves_idle = splits * tiles > multiprocessors && last_round < multiprocessors * 3 / 4;
   return static_cast<std::uint32_t>(
-      std::max<std::size_t>(rounds == 0 ? splits : rounds * multiprocessors / tiles, 1));
+      std::max<std::size_t>(leaves_idle ? (splits * tiles - last_round) / tiles : splits, 1));
 }
 
 inline constexpr std::uint32_t parts_of(std::uint32_t n, std::uint32_t part) {
