@@ -48,8 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CardSoftmax,
                          ::testing::Combine(::testing::Values(0U, 1U, 37U),
                                             ::testing::Values(1U, 2U, 3U, 10U, 32U, 33U, 100U, 200U, 300U,
                                                               1000U, 1024U, 1025U, 3000U)));
-INSTANTIATE_TEST_SUITE_P(ManyRows, CardSoftmax,
-                         ::testing::Values(std::tuple(2200U, 1030U)));
+INSTANTIATE_TEST_SUITE_P(ManyRows, CardSoftmax, ::testing::Values(std::tuple(2200U, 1030U)));
 
 using CardSoftmaxEdges = testing::card_test;
 
