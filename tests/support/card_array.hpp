@@ -11,8 +11,8 @@
 
 namespace mailgrad::testing {
 
-/// Values in memory of the card that a test runs on: the simulated one, or a real one in a binary that is linked with
-/// CUDA. The array and its lane end together.
+/// Values in memory of the card that a test runs on: the simulated one, or a real one in a binary that is
+/// linked with CUDA. The array and its lane end together.
 template <class T>
 class card_array {
 public:

@@ -16,7 +16,8 @@ std::string place(const std::source_location& where) {
 
 bool same(const std::source_location& a, const std::source_location& b) {
   return a.line() == b.line() && a.column() == b.column() &&
-         (a.file_name() == b.file_name() || std::string_view(a.file_name()) == std::string_view(b.file_name()));
+         (a.file_name() == b.file_name() ||
+          std::string_view(a.file_name()) == std::string_view(b.file_name()));
 }
 
 } // namespace

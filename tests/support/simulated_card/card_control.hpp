@@ -49,7 +49,8 @@ struct counters {
   std::size_t bytes_to_card = 0, bytes_to_host = 0, bytes_on_card = 0; ///< copied
 };
 
-/// Begins anew: what was queued is run, errors are forgotten, counters are 0. Allocations, streams and events stay.
+/// Begins anew: what was queued is run, errors are forgotten, counters are 0. Allocations, streams and events
+/// stay.
 void set_up(const settings& s);
 /// The settings of the environment: MAILGRAD_SIMULATED_CARD holds words such as "backward far late seed=3".
 settings default_settings();

@@ -10,8 +10,9 @@ namespace mailgrad::simulated_card {
 
 /// The memory of all cards, and pinned memory of the host.
 ///
-/// Each allocation of a card lies between margins that nobody may touch: AddressSanitizer reports an access at its own
-/// line, and damaged() finds a store without it. While nothing runs on a card, the host may not touch its memory either.
+/// Each allocation of a card lies between margins that nobody may touch: AddressSanitizer reports an access
+/// at its own line, and damaged() finds a store without it. While nothing runs on a card, the host may not
+/// touch its memory either.
 class card_memory {
 public:
   struct allocation {

@@ -9,8 +9,8 @@
 
 namespace mailgrad::simulated_card {
 
-/// Runs all blocks of a kernel, one after the other; returns what went wrong, if anything did. Shared memory of each
-/// block is memory of its own, of exact size, and full of ones: not-a-numbers.
+/// Runs all blocks of a kernel, one after the other; returns what went wrong, if anything did. Shared memory
+/// of each block is memory of its own, of exact size, and full of ones: not-a-numbers.
 std::optional<std::string> run_grid(const kernel_launch& launch, const schedule& order, std::uint64_t number);
 
 /// Why a card refuses such a grid, if it does.

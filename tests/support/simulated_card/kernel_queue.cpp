@@ -20,8 +20,8 @@ bool is_mapped(std::uint64_t address) {
   return mincore(reinterpret_cast<void*>(address / page * page), page, &present) == 0;
 }
 
-/// Whether these 8 bytes can only be the address of something in this process. Addresses of programs, of heaps and of
-/// stacks are larger than what two counts of 32 bits make.
+/// Whether these 8 bytes can only be the address of something in this process. Addresses of programs, of
+/// heaps and of stacks are larger than what two counts of 32 bits make.
 bool is_address_of_host(std::uint64_t word) {
   return word >= 0x5500'0000'0000U && word < 0x8000'0000'0000U && is_mapped(word);
 }

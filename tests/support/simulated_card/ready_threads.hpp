@@ -9,8 +9,8 @@
 
 namespace mailgrad::simulated_card {
 
-/// A thread of a block. A type of its own also keeps what the standard library makes of it apart from what code with
-/// ThreadSanitizer in it uses: the linker takes only one of two functions of the same name.
+/// A thread of a block. A type of its own also keeps what the standard library makes of it apart from what
+/// code with ThreadSanitizer in it uses: the linker takes only one of two functions of the same name.
 struct thread_number {
   std::size_t value;
 };
@@ -42,8 +42,8 @@ public:
     waiting_.pop_front();
     return next;
   }
-  /// Adds threads, which are given in ascending order: before all others if one warp is to get far. Their order there is
-  /// lost.
+  /// Adds threads, which are given in ascending order: before all others if one warp is to get far. Their
+  /// order there is lost.
   void add(thread_numbers& threads);
 
 private:

@@ -2,8 +2,9 @@
 
 #include <cstddef>
 
-// The simulator tells the sanitizers of its fibres. It is itself compiled without -fsanitize=thread, as its own work is no
-// part of what the threads of a card do; so its CMakeLists.txt says in MAILGRAD_THREAD_SANITIZER what the build has.
+// The simulator tells the sanitizers of its fibres. It is itself compiled without -fsanitize=thread, as its
+// own work is no part of what the threads of a card do; so its CMakeLists.txt says in
+// MAILGRAD_THREAD_SANITIZER what the build has.
 
 #if defined(__SANITIZE_ADDRESS__)
 #define MAILGRAD_ADDRESS_SANITIZER 1
@@ -52,8 +53,8 @@ inline void allow([[maybe_unused]] const void* address, [[maybe_unused]] std::si
 #endif
 }
 
-/// A point that orders what ThreadSanitizer takes for threads: what was done before left() is done before what
-/// follows on a later passed().
+/// A point that orders what ThreadSanitizer takes for threads: what was done before left() is done before
+/// what follows on a later passed().
 class order_point {
 public:
   void left() {
@@ -68,12 +69,13 @@ public:
   }
 
 private:
-  char address_ = 0;
+  [[maybe_unused]] char address_ = 0;
 };
 
 /// While it lives, what is done is no part of what the threads of a card do, though one of them runs.
 ///
-/// ThreadSanitizer sees each allocation, and each copy by memmove(), of a function that it is not compiled into, too.
+/// ThreadSanitizer sees each allocation, and each copy by memmove(), of a function that it is not compiled
+/// into, too.
 class between_threads {
 public:
   between_threads() {

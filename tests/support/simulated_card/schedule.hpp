@@ -9,8 +9,8 @@ namespace mailgrad::simulated_card {
 /// Which blocks, and which threads of a block, run first.
 enum class thread_order : std::uint8_t { forward, backward, shuffled };
 
-/// Whether all threads get to a barrier before one goes on behind it, or one warp gets as far as it can before another
-/// begins.
+/// Whether all threads get to a barrier before one goes on behind it, or one warp gets as far as it can
+/// before another begins.
 enum class reach : std::uint8_t { breadth_first, one_warp_far };
 
 /// An order that a card may run the threads of a kernel in.

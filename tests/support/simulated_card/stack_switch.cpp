@@ -11,7 +11,8 @@ namespace mailgrad::simulated_card {
 
 #if defined(__x86_64__) && !defined(MAILGRAD_PORTABLE_FIBRES)
 
-// A switch of ucontext.h asks the system for the signal mask, which takes ten times as long as the switch itself.
+// A switch of ucontext.h asks the system for the signal mask, which takes ten times as long as the switch
+// itself.
 asm(R"(
 .text
 .p2align 4

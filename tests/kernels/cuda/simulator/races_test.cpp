@@ -7,7 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
-// ThreadSanitizer takes each thread of a card, and each stream, for a thread of its own. It finds what no schedule shows.
+// ThreadSanitizer takes each thread of a card, and each stream, for a thread of its own. It finds what no
+// schedule shows.
 namespace mailgrad {
 namespace {
 

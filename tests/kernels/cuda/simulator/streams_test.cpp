@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 // When what is queued on a stream runs.
@@ -144,6 +145,19 @@ TEST_F(Streams, CountWhatIsDone) {
   }
   EXPECT_EQ(simulated_card::count().bytes_now, before.bytes_now);
   EXPECT_EQ(simulated_card::count().bytes_at_most, before.bytes_now + 4000);
+}
+
+TEST_F(Streams, OfSeveralThreadsRunApart) {
+  const auto work = [](float value) {
+    cuda::card_lane lane(0);
+    const card_array<float> y(lane, 64);
+    for (int i = 0; i < 20; ++i) fill_on(std::get<cuda_stream>(lane.where()), y, value);
+    EXPECT_THAT(y.read(), Each(value));
+  };
+  std::thread other(work, 1.0F);
+  work(2.0F);
+  other.join();
+  EXPECT_EQ(kernels(), 40U);
 }
 
 TEST_F(Streams, RefuseAWaitWhereNobodyMayWait) {

@@ -16,8 +16,6 @@ using testing::HasSubstr;
 
 class Warps : public testing::simulator_test {
 protected:
-  static constexpr unsigned all = 0xffffffffU;
-
   /// What each thread of a block writes.
   static std::vector<unsigned> values_of(void (*kernel)(unsigned*), unsigned threads = 64) {
     cuda::card_lane lane(0);

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <type_traits>
 
-// Threads of a card run one at a time, but ThreadSanitizer takes them for threads of the processor, so these are atomic
-// there too. As on a card, they order nothing else.
+// Threads of a card run one at a time, but ThreadSanitizer takes them for threads of the processor, so these
+//         are atomic there too. As on a card, they order nothing else.
 
 namespace mailgrad::simulated_card {
 

@@ -24,11 +24,11 @@ using argument_bytes = std::vector<std::byte>;
 /// Queues it on a stream. An error waits for runtime::check_launch(), as in CUDA.
 void queue_kernel(void* stream, kernel_launch launch, const std::vector<argument_bytes>& arguments);
 
-/// The bytes of an argument, of which the gaps within a struct are zeroed: old bytes in them could look like an address.
-/// Without that a struct is not searched.
+/// The bytes of an argument. Gaps within a struct are zeroed, since old bytes in them could look like an address; where
+/// the compiler cannot do that, a struct with gaps is not searched.
 template <class T>
 argument_bytes bytes_of(T copy) {
-  constexpr bool whole = std::is_pointer_v<T>;
+  constexpr bool whole = std::has_unique_object_representations_v<T>;
 #if __has_builtin(__builtin_clear_padding)
   // Of a copy, since g++ 12 now and then takes half a pointer for a gap.
   if constexpr (!whole) __builtin_clear_padding(&copy);
