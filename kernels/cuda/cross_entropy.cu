@@ -45,13 +45,15 @@ __global__ void cross_entropy_kernel(const float* logits, label_list labels, dou
 #pragma unroll
     for (unsigned i = 1; i < count; ++i) largest = larger{}(largest, values.v[i]);
     largest = over_lanes(largest, n.width, larger{});
-    const std::size_t label = row < n.rows ? static_cast<std::size_t>(labels.labels[row]) : n.columns;
+    const unsigned label = row < n.rows ? static_cast<unsigned>(labels.labels[row]) : 0;
+    const unsigned at =
+        label % n.width == lane ? label / n.width : count; // the label among this thread's elements
     float sum = 0, at_label = 0;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) {
       const float shifted = values.v[i] - largest;
-      if (lane + std::size_t{i} * n.width == label) at_label = shifted;
-      values.v[i] = approximate::exp_of_negative(shifted);
+      if (i == at) at_label = shifted;
+      values.v[i] = exp_of_negative(shifted);
       sum += values.v[i];
     }
     sum = over_lanes(sum, n.width, plus{});
@@ -79,13 +81,13 @@ __global__ void long_cross_entropy_kernel(const float* logits, label_list labels
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x) {
       const float shifted = from[i] - largest;
       if (labels.is(row, i)) at_label = shifted;
-      sum += approximate::exp_of_negative(shifted);
+      sum += exp_of_negative(shifted);
     }
     sum = block_sum(sum, room);
     at_label = block_sum(at_label, room);
     const float factor = 1 / sum;
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
-      probabilities[row * columns + i] = approximate::exp_of_negative(from[i] - largest) * factor;
+      probabilities[row * columns + i] = exp_of_negative(from[i] - largest) * factor;
     if (threadIdx.x == 0) loss += labels.loss(row, sum, at_label);
   }
   if (threadIdx.x == 0) parts[blockIdx.x] = loss;

@@ -1,6 +1,5 @@
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/cuda/softmax.hpp>
-#include <mailgrad/kernels/functors/approximations.hpp>
 
 #include <limits>
 
@@ -21,7 +20,7 @@ __global__ void softmax_kernel(const float* x, float* y, row_lanes n, float lowe
     float sum = 0;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) {
-      values.v[i] = approximate::exp_of_negative(values.v[i] - largest);
+      values.v[i] = exp_of_negative(values.v[i] - largest);
       sum += values.v[i];
     }
     const float factor = 1 / over_lanes(sum, n.width, plus{});
@@ -39,11 +38,10 @@ __global__ void long_softmax_kernel(const float* x, float* y, std::size_t rows, 
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x) largest = larger{}(largest, from[i]);
     largest = block_largest(largest, room);
     float sum = 0;
-    for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
-      sum += approximate::exp_of_negative(from[i] - largest);
+    for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x) sum += exp_of_negative(from[i] - largest);
     const float factor = 1 / block_sum(sum, room);
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
-      y[row * columns + i] = approximate::exp_of_negative(from[i] - largest) * factor;
+      y[row * columns + i] = exp_of_negative(from[i] - largest) * factor;
   }
 }
 
