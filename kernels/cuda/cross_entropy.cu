@@ -35,19 +35,18 @@ struct label_list {
 };
 
 /// Each block writes the sum of its rows' losses to `parts`.
-template <unsigned count>
+template <unsigned count, unsigned size>
 __global__ void cross_entropy_kernel(const float* logits, label_list labels, double* parts,
                                      float* probabilities, row_lanes n, float lowest) {
   double loss = 0;
   for_each_row(n, [&](std::size_t row, unsigned lane) {
-    register_row<count> values(logits, n, row, lane, lowest);
+    register_row<count, size> values(logits, n, row, lane, lowest);
     float largest = values.v[0];
 #pragma unroll
     for (unsigned i = 1; i < count; ++i) largest = larger{}(largest, values.v[i]);
     largest = over_lanes(largest, n.width, larger{});
     const unsigned label = row < n.rows ? static_cast<unsigned>(labels.labels[row]) : 0;
-    const unsigned at =
-        label % n.width == lane ? label / n.width : count; // the label among this thread's elements
+    const unsigned at = values.place_of(label, n, lane);
     float sum = 0, at_label = 0;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) {
@@ -135,10 +134,11 @@ void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t
   } else if (rows > 0) {
     const row_lanes n = lanes_of(rows, columns);
     blocks = blocks_of(n);
-    with_register_count(columns, [&]<unsigned count>() {
-      launch(s, "cross_entropy", blocks, threads_per_block, room_bytes, cross_entropy_kernel<count>, logits,
-             list, parts, probabilities, n, -std::numeric_limits<float>::infinity());
-    });
+    with_register_count(
+        columns, are_packed_rows(columns, logits, probabilities), [&]<unsigned count, unsigned size>() {
+          launch(s, "cross_entropy", blocks, threads_per_block, room_bytes, cross_entropy_kernel<count, size>,
+                 logits, list, parts, probabilities, n, -std::numeric_limits<float>::infinity());
+        });
   }
   launch(s, "cross_entropy", 1, threads_per_block, room_bytes, mean_loss_kernel, parts, blocks,
          static_cast<double>(rows), loss);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -64,9 +65,11 @@ __device__ void for_each_row(const row_lanes& n, Visit visit) {
   for (std::size_t turn = 0; turn < n.rows; turn += step) visit(turn + group, lane);
 }
 
-/// What a thread has of a row: the elements `lane`, `lane` + width and so on.
-template <unsigned count>
+/// What a thread has of a row: `count` elements, in packs of `size` neighbours that one instruction moves. Its packs
+/// are `lane`, `lane` + width and so on.
+template <unsigned count, unsigned size>
 struct register_row {
+  static constexpr unsigned packs = count / size;
   float v[count];
 
   /// `absent` stands for the elements that are not there.
@@ -74,33 +77,56 @@ struct register_row {
     const float* const from = x + row * n.columns;
     const unsigned columns = row < n.rows ? static_cast<unsigned>(n.columns) : 0;
 #pragma unroll
-    for (unsigned i = 0; i < count; ++i) {
-      const unsigned column = lane + i * n.width;
-      v[i] = column < columns ? from[column] : absent;
+    for (unsigned p = 0; p < packs; ++p) {
+      const unsigned column = (lane + p * n.width) * size;
+      moved_floats<size> found;
+#pragma unroll
+      for (unsigned i = 0; i < size; ++i) found.v[i] = absent;
+      if (column < columns) found = load_floats<size>(from + column);
+#pragma unroll
+      for (unsigned i = 0; i < size; ++i) v[p * size + i] = found.v[i];
     }
   }
   __device__ void store(float* y, const row_lanes& n, std::size_t row, unsigned lane) const {
     float* const to = y + row * n.columns;
     const unsigned columns = row < n.rows ? static_cast<unsigned>(n.columns) : 0;
 #pragma unroll
-    for (unsigned i = 0; i < count; ++i) {
-      const unsigned column = lane + i * n.width;
-      if (column < columns) to[column] = v[i];
+    for (unsigned p = 0; p < packs; ++p) {
+      const unsigned column = (lane + p * n.width) * size;
+      moved_floats<size> made;
+#pragma unroll
+      for (unsigned i = 0; i < size; ++i) made.v[i] = v[p * size + i];
+      if (column < columns) store_floats<size>(to + column, made);
     }
+  }
+  /// The place in `v` of the element in this column, at least `count` if another thread has it.
+  __device__ static unsigned place_of(unsigned column, const row_lanes& n, unsigned lane) {
+    const unsigned pack = column / size;
+    return pack % n.width == lane ? pack / n.width * size + column % size : count;
   }
 };
 
-/// Calls launch_with.template operator()<count>() for the number of elements that a thread has of a register
-/// row.
+/// Calls launch_with.template operator()<count, size>() for the number of elements that a thread has of a register
+/// row, and of those in a pack. `packed` tells whether rows and arrays allow packs of four.
 template <class Launch>
-void with_register_count(std::size_t columns, Launch launch_with) {
+void with_register_count(std::size_t columns, bool packed, Launch launch_with) {
   const std::size_t needed = (columns + warp_size - 1) / warp_size;
-  if (needed <= 1) return launch_with.template operator()<1>();
-  if (needed <= 2) return launch_with.template operator()<2>();
-  if (needed <= 4) return launch_with.template operator()<4>();
-  if (needed <= 8) return launch_with.template operator()<8>();
-  if (needed <= 16) return launch_with.template operator()<16>();
-  launch_with.template operator()<32>();
+  const auto with = [&]<unsigned count>() {
+    if (packed) return launch_with.template operator()<count, float_pack::size>();
+    launch_with.template operator()<count, 1>();
+  };
+  if (needed <= 1) return launch_with.template operator()<1, 1>();
+  if (needed <= 2) return launch_with.template operator()<2, 1>();
+  if (needed <= 4) return with.template operator()<4>();
+  if (needed <= 8) return with.template operator()<8>();
+  if (needed <= 16) return with.template operator()<16>();
+  with.template operator()<32>();
+}
+
+/// Whether each row of these arrays begins where a pack may.
+template <class... T>
+bool are_packed_rows(std::size_t columns, const T*... arrays) {
+  return columns % float_pack::size == 0 && are_packs(arrays...);
 }
 
 } // namespace mailgrad::cuda

@@ -9,10 +9,10 @@ namespace {
 
 constexpr std::size_t room_bytes = warp_size * sizeof(float);
 
-template <unsigned count>
+template <unsigned count, unsigned size>
 __global__ void softmax_kernel(const float* x, float* y, row_lanes n, float lowest) {
   for_each_row(n, [=](std::size_t row, unsigned lane) {
-    register_row<count> values(x, n, row, lane, lowest);
+    register_row<count, size> values(x, n, row, lane, lowest);
     float largest = values.v[0];
 #pragma unroll
     for (unsigned i = 1; i < count; ++i) largest = larger{}(largest, values.v[i]);
@@ -45,11 +45,11 @@ __global__ void long_softmax_kernel(const float* x, float* y, std::size_t rows, 
   }
 }
 
-template <unsigned count>
+template <unsigned count, unsigned size>
 __global__ void softmax_gradient_kernel(const float* y, const float* dy, float* dx, row_lanes n) {
   for_each_row(n, [=](std::size_t row, unsigned lane) {
-    const register_row<count> of_y(y, n, row, lane, 0);
-    register_row<count> gradient(dy, n, row, lane, 0);
+    const register_row<count, size> of_y(y, n, row, lane, 0);
+    register_row<count, size> gradient(dy, n, row, lane, 0);
     float projection = 0;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) projection += of_y.v[i] * gradient.v[i];
@@ -82,8 +82,8 @@ void softmax(const cuda_stream& s, const float* x, float* y, std::size_t rows, s
     return;
   }
   const row_lanes n = lanes_of(rows, columns);
-  with_register_count(columns, [&]<unsigned count>() {
-    launch(s, "softmax", blocks_of(n), threads_per_block, 0, softmax_kernel<count>, x, y, n,
+  with_register_count(columns, are_packed_rows(columns, x, y), [&]<unsigned count, unsigned size>() {
+    launch(s, "softmax", blocks_of(n), threads_per_block, 0, softmax_kernel<count, size>, x, y, n,
            -std::numeric_limits<float>::infinity());
   });
 }
@@ -97,9 +97,9 @@ void softmax_gradient(const cuda_stream& s, const float* y, const float* dy, flo
     return;
   }
   const row_lanes n = lanes_of(rows, columns);
-  with_register_count(columns, [&]<unsigned count>() {
-    launch(s, "softmax_gradient", blocks_of(n), threads_per_block, 0, softmax_gradient_kernel<count>, y, dy,
-           dx, n);
+  with_register_count(columns, are_packed_rows(columns, y, dy, dx), [&]<unsigned count, unsigned size>() {
+    launch(s, "softmax_gradient", blocks_of(n), threads_per_block, 0, softmax_gradient_kernel<count, size>, y,
+           dy, dx, n);
   });
 }
 
