@@ -46,7 +46,7 @@ std::optional<std::string> wrong_argument(const card_memory& memory, std::uint32
 void queue_locked(card_machine& all, stream_state& s, kernel_launch launch,
                   const std::vector<argument_bytes>& arguments) {
   if (const auto why = refusal_of(launch)) return note_error(*why);
-  ++all.counted.launches;
+  if (!s.captured) ++all.counted.launches;
   if (const auto why = wrong_argument(all.memory, s.card, arguments))
     return all.fail(s.card, fmt::format("kernel {}: {}", launch.name, *why));
   const std::uint32_t card = s.card;

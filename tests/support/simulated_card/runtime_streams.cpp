@@ -93,10 +93,12 @@ void wait(void* stream, void* event) {
   stream_state& s = all.stream(stream);
   const event_state& e = all.event(event);
   all.begin_call("cudaStreamWaitEvent", s.card);
-  if (s.captured.has_value() != e.captured && e.point != nullptr) {
-    if (s.captured) s.captured->broken = "a wait for an event that was recorded outside";
+  if (s.captured && e.point != nullptr) {
+    s.captured->broken = "a wait for an event that was recorded outside";
     refuse("cudaStreamWaitEvent", "dependency created on uncaptured work in another stream");
   }
+  if (e.captured && !s.captured) // it would join the capture, which nothing of ours needs
+    refuse("cudaStreamWaitEvent", "the event was last recorded in a capturing stream");
   if (e.point != nullptr) all.queue(s, {.wait = e.point});
 }
 

@@ -37,6 +37,7 @@ TEST_F(Graphs, ReplayWhatWasQueuedWithItsArguments) {
     for (int i = 0; i < 2; ++i) cuda::runtime::launch_graph(graph, stream);
     EXPECT_THAT(y.read(), Each(25.0F));
     EXPECT_EQ(simulated_card::count().kernels, 4U);
+    EXPECT_EQ(simulated_card::count().launches, 2U);
     cuda::runtime::destroy_graph(graph);
   }
 }
@@ -81,11 +82,12 @@ TEST_F(Graphs, DoNotWaitForWorkOutside) {
 }
 
 TEST_F(Graphs, KeepEventsThatNobodyMayAsk) {
-  cuda::card_lane lane(0);
+  cuda::card_lane lane(0), other(0);
   cuda::runtime::begin_capture(stream_of(lane).stream);
   const mark inside = lane.record();
   lane.wait_for(inside);
   EXPECT_THAT(refusal([&] { static_cast<void>(inside.passed()); }), HasSubstr("capturing stream"));
+  EXPECT_THAT(refusal([&] { other.wait_for(inside); }), HasSubstr("capturing stream"));
   cuda::runtime::destroy_graph(cuda::runtime::end_capture(stream_of(lane).stream));
 }
 
