@@ -55,7 +55,7 @@ struct worker_failed {
 
 /// Device to coordinator, if they are in two processes and the run has a timeline: what the worker has done
 /// since it told the last piece. The coordinator answers with `trace_taken` at once, and no other piece is
-/// sent before, but for the last ones, which come before the worker's report.
+/// sent before. The last one comes before the worker's report.
 struct trace_told {
   rank worker;
   incarnation life{};

@@ -8,14 +8,6 @@
 
 namespace mailgrad::remote {
 
-namespace {
-
-/// A worker asks one question at a time. But a shard gives no answer to a gradient that comes late for a
-/// switch of the policy, and sends the weights of the new one instead, which the worker may have by then.
-constexpr std::uint32_t most_open = 2;
-
-} // namespace
-
 void refuse_letter(const std::string& words) { throw net::protocol_error("letter: " + words); }
 
 void letter_rules::require_sender(message_kind kind, const actor_address& from) const {
@@ -46,8 +38,9 @@ void letter_rules::require_subject(message_kind kind, const actor_address& from,
 }
 
 void letter_rules::ask(message_kind kind, const actor_address& of) {
-  if (is_question(kind) && ++open_[of] > most_open)
-    refuse_letter(fmt::format("expected at most {} {} that {} has not answered, found one more", most_open,
+  const auto most = most_unanswered(kind);
+  if (most && ++open_[of] > *most)
+    refuse_letter(fmt::format("expected at most {} {} that {} has not answered, found one more", *most,
                               name_of(kind), to_string(of)));
 }
 

@@ -202,14 +202,18 @@ std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
   return m.get_as<push_gradient>(0).header.id.step.value;
 }
 
-bool is_question(message_kind kind) {
-  return kind == kind_of<push_gradient>() || kind == kind_of<next_batch>();
+/// A shard gives no answer to a gradient that comes late for a switch of the policy, and sends the weights of
+/// the new one instead, which the worker may have by then. So there may be two.
+std::optional<std::uint32_t> most_unanswered(message_kind kind) {
+  if (kind == kind_of<push_gradient>() || kind == kind_of<next_batch>()) return 2;
+  if (kind == kind_of<trace_told>()) return 1;
+  return std::nullopt;
 }
 
 bool is_answer(message_kind kind) {
   return kind == kind_of<shard_weights>() || kind == kind_of<turn_missing>() ||
          kind == kind_of<dealt_batch>() || kind == kind_of<dealt_samples>() ||
-         kind == kind_of<data_exhausted>();
+         kind == kind_of<data_exhausted>() || kind == kind_of<trace_taken>();
 }
 
 } // namespace mailgrad::remote

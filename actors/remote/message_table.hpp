@@ -39,9 +39,10 @@ std::optional<actor_address> subject_of(message_kind kind, const caf::message& m
 /// The step of a gradient; none of any other message.
 std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m);
 
-/// Whether a worker waits for an answer to such a message before it sends the next one: a gradient to a
-/// shard, or the wish for a batch to the feeder.
-bool is_question(message_kind kind);
+/// How many such messages an actor may have to answer at most; none if it answers none. A worker sends the
+/// next one when it has the answer: a gradient to a shard, the wish for a batch to the feeder, a piece of its
+/// timeline to the coordinator.
+std::optional<std::uint32_t> most_unanswered(message_kind kind);
 /// Whether such a message answers one of those.
 bool is_answer(message_kind kind);
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::send_anonymously, messaging::sender_of;
+using messaging::on, messaging::send, messaging::send_anonymously, messaging::sender_of, messaging::watch;
 
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
     : self_(self), options_(std::move(options)), lines_(context(), std::move(options_.shards)),
@@ -124,7 +124,7 @@ caf::message_handler device_actor::messages_of_a_run() {
                              x.shard.value, x.step.value));
            });
          }),
-      on(self_, [this](const give_up&) { finish(); }),
+      on(self_, [this](const give_up&) { on_give_up(); }),
       on(self_,
          [this](const leave_run&) {
            leaves_ = true;
@@ -259,7 +259,7 @@ void device_actor::compute(std::shared_ptr<const batch> inputs) {
 
 void device_actor::on_step_ended() {
   under_way_ = false;
-  if (finished_) return self_->quit();
+  if (finished_) return quit_if_through();
   or_fail(report_.steps + (repeating_ ? 0 : 1), [this] { end_of_work(); });
 }
 
@@ -337,28 +337,43 @@ void device_actor::finish(const std::string& why_left) {
   if (!finished_) end_with(worker_finished{report_, {}, why_left});
 }
 
+/// Also when the coordinator has ended, so that nobody takes the rest of a timeline.
+void device_actor::on_give_up() {
+  if (finished_) return timeline_.give_up();
+  finish();
+}
+
 /// The batch that it has in hand or asked for is for others.
 void device_actor::leave() {
   send(self_, options_.feeder, deal_again{options_.worker, options_.life, lines_.trained()});
   finish("its owner asked for it");
 }
 
-/// No actor need wait for this worker any longer. A shard of another process may hear of it from the
-/// coordinator first, which changes nothing: a worker whose work is done has had all its answers.
+/// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A
+/// shard of another process may hear of it from the coordinator first, which changes nothing: a worker whose
+/// work is done has had all its answers.
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   finished_ = true;
   notice.life = options_.life;
   under_way_ = options_.runner->give_up() == step_state::under_way && under_way_;
-  timeline_.end();
   notice.report.trace = std::move(options_.trace);
   notice.report.stages = options_.runner->stage_reports();
   notices_.notify(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
   lines_.leave();
   over_shards_->leave();
   send(self_, options_.feeder, worker_left{options_.worker, options_.life});
-  send(self_, options_.coordinator, std::move(notice));
-  if (!under_way_) self_->quit();
+  timeline_.end([this, notice = std::move(notice)] {
+    send(self_, options_.coordinator, notice);
+    reported_ = true;
+    quit_if_through();
+  });
+  if (timeline_.is_ending()) watch(self_, options_.coordinator, give_up{});
+}
+
+/// A step that is given up still reads the weights that are held here.
+void device_actor::quit_if_through() {
+  if (reported_ && !under_way_) self_->quit();
 }
 
 void device_actor::name_waits_to(const caf::actor& asker) const {
@@ -367,7 +382,9 @@ void device_actor::name_waits_to(const caf::actor& asker) const {
          wait_named{fmt::format("worker {} waits for {}", options_.worker.value, what),
                     (options_.time->now() - since).count()});
   };
-  if (under_way_)
+  if (timeline_.is_ending())
+    tell("the coordinator to take its timeline", timeline_.told_at());
+  else if (under_way_)
     tell(options_.runner->waits_for(), computing_since_);
   else if (exchange_->is_summing())
     tell(fmt::format("the sum of the gradients of all workers in step {}", report_.steps), computing_since_);

@@ -107,8 +107,10 @@ private:
   void or_fail(std::uint64_t step, const Work& work);
   void finish(const std::string& why_left = {});
   void leave();
+  void on_give_up();
   template <class Notice>
   void end_with(Notice notice);
+  void quit_if_through();
   void name_waits_to(const caf::actor& asker) const;
 
   caf::event_based_actor* self_;
@@ -134,7 +136,8 @@ private:
   bool exhausted_ = false;               ///< the feeder has no further batch
   std::optional<pause_worker> pause_;    ///< that the coordinator asked for
   bool leaves_ = false;                  ///< its owner asked for it
-  bool finished_ = false;
+  bool finished_ = false;                ///< it trains no more
+  bool reported_ = false;
   std::uint64_t marked_ = 0; ///< the last checkpoint
 };
 

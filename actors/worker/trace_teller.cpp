@@ -26,13 +26,28 @@ void trace_teller::tell_if_due(instant now) {
 void trace_teller::on_taken(const trace_taken&) {
   under_way_ = false;
   answered_ = options_.time->now().count();
+  if (then_) tell_rest();
 }
 
-void trace_teller::end() {
-  if (!options_.track) return;
-  do tell();
-  while (untold() > 0);
+void trace_teller::end(std::function<void()> then) {
+  then_ = std::move(then);
+  if (!options_.track) return close();
+  if (!under_way_) tell_rest();
+}
+
+void trace_teller::give_up() {
+  if (then_) close();
+}
+
+/// The last piece also counts what had no room, so it comes even without events.
+void trace_teller::tell_rest() {
+  tell();
+  if (untold() == 0) close();
+}
+
+void trace_teller::close() {
   options_.track.reset();
+  std::exchange(then_, nullptr)();
 }
 
 void trace_teller::tell() {

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,12 +37,18 @@ public:
   void tell_if_due(instant now);
   /// The coordinator has the last piece.
   void on_taken(const trace_taken&);
-  /// The worker ends: all that is left is told at once.
-  void end();
+  /// The worker ends. `then` is called when the last of what is left is under way, which may be at once.
+  void end(std::function<void()> then);
+  /// Nobody answers any more, so an end waits for no answer.
+  void give_up();
+  instant told_at() const { return told_at_; }
+  bool is_ending() const { return then_ != nullptr; }
 
 private:
   std::size_t untold() const { return options_.track->events().size() - told_; }
   void tell();
+  void tell_rest();
+  void close();
 
   caf::event_based_actor* self_;
   options options_;
@@ -49,6 +56,7 @@ private:
   bool under_way_ = false;
   instant told_at_{0};
   std::optional<std::int64_t> answered_; ///< of the last piece, until it is told
+  std::function<void()> then_;           ///< set while the worker ends
 };
 
 } // namespace mailgrad

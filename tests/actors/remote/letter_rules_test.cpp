@@ -28,6 +28,21 @@ TEST(LetterRules, LetNoGradientComeBeforeTheAnswersToTheLastOnes) {
                   "expected at most 2 push_gradient that shard 0 has not answered, found one more")));
 }
 
+TEST(LetterRules, LetOnePieceOfATimelineComeAtATime) {
+  const message_kind told = kind_of(caf::make_message(trace_told{})).value();
+  const message_kind taken = kind_of(caf::make_message(trace_taken{})).value();
+  const actor_address coordinator{duty::coordinator};
+  letter_rules rules;
+  for (int i = 0; i < 100; ++i) {
+    rules.ask(told, coordinator);
+    rules.answer(taken, coordinator);
+  }
+  rules.ask(told, coordinator);
+  EXPECT_THAT([&] { rules.ask(told, coordinator); },
+              ThrowsMessage<net::protocol_error>(HasSubstr(
+                  "expected at most 1 trace_told that the coordinator has not answered, found one more")));
+}
+
 TEST(LetterRules, NameAKindThatThereIsNotByItsNumber) {
   EXPECT_THAT(
       [] {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mailgrad::testing {
@@ -35,6 +36,7 @@ protected:
     options.runner = std::make_shared<replica>(model, request, layout_);
     if (wrap_) options.runner = wrap_(options.runner);
     if (late_) options.runner = std::make_shared<late_runner>(options.runner, *late_);
+    runner_ = options.runner;
     if (hogwild) {
       store_ = std::make_shared<hogwild_store>(first_values(*layout_, 1));
       options.writer = std::make_shared<hogwild_writer>(*layout_, store_, sgd(0.1));
@@ -43,6 +45,8 @@ protected:
     } else {
       for (const auto& s : shards_) options.shards.push_back(s.actor());
     }
+    options.trace = std::move(trace_);
+    options.tells_trace = tells_trace_;
     options.sums = std::move(sums_);
     options.late = life_ > 0;
     options.life = {life_};
@@ -91,12 +95,16 @@ protected:
   std::optional<late_steps> late_; ///< steps end when the test says so, if there is one
   std::vector<shard_probe> shards_{listen<join_shard, push_gradient, worker_left>(),
                                    listen<join_shard, push_gradient, worker_left>()};
+  std::weak_ptr<step_runner> runner_;    ///< lives as long as the actor
+  std::shared_ptr<trace_track> trace_{}; ///< none unless a test asks for one
+  std::string tells_trace_{};
   std::uint32_t life_ = 0;                  ///< a later one joins late
   std::shared_ptr<net::all_reduce> sums_{}; ///< with other workers, if there are any
   listener<next_batch, worker_left, deal_again> feeder_ = listen<next_batch, worker_left, deal_again>();
   listener<worker_progress, staleness_observed> tracker_ = listen<worker_progress, staleness_observed>();
-  listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused> coordinator_ =
-      listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused>();
+  listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused, trace_told>
+      coordinator_ =
+          listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused, trace_told>();
   caf::actor device_;
   std::vector<std::weak_ptr<memory>> given_;
 };

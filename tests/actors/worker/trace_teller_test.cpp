@@ -24,10 +24,16 @@ protected:
     act([&] { teller_.tell_if_due(time_->now()); });
   }
   /// The coordinator answers.
-  void answer() { teller_.on_taken({}); }
+  void answer() {
+    act([&] { teller_.on_taken({}); });
+  }
+  void end() {
+    act([&] { teller_.end([this] { ++ends_; }); });
+  }
 
   testing::listener<trace_told> coordinator_ = listen<trace_told>();
   std::shared_ptr<trace_track> track_ = std::make_shared<trace_track>("worker 1", 1000, 0ns);
+  int ends_ = 0;
   trace_teller teller_{self_, {{1}, {2}, "cpu:0", coordinator_.actor(), time_, track_}};
 };
 
@@ -82,16 +88,48 @@ TEST_F(TraceTeller, HasOnePieceUnderWay) {
   EXPECT_THAT(told(), SizeIs(2));
 }
 
-TEST_F(TraceTeller, TellsTheRestAtTheEnd) {
+TEST_F(TraceTeller, TellsTheRestAtTheEndPieceByPiece) {
   act([&] { teller_.begin(); });
   record(1200);
-  act([&] { teller_.end(); });
-  ASSERT_THAT(told(), SizeIs(5)) << "there was room for 1000";
+  end();
+  EXPECT_THAT(told(), SizeIs(1)) << "the first is not answered";
+  for (std::size_t pieces = 2; pieces <= 5; ++pieces) {
+    EXPECT_EQ(ends_, 0);
+    answer();
+    ASSERT_THAT(told(), SizeIs(pieces)) << "there was room for 1000";
+  }
+  EXPECT_EQ(ends_, 1) << "nothing more depends on the last answer";
   EXPECT_THAT(told()[4].piece.events, SizeIs(1000 - 3 * trace_piece::most_events));
   EXPECT_EQ(told()[4].piece.left_out, 200U);
+  answer();
   tell_if_due();
-  act([&] { teller_.end(); });
   EXPECT_THAT(told(), SizeIs(5));
+  EXPECT_EQ(ends_, 1);
+}
+
+TEST_F(TraceTeller, EndsAtOnceIfItHasToldAll) {
+  act([&] { teller_.begin(); });
+  answer();
+  record(3);
+  end();
+  EXPECT_THAT(told(), SizeIs(2));
+  EXPECT_EQ(ends_, 1);
+}
+
+TEST_F(TraceTeller, EndsWithoutTheRestWhenNobodyTakesIt) {
+  act([&] {
+    teller_.begin();
+    teller_.give_up();
+  });
+  EXPECT_EQ(ends_, 0) << "it has not been asked to end";
+  record(600);
+  end();
+  act([&] { teller_.give_up(); });
+  EXPECT_EQ(ends_, 1);
+  answer();
+  act([&] { teller_.give_up(); });
+  EXPECT_THAT(told(), SizeIs(1));
+  EXPECT_EQ(ends_, 1);
 }
 
 TEST_F(TraceTeller, TellsNothingWithoutATrack) {
@@ -99,8 +137,9 @@ TEST_F(TraceTeller, TellsNothingWithoutATrack) {
   act([&] {
     none.begin();
     none.tell_if_due(time_->now());
-    none.end();
+    none.end([this] { ++ends_; });
   });
+  EXPECT_EQ(ends_, 1);
   EXPECT_THAT(told(), IsEmpty());
 }
 
