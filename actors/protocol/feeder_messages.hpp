@@ -37,6 +37,13 @@ struct dealt_samples {
 /// Feeder to device, in answer to `next_batch`: there is no further batch for this worker.
 struct data_exhausted {};
 
+/// Feeder of a replay to device: no batch comes before the next switch of policy, and `step` is the last that
+/// a shard had of the worker by then. The device pushes what it keeps, of local steps, and ends with that
+/// step. So nobody waits for it who was not paused when it came to the switch. No answer.
+struct switch_ahead {
+  step_number step;
+};
+
 /// Coordinator to feeder: answer every further `next_batch` with `data_exhausted`. No answer.
 struct stop_dealing {};
 
@@ -76,6 +83,10 @@ template <class Inspector>
 auto inspect(Inspector& f, dealt_samples& x) {
   return wire::fields(f, x, wire::field("number", x.number), wire::field("epoch", x.epoch),
                       wire::field("samples", x.samples));
+}
+template <class Inspector>
+auto inspect(Inspector& f, switch_ahead& x) {
+  return wire::fields(f, x, wire::field("step", x.step));
 }
 template <class Inspector>
 auto inspect(Inspector& f, share_lost& x) {

@@ -154,8 +154,11 @@ void feeder::note(const recorded_deal& what) {
 void feeder::deal_or_hold(rank worker, asking who) {
   const bool at_switch = replayed_ && replayed_->holds(worker);
   if (holding_ || at_switch) {
+    if (at_switch) {
+      replayed_->wait(worker);
+      send(self_, who.device, switch_ahead{replayed_->step_before_switch(worker)});
+    }
     hungry_[worker] = std::move(who);
-    if (at_switch) replayed_->wait(worker);
     return tell_if_all_at_switch();
   }
   trace_wait(trace_kind::asker);

@@ -18,8 +18,9 @@ namespace mailgrad {
 /// after the other. switching_messages.hpp draws the protocol.
 ///
 /// In a replay the recorded switches replace the schedule. A switch begins when every worker that takes part
-/// is held at the batch before which it was paused in the recorded run. These are paused, and all others end:
-/// that may need what a pause makes the ones send that take steps of their own.
+/// is held at the batch before which it was paused in the recorded run. These are paused, and all others end.
+/// Who is held has pushed what it kept, of steps of its own, since others may need that to come to the
+/// switch.
 ///
 /// Guarantees  every gradient computed under a policy is judged by that policy; under the next, all workers
 ///             start from the same version of each shard. A worker or shard that dies meanwhile holds up no

@@ -111,6 +111,11 @@ caf::message_handler device_actor::messages_of_a_run() {
            exhausted_ = true;
            start_step_if_ready();
          }),
+      on(self_,
+         [this](const switch_ahead& x) {
+           ahead_ = x.step;
+           flush_before_switch();
+         }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
       on(self_, [this](const gradients_summed& x) { on_sum(x); }),
       on(self_, [this](const trace_taken& x) { timeline_.on_taken(x); }),
@@ -167,6 +172,8 @@ void device_actor::on_weights(const shard_weights& x) {
   if (finished_ || x.header.epoch != lines_.epoch()) return; // weights of an earlier epoch
   mark(x.header.checkpoint); // before they make a difference, since they do not belong to the checkpoint
   exchange_->receive(x);
+  flush_before_switch();
+  pause_if_asked();
   start_step_if_ready();
 }
 
@@ -187,10 +194,22 @@ void device_actor::on_pause(const pause_worker& x) {
   pause_if_asked();
 }
 
+/// A step that is held is taken when all shards have answered, if it is among the steps before the switch.
+void device_actor::flush_before_switch() {
+  if (!ahead_ || busy() || finished_) return;
+  const bool takes_held = exchange_->holds_step() && lines_.step() < *ahead_;
+  if (takes_held && !lines_.all_answered()) return;
+  or_fail(report_.steps, [&] {
+    if (takes_held) exchange_->go_on();
+    exchange_->flush();
+  });
+  ahead_.reset();
+}
+
 /// Pauses between two steps only, since a gradient that is being computed, and local steps, belong to the old
 /// epoch.
 void device_actor::pause_if_asked() {
-  if (!pause_ || busy() || finished_) return;
+  if (!pause_ || ahead_ || busy() || finished_) return;
   const pause_worker asked = *std::exchange(pause_, std::nullopt);
   exchange_->flush();
   exchange_->pause();
@@ -277,6 +296,7 @@ void device_actor::end_of_work() {
     end_repeat();
   else
     deliver(loss);
+  flush_before_switch();
   pause_if_asked();
   start_step_if_ready();
 }

@@ -87,6 +87,7 @@ private:
   void on_weights(const shard_weights& x);
   void cut_batch(const dealt_samples& x);
   void on_pause(const pause_worker& x);
+  void flush_before_switch();
   void pause_if_asked();
   void start_step_if_ready();
   void wait_for_batch();
@@ -134,6 +135,7 @@ private:
   std::shared_ptr<const batch> next_batch_;
   std::optional<instant> starved_since_; ///< set while weights are there and a batch is not
   bool exhausted_ = false;               ///< the feeder has no further batch
+  std::optional<step_number> ahead_;     ///< the last one before a switch, until all up to it is pushed
   std::optional<pause_worker> pause_;    ///< that the coordinator asked for
   bool leaves_ = false;                  ///< its owner asked for it
   bool finished_ = false;                ///< it trains no more

@@ -68,6 +68,8 @@ public:
   virtual void leave() {}
   /// Pushes what is kept. Returns true if there was anything, so that the shards will answer.
   virtual bool flush() { return false; }
+  /// Whether a step is computed, and go_on() takes it.
+  virtual bool holds_step() const { return false; }
   /// The policy is about to change. No step is under way, and all shards will send new weights.
   virtual void pause() {}
 

@@ -18,6 +18,7 @@ public:
   void bind() override;
   void deliver(computed_gradient g) override;
   bool flush() override;
+  bool holds_step() const override { return local_->holds(); }
   void pause() override { local_->start_anew(); }
   void keep(archive& a) override { a.field("local_steps", *local_); }
 

@@ -26,6 +26,8 @@ public:
   /// Whether the worker must wait until the next switch is complete before it is dealt a batch or told the
   /// end.
   bool holds(rank worker) const;
+  /// The last step that any shard had of the worker before that switch.
+  step_number step_before_switch(rank worker) const { return lives_.step_before(passed_, worker.value); }
   /// Notes that the worker asked for a batch and is held.
   void wait(rank worker) { at_switch_[worker.value] = true; }
   /// Notes that the worker will not ask again.

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/record/recorded_lives.hpp>
 
+#include <mailgrad/engine/shard/turns_of_worker.hpp>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -22,6 +24,7 @@ recorded_lives::recorded_lives(const recording& r) : lives_(r.header.ranks()) {
   add_those_with_batches(r);
   add_those_that_joined(r);
   note_who_was_cut(r);
+  add_steps_before_switches(r);
 }
 
 /// The life of a rank, which gets it in its place if it lacks it.
@@ -96,6 +99,27 @@ void recorded_lives::note_who_was_cut(const recording& r) {
       one.cut = one.cut || lost || &one != &lives_[w].back();
       any_change_ = any_change_ || one.cut || one.late;
     }
+  }
+}
+
+/// The turns of a killed run may end before a switch that was written down.
+void recorded_lives::add_steps_before_switches(const recording& r) {
+  steps_.assign(r.end.switches.size(), std::vector<step_number>(lives_.size()));
+  for (const std::vector<order_entry>& turns : r.turns) {
+    std::vector<turns_of_worker> had(lives_.size());
+    std::size_t switches = 0;
+    const auto note = [&] {
+      for (std::size_t w = 0; w < lives_.size() && switches < steps_.size(); ++w)
+        if (const recorded_life* one = before_switch(w, switches))
+          steps_[switches][w] = std::max(steps_[switches][w], had[w].last_step(one->life));
+      ++switches;
+    };
+    for (const order_entry& t : turns)
+      if (t.what == kind::switched)
+        note();
+      else
+        had[t.worker.value].add(t);
+    note();
   }
 }
 

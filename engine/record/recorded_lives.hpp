@@ -38,6 +38,10 @@ public:
   /// How many batches of a rank had been trained before this switch, of which `switches` were made before.
   /// Who was lost soon after it may have trained one that nobody knew of; it does not count.
   std::uint64_t batches_before(const recorded_switch& s, std::uint64_t switches, std::size_t rank) const;
+  /// The last step that any shard had taken before this switch of who was there; 0: none.
+  step_number step_before(std::uint64_t switches, std::size_t rank) const {
+    return steps_.at(switches)[rank];
+  }
   /// Whether anybody was lost, left early, came late or came back.
   bool any_change() const noexcept { return any_change_; }
 
@@ -46,9 +50,11 @@ private:
   void add_those_that_joined(const recording& r);
   void add_those_that_only_left(const recording& r);
   void note_who_was_cut(const recording& r);
+  void add_steps_before_switches(const recording& r);
   recorded_life& get(rank worker, incarnation life);
 
   std::vector<std::vector<recorded_life>> lives_; ///< by rank
+  std::vector<std::vector<step_number>> steps_;   ///< before each switch, by rank
   bool any_change_ = false;
 };
 

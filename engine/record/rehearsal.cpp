@@ -56,7 +56,7 @@ void rehearsal::run() {
       while (take_turn(s)) moved = true;
     for (std::size_t w = 0; w < workers_.size(); ++w)
       while (advance_worker(w) || seat(w)) moved = true;
-    moved = pause() || pass_switch() || moved;
+    moved = pass_switch() || moved;
   }
 }
 
@@ -106,7 +106,9 @@ void rehearsal::answer(std::size_t s, std::size_t w) {
 
 bool rehearsal::advance_worker(std::size_t w) {
   worker& me = workers_[w];
-  if (me.gone || me.missing > 0 || at_switch(w) || lacks_deals(w)) return false;
+  if (me.gone || me.missing > 0) return false;
+  if (at_switch(w)) return flush(w);
+  if (lacks_deals(w)) return false;
   if (std::exchange(me.holds_step, false)) ++me.local;
   if (me.batches < life_of(w).end)
     train_batch(w);
@@ -167,24 +169,30 @@ bool rehearsal::at_switch(std::size_t w) const {
   return next.present[w] != 0 && workers_[w].batches >= lives_.batches_before(next, passed_, w);
 }
 
-/// Pauses who takes part in the next switch, once all of them have come to it and nobody is due before it.
-bool rehearsal::pause() {
-  if (paused_ > passed_ || passed_ == r_.end.switches.size()) return false;
-  const recorded_switch& next = r_.end.switches[passed_];
-  for (std::size_t w = 0; w < workers_.size(); ++w)
-    if (next.present[w] != 0 ? workers_[w].gone || !at_switch(w) : is_due(w)) return false;
-  ++paused_;
-  for (std::size_t w = 0; w < workers_.size(); ++w)
-    if (next.present[w] != 0 && std::exchange(workers_[w].local, 0) > 0) push(w);
+/// Whether it held a step at the next switch no more, since some shard had the push that follows that step.
+bool rehearsal::takes_held(std::size_t w) const {
+  return workers_[w].holds_step && workers_[w].step < lives_.step_before(passed_, w).value;
+}
+
+/// Pushes what a worker keeps when it comes to a switch.
+bool rehearsal::flush(std::size_t w) {
+  worker& me = workers_[w];
+  if (!takes_held(w) && me.local == 0) return false;
+  if (me.local == 0) me.holds_step = false;
+  me.local = 0;
+  push(w);
   return true;
 }
 
-/// A switch passes once every worker that takes part is paused and every other has ended.
+/// A switch passes once every worker that takes part has come to it, and every other has ended.
 bool rehearsal::pass_switch() {
-  if (paused_ == passed_) return false;
+  if (passed_ == r_.end.switches.size()) return false;
   const recorded_switch& next = r_.end.switches[passed_];
-  for (std::size_t w = 0; w < workers_.size(); ++w)
-    if (next.present[w] == 0 && (!workers_[w].gone || is_due(w))) return false;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    const worker& me = workers_[w];
+    const bool comes = !me.gone && at_switch(w) && me.local == 0 && !takes_held(w);
+    if (next.present[w] != 0 ? !comes : !me.gone || is_due(w)) return false;
+  }
   for (std::size_t w = 0; w < workers_.size(); ++w)
     if (next.present[w] != 0) await_answers(w);
   ++passed_;

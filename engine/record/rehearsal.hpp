@@ -111,7 +111,8 @@ private:
   void push(std::size_t w);
   void await_answers(std::size_t w);
   bool at_switch(std::size_t w) const;
-  bool pause();
+  bool takes_held(std::size_t w) const;
+  bool flush(std::size_t w);
   bool pass_switch();
 
   bool take_turn(std::size_t s);
@@ -133,8 +134,7 @@ private:
   recorded_lives lives_;
   std::vector<shard> shards_;
   std::vector<worker> workers_; ///< by rank
-  std::uint64_t paused_ = 0;    ///< switches for which all that take part were paused
-  std::uint64_t passed_ = 0;    ///< those of them before which all others had ended
+  std::uint64_t passed_ = 0;    ///< switches
   std::uint64_t gradients_ = 0; ///< gradients that any shard has taken
 };
 

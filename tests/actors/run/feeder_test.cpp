@@ -101,6 +101,10 @@ TEST_F(Feeder, DealsARecordedRunAgainAndHoldsItsWorkersAtASwitch) {
   recording r;
   r.header.workers = 2;
   r.batches = {{2, 0}, {1}};
+  r.turns = {{{order_entry::kind::joined, {0}},
+              {order_entry::kind::gradient, {0}, 1},
+              {order_entry::kind::switched, {}},
+              {order_entry::kind::gradient, {0}, 2}}};
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
   feeder_ = start<feeder>(feeder_options{numbered(12),
                                          {12, 4, 1, 0, 9, deal_mode::on_demand, 2},
@@ -111,10 +115,12 @@ TEST_F(Feeder, DealsARecordedRunAgainAndHoldsItsWorkersAtASwitch) {
   auto coordinator = ask<step_reached>(feeder_, watch_holds{});
   EXPECT_EQ(next(0)->number, 2U);
   EXPECT_EQ(next(1)->number, 1U);
-  auto first = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{0}});
+  auto first = ask<dealt_batch, data_exhausted, switch_ahead>(feeder_, next_batch{{0}});
   EXPECT_TRUE(first.heard<dealt_batch>().empty()) << "that one came after the switch";
+  ASSERT_THAT(first.heard<switch_ahead>(), SizeIs(1));
+  EXPECT_EQ(first.heard<switch_ahead>()[0].step.value, 1U) << "the last one before the switch";
   EXPECT_TRUE(coordinator.heard<step_reached>().empty()) << "worker 1 has a batch to train";
-  auto second = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{1}});
+  auto second = ask<dealt_batch, data_exhausted, switch_ahead>(feeder_, next_batch{{1}});
   EXPECT_TRUE(second.heard<data_exhausted>().empty()) << "it must not end before the switch";
   EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
   tell(feeder_, go_on_dealing{true, 1});

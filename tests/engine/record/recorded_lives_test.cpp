@@ -75,6 +75,20 @@ TEST(RecordedLives, AreCutIfTheirWorkerIsLostAtTheEnd) {
   EXPECT_FALSE(recorded_lives(r).of(1)[1].cut);
 }
 
+TEST(RecordedLives, SayWhichStepCameBeforeASwitch) {
+  recording r = eventful();
+  r.end.switches.resize(2);
+  r.turns[1].insert(r.turns[1].begin() + 2, {{kind::gradient, {1}, 1}, {kind::missed, {1}, 2}});
+  r.turns[1].push_back({kind::gradient, {1}, 1});
+  r.turns[0].push_back({kind::gradient, {0}, 1}); // the run was killed, and the second switch is no turn
+  const recorded_lives lives(r);
+  EXPECT_EQ(lives.step_before(0, 0).value, 0U);
+  EXPECT_EQ(lives.step_before(0, 1).value, 2U) << "shard 1 had one more";
+  EXPECT_EQ(lives.step_before(1, 0).value, 1U);
+  EXPECT_EQ(lives.step_before(1, 1).value, 1U) << "of the incarnation that is there now";
+  EXPECT_EQ(lives.step_before(1, 3).value, 0U);
+}
+
 TEST(RecordedLives, SayWhoWasThereBeforeASwitch) {
   const recorded_lives lives(eventful());
   EXPECT_EQ(lives.before_switch(1, 0), &lives.of(1)[0]);

@@ -137,6 +137,19 @@ TEST(Rehearsal, CountsLocalSteps) {
   EXPECT_EQ(refusal({"async", 4, true}, of_five), "");
 }
 
+/// The worker of EASGD holds its second step over the exchange that its first push is.
+TEST(Rehearsal, TakesAHeldStepBeforeASwitchOnlyIfAShardHadIt) {
+  recording r;
+  r.batches = {{0, 1}};
+  r.end.ended = "completed";
+  r.end.switches = {{"sync", "by hand", {2}, {1}}};
+  for (const std::size_t switched : {2U, 3U}) {
+    r.turns = {{{kind::joined, {0}}, {kind::gradient, {0}, 1}, {kind::gradient, {0}, 2}, {kind::left, {0}}}};
+    r.turns[0].insert(r.turns[0].begin() + static_cast<std::ptrdiff_t>(switched), {kind::switched, {}});
+    EXPECT_NO_THROW(require_replay_ends(r, {"async", 1, true})) << switched;
+  }
+}
+
 TEST(Rehearsal, LetsAWorkerDivergeAfterItsLastGradient) {
   const auto diverged = [](recording& r) {
     r.batches[1].push_back(4);
