@@ -35,17 +35,25 @@ void tcp_dialer::begin() {
 
 /// A resolver that cannot say whether there is such a name, as while a network begins, is asked again.
 void tcp_dialer::resolve() {
+  look_up([self = shared_from_this()](error_code failed, const std::vector<tcp::endpoint>& places) {
+    if (!self->told_) return;
+    if (failed == asio::error::host_not_found_try_again && self->pause([self] { self->resolve(); })) return;
+    if (failed)
+      return self->give_up(fmt::format("cannot connect to {}: there is no host '{}' ({}): check the name",
+                                       self->name(), self->plan_.host, failed.message()));
+    self->places_ = places;
+    self->begin_trying();
+  });
+}
+
+void tcp_dialer::look_up(found told) {
+  if (plan_.look_up) return plan_.look_up(std::move(told));
   resolver_.async_resolve(
       plan_.host, std::to_string(plan_.port), tcp::resolver::numeric_service,
-      [self = shared_from_this()](error_code failed, const tcp::resolver::results_type& found) {
-        if (!self->told_) return;
-        if (failed == asio::error::host_not_found_try_again && self->pause([self] { self->resolve(); }))
-          return;
-        if (failed)
-          return self->give_up(fmt::format("cannot connect to {}: there is no host '{}' ({}): check the name",
-                                           self->name(), self->plan_.host, failed.message()));
-        for (const auto& entry : found) self->places_.push_back(entry.endpoint());
-        self->begin_trying();
+      [told = std::move(told)](error_code failed, const tcp::resolver::results_type& entries) {
+        std::vector<tcp::endpoint> places;
+        for (const auto& entry : entries) places.push_back(entry.endpoint());
+        told(failed, places);
       });
 }
 

@@ -16,12 +16,16 @@ namespace mailgrad::net {
 /// Threads that of the network.
 class tcp_dialer final : public std::enable_shared_from_this<tcp_dialer> {
 public:
+  /// Takes the addresses of a name, or why there are none.
+  using found = std::function<void(error_code failed, const std::vector<tcp::endpoint>& places)>;
   struct plan {
     std::string host; ///< a number or a name
     std::uint16_t port = 0;
     instant patience{0};        ///< tries again for so long
     instant answer{0};          ///< waits so long for each answer
     bool only_loopback = false; ///< connects to this machine alone
+    /// Asks for the addresses of `host`, on the network's thread; none: asks the system.
+    std::function<void(found told)> look_up{};
   };
   /// What became of it: a socket that stands, or words that say why there is none.
   struct outcome {
@@ -40,6 +44,7 @@ public:
 
 private:
   void resolve();
+  void look_up(found told);
   void begin_trying();
   void try_next();
   void answered(error_code failed);
