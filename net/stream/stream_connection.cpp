@@ -45,7 +45,7 @@ bool stream_connection::send() {
       return false;
     case moved::outcome::not_yet:
       if (host) return false;
-      out.clear(); // who leaves does not wait to be greeted
+      if (!bytes_->give_up_greeting()) out.clear(); // who leaves does not wait to be greeted
       break;
     case moved::outcome::ended:
     case moved::outcome::failed:

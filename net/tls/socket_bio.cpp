@@ -31,6 +31,10 @@ int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
   auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
   auto* place = reinterpret_cast<std::byte*>(to);
   BIO_clear_retry_flags(b);
+  if (!self.reads_) {
+    BIO_set_retry_read(b);
+    return 0;
+  }
   if (!self.holds_input()) {
     if (room >= self.in_.size()) return self.receive(b, place, room, count);
     self.in_begin_ = self.in_end_ = 0;

@@ -21,6 +21,9 @@ public:
   /// For SSL_set_bio(), which owns it. It must not outlive this.
   openssl::bio make_bio();
 
+  /// From now on reads. Until then nothing has come, for OpenSSL, since who looks what the peer speaks must
+  /// find its first bytes in the socket.
+  void begin_reading() noexcept { reads_ = true; }
   /// From now on reads more from the socket than is asked for. OpenSSL's own reading ahead would move the
   /// rest of its buffer at each record.
   void read_ahead() { in_.resize(ahead_bytes); }
@@ -45,6 +48,7 @@ private:
   int receive(BIO* b, std::byte* to, std::size_t room, std::size_t* count);
 
   int socket_;
+  bool reads_ = false;
   bytes in_; ///< empty unless it reads ahead
   std::size_t in_begin_ = 0, in_end_ = 0;
   bytes out_;

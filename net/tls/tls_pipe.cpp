@@ -24,6 +24,10 @@ moved some(std::size_t count, bool is_all) {
   return {.what = moved::outcome::some, .count = count, .is_all = is_all};
 }
 
+/// What a server with keys says to a peer that has not been heard. Anything else it says by a cipher or
+/// behind an alert.
+bool is_said_before_keys(refusal_code c) { return c == refusal_code::full || c == refusal_code::late; }
+
 /// What the authorities are called that a client accepts; "" if it said none.
 std::string authorities_of(const SSL* connection) {
   const STACK_OF(X509_NAME)* names = SSL_get0_peer_CA_list(connection);
@@ -51,7 +55,7 @@ tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std
 moved tls_pipe::read(std::span<const iovec> to) {
   switch (stage_) {
   case stage::unknown:
-    if (moved m = look(); stage_ == stage::unknown || m.what == moved::outcome::failed) return m;
+    if (moved m = look(); stage_ != stage::greeting) return m;
     return greet(to);
   case stage::greeting:
     return greet(to);
@@ -72,12 +76,18 @@ moved tls_pipe::look() {
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return later();
   const auto begin = n > 0 ? static_cast<unsigned char>(first[0]) : of_handshake;
   stage_ = stage::greeting; // which also notices an end
-  if (begin == of_handshake || begin == of_alert) return {};
+  if (begin == of_handshake || begin == of_alert) {
+    socket_.begin_reading();
+    return {};
+  }
   const std::string_view said = as_text(byte_view{first}.first(static_cast<std::size_t>(n)));
   const bool is_ours = said.front() == 'm';
   if (side_ == side::server)
     return refuse(is_ours ? "a peer without keys" : fmt::format("'{}'", printable(said)));
-  return refuse(is_ours ? "a server without keys" : fmt::format("'{}'", printable(said)));
+  if (!is_ours) return refuse(fmt::format("'{}'", printable(said)));
+  hears_plainly_ = true;
+  stage_ = stage::listening;
+  return listen();
 }
 
 moved tls_pipe::greet(std::span<const iovec> to) {
@@ -155,9 +165,17 @@ moved tls_pipe::listen() {
   } catch (const protocol_error&) {
     m.what = moved::outcome::ended;
   }
-  if (reason_.said())
+  const bool is_for_us = !hears_plainly_ || (reason_.said() && is_said_before_keys(reason_.said()->code));
+  if (reason_.said() && is_for_us)
     return {.what = moved::outcome::failed, .words = fmt::format("refuses: {}", reason_.said()->words())};
-  return m.what == moved::outcome::some ? later() : refuse(found_words(local_reason_));
+  if (m.what == moved::outcome::some && !reason_.said()) return later();
+  return refuse(hears_plainly_ ? "a server without keys" : found_words(local_reason_));
+}
+
+bool tls_pipe::give_up_greeting() {
+  if (side_ != side::server || stage_ != stage::unknown) return false;
+  stage_ = stage::refused;
+  return true;
 }
 
 moved tls_pipe::write(std::span<const iovec> from) {

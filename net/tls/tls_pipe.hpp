@@ -13,7 +13,7 @@ namespace mailgrad::net {
 /// Bytes by TLS 1.3. Both sides prove that they have the right keys before a byte of a frame is read.
 ///
 /// A server that does not accept a peer says so in words, by a refusal without a cipher behind its alert, and
-/// so it answers a peer that speaks without one.
+/// so it answers a peer that speaks without one, or for which it has no room.
 class tls_pipe final : public byte_pipe {
 public:
   enum class side : std::uint8_t { server, client };
@@ -26,6 +26,8 @@ public:
 
   moved read(std::span<const iovec> to) override;
   moved write(std::span<const iovec> from) override;
+  /// A server that is full says so without a cipher, since it keeps nothing for one more.
+  bool give_up_greeting() override;
   bool call_for_input() override {
     return stage_ == stage::open && !is_dry_ && (socket_.holds_input() || SSL_has_pending(ssl_.get()) == 1);
   }
@@ -33,8 +35,8 @@ public:
 
 private:
   ///     unknown --the peer's first byte--> greeting --both have the keys--> open
-  ///        `---it speaks plain---.            |--server: they have not--> refused
-  ///                               `---------->`--client: it was refused--> listening
+  ///        `---it speaks plain, or  .         |--server: they have not--> refused
+  ///            there is no room ----`-------->`--client: it was refused--> listening
   enum class stage : std::uint8_t {
     unknown,   ///< nothing came from the peer
     greeting,  ///< keys are proved
@@ -66,7 +68,8 @@ private:
   tls_peer peer_;
   plain_refusal reason_;
   std::string local_reason_;
-  bytes small_; ///< parts that go as one record
+  bool hears_plainly_ = false; ///< of a client: the server said nothing by a cipher
+  bytes small_;                ///< parts that go as one record
   socket_bio socket_;
   openssl::connection ssl_;
 };
