@@ -36,8 +36,8 @@ struct call {
   }
 };
 
-/// A kernel of the form C = max(A + bias, 0), or C = A + bias, for each row of A. A matrix product that makes A
-/// can do the same before it writes A.
+/// A kernel of the form C = max(A + bias, 0), or C = A + bias, for each row of A. A matrix product that makes
+/// A can do the same before it writes A.
 struct row_bias {
   std::size_t columns = 0;
   bool relu = false;
@@ -56,8 +56,8 @@ public:
 
   /// What this kernel is, if it adds its second operand to each row of its first.
   virtual std::optional<row_bias> as_row_bias() const noexcept { return std::nullopt; }
-  /// Takes over what the kernel behind this one does to its result. The bias is then its last operand. Returns
-  /// whether it does so.
+  /// Takes over what the kernel behind this one does to its result. The bias is then its last operand.
+  /// Returns whether it does so.
   virtual bool take_row_bias(const row_bias&) { return false; }
 };
 

@@ -1,9 +1,9 @@
 #include <mailgrad/kernels/update.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/cuda/update.hpp>
 #include <mailgrad/kernels/host/update.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <fmt/format.h>
 

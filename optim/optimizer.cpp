@@ -1,10 +1,10 @@
 #include <mailgrad/optim/optimizer.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/optim/own_update.hpp>
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include <mailgrad/optim/own_update.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <fmt/format.h>
 

@@ -9,8 +9,8 @@ namespace mailgrad {
 
 enum class device_kind : std::uint8_t { cpu, cuda };
 
-/// A place where programs run: a core of this machine, or a lane of one of its GPUs. Programs in several lanes
-/// of a card share it, as each lane has streams of its own.
+/// A place where programs run: a core of this machine, or a lane of one of its GPUs. Programs in several
+/// lanes of a card share it, as each lane has streams of its own.
 struct device {
   device_kind kind = device_kind::cpu;
   std::uint32_t index = 0;

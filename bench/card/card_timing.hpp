@@ -23,9 +23,9 @@ struct timed_kernel {
   std::function<void(const stream&)> queue;
 };
 
-/// The duration of a kernel by events of the card, in microseconds: the median over rounds, each of several launches
-/// one behind the other. They are replayed as a graph, since a processor takes longer to launch a small kernel than
-/// the card takes to run it.
+/// The duration of a kernel by events of the card, in microseconds: the median over rounds, each of several
+/// launches one behind the other. They are replayed as a graph, since a processor takes longer to launch a
+/// small kernel than the card takes to run it.
 class card_timer {
 public:
   explicit card_timer(cuda::card_lane& lane)

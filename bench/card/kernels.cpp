@@ -1,6 +1,6 @@
-// Measures the kernels of a card, by its own events: those bound by memory beside a copy of the same size, products beside
-// the largest product. Prints one line a kernel, columns apart by tabs: name, microseconds (median), spread in percent, GB/s,
-// TFLOP/s. scripts/gpu-check makes a table of them.
+// Measures the kernels of a card, by its own events: those bound by memory beside a copy of the same size,
+// products beside the largest product. Prints one line a kernel, columns apart by tabs: name, microseconds
+// (median), spread in percent, GB/s, TFLOP/s. scripts/gpu-check makes a table of them.
 //
 //   card_kernels [CARD]     on this card of the machine, 0 if none is named
 //   card_kernels --cards    says which cards there are, or why there is none

@@ -1,7 +1,7 @@
-// Measures whole training steps on a card: forward, backward and one update of all weights with momentum, as a program of
-// the graph queues them. Each model once by launches, as the processor can queue them, and once as a replay of a graph, by
-// the card's events. Prints one line a model and way, columns apart by tabs: name, microseconds a step (median), spread in
-// percent, GB/s and TFLOP/s, which are 0 here.
+// Measures whole training steps on a card: forward, backward and one update of all weights with momentum, as
+// a program of the graph queues them. Each model once by launches, as the processor can queue them, and once
+// as a replay of a graph, by the card's events. Prints one line a model and way, columns apart by tabs: name,
+// microseconds a step (median), spread in percent, GB/s and TFLOP/s, which are 0 here.
 //
 //   card_steps [--tiny]     --tiny: few steps, to try the program itself
 

@@ -60,12 +60,12 @@ public:
 
   /// Runs every kernel once. Random operations draw from their seed and `step`. `done` may be empty.
   ///
-  /// On a card the kernels are queued when this returns. `done` must be empty then: the lane's owner records a
-  /// mark behind the run, and learns from the lane's words what a kernel found wrong.
+  /// On a card the kernels are queued when this returns. `done` must be empty then: the lane's owner records
+  /// a mark behind the run, and learns from the lane's words what a kernel found wrong.
   void run(const stream& s, std::uint64_t step, const completion& done);
 
-  /// Queues every kernel on a stream of a card, with the step's number that the lane's words hold then. Nothing in
-  /// it depends on the step, so it can be captured once and replayed.
+  /// Queues every kernel on a stream of a card, with the step's number that the lane's words hold then.
+  /// Nothing in it depends on the step, so it can be captured once and replayed.
   ///
   /// Errors  as run() on a card.
   void queue(const cuda_stream& s);

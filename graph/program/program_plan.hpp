@@ -57,8 +57,8 @@ struct program_plan {
   std::size_t storage_of(const value& v) const;
 };
 
-/// Plans the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere. On a card the
-/// plan joins products and the bias behind them (joined_products.hpp).
+/// Plans the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere. On a
+/// card the plan joins products and the bias behind them (joined_products.hpp).
 ///
 /// Errors  graph_error if a fetched or given value comes from another graph, or an operation cannot be run.
 program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,

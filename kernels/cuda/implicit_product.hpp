@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(Tile::threads)
 /// The numbers depend on the shape alone, so that every card adds in the same order.
 inline constexpr std::size_t multiprocessors = 132, busy_blocks = 3 * multiprocessors;
 
-/// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy. Rather
-/// than leave most of them idle in the last round, it takes a round less.
+/// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy.
+/// Rather than leave most of them idle in the last round, it takes a round less.
 inline std::uint32_t splits_of(std::size_t tiles, std::size_t threads, std::size_t result_size,
                                std::size_t depth, std::size_t scratch_bytes) {
   constexpr std::size_t least_depth = 64;

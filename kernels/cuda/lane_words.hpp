@@ -7,8 +7,8 @@ namespace mailgrad::cuda {
 /// What a kernel may find wrong in its data.
 enum class fault_kind : std::uint32_t { none, label, row };
 
-/// The first thing that a kernel found wrong. A kernel cannot throw, so it writes this and goes on without the
-/// element.
+/// The first thing that a kernel found wrong. A kernel cannot throw, so it writes this and goes on without
+/// the element.
 struct fault_word {
   std::uint32_t kind = 0;      ///< a fault_kind; kernels compare and swap it, so it is a plain number
   std::uint32_t operation = 0; ///< cuda_stream::operation of the kernel's launch

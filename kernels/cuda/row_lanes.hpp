@@ -52,8 +52,8 @@ __device__ inline float block_largest(float x, float* room) {
   return over_lanes(place < blockDim.x / warp_size ? room[place] : room[0], warp_size, larger{});
 }
 
-/// exp(x) for x of at most 0, by the card's own power of two: the relative error is at most 1e-7 |x| + 3e-7. The
-/// host's formula would take longer than reading and writing the row.
+/// exp(x) for x of at most 0, by the card's own power of two: the relative error is at most 1e-7 |x| + 3e-7.
+/// The host's formula would take longer than reading and writing the row.
 __device__ inline float exp_of_negative(float x) { return exp2f(x * 1.44269504F); }
 
 /// Calls visit(row, lane), where `row` is at least n.rows for threads that have none. All threads of a warp
@@ -65,8 +65,8 @@ __device__ void for_each_row(const row_lanes& n, Visit visit) {
   for (std::size_t turn = 0; turn < n.rows; turn += step) visit(turn + group, lane);
 }
 
-/// What a thread has of a row: `count` elements, in packs of `size` neighbours that one instruction moves. Its packs
-/// are `lane`, `lane` + width and so on.
+/// What a thread has of a row: `count` elements, in packs of `size` neighbours that one instruction moves.
+/// Its packs are `lane`, `lane` + width and so on.
 template <unsigned count, unsigned size>
 struct register_row {
   static constexpr unsigned packs = count / size;
@@ -106,8 +106,8 @@ struct register_row {
   }
 };
 
-/// Calls launch_with.template operator()<count, size>() for the number of elements that a thread has of a register
-/// row, and of those in a pack. `packed` tells whether rows and arrays allow packs of four.
+/// Calls launch_with.template operator()<count, size>() for the number of elements that a thread has of a
+/// register row, and of those in a pack. `packed` tells whether rows and arrays allow packs of four.
 template <class Launch>
 void with_register_count(std::size_t columns, bool packed, Launch launch_with) {
   const std::size_t needed = (columns + warp_size - 1) / warp_size;

@@ -59,8 +59,8 @@ void wait(void* stream, void* event);
 bool has_passed(void* event);
 float milliseconds_between(void* begin, void* end);
 
-/// Copies between memories of the host and of cards. `from` and `to` must stay until the copy has run, unless the
-/// host's memory is not pinned: then the call returns when it has been read or written.
+/// Copies between memories of the host and of cards. `from` and `to` must stay until the copy has run, unless
+/// the host's memory is not pinned: then the call returns when it has been read or written.
 void copy(void* stream, void* to, const void* from, std::size_t bytes);
 /// Writes `value` to each byte.
 void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes);
@@ -68,7 +68,8 @@ void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes);
 /// Throws what the launch of kernel `name` was refused for.
 void check_launch(const char* name);
 
-/// What is queued on `stream` between both calls is not run but kept as a graph, which launch_graph() queues as one.
+/// What is queued on `stream` between both calls is not run but kept as a graph, which launch_graph() queues
+/// as one.
 void begin_capture(void* stream);
 void* end_capture(void* stream);
 void launch_graph(void* graph, void* stream);

@@ -1,9 +1,9 @@
 #include <mailgrad/kernels/attention.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/product/gemm_tile.hpp>
 #include <mailgrad/kernels/host/product/transpose.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <algorithm>
 #include <cmath>

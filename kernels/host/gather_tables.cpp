@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/gather_tables.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/layer_norm.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/row_sum.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -158,7 +158,8 @@ TEST(Tool, ListsTheDevicesThatTrain) {
   EXPECT_EQ(t.code(), 0);
   EXPECT_THAT(t.out(), StartsWith("cpu:0\n"));
   const std::string last = t.out().substr(t.out().find_last_of('\n', t.out().size() - 2) + 1);
-  EXPECT_THAT(last, AnyOf(StartsWith("no card: "), StartsWith("cuda:"))) << "one line says which card, or why none";
+  EXPECT_THAT(last, AnyOf(StartsWith("no card: "), StartsWith("cuda:")))
+      << "one line says which card, or why none";
 }
 
 TEST(Tool, ListsTheDevicesThereAreWhenOneIsNot) {

@@ -24,9 +24,7 @@ public:
   /// An array of `n` elements that a kernel has still to write: not-a-numbers, or the least integers.
   card_array(cuda::card_lane& lane, std::size_t n) : card_array(lane, std::vector<T>(n, unwritten())) {}
 
-  T* data() const {
-    return const_cast<memory&>(memory_).on<T>(lane_.where()).data();
-  }
+  T* data() const { return const_cast<memory&>(memory_).on<T>(lane_.where()).data(); }
   std::size_t size() const { return size_; }
   std::span<T> span() const { return {data(), size_}; }
   /// Waits for the lane, and returns what the array holds then.

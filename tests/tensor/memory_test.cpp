@@ -51,9 +51,7 @@ TEST(Memory, OfADeviceIsForThatDevicesKernelsAlone) {
             "memory of cuda:1 cannot be read on the host; copy it there first");
   EXPECT_EQ(refusal([&] { m.on<float>(host_stream{}); }),
             "memory of cuda:1 cannot be read on the host; copy it there first");
-  EXPECT_EQ(refusal([&] {
-              m.on<float>(cuda_stream{.device = 0});
-            }),
+  EXPECT_EQ(refusal([&] { m.on<float>(cuda_stream{.device = 0}); }),
             "memory of cuda:1 cannot be read by a kernel on cuda:0");
 }
 

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/host/convolution/sparse_convolution.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/kernels/host/convolution/sparse_plan.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 namespace mailgrad {
 

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/sparse_product.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <fmt/format.h>
 

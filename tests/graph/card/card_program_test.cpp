@@ -111,7 +111,8 @@ private:
   std::vector<std::pair<value, tensor>> fed_;
 };
 
-/// The largest difference as a share of the largest value, since a gradient's small values are sums of large ones.
+/// The largest difference as a share of the largest value, since a gradient's small values are sums of large
+/// ones.
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   double most = 0, largest = 1e-30;
   for (std::size_t i = 0; i < a.size(); ++i) {

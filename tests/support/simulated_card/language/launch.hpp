@@ -24,8 +24,8 @@ using argument_bytes = std::vector<std::byte>;
 /// Queues it on a stream. An error waits for runtime::check_launch(), as in CUDA.
 void queue_kernel(void* stream, kernel_launch launch, const std::vector<argument_bytes>& arguments);
 
-/// The bytes of an argument. Gaps within a struct are zeroed, since old bytes in them could look like an address; where
-/// the compiler cannot do that, a struct with gaps is not searched.
+/// The bytes of an argument. Gaps within a struct are zeroed, since old bytes in them could look like an
+/// address; where the compiler cannot do that, a struct with gaps is not searched.
 template <class T>
 argument_bytes bytes_of(T copy) {
   constexpr bool whole = std::has_unique_object_representations_v<T>;
