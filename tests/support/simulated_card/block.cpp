@@ -6,8 +6,10 @@
 
 #include <cstdlib>
 
+// NOLINTBEGIN(readability-identifier-naming): the names are those of CUDA
 uint3 threadIdx{}, blockIdx{};
 dim3 blockDim, gridDim;
+// NOLINTEND(readability-identifier-naming)
 
 namespace mailgrad::simulated_card {
 

@@ -19,30 +19,21 @@ fibre* entered = nullptr; ///< by the switch under way
 
 } // namespace
 
-fibre::fibre() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-  order_ = __tsan_get_current_fiber();
-#endif
-}
+fibre::fibre() : order_(current_order()) {}
 
-fibre::fibre(void (*body)()) : body_(body), bytes_(stack_bytes) {
+fibre::fibre(void (*body)()) : body_(body), bytes_(stack_bytes), order_(make_order()) {
   mapped_ = mmap(nullptr, guard_bytes + stack_bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (mapped_ == MAP_FAILED) throw std::bad_alloc();
   mprotect(mapped_, guard_bytes, PROT_NONE);
   bottom_ = static_cast<char*>(mapped_) + guard_bytes;
   top_ = prepare_stack(static_cast<char*>(mapped_) + guard_bytes, stack_bytes, begin);
-#ifdef MAILGRAD_THREAD_SANITIZER
-  order_ = __tsan_create_fiber(0);
-#endif
 }
 
 fibre::~fibre() {
   forget_stack(top_);
   if (mapped_ == nullptr) return;
-#ifdef MAILGRAD_THREAD_SANITIZER
-  __tsan_destroy_fiber(order_);
-#endif
+  end_order(order_);
   allow(bottom_, bytes_); // frames that never ended have left their red zones
   munmap(mapped_, guard_bytes + stack_bytes);
 }
@@ -53,9 +44,7 @@ void fibre::go_on_from(fibre& from) {
 #ifdef MAILGRAD_ADDRESS_SANITIZER
   __sanitizer_start_switch_fiber(&from.fake_stack_, bottom_, bytes_);
 #endif
-#ifdef MAILGRAD_THREAD_SANITIZER
-  __tsan_switch_to_fiber(order_, __tsan_switch_to_fiber_no_sync);
-#endif
+  enter_order(order_);
   switch_stack(&from.top_, top_);
 #ifdef MAILGRAD_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(from.fake_stack_, &left->bottom_, &left->bytes_);

@@ -29,7 +29,7 @@ private:
   const void* bottom_ = nullptr;
   std::size_t bytes_ = 0;
   [[maybe_unused]] void* fake_stack_ = nullptr; ///< AddressSanitizer's
-  [[maybe_unused]] void* order_ = nullptr;      ///< ThreadSanitizer's
+  void* order_;                                 ///< ThreadSanitizer's
 };
 
 } // namespace mailgrad::simulated_card

@@ -30,46 +30,56 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace mailgrad::simulated_card {
 
-#ifdef MAILGRAD_THREAD_SANITIZER
-inline constexpr bool with_thread_sanitizer = true;
-#else
-inline constexpr bool with_thread_sanitizer = false;
-#endif
 #ifdef MAILGRAD_ADDRESS_SANITIZER
 inline constexpr bool with_address_sanitizer = true;
+/// Makes any access to the bytes a finding of AddressSanitizer.
+inline void forbid(const void* address, std::size_t bytes) { __asan_poison_memory_region(address, bytes); }
+inline void allow(const void* address, std::size_t bytes) { __asan_unpoison_memory_region(address, bytes); }
 #else
 inline constexpr bool with_address_sanitizer = false;
+inline void forbid(const void*, std::size_t) {}
+inline void allow(const void*, std::size_t) {}
 #endif
 
-/// Makes any access to the bytes a finding of AddressSanitizer.
-inline void forbid([[maybe_unused]] const void* address, [[maybe_unused]] std::size_t bytes) {
-#ifdef MAILGRAD_ADDRESS_SANITIZER
-  __asan_poison_memory_region(address, bytes);
-#endif
+#ifdef MAILGRAD_THREAD_SANITIZER
+inline constexpr bool with_thread_sanitizer = true;
+/// What was done before the one at an address is done before what follows on a later other.
+inline void release_order(void* address) { __tsan_release(address); }
+inline void acquire_order(void* address) { __tsan_acquire(address); }
+/// A thread, as ThreadSanitizer counts them. Entering it orders nothing.
+inline void* make_order() { return __tsan_create_fiber(0); }
+inline void* current_order() { return __tsan_get_current_fiber(); }
+inline void enter_order(void* order) { __tsan_switch_to_fiber(order, __tsan_switch_to_fiber_no_sync); }
+inline void end_order(void* order) { __tsan_destroy_fiber(order); }
+inline void begin_hiding() {
+  AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+  AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
 }
-inline void allow([[maybe_unused]] const void* address, [[maybe_unused]] std::size_t bytes) {
-#ifdef MAILGRAD_ADDRESS_SANITIZER
-  __asan_unpoison_memory_region(address, bytes);
-#endif
+inline void end_hiding() {
+  AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+  AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
 }
+#else
+inline constexpr bool with_thread_sanitizer = false;
+inline void release_order(void*) {}
+inline void acquire_order(void*) {}
+inline void* make_order() { return nullptr; }
+inline void* current_order() { return nullptr; }
+inline void enter_order(void*) {}
+inline void end_order(void*) {}
+inline void begin_hiding() {}
+inline void end_hiding() {}
+#endif
 
 /// A point that orders what ThreadSanitizer takes for threads: what was done before left() is done before
 /// what follows on a later passed().
 class order_point {
 public:
-  void left() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-    __tsan_release(this);
-#endif
-  }
-  void passed() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-    __tsan_acquire(this);
-#endif
-  }
+  void left() { release_order(&address_); }
+  void passed() { acquire_order(&address_); }
 
 private:
-  [[maybe_unused]] char address_ = 0;
+  char address_ = 0;
 };
 
 /// While it lives, what is done is no part of what the threads of a card do, though one of them runs.
@@ -78,52 +88,28 @@ private:
 /// into, too.
 class between_threads {
 public:
-  between_threads() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
-    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
-#endif
-  }
+  between_threads() { begin_hiding(); }
   between_threads(const between_threads&) = delete;
   between_threads& operator=(const between_threads&) = delete;
-  ~between_threads() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
-    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
-#endif
-  }
+  ~between_threads() { end_hiding(); }
 };
 
 /// A thread, as ThreadSanitizer counts them, that runs on the stack of whoever enters it.
 class order_of_its_own {
 public:
-  order_of_its_own() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-    fibre_ = __tsan_create_fiber(0);
-#endif
-  }
+  order_of_its_own() : order_(make_order()) {}
   order_of_its_own(const order_of_its_own&) = delete;
   order_of_its_own& operator=(const order_of_its_own&) = delete;
-  ~order_of_its_own() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-    __tsan_destroy_fiber(fibre_);
-#endif
-  }
+  ~order_of_its_own() { end_order(order_); }
   void enter() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-    before_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(fibre_, __tsan_switch_to_fiber_no_sync);
-#endif
+    before_ = current_order();
+    enter_order(order_);
   }
-  void leave() {
-#ifdef MAILGRAD_THREAD_SANITIZER
-    __tsan_switch_to_fiber(before_, __tsan_switch_to_fiber_no_sync);
-#endif
-  }
+  void leave() { enter_order(before_); }
 
 private:
-  [[maybe_unused]] void* fibre_ = nullptr;
-  [[maybe_unused]] void* before_ = nullptr;
+  void* order_;
+  void* before_ = nullptr;
 };
 
 } // namespace mailgrad::simulated_card

@@ -68,8 +68,8 @@ std::vector<float> reversed_row() {
 }
 
 std::vector<float> summed_rows() {
-  std::vector<float> sums(threads, 64 * 63 / 2);
-  sums.insert(sums.end(), threads, 64 * 64 + 64 * 63 / 2);
+  std::vector<float> sums(threads, 64 * 31.5F);
+  sums.insert(sums.end(), threads, 64 * (64 + 31.5F));
   return sums;
 }
 
@@ -110,7 +110,7 @@ __global__ void divergent(float* y) {
 
 constexpr unsigned first_line = __LINE__ + 3, second_line = first_line + 2;
 __global__ void two_places(float* y) {
-  if (threadIdx.x % 2 == 0)
+  if (threadIdx.x % 2 == 0) // NOLINT(bugprone-branch-clone): two barriers, not one
     __syncthreads();
   else
     __syncthreads();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "../../../support/card_array.hpp"
+#include "../../../support/google_test_names.hpp"
 #include "../../../support/simulated_card/card_control.hpp"
 #include "../../../support/simulated_card/sanitizers.hpp"
 

@@ -12,7 +12,6 @@
 namespace mailgrad {
 namespace {
 
-using simulated_card::settings;
 using simulated_card::timing;
 using testing::card_array;
 using testing::Each;

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <type_traits>
 
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are those of CUDA
+
 // Threads of a card run one at a time, but ThreadSanitizer takes them for threads of the processor, so these
 //         are atomic there too. As on a card, they order nothing else.
 
@@ -50,3 +52,5 @@ T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T
 inline void __threadfence_block() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline void __threadfence_system() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)

@@ -1,5 +1,7 @@
 #pragma once
 
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are those of CUDA
+
 #define __global__
 #define __device__
 #define __host__
@@ -39,3 +41,5 @@ constexpr uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { ret
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
+
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are those of CUDA
+
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
@@ -53,3 +55,5 @@ template <class T>
 void __stcg(T* address, T value) {
   *address = value;
 }
+
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)

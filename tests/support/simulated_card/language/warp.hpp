@@ -4,6 +4,8 @@
 #include <cstring>
 #include <source_location>
 
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are those of CUDA
+
 namespace mailgrad::simulated_card {
 
 /// Waits until each thread of the block has come here.
@@ -87,3 +89,5 @@ inline int __all_sync(unsigned mask, int mine, MAILGRAD_HERE) {
 }
 
 #undef MAILGRAD_HERE
+
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
