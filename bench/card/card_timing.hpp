@@ -38,29 +38,24 @@ public:
     k.queue(lane_.where()); // loads the kernel's code, and lets cuBLAS choose
     const double once = round(launches(k, 3), 3);
     const int count = std::clamp(static_cast<int>(2000 / once), 3, 200);
-    const graph many = launches(k, count);
+    const cuda::captured_graph many = launches(k, count);
     std::vector<double> took;
     for (int i = 0; i < rounds; ++i) took.push_back(round(many, count));
     return took;
   }
 
 private:
-  struct end_graph {
-    void operator()(void* g) const noexcept { cuda::runtime::destroy_graph(g); }
-  };
-  using graph = std::unique_ptr<void, end_graph>;
-
   std::uint32_t lane_card() const { return std::get<cuda_stream>(lane_.where()).device; }
 
-  graph launches(const timed_kernel& k, int count) {
+  cuda::captured_graph launches(const timed_kernel& k, int count) {
     lane_.finish();
-    cuda::runtime::begin_capture(stream_);
-    for (int i = 0; i < count; ++i) k.queue(lane_.where());
-    return graph(cuda::runtime::end_capture(stream_));
+    return {stream_, [&] {
+              for (int i = 0; i < count; ++i) k.queue(lane_.where());
+            }};
   }
-  double round(const graph& g, int count) {
+  double round(const cuda::captured_graph& g, int count) {
     cuda::runtime::record(begin_.get(), stream_);
-    cuda::runtime::launch_graph(g.get(), stream_);
+    g.launch(stream_);
     cuda::runtime::record(end_.get(), stream_);
     lane_.finish();
     return 1000.0 * static_cast<double>(cuda::runtime::milliseconds_between(begin_.get(), end_.get())) /

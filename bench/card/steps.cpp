@@ -96,7 +96,7 @@ void measure(cuda::card_lane& lane, const char* name, bool tiny) {
             launched(lane, model, tiny ? 3 : 15, tiny ? 1 : 200));
   const timed_kernel step{name, 0, 0, [&model](const stream&) { model.queue_step(); }};
   print_row(std::string("step of ") + name + ", as a graph", card_timer(lane).microseconds(step));
-  std::printf("step of %s: %zu kernels\n", name, model.kernels());
+  std::printf("step of %s\t%zu kernels\n", name, model.kernels());
 }
 
 } // namespace

@@ -144,6 +144,7 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
     cuda::begin_step(*card, number);
     return queue(*card);
   }
+  if (!arena_.is_on_host()) throw std::logic_error("program: one of a card cannot run on the host");
   require_bound();
   std::size_t running = 0;
   try {
@@ -155,6 +156,7 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
 }
 
 void program::implementation::queue(const cuda_stream& where) {
+  if (arena_.is_on_host()) throw std::logic_error("program: one of the host cannot run on a card");
   require_bound();
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     cuda_stream s = where;
@@ -172,7 +174,8 @@ void program::implementation::raise(const cuda::fault_word& fault) const {
   try {
     cuda::raise(fault);
   } catch (const std::out_of_range& e) {
-    throw std::out_of_range(fmt::format("{}: {}", plan_.steps.at(fault.operation).words, e.what()));
+    if (fault.operation >= plan_.steps.size()) throw; // of another program of the lane
+    throw std::out_of_range(fmt::format("{}: {}", plan_.steps[fault.operation].words, e.what()));
   }
 }
 

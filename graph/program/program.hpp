@@ -32,7 +32,7 @@ using completion = std::function<void()>;
 ///         be run. bind: graph_error for a value of another graph; std::invalid_argument for a fetch that
 ///         does not exist, or a null pointer. run: device_error; std::out_of_range, naming the user's line,
 ///         for a row or a label that does not exist; std::logic_error if an input or a variable that the
-///         fetched values need is not bound.
+///         fetched values need is not bound, or for a stream of another kind than the lane's.
 /// Threads one caller at a time. run() allocates nothing.
 class program {
 public:
@@ -65,7 +65,8 @@ public:
   void run(const stream& s, std::uint64_t step, const completion& done);
 
   /// Queues every kernel on a stream of a card, with the step's number that the lane's words hold then.
-  /// Nothing in it depends on the step, so it can be captured once and replayed.
+  /// Nothing in it depends on the step, so it can be captured once and replayed on the lane's stream, while
+  /// the program, its lane and all bound memory stay.
   ///
   /// Errors  as run() on a card.
   void queue(const cuda_stream& s);

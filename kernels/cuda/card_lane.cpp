@@ -34,6 +34,14 @@ pinned_block::pinned_block(std::size_t bytes) : memory_(runtime::allocate_pinned
   std::fill_n(static_cast<std::byte*>(memory_), bytes, std::byte{0});
 }
 
+void captured_graph::abandon(void* stream) noexcept {
+  try {
+    runtime::destroy_graph(runtime::end_capture(stream));
+  } catch (const device_error&) {
+    // What broke the capture is thrown on.
+  }
+}
+
 device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
   return zeroed(s.device, s.stream, bytes);
 }
@@ -67,6 +75,7 @@ void card_lane::write(std::span<const float> from, memory& to) {
   if (from.size_bytes() > to.bytes())
     throw shape_error("write", shape{from.size()}, shape{to.bytes() / sizeof(float)});
   runtime::copy(stream_.get(), to.on<float>(where_).data(), from.data(), from.size_bytes());
+  finish(); // pinned memory is read when the copy runs
 }
 
 void card_lane::wait_for(const mark& m) {

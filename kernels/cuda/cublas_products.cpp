@@ -164,6 +164,7 @@ cublasLtEpilogue_t epilogue_of(const gemm_epilogue& e) {
 class cublas_products final : public products {
 public:
   explicit cublas_products(std::uint32_t card) : card_(card) {
+    runtime::make_current(card); // which the handle is made for
     cublasLtHandle_t made = nullptr;
     require(cublas().create(&made), "cublasLtCreate");
     handle_.reset(made);
@@ -176,13 +177,12 @@ public:
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
            const gemm_epilogue& epilogue) override {
     if (g.batch * g.m * g.n == 0) return;
-    if (g.k == 0) return runtime::fill(s.stream, c, 0, g.batch * g.m * g.n * sizeof(float));
-    const bool aligned = (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
-                          reinterpret_cast<std::uintptr_t>(c)) %
-                             16 ==
-                         0;
+    const auto bits = [](const float* address) { return reinterpret_cast<std::uintptr_t>(address); };
+    // cuBLAS is not told of the bias's alignment, and an algorithm may want that of C for it.
+    const bool aligned = (bits(a) | bits(b) | bits(c) | bits(epilogue.bias)) % 16 == 0;
     prepared& p = product_for(g, epilogue, aligned);
     if (epilogue.bias != nullptr) set(p.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+    runtime::make_current(s.device);
     const float one = 1, zero = 0;
     require(cublas().matmul(handle_.get(), p.description.get(), &one, b, p.b.get(), a, p.a.get(), &zero, c,
                             p.c.get(), c, p.c.get(), &p.algorithm, workspace_, workspace_bytes,

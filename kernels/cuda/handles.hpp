@@ -40,6 +40,38 @@ private:
   void* event_;
 };
 
+/// Work of a stream that was captured once, and is queued as one from then on. It keeps the addresses that it
+/// was captured with, so their memory must stay. It runs on streams of the lane whose scratch memory its
+/// kernels use.
+class captured_graph {
+public:
+  /// Captures what `queue` queues on `stream`, and runs none of it.
+  ///
+  /// Errors  device_error; what `queue` throws, and nothing is captured then.
+  template <class Queue>
+  captured_graph(void* stream, Queue queue) {
+    runtime::begin_capture(stream);
+    try {
+      queue();
+    } catch (...) {
+      abandon(stream);
+      throw;
+    }
+    graph_ = runtime::end_capture(stream);
+  }
+  captured_graph(const captured_graph&) = delete;
+  captured_graph& operator=(const captured_graph&) = delete;
+  ~captured_graph() { runtime::destroy_graph(graph_); }
+
+  void launch(void* stream) const { runtime::launch_graph(graph_, stream); }
+
+private:
+  /// Ends a capture that failed, so that the stream can be used again.
+  static void abandon(void* stream) noexcept;
+
+  void* graph_ = nullptr;
+};
+
 /// Memory of the host that a card reads and writes at the same address, zeroed.
 class pinned_block {
 public:

@@ -28,6 +28,7 @@ inline unsigned blocks_for(std::size_t n, std::size_t per_block = threads_per_bl
 template <class... Parameters, class... Arguments>
 void launch(const cuda_stream& s, const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
+  runtime::make_current(s.device);
 #ifdef __CUDACC__
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(s.stream)>>>(arguments...);
 #else

@@ -31,6 +31,7 @@ bool has_passed(void*) { refuse(); }
 float milliseconds_between(void*, void*) { refuse(); }
 void copy(void*, void*, const void*, std::size_t) { refuse(); }
 void fill(void*, void*, std::uint8_t, std::size_t) { refuse(); }
+void make_current(std::uint32_t) { refuse(); }
 void check_launch(const char*) { refuse(); }
 void begin_capture(void*) { refuse(); }
 void* end_capture(void*) { refuse(); }

@@ -12,7 +12,8 @@ namespace mailgrad::cuda {
 /// that was chosen for each shape.
 ///
 /// Errors  device_error, with what cuBLAS reports; shape_error for an extent that cuBLAS cannot count.
-/// Threads one caller at a time. The same operands give the same bits.
+/// Shapes  every extent is at least 1; gemm() answers the others itself.
+/// Threads one caller at a time. The same operands, equally aligned, give the same bits.
 class products {
 public:
   virtual ~products() = default;

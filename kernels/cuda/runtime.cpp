@@ -25,6 +25,11 @@ void require(cudaError_t code, const char* what) {
 
 void use(std::uint32_t card) { require(cudaSetDevice(static_cast<int>(card)), "cudaSetDevice"); }
 
+/// For functions that cannot throw: the next call of the runtime must not report their error as its own.
+void forget(cudaError_t code) noexcept {
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
@@ -88,8 +93,8 @@ void* allocate(std::uint32_t card, std::size_t bytes) {
 }
 
 void release(std::uint32_t card, void* memory) noexcept {
-  static_cast<void>(cudaSetDevice(static_cast<int>(card)));
-  static_cast<void>(cudaFree(memory));
+  forget(cudaSetDevice(static_cast<int>(card)));
+  forget(cudaFree(memory));
 }
 
 void* allocate_pinned(std::size_t bytes) {
@@ -98,7 +103,7 @@ void* allocate_pinned(std::size_t bytes) {
   return memory;
 }
 
-void release_pinned(void* memory) noexcept { static_cast<void>(cudaFreeHost(memory)); }
+void release_pinned(void* memory) noexcept { forget(cudaFreeHost(memory)); }
 
 void* create_stream(std::uint32_t card) {
   use(card);
@@ -108,8 +113,8 @@ void* create_stream(std::uint32_t card) {
 }
 
 void destroy_stream(std::uint32_t card, void* stream) noexcept {
-  static_cast<void>(cudaSetDevice(static_cast<int>(card)));
-  static_cast<void>(cudaStreamDestroy(stream_of(stream)));
+  forget(cudaSetDevice(static_cast<int>(card)));
+  forget(cudaStreamDestroy(stream_of(stream)));
 }
 
 void synchronise(void* stream) { require(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize"); }
@@ -122,7 +127,7 @@ void* create_event(std::uint32_t card, event_kind kind) {
   return made;
 }
 
-void destroy_event(void* event) noexcept { static_cast<void>(cudaEventDestroy(event_of(event))); }
+void destroy_event(void* event) noexcept { forget(cudaEventDestroy(event_of(event))); }
 
 void record(void* event, void* stream) {
   require(cudaEventRecord(event_of(event), stream_of(stream)), "cudaEventRecord");
@@ -158,6 +163,8 @@ void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes) {
   require(cudaMemsetAsync(memory, value, bytes, stream_of(stream)), "cudaMemsetAsync");
 }
 
+void make_current(std::uint32_t card) { use(card); }
+
 void check_launch(const char* name) { require(cudaGetLastError(), name); }
 
 void begin_capture(void* stream) {
@@ -180,7 +187,7 @@ void launch_graph(void* graph, void* stream) {
 }
 
 void destroy_graph(void* graph) noexcept {
-  static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)));
+  forget(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)));
 }
 
 } // namespace mailgrad::cuda::runtime

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-/// What Mailgrad asks of CUDA's runtime. No other source of the product names it.
+/// What Mailgrad asks of CUDA's runtime. Beside it only launch.hpp, which holds the language of kernels, and
+/// cublas_products.cpp name CUDA.
 ///
 /// It has three bodies: runtime.cpp calls CUDA, tests/support/simulated_card/ runs the same kernels on the
 /// processor, and no_card.cpp stands in for a build without CUDA.
@@ -65,6 +66,8 @@ void copy(void* stream, void* to, const void* from, std::size_t bytes);
 /// Writes `value` to each byte.
 void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes);
 
+/// Makes `card` the one that this thread launches kernels on. launch() and products call it themselves.
+void make_current(std::uint32_t card);
 /// Throws what the launch of kernel `name` was refused for.
 void check_launch(const char* name);
 

@@ -1,5 +1,6 @@
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/tests/support/card_array.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
@@ -178,16 +179,28 @@ TEST(CardPrograms, AreReplayedAsAGraphWithTheStepOfTheMoment) {
   trained_model::program_on_card p(model, lane);
   p.code.run(s, 1, {}); // what is prepared at the first run is not part of the graph
   lane.finish();
-  cuda::runtime::begin_capture(s.stream);
-  p.code.queue(s);
-  void* const graph = cuda::runtime::end_capture(s.stream);
+  const cuda::captured_graph graph(s.stream, [&] { p.code.queue(s); });
   for (const std::uint64_t step : {2, 3}) {
     cuda::begin_step(s, step);
-    cuda::runtime::launch_graph(graph, s.stream);
+    graph.launch(s.stream);
     EXPECT_EQ(p.read(), model.on_card(lane, step));
   }
   EXPECT_NE(model.on_card(lane, 2), model.on_card(lane, 3)) << "other elements are dropped";
-  cuda::runtime::destroy_graph(graph);
+}
+
+TEST(CardPrograms, RefuseAStreamOfAnotherKind) {
+  MAILGRAD_NEEDS_CARD();
+  trained_model model("softmax", {.sample_dims = {5}, .classes = 3, .batch = 2});
+  cuda::card_lane lane(0);
+  trained_model::program_on_card there(model, lane);
+  EXPECT_THAT([&] { there.code.run(host_stream{}, 0, {}); },
+              ThrowsMessage<std::logic_error>(HasSubstr("one of a card")));
+  EXPECT_THAT([&] { there.code.run(lane.where(), 0, [] {}); },
+              ThrowsMessage<std::logic_error>(HasSubstr("after run()")));
+  graph g;
+  program here(g, std::vector{g.input("x", {2}) * 2});
+  EXPECT_THAT([&] { here.run(lane.where(), 0, {}); },
+              ThrowsMessage<std::logic_error>(HasSubstr("one of the host")));
 }
 
 TEST(CardPrograms, RefuseALabelInTheWordsOfTheHost) {

@@ -38,6 +38,31 @@ TEST_F(CardLane, WritesWhatMayChangeAtOnce) {
   EXPECT_THAT(seen, Each(3.0F));
 }
 
+TEST_F(CardLane, WritesPinnedMemoryThatMayChangeAtOnce) {
+  constexpr std::size_t n = 1 << 20;
+  memory m = lane().allocate(n * sizeof(float));
+  cuda::pinned_block pinned(n * sizeof(float));
+  std::ranges::fill(pinned.as<float>(), 3.0F);
+  lane().write(pinned.as<float>(), m);
+  std::ranges::fill(pinned.as<float>(), -1.0F);
+  floats seen(n);
+  lane().read(m, std::as_writable_bytes(std::span(seen)));
+  EXPECT_THAT(seen, Each(3.0F));
+}
+
+TEST_F(CardLane, CapturesNothingWhenQueueingFails) {
+  const auto x = unwritten<float>(4);
+  const auto fails = [&] {
+    const cuda::captured_graph graph(on_card().stream, [&] {
+      fill(card(), 1, x.span());
+      throw std::runtime_error("not this time");
+    });
+  };
+  EXPECT_THROW(fails(), std::runtime_error);
+  fill(card(), 2, x.span());
+  EXPECT_EQ(x.read(), floats(4, 2)) << "the stream is used again";
+}
+
 TEST_F(CardLane, RefusesWhatDoesNotFit) {
   memory m = lane().allocate(8);
   floats three(3);

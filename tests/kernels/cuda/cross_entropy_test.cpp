@@ -42,6 +42,19 @@ TEST_P(CardCrossEntropy, EqualsThatOfTheHost) {
   EXPECT_FALSE(lane().take_fault());
 }
 
+TEST_P(CardCrossEntropy, TakesRowsAtAnyFloat) {
+  std::vector<float> loss(1), expected(n);
+  cross_entropy(host_stream{}, logits.data(), labels.data(), loss.data(), expected.data(), rows, columns);
+  const auto on_labels = array(labels);
+  for (const std::size_t shift : {0U, 1U}) {
+    const auto on_loss = unwritten<float>(1);
+    const shifted_array<float> from(lane(), logits, 1 - shift), to(lane(), n, shift);
+    cross_entropy(card(), from.data(), on_labels.data(), on_loss.data(), to.data(), rows, columns);
+    expect_close(on_loss.read(), loss, 0.1F);
+    expect_close(to.read(), expected, 0.01F);
+  }
+}
+
 TEST_P(CardCrossEntropy, HasTheGradientOfTheHost) {
   std::vector<float> loss(1), probabilities(n), expected(n);
   cross_entropy(host_stream{}, logits.data(), labels.data(), loss.data(), probabilities.data(), rows,

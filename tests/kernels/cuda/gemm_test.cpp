@@ -47,6 +47,53 @@ TEST_F(CardGemm, GivesWhatTheHostGives) {
       }
 }
 
+TEST_F(CardGemm, OfNoInnerElementsIsTheBias) {
+  const gemm_shape g{3, 2, 0};
+  const auto none = unwritten<float>(1), bias = array(std::vector<float>{-1, 4});
+  const auto with = [&](const gemm_epilogue& e) {
+    const auto c = unwritten<float>(6);
+    gemm(card(), g, none.data(), none.data(), c.data(), nullptr, next_use::soon, e);
+    return c.read();
+  };
+  EXPECT_EQ(with({}), (std::vector<float>{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(with({bias.data(), false}), (std::vector<float>{-1, 4, -1, 4, -1, 4}));
+  EXPECT_EQ(with({bias.data(), true}), (std::vector<float>{0, 4, 0, 4, 0, 4}));
+  EXPECT_EQ(with({nullptr, true}), (std::vector<float>{0, 0, 0, 0, 0, 0}));
+}
+
+TEST_F(CardGemm, TakesOperandsAtAnyFloat) {
+  const gemm_shape g{16, 32, 24};
+  const auto a = numbers(g.m * g.k + 1, 0.7F), b = numbers(g.k * g.n + 1, 1.9F),
+             bias = numbers(g.n + 1, 0.3F);
+  const auto on_a = array(a), on_b = array(b), on_bias = array(bias);
+  const std::vector<float> a1(a.begin() + 1, a.end()), b1(b.begin() + 1, b.end());
+  auto expected = on_host(g, a1, b1);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += bias[1 + i % g.n];
+  for (const std::size_t shift : {0U, 1U}) { // of C; the others are shifted
+    const auto on_c = unwritten<float>(g.m * g.n + 1);
+    gemm(card(), g, on_a.data() + 1, on_b.data() + 1, on_c.data() + shift, nullptr, next_use::soon,
+         {on_bias.data() + 1, false});
+    const auto read = on_c.read();
+    expect_near({read.begin() + static_cast<std::ptrdiff_t>(shift), read.end()}, expected, g.k);
+    // The bias alone at an odd float, as it may lie among the weights.
+    gemm(card(), g, array(a1).data(), array(b1).data(), on_c.data(), nullptr, next_use::soon,
+         {on_bias.data() + 1, true});
+    lane().finish();
+  }
+}
+
+TEST_F(CardGemm, LetsNaNThroughItsRelu) {
+  const gemm_shape g{2, 4, 1};
+  const float nan = std::nanf("");
+  const auto a = array(std::vector<float>{nan, 1}), b = array(std::vector<float>{1, -1, 2, -2}),
+             bias = array(std::vector<float>(4));
+  const auto c = unwritten<float>(8);
+  gemm(card(), g, a.data(), b.data(), c.data(), nullptr, next_use::soon, {bias.data(), true});
+  const auto found = c.read();
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(std::isnan(found[i])) << i;
+  EXPECT_EQ((std::vector<float>{found.begin() + 4, found.end()}), (std::vector<float>{1, 0, 2, 0}));
+}
+
 TEST_F(CardGemm, AddsABiasAndDropsNegatives) {
   const gemm_shape g{6, 9, 20};
   const auto a = numbers(g.m * g.k, 0.7F), b = numbers(g.k * g.n, 1.9F), bias = numbers(g.n, 0.3F);

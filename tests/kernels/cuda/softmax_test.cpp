@@ -11,6 +11,7 @@ namespace {
 
 using testing::expect_close;
 using testing::normal_values;
+using testing::shifted_array;
 
 /// Rows and columns.
 class CardSoftmax : public testing::card_test,
@@ -51,6 +52,24 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CardSoftmax,
 INSTANTIATE_TEST_SUITE_P(ManyRows, CardSoftmax, ::testing::Values(std::tuple(2200U, 1030U)));
 
 using CardSoftmaxEdges = testing::card_test;
+
+TEST_F(CardSoftmaxEdges, RowsMayBeginAtAnyFloat) {
+  constexpr std::size_t rows = 3, columns = 256, n = rows * columns;
+  const std::vector<float> x = normal_values(n, 1), dy = normal_values(n, 2);
+  std::vector<float> y(n), dx(n);
+  softmax(host_stream{}, x.data(), y.data(), rows, columns);
+  softmax_gradient(host_stream{}, y.data(), dy.data(), dx.data(), rows, columns);
+  for (unsigned shifted = 0; shifted < 8; ++shifted) { // each of three arrays by itself
+    const auto shift = [shifted](unsigned array) { return std::size_t{shifted >> array & 1U}; };
+    const shifted_array<float> on_x(lane(), x, shift(0)), to(lane(), n, shift(1));
+    softmax(card(), on_x.data(), to.data(), rows, columns);
+    expect_close(to.read(), y, 0.01F);
+    const shifted_array<float> on_y(lane(), y, shift(0)), on_dy(lane(), dy, shift(1)),
+        result(lane(), n, shift(2));
+    softmax_gradient(card(), on_y.data(), on_dy.data(), result.data(), rows, columns);
+    expect_close(result.read(), dx, 1);
+  }
+}
 
 TEST_F(CardSoftmaxEdges, ANanSpoilsItsRowAlone) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();

@@ -1,4 +1,5 @@
 #include "card_machine.hpp"
+#include "current_card.hpp"
 #include "grid.hpp"
 #include "last_error.hpp"
 
@@ -65,7 +66,8 @@ void queue_kernel(void* stream, kernel_launch launch, const std::vector<argument
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
   const auto found = all.streams.find(stream);
-  if (found == all.streams.end()) return note_error("invalid resource handle");
+  if (found == all.streams.end() || found->second->card != current_card)
+    return note_error("invalid resource handle");
   stream_state& s = *found->second;
   if (!all.has_failed(s.card)) queue_locked(all, s, std::move(launch), arguments);
   if (const auto error = all.has_failed(s.card)) note_error(*error);

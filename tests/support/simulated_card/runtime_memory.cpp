@@ -1,4 +1,5 @@
 #include "card_machine.hpp"
+#include "current_card.hpp"
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
@@ -79,6 +80,7 @@ void copy_to_pageable(card_machine& all, stream_state& s, void* to, const void* 
 } // namespace
 
 void* allocate(std::uint32_t card, std::size_t bytes) {
+  simulated_card::current_card = card;
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
   all.begin_call("cudaMalloc", card);
@@ -96,6 +98,7 @@ void* allocate(std::uint32_t card, std::size_t bytes) {
 }
 
 void release(std::uint32_t card, void* memory) noexcept {
+  simulated_card::current_card = card;
   if (memory == nullptr) return;
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);

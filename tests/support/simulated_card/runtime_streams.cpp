@@ -1,4 +1,5 @@
 #include "card_machine.hpp"
+#include "current_card.hpp"
 #include "last_error.hpp"
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
@@ -20,6 +21,7 @@ using simulated_card::refuse;
 using simulated_card::stream_state;
 
 void* create_stream(std::uint32_t card) {
+  simulated_card::current_card = card;
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
   all.begin_call("cudaStreamCreateWithFlags", card);
@@ -54,6 +56,7 @@ void synchronise(void* stream) {
 }
 
 void* create_event(std::uint32_t card, event_kind kind) {
+  simulated_card::current_card = card;
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
   all.begin_call("cudaEventCreateWithFlags", card);
@@ -129,6 +132,8 @@ float milliseconds_between(void* begin, void* end) {
     refuse("cudaEventElapsedTime", "device not ready");
   return std::chrono::duration<float, std::milli>(last.point->when - first.point->when).count();
 }
+
+void make_current(std::uint32_t card) { simulated_card::current_card = card; }
 
 void check_launch(const char* name) {
   if (const auto error = simulated_card::take_error()) refuse(name, *error);
