@@ -252,6 +252,21 @@ TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {
   EXPECT_THAT(without(kind::left), HasSubstr("worker 0 never leaves shard 0"));
 }
 
+/// Its steps would begin anew, and a shard would take them for those of before.
+TEST(Recording, IsRefusedIfAnIncarnationComesBackAsItself) {
+  const auto back_as = [](std::uint32_t life) {
+    auto turns = small_turns();
+    for (auto& of_shard : turns) {
+      of_shard.push_back(order_entry::of(kind::joined, {0}, {life}));
+      of_shard.push_back(order_entry::of(kind::left, {0}, {life}));
+    }
+    return refusal(written(small_header(), turns, small_end()));
+  };
+  EXPECT_EQ(back_as(1), "");
+  EXPECT_THAT(back_as(0), HasSubstr("worker 0 out of order"));
+  EXPECT_THAT(back_as(0), HasSubstr("joins again"));
+}
+
 TEST(Recording, IsRefusedIfABatchWasDealtTwice) {
   recording r = parse_recording(small_recording(), "x.rec");
   require_repeatable(r);
