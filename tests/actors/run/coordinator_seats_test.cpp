@@ -167,6 +167,23 @@ TEST_F(CoordinatorSeats, AreGivenBackWhenTheShardsHaveToldWhatTheyTookOfALostWor
   EXPECT_EQ(back.heard<seat_given>()[0].so_far.samples, 32U);
 }
 
+/// As of a parameter host that is not as it should be.
+TEST_F(CoordinatorSeats, TakeNoSecondWordOfAnEarlierIncarnation) {
+  begin();
+  lose(0);
+  answer(0, 0, 3, 2);
+  device_probe back = new_device();
+  join_late(0, 1, back);
+  messaging::kill(back.actor());
+  run();
+  answer(0, 0, 9, 9);
+  EXPECT_THAT(feeder_.heard<deal_again>(), SizeIs(1)) << "nobody has told of the later one";
+  answer(0, 1, 2, 1);
+  ASSERT_THAT(feeder_.heard<deal_again>(), SizeIs(2));
+  EXPECT_EQ(feeder_.heard<deal_again>()[1].life, incarnation{1});
+  EXPECT_EQ(feeder_.heard<deal_again>()[1].trained, 2U);
+}
+
 TEST_F(CoordinatorSeats, AreTakenFromAnIncarnationThatHasNotBeenMissed) {
   begin();
   device_probe back = new_device();
