@@ -26,11 +26,17 @@ using kind = order_entry::kind;
 class leave_count final : public cure {
 public:
   static constexpr std::string_view cure_name = "leave-count";
-  leave_count(std::span<const double>, const cure_site&) { left = 0; }
+  leave_count(std::span<const double>, const cure_site&) { left = applied_before = 0; }
   std::string_view name() const noexcept override { return cure_name; }
+  bool compensates() const noexcept override { return true; }
+  void compensate(const stale_gradient& g, std::span<float> applied) override {
+    for (std::size_t i = 0; i < applied.size(); ++i) applied[i] = g.scale * g.values[i];
+    applied_before += left == 0 ? 1 : 0;
+  }
   void leave(rank) override { ++left; }
 
   static inline int left = 0;
+  static inline int applied_before = 0; ///< gradients, before any worker left
 };
 
 /// A shard whose turns are recorded.
@@ -84,6 +90,18 @@ TEST_F(RecordedSwitch, CanBeRepeatedThoughTheCoordinatorTakesALostWorkerForPrese
   switch_to_sync({1, 1});
   tell(shard_, worker_left{{0}});
   EXPECT_NO_THROW(require_repeatable(run_with(turns())));
+}
+
+/// The gradients of a batch may be its own.
+TEST_F(RecordedSwitch, ForgetsNobodyBeforeTheBatchIsAppliedThatItsEndCompletes) {
+  serve("sync", 3, own_cure<leave_count>());
+  push(0, 1, 0);
+  push(1, 1, 0);
+  EXPECT_EQ(leave_count::applied_before, 0) << "the batch waits for worker 2";
+  tell(shard_, worker_left{{2}});
+  EXPECT_THAT(weights_of(0), SizeIs(2));
+  EXPECT_EQ(leave_count::left, 1);
+  EXPECT_EQ(leave_count::applied_before, 2);
 }
 
 /// The coordinator knows that it has ended, and its own word is still on its way to this shard.
