@@ -36,11 +36,9 @@ struct call {
   }
 };
 
-/// A kernel of the form C = max(A + bias, 0), or C = A + bias, for each row of A. A matrix product that makes
-/// A can do the same before it writes A.
+/// A kernel that adds a bias to each row of a matrix. A product that makes the matrix can do so before it writes it.
 struct row_bias {
   std::size_t columns = 0;
-  bool relu = false;
 };
 
 /// An operation prepared for fixed shapes: its kernels are chosen, and constants of the call computed.

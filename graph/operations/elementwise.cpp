@@ -50,11 +50,10 @@ public:
     broadcast(s, function_, plan_, c.in(0), c.in(1), c.out());
   }
   std::optional<row_bias> as_row_bias() const noexcept override {
-    const bool relu = function_ == elementwise_function::relu_of_sum;
     const bool rows = plan_.rank == 2 && plan_.a[0] == plan_.extents[1] && plan_.a[1] == 1 &&
                       plan_.b[0] == 0 && plan_.b[1] == 1;
-    if (!rows || !(relu || function_ == elementwise_function::add)) return std::nullopt;
-    return row_bias{plan_.extents[1], relu};
+    if (!rows || function_ != elementwise_function::add) return std::nullopt;
+    return row_bias{plan_.extents[1]};
   }
 
 private:

@@ -32,7 +32,7 @@ public:
   explicit matmul_executable(const gemm_shape& g) : g_(g) {}
   std::size_t scratch_bytes() const noexcept override { return gemm_scratch_bytes(g_); }
   void run(const stream& s, const call& c) override {
-    const gemm_epilogue epilogue{bias_ ? c.in(2) : nullptr, bias_ && bias_->relu};
+    const gemm_epilogue epilogue{bias_ ? c.in(2) : nullptr, false};
     gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.output_use, epilogue);
   }
   bool take_row_bias(const row_bias& b) override {

@@ -113,8 +113,8 @@ using owned_description = owned<cublasLtMatmulDesc_t, end_description>;
 using owned_layout = owned<cublasLtMatrixLayout_t, end_layout>;
 
 /// What cuBLAS was asked for before; the same question gets the same algorithm, and so the same bits.
-using question = std::tuple<std::size_t, std::size_t, std::size_t, operand_order, operand_order, std::size_t,
-                            bool, bool, bool>;
+using question =
+    std::tuple<std::size_t, std::size_t, std::size_t, operand_order, operand_order, std::size_t, bool, bool>;
 
 /// A product that is ready to run.
 struct prepared {
@@ -155,11 +155,6 @@ cublasOperation_t operation_of(operand_order o) {
   return o == operand_order::as_is ? CUBLAS_OP_N : CUBLAS_OP_T;
 }
 
-cublasLtEpilogue_t epilogue_of(const gemm_epilogue& e) {
-  if (e.bias != nullptr) return e.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-  return e.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-}
-
 /// A matrix by rows is its transpose by columns, so cuBLAS is asked for C^T = B^T A^T.
 class cublas_products final : public products {
 public:
@@ -175,13 +170,13 @@ public:
   ~cublas_products() override { runtime::release(card_, workspace_); }
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-           const gemm_epilogue& epilogue) override {
+           const float* bias) override {
     if (g.batch * g.m * g.n == 0) return;
     const auto bits = [](const float* address) { return reinterpret_cast<std::uintptr_t>(address); };
     // cuBLAS is not told of the bias's alignment, and an algorithm may want that of C for it.
-    const bool aligned = (bits(a) | bits(b) | bits(c) | bits(epilogue.bias)) % 16 == 0;
-    prepared& p = product_for(g, epilogue, aligned);
-    if (epilogue.bias != nullptr) set(p.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+    const bool aligned = (bits(a) | bits(b) | bits(c) | bits(bias)) % 16 == 0;
+    prepared& p = product_for(g, bias != nullptr, aligned);
+    if (bias != nullptr) set(p.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     runtime::make_current(s.device);
     const float one = 1, zero = 0;
     require(cublas().matmul(handle_.get(), p.description.get(), &one, b, p.b.get(), a, p.a.get(), &zero, c,
@@ -194,14 +189,14 @@ private:
   /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
-  prepared& product_for(const gemm_shape& g, const gemm_epilogue& epilogue, bool aligned) {
-    const question asked{g.m, g.n, g.k, g.a, g.b, g.batch, epilogue.bias != nullptr, epilogue.relu, aligned};
+  prepared& product_for(const gemm_shape& g, bool biased, bool aligned) {
+    const question asked{g.m, g.n, g.k, g.a, g.b, g.batch, biased, aligned};
     const auto found = known_.find(asked);
     return found != known_.end() ? found->second
-                                 : known_.emplace(asked, prepare(g, epilogue, aligned)).first->second;
+                                 : known_.emplace(asked, prepare(g, biased, aligned)).first->second;
   }
 
-  prepared prepare(const gemm_shape& g, const gemm_epilogue& epilogue, bool aligned) {
+  prepared prepare(const gemm_shape& g, bool biased, bool aligned) {
     cublasLtMatmulDesc_t description = nullptr;
     require(cublas().description_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
             "cublasLtMatmulDescCreate");
@@ -212,7 +207,8 @@ private:
                .algorithm = {}};
     set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation_of(g.b));
     set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation_of(g.a));
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE,
+        biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
     p.algorithm = choose(p, aligned);
     return p;
   }

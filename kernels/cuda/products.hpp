@@ -12,13 +12,15 @@ namespace mailgrad::cuda {
 /// that was chosen for each shape.
 ///
 /// Errors  device_error, with what cuBLAS reports; shape_error for an extent that cuBLAS cannot count.
-/// Shapes  every extent is at least 1; gemm() answers the others itself.
+/// `bias` is added to each row of C, unless it is null. There is no relu: that of cuBLAS makes 0 of a NaN, and a model
+/// that has diverged would go on as if nothing were wrong.
+/// Shapes  every extent is at least 1; bias: float32[n].
 /// Threads one caller at a time. The same operands, equally aligned, give the same bits.
 class products {
 public:
   virtual ~products() = default;
   virtual void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-                   const gemm_epilogue& epilogue = {}) = 0;
+                   const float* bias = nullptr) = 0;
 };
 
 /// Opens cuBLAS when the first card asks for it, since loading it takes 0.2 s and 600 MB of addresses.

@@ -1,6 +1,5 @@
 #include "../../support/card_test.hpp"
 
-#include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/block.hpp>
 
@@ -100,8 +99,8 @@ TEST_F(CardGemm, AddsABiasAndDropsNegatives) {
   const auto on_a = array(a), on_b = array(b), on_bias = array(bias);
   for (const bool relu : {false, true}) {
     const auto on_c = unwritten<float>(g.m * g.n);
-    on_card().products->run(on_card(), g, on_a.data(), on_b.data(), on_c.data(),
-                            {.bias = on_bias.data(), .relu = relu});
+    gemm(card(), g, on_a.data(), on_b.data(), on_c.data(), nullptr, next_use::soon,
+         {.bias = on_bias.data(), .relu = relu});
     auto expected = on_host(g, a, b);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       expected[i] += bias[i % g.n];

@@ -34,7 +34,7 @@ struct column_matrix {
 struct column_product {
   column_matrix a, b, c;
   std::size_t batch, a_distance, b_distance, c_distance;
-  gemm_epilogue epilogue;
+  const float* bias;
 
   void run(const float* a_values, const float* b_values, float* c_values) const {
     for (std::size_t i = 0; i < batch; ++i)
@@ -54,9 +54,7 @@ private:
     }
   }
   float finished(double sum, std::size_t row) const {
-    if (epilogue.bias != nullptr) sum += epilogue.bias[row];
-    const auto rounded = static_cast<float>(sum);
-    return epilogue.relu && rounded < 0 ? 0.0F : rounded;
+    return static_cast<float>(bias != nullptr ? sum + bias[row] : sum);
   }
 };
 
@@ -66,7 +64,7 @@ void require_extent(std::size_t n) {
 }
 
 /// The operands as cublas_products.cpp hands them over: C^T = B^T A^T, so B comes first.
-column_product by_columns(const gemm_shape& g, const gemm_epilogue& e) {
+column_product by_columns(const gemm_shape& g, const float* bias) {
   const auto matrix = [](std::size_t rows, std::size_t columns, operand_order o) {
     return o == operand_order::as_is ? column_matrix{columns, rows, columns, false}
                                      : column_matrix{rows, columns, rows, true};
@@ -78,7 +76,7 @@ column_product by_columns(const gemm_shape& g, const gemm_epilogue& e) {
           .a_distance = g.k * g.n,
           .b_distance = g.m * g.k,
           .c_distance = g.m * g.n,
-          .epilogue = e};
+          .bias = bias};
 }
 
 class simulated_products final : public products {
@@ -86,10 +84,10 @@ public:
   explicit simulated_products(std::uint32_t card) : card_(card) {}
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-           const gemm_epilogue& epilogue) override {
+           const float* bias) override {
     if (g.batch * g.m * g.n == 0) return;
     for (const std::size_t n : {g.m, g.n, g.k, g.batch}) require_extent(n);
-    const column_product p = by_columns(g, epilogue);
+    const column_product p = by_columns(g, bias);
     card_machine& all = card_machine::of_process();
     const std::lock_guard held(all.lock);
     auto& stream = all.stream(s.stream);
@@ -97,7 +95,7 @@ public:
     require_inside(all, "A", a, (g.batch - 1) * p.b_distance + p.b.elements());
     require_inside(all, "B", b, (g.batch - 1) * p.a_distance + p.a.elements());
     require_inside(all, "C", c, (g.batch - 1) * p.c_distance + p.c.elements());
-    if (epilogue.bias != nullptr) require_inside(all, "the bias", epilogue.bias, g.n);
+    if (bias != nullptr) require_inside(all, "the bias", bias, g.n);
     all.queue(stream, {.body = [=, &all]() -> std::optional<std::string> {
                 ++all.counted.products;
                 p.run(b, a, c);
