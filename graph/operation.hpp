@@ -36,7 +36,8 @@ struct call {
   }
 };
 
-/// A kernel that adds a bias to each row of a matrix. A product that makes the matrix can do so before it writes it.
+/// A kernel that adds a bias to each row of a matrix. A product that makes the matrix can do so before it
+/// writes it.
 struct row_bias {
   std::size_t columns = 0;
 };

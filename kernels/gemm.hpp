@@ -33,8 +33,8 @@ struct gemm_epilogue {
 /// Bytes of scratch memory that gemm() needs on the host.
 std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 
-/// Computes C = A B, with the epilogue, in which a NaN stays a NaN. On a card the product adds a bias itself. With
-/// relu, and on the host, a second pass over C does both.
+/// Computes C = A B, with the epilogue, in which a NaN stays a NaN. On a card the product adds a bias itself.
+/// With relu, and on the host, a second pass over C does both.
 ///
 /// `c_use` is a hint that changes no bit: on the host a large C that is read later is written past the
 /// caches, on a GPU the hint is ignored. With one row in A the host reads no row of B that meets a zero of A,

@@ -11,10 +11,10 @@ namespace mailgrad::cuda {
 /// The matrix products of one stream. On a card it holds cuBLASLt's handle and workspace, and the algorithm
 /// that was chosen for each shape.
 ///
+/// `bias` is added to each row of C, unless it is null. There is no relu: that of cuBLAS makes 0 of a NaN,
+/// and a model that has diverged would go on as if nothing were wrong.
+/// Shapes  every extent is at least 1, since gemm() answers the others itself; bias: float32[n].
 /// Errors  device_error, with what cuBLAS reports; shape_error for an extent that cuBLAS cannot count.
-/// `bias` is added to each row of C, unless it is null. There is no relu: that of cuBLAS makes 0 of a NaN, and a model
-/// that has diverged would go on as if nothing were wrong.
-/// Shapes  every extent is at least 1; bias: float32[n].
 /// Threads one caller at a time. The same operands, equally aligned, give the same bits.
 class products {
 public:
