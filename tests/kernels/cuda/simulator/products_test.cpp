@@ -18,7 +18,7 @@ protected:
     cuda::card_lane lane(0);
     const card_array<float> x(lane, a), y(lane, b), z(lane, c), v(lane, bias);
     const cuda_stream& s = stream_of(lane);
-    return refusal([&] { s.products->run(s, {4, 6, 5}, x.data(), y.data(), z.data(), {.bias = v.data()}); });
+    return refusal([&] { s.products->run(s, {4, 6, 5}, x.data(), y.data(), z.data(), v.data()); });
   }
 };
 
