@@ -137,6 +137,14 @@ class Run:
                 raise Failure(f"{self.steps()} of {count} steps after {within:g} s: {self.server.told()}")
             time.sleep(0.02)
 
+    def ends_within(self, seconds):
+        """Whether the server's process has ended by then."""
+        try:
+            self.server.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def stop(self):
         done = subprocess.run([*self.near, self.tool, "stop", self.address, *self.keys], capture_output=True, text=True,
                               timeout=20)
