@@ -24,37 +24,25 @@ timed_kernel product_data(card_arrays& a) {
                  {64, 512, 256, operand_order::as_is, operand_order::transposed});
 }
 
-/// The two convolutions of LeNet: 32 filters of 5 x 5 on pictures, and 64 on what the first made.
-constexpr convolution_shape first_convolution(std::size_t batch) {
+/// A convolution of LeNet: filters of 5 x 5 on square pictures that keep their size.
+constexpr convolution_shape of_lenet(std::size_t batch, std::size_t side, std::size_t channels,
+                                     std::size_t filters) {
   return {{.batch = batch,
-           .height = 28,
-           .width = 28,
-           .channels = 1,
+           .height = side,
+           .width = side,
+           .channels = channels,
            .rows = 5,
            .columns = 5,
            .pad_top = 2,
            .pad_left = 2,
            .pad_bottom = 2,
            .pad_right = 2,
-           .out_height = 28,
-           .out_width = 28},
-          32};
+           .out_height = side,
+           .out_width = side},
+          filters};
 }
-constexpr convolution_shape second_convolution(std::size_t batch) {
-  return {{.batch = batch,
-           .height = 14,
-           .width = 14,
-           .channels = 32,
-           .rows = 5,
-           .columns = 5,
-           .pad_top = 2,
-           .pad_left = 2,
-           .pad_bottom = 2,
-           .pad_right = 2,
-           .out_height = 14,
-           .out_width = 14},
-          64};
-}
+constexpr convolution_shape first_convolution(std::size_t batch) { return of_lenet(batch, 28, 1, 32); }
+constexpr convolution_shape second_convolution(std::size_t batch) { return of_lenet(batch, 14, 32, 64); }
 
 using planner = std::unique_ptr<convolution_plan> (*)(const convolution_shape&);
 

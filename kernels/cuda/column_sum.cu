@@ -17,7 +17,7 @@ struct column_terms {
 /// So many blocks keep every multiprocessor of a card busy.
 constexpr std::size_t busy_blocks = 1056;
 
-/// A block sums `lanes` neighbouring columns; the other threads of a column take every so-manieth term. Row
+/// A block sums `lanes` neighbouring columns; the other threads of a column take the terms in turn. Row
 /// `slice` of y gets the sums of one slice of the terms.
 __global__ void column_kernel(column_terms t, unsigned lanes, float scale, float* y) {
   float* const room = shared_memory<float>();

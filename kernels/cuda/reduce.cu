@@ -48,7 +48,7 @@ struct row_extents {
   std::size_t rows, terms, terms_of_slice;
 };
 
-/// Block (x, y) sums slice y of every so-manieth row from x on.
+/// Block (x, y) sums slice y of row x, of row x + gridDim.x and so on.
 template <class Terms>
 __global__ void row_kernel(Terms terms, row_extents n, float scale, float* y) {
   float* const room = shared_memory<float>();
@@ -136,7 +136,7 @@ struct axes {
   }
 };
 
-/// A block computes every so-manieth result.
+/// Blocks take the results in turn.
 __global__ void general_kernel(axes kept, axes summed, const float* x, float scale, float* y) {
   float* const room = shared_memory<float>();
   for (std::size_t result = blockIdx.x; result < kept.size; result += gridDim.x) {

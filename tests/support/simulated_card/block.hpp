@@ -66,7 +66,6 @@ private:
   void add_all();
   fibre* stack_after_end();
   fibre* next_stack();
-  void enter(std::size_t next);
   void give_stack(thread& t);
   void go_on();
   [[noreturn]] void stop();
