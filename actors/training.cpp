@@ -241,7 +241,7 @@ void training::implementation::record() {
 
 void training::implementation::keep_checkpoints() {
   const checkpoint_options& o = options().checkpoints;
-  prepare_checkpoint_folder(o.folder, options().resume != nullptr);
+  prepare_checkpoint_folder(o.folder, options().resume ? options().resume->path() : "");
   checkpoint_writer_ =
       spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
 }

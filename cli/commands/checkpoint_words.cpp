@@ -27,6 +27,12 @@ constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> units{
 
 constexpr std::uint64_t longest = 1'000'000; ///< of any unit, so that nanoseconds do not overflow
 
+std::vector<std::string> words_of(const checkpoint& from) {
+  checkpoint_card card;
+  from.part("run")->field("card", card);
+  return std::move(card.words);
+}
+
 /// "--save=x" and "--save" name the same option.
 std::string_view option_of(std::string_view word) { return word.substr(0, word.find('=')); }
 
@@ -91,10 +97,19 @@ std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w
   return std::make_shared<const checkpoint>(std::move(found.what));
 }
 
+std::vector<std::string> words_of_keeping(const checkpoint& from) {
+  std::vector<std::string> words{"--checkpoint=" + folder_of(from.path()).string()};
+  for (std::string& word : words_of(from))
+    if (option_of(word) == "--checkpoint-every" || option_of(word) == "--keep")
+      words.push_back(std::move(word));
+  return words;
+}
+
 std::vector<std::string> words_to_resume(const checkpoint& from, const std::vector<std::string>& given) {
-  checkpoint_card card;
-  from.part("run")->field("card", card);
-  std::vector<std::string> words = std::move(card.words);
+  std::vector<std::string> words = words_of(from);
+  const auto where = [](const std::string& word) { return option_of(word) == "--checkpoint"; };
+  std::erase_if(words, where);
+  if (std::ranges::none_of(given, where)) words.push_back("--checkpoint=" + folder_of(from.path()).string());
   for (const std::string& word : given) {
     const auto same = [&](std::string_view option) {
       return [option](const std::string& other) { return option_of(other) == option; };

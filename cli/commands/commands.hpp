@@ -54,6 +54,6 @@ int train_as_told(const CLI::App& parser, const train_words& w);
 /// Trains as `mailgrad train` with the options `words` would, in the order of a recording.
 ///
 /// Errors  recording_error for an option that train does not have, and as the class training.
-finished_run train_again(const std::vector<std::string>& words, std::shared_ptr<const recording> what);
+finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what);
 
 } // namespace mailgrad

@@ -16,8 +16,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -202,20 +204,27 @@ finished_run train_with(const train_words& w, std::vector<std::string> given,
   }
 }
 
-/// Goes on with the options of the checkpoint and those given now.
-int resume(const train_words& w, const std::vector<std::string>& given) {
-  if (!w.load.empty())
-    throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
-  const auto from = checkpoint_to_resume(w.checkpoints);
-  const std::vector<std::string> words = words_to_resume(*from, given);
+/// The values of options that a file keeps. `whose` names it where they make no sense.
+template <class Error>
+train_words words_again(const std::vector<std::string>& words, const std::string& whose) {
   CLI::App parser;
   train_words again;
   add_options(parser, again);
   try {
     parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // in reverse order
   } catch (const CLI::ParseError& e) {
-    throw std::invalid_argument("checkpoint '" + from->path().string() + "': " + explain(parser, e));
+    throw Error(whose + ": " + explain(parser, e));
   }
+  return again;
+}
+
+/// Goes on with the options of the checkpoint and those given now.
+int resume(const train_words& w, const std::vector<std::string>& given) {
+  if (!w.load.empty())
+    throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
+  const auto from = checkpoint_to_resume(w.checkpoints);
+  const std::vector<std::string> words = words_to_resume(*from, given);
+  auto again = words_again<std::invalid_argument>(words, "checkpoint '" + from->path().string() + "'");
   again.load.clear(); // that run has begun with these
   again.quiet = w.quiet;
   again.live = w.live;
@@ -252,17 +261,15 @@ std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) 
 
 } // namespace
 
-finished_run train_again(const std::vector<std::string>& words, std::shared_ptr<const recording> what) {
-  CLI::App parser;
-  train_words w;
-  add_options(parser, w);
-  try {
-    parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // in reverse order
-  } catch (const CLI::ParseError& e) {
-    throw recording_error("recording '" + what->name + "': " + explain(parser, e));
-  }
+finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what) {
+  const std::string whose = "recording '" + what->name + "'";
+  auto w = words_again<recording_error>(words, whose);
   const auto from = checkpoint_to_resume(w.checkpoints);
-  return train_with(w, words, std::move(what), from);
+  if (from && w.checkpoints.folder.empty()) {
+    std::ranges::move(words_of_keeping(*from), std::back_inserter(words));
+    w = words_again<recording_error>(words, whose);
+  }
+  return train_with(w, std::move(words), std::move(what), from);
 }
 
 int train_as_told(const CLI::App& parser, const train_words& w) {

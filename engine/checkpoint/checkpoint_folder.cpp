@@ -65,13 +65,18 @@ found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
                                          : "found no checkpoint that can be read; the newest: " + refused[0]);
 }
 
-void prepare_checkpoint_folder(const std::filesystem::path& folder, bool resumed) {
+std::filesystem::path folder_of(const std::filesystem::path& checkpoint) {
+  return checkpoint.has_parent_path() ? checkpoint.parent_path() : ".";
+}
+
+void prepare_checkpoint_folder(const std::filesystem::path& folder, const std::filesystem::path& resumed) {
   std::error_code wrong;
   std::filesystem::create_directories(folder, wrong);
   if (wrong) throw_unwritable(folder, wrong.value());
   if (!std::filesystem::is_directory(folder)) throw_unwritable(folder, ENOTDIR);
   const bool used = std::filesystem::exists(folder / best_weights::file_name, wrong);
-  if (!resumed && (used || !checkpoints_in(folder).empty()))
+  const bool goes_on = !resumed.empty() && std::filesystem::equivalent(folder, folder_of(resumed), wrong);
+  if (!goes_on && (used || !checkpoints_in(folder).empty()))
     throw std::invalid_argument(
         fmt::format("'{}' holds checkpoints of an earlier run; resume that run, or name another folder",
                     folder.string()));

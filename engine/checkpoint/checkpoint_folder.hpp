@@ -29,11 +29,15 @@ struct found_checkpoint {
 /// Errors  file_error: there is none, with the reason why the newest was refused.
 found_checkpoint newest_checkpoint(const std::filesystem::path& where);
 
-/// Makes the folder of a run's checkpoints, if it is not there, and tries to write there. Of a run that is
-/// not resumed, the folder must hold no checkpoints, since they would be mixed with those of another run.
+/// The folder of a checkpoint; "." for a mere name.
+std::filesystem::path folder_of(const std::filesystem::path& checkpoint);
+
+/// Makes the folder of a run's checkpoints, if it is not there, and tries to write there. It must hold none,
+/// since they would be mixed with those of another run, unless the run goes on from `resumed`, a file in it. An
+/// empty path: the run begins.
 ///
 /// Errors  file_error if nothing can be written there; std::invalid_argument if it holds checkpoints.
-void prepare_checkpoint_folder(const std::filesystem::path& folder, bool resumed);
+void prepare_checkpoint_folder(const std::filesystem::path& folder, const std::filesystem::path& resumed);
 
 /// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`. Files that cannot be
 /// removed stay.

@@ -164,6 +164,29 @@ TEST_F(Checkpoints, FallBackToTheOneBefore) {
   EXPECT_THAT(t.err(), HasSubstr("resuming from " + kept[1].string()));
 }
 
+/// A folder that has moved, and a run in another working folder, must not write where the first run did.
+TEST_F(Checkpoints, GoOnInTheFolderThatIsResumed) {
+  report(train({"--checkpoint", folder(), "--keep", "7"}, "200"));
+  const std::string moved = (scratch_.path() / "moved").string();
+  std::filesystem::rename(folder(), moved);
+  report({"train", "--resume", moved, "--quiet", "--steps", "400"});
+  EXPECT_FALSE(std::filesystem::exists(folder()));
+  EXPECT_EQ(checkpoints_in(moved).front().filename(), checkpoint_name(400));
+  report({"train", "--resume", checkpoints_in(moved).front().string(), "--quiet", "--steps", "500"});
+  EXPECT_EQ(checkpoints_in(moved).size(), 3U);
+  report({"train", "--resume", moved, "--checkpoint", folder(), "--quiet", "--steps", "600"});
+  EXPECT_EQ(newest().filename(), checkpoint_name(600));
+}
+
+TEST_F(Checkpoints, MixWithNoneOfAnotherRun) {
+  report(train({"--checkpoint", folder()}, "200"));
+  const std::string other = (scratch_.path() / "other").string();
+  report(train({"--checkpoint", other}, "100"));
+  tool t({"train", "--resume", folder(), "--checkpoint", other, "--quiet"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), HasSubstr("'" + other + "' holds checkpoints of an earlier run"));
+}
+
 TEST_F(Checkpoints, GoOnWithOtherDevices) {
   tool t(checkpointed({"--devices", "cpu:0,cpu:0", "--policy", "async"}));
   await_newer(t);
@@ -194,6 +217,7 @@ TEST_F(Checkpoints, OfAReplayGoOn) {
   tool again({"replay", recording, "--resume", folder(), "--quiet"});
   EXPECT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.out(), HasSubstr("the same parameters as recorded"));
+  EXPECT_EQ(newest().filename(), checkpoint_name(4000)) << "a replay that is resumed keeps checkpoints, too";
 }
 
 TEST_F(Checkpoints, OfAnotherRunAreRefused) {

@@ -81,18 +81,23 @@ TEST_F(CheckpointFolder, KeepsTheNewestThatAreNotAhead) {
 
 TEST_F(CheckpointFolder, IsMadeAndTried) {
   const auto inner = folder_.path() / "a" / "b";
-  prepare_checkpoint_folder(inner, false);
+  prepare_checkpoint_folder(inner, {});
   EXPECT_TRUE(std::filesystem::is_empty(inner));
 }
 
 TEST_F(CheckpointFolder, MixesNoTwoRuns) {
   write(5);
-  EXPECT_NO_THROW(prepare_checkpoint_folder(folder_.path(), true));
+  const auto elsewhere = folder_.path() / "elsewhere";
+  EXPECT_NO_THROW(prepare_checkpoint_folder(folder_.path(), folder_.path() / "." / checkpoint_name(5)));
+  EXPECT_NO_THROW(prepare_checkpoint_folder(elsewhere, folder_.path() / checkpoint_name(5)));
   folder_.write("file", "");
   testing::expect_refused(
-      {{"another run", [&] { prepare_checkpoint_folder(folder_.path(), false); },
+      {{"another run", [&] { prepare_checkpoint_folder(folder_.path(), {}); },
         "holds checkpoints of an earlier run"},
-       {"a file", [&] { prepare_checkpoint_folder(folder_.path() / "file", true); }, "cannot be written"}});
+       {"a run of another folder",
+        [&] { prepare_checkpoint_folder(folder_.path(), elsewhere / checkpoint_name(7)); },
+        "holds checkpoints of an earlier run"},
+       {"a file", [&] { prepare_checkpoint_folder(folder_.path() / "file", {}); }, "cannot be written"}});
 }
 
 } // namespace
