@@ -1,9 +1,11 @@
+#include <mailgrad/cli/report/axis_marks.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 namespace mailgrad {
@@ -29,17 +31,18 @@ using curve_figure = std::optional<double> curve_point::*;
 struct axis {
   const char* name;  ///< for the file
   const char* label; ///< with its unit
+  bool counts;       ///< of something, so that the marks are whole numbers
   coordinate at;
 };
 
 constexpr std::array axes{
-    axis{"time", "time [s]", [](const curve_point& p) { return p.time_s; }},
-    axis{"updates", "updates of the weights", [](const curve_point& p) { return p.updates; }},
-    axis{"samples", "samples trained", [](const curve_point& p) { return p.samples; }},
+    axis{"time", "time [s]", false, [](const curve_point& p) { return p.time_s; }},
+    axis{"updates", "updates of the weights", true, [](const curve_point& p) { return p.updates; }},
+    axis{"samples", "samples trained", true, [](const curve_point& p) { return p.samples; }},
 };
 
 struct plotted {
-  std::string data; ///< definitions of data blocks
+  std::string data; ///< definitions of axes and data blocks
   std::vector<std::string> plots;
 };
 
@@ -116,6 +119,18 @@ void add_switches(plotted& all, std::span<const run_figures> runs, const axis& x
       "$switches using 1:2 with points pt 3 ps 2 lw 2 lc rgb '#000000' title 'switch of policy'");
 }
 
+std::string axis_over(std::span<const run_figures> runs, const axis& x) {
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (const run_figures& run : runs)
+    if (run.curve)
+      for (const curve_point& p : *run.curve) {
+        least = std::min(least, x.at(p));
+        most = std::max(most, x.at(p));
+      }
+  return axis_of_counts(std::min(least, most), most);
+}
+
 plotted losses(std::span<const run_figures> runs, const axis& x) {
   plotted all;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -126,7 +141,9 @@ plotted losses(std::span<const run_figures> runs, const axis& x) {
              measured_on::validation);
     add_line(all, runs[i], i, x, &curve_point::test_loss, label + ", test", measured_on::test);
   }
-  if (!all.plots.empty()) add_switches(all, runs, x);
+  if (all.plots.empty()) return all;
+  add_switches(all, runs, x);
+  if (x.counts) all.data += axis_over(runs, x);
   return all;
 }
 
@@ -157,9 +174,8 @@ picture make(std::string name, std::string title, std::string caption, const axi
   picture p{std::move(name), std::move(title), std::move(caption), {}};
   p.script =
       run_styles() + fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset grid lc rgb '#cccccc'\n"
-                                 "set key below height 1\nset format x '%.10g'\n{}",
-                                 gnuplot_text(p.title), gnuplot_text(x.label), gnuplot_text(y_label),
-                                 std::string_view(x.name) == "time" ? "" : "set format x '%.0s%c'\n");
+                                 "set key below height 1\nset format x '%.10g'\n",
+                                 gnuplot_text(p.title), gnuplot_text(x.label), gnuplot_text(y_label));
   p.script += all.data + "plot " + fmt::format("{}", fmt::join(all.plots, ", ")) + '\n';
   p.height += 20 * static_cast<unsigned>(all.plots.size() / 3);
   return p;

@@ -18,7 +18,7 @@ constexpr std::string_view style =
     "figcaption,p.note{color:#444;font-size:.9rem}div.wide{overflow-x:auto}table{border-collapse:collapse}"
     "th,td{border-bottom:1px solid #bbb;padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top;"
     "overflow-wrap:anywhere}thead th{border-bottom:2px solid "
-    "#111}th[scope=row]{font-weight:normal;color:#444;"
+    "#111;overflow-wrap:break-word}th[scope=row]{font-weight:normal;color:#444;"
     "white-space:nowrap}@media print{h2{break-after:avoid}figure{break-inside:avoid}}";
 
 std::string as_html(std::string_view text) {

@@ -1,3 +1,4 @@
+#include <mailgrad/cli/report/axis_marks.hpp>
 #include <mailgrad/cli/report/expected_staleness.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
 
@@ -98,13 +99,6 @@ std::size_t columns_for(std::size_t panels) {
   return columns;
 }
 
-/// A distance of 1, 2 or 5 times a power of ten, so that there are at most seven marks.
-double tics_over(double range) {
-  for (double ten = 1;; ten *= 10)
-    for (const double step : {ten, 2 * ten, 5 * ten})
-      if (range / step <= 6) return step;
-}
-
 double highest(std::span<const worker_figures> workers) {
   double most = 1;
   for (const worker_figures& w : workers)
@@ -135,8 +129,8 @@ picture staleness_picture(std::span<const run_figures> runs, std::size_t which) 
       "set key off\nset xtics nomirror\nset ytics nomirror\n",
       rows, columns, gnuplot_text(p.title), static_cast<double>(last) + 0.6, highest(shown) * 1.08,
       last > 60 ? 1.0 : 0.8);
-  p.script += fmt::format("set xtics {}\nset ytics {}\n", tics_over(static_cast<double>(last)),
-                          tics_over(highest(shown)));
+  p.script += fmt::format("set xtics {}\nset ytics {}\n", distance_of_marks(static_cast<double>(last)),
+                          distance_of_marks(highest(shown)));
   for (std::size_t rank = 0; rank < shown.size(); ++rank)
     p.script += panel(shown[rank], expected_of(run, rank), rank, last);
   p.script += "set key on\n" + legend(expected_of(run, 0)) + "unset multiplot\n";

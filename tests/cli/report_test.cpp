@@ -100,6 +100,17 @@ TEST_F(ReportPage, DrawsLossAndAccuracyOverTheCurve) {
   EXPECT_THAT(content_of(path("svg/accuracy-time.svg")), HasSubstr("accuracy [share of samples]"));
 }
 
+TEST_F(ReportPage, MarksCountsExactly) {
+  json r = trained();
+  r["curve"] = curve();
+  for (json& point : r["curve"]) point["updates"] = 70 * point["updates"].get<int>();
+  tool t({"report", written("run.json", r), "--svg", path("svg")});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const std::string svg = content_of(path("svg/loss-updates.svg"));
+  for (const char* mark : {">500<", ">1k<", ">1.5k<", ">2k<", ">2.5k<", ">3k<"})
+    EXPECT_EQ(count_of(svg, mark), 1U) << mark;
+}
+
 TEST_F(ReportPage, SaysWhatAnOlderReportLacks) {
   const std::string html = page({written("old.json", trained())});
   EXPECT_THAT(
