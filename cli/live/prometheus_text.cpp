@@ -89,7 +89,7 @@ void add_progress(metrics_text& to, const training_report& r, const std::string&
 void add_line(metrics_text& to, const metrics_line& x) {
   to.gauge("train_loss", "Mean loss over the samples between the last two lines of metrics.", x.train_loss);
   to.gauge("learning_rate", "Learning rate after its schedule.", x.learning_rate);
-  to.gauge("samples_per_second", "Samples trained a second, between the last two lines of metrics.",
+  to.gauge("samples_per_second", "Samples trained a second, over the last half second or more.",
            x.samples_per_s);
 }
 

@@ -23,7 +23,7 @@ struct metrics_line {
   std::uint64_t computed = 0;        ///< gradients that reached the first shard, or were written by hogwild
   std::uint64_t applied = 0;         ///< of these, alone or in a batch
   std::uint64_t discarded = 0;       ///< of these
-  double samples_per_s = 0;          ///< since the last line
+  double samples_per_s = 0;          ///< since the last line that is at least half a second old
   double waiting_s = 0;              ///< at barriers, at a bound and for batches, summed over all workers
   std::optional<double> test_loss{}; ///< of weights that were tested since the last line, as these six
   std::optional<double> test_accuracy{};

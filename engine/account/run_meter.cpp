@@ -7,6 +7,10 @@ namespace mailgrad {
 
 namespace {
 
+/// Workers tell of their steps about ten times a second, each of many at once. Over a shorter time than this,
+/// what they told would not be what was trained.
+constexpr double shortest_s = 0.5;
+
 double per(double sum, std::uint64_t n) { return sum / static_cast<double>(std::max<std::uint64_t>(1, n)); }
 
 } // namespace
@@ -19,7 +23,7 @@ void run_meter::resume(const worker_share& done, instant elapsed) {
   samples_ = samples_before_ = done.samples;
   waited_ = done.waited;
   elapsed_before_ = elapsed;
-  time_before_ = in_seconds(elapsed);
+  marks_ = {mark{in_seconds(elapsed), done.samples}};
   clock_.ended(steps_, instant{0});
 }
 
@@ -46,11 +50,18 @@ double run_meter::rate() const {
   return learning_rate(scale_.schedule, scale_.learning_rate, std::max<std::uint64_t>(1, updates_));
 }
 
+/// Samples a second since the last line that is old enough, or since the beginning.
+double run_meter::pace(double now) {
+  while (marks_.size() > 1 && now - marks_[1].time_s >= shortest_s) marks_.pop_front();
+  const mark from = marks_.front();
+  marks_.push_back({now, samples_});
+  return now > from.time_s ? static_cast<double>(samples_ - from.samples) / (now - from.time_s) : 0;
+}
+
 metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_made>& test) {
   const std::uint64_t samples = samples_ - std::exchange(samples_before_, samples_);
   metrics_line x;
   x.time_s = in_seconds(elapsed_before_ + elapsed);
-  const double span = x.time_s - std::exchange(time_before_, x.time_s);
   x.steps = steps_;
   x.updates = updates_;
   x.samples = samples_;
@@ -64,7 +75,7 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
   x.computed = first_shard_.produced + written_;
   x.applied = first_shard_.applied + written_;
   x.discarded = first_shard_.discarded;
-  x.samples_per_s = span > 0 ? static_cast<double>(samples) / span : 0;
+  x.samples_per_s = pace(x.time_s);
   x.waiting_s = in_seconds(instant{waited_});
   if (test) {
     (test->held_out ? x.validation_loss : x.test_loss) = test->loss;

@@ -8,6 +8,7 @@
 #include <mailgrad/optim/schedule.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 namespace mailgrad {
@@ -62,6 +63,7 @@ public:
 
 private:
   double rate() const;
+  double pace(double now);
 
   run_scale scale_;
   interval_clock clock_;
@@ -73,10 +75,16 @@ private:
   shard_counts first_shard_;
   instant elapsed_before_{0}; ///< in earlier processes
 
+  /// The samples that were trained at the time of a line.
+  struct mark {
+    double time_s = 0;
+    std::uint64_t samples = 0;
+  };
+  std::deque<mark> marks_{mark{}}; ///< the first is of the line from which samples a second are counted
+
   // Since the last line:
   double loss_sum_ = 0;
   std::uint64_t samples_before_ = 0;
-  double time_before_ = 0;
   staleness_histogram gaps_;
 
   staleness_histogram gaps_of_line_;

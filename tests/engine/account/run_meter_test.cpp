@@ -57,6 +57,20 @@ TEST(RunMeter, BeginsMeansAnewAndGoesOnCounting) {
   EXPECT_EQ(x.applied, 2U);
 }
 
+/// Workers tell what they did about ten times a second, each all at once, so a moment has no rate of its own.
+TEST(RunMeter, MeasuresTheRateOverHalfASecond) {
+  run_meter m({}, {});
+  m.add({.steps = 1, .samples = 100});
+  EXPECT_DOUBLE_EQ(m.take(100ms).samples_per_s, 1000) << "since the beginning";
+  m.add({.steps = 1, .samples = 100});
+  EXPECT_DOUBLE_EQ(m.take(125ms).samples_per_s, 1600);
+  m.add({.steps = 1, .samples = 500});
+  EXPECT_DOUBLE_EQ(m.take(625ms).samples_per_s, 1000) << "since the line at 125 ms";
+  m.add({.steps = 1, .samples = 50});
+  EXPECT_DOUBLE_EQ(m.take(625ms + 1us).samples_per_s, 550 / 0.500001) << "likewise, for the last one is new";
+  EXPECT_DOUBLE_EQ(m.take(1625ms).samples_per_s, 0);
+}
+
 TEST(RunMeter, CountsUpdatesOfTheBlockUntilTheShardsHaveThem) {
   run_meter m({}, {});
   m.add(gaps(0, 10), shard_counts{{0}, {10}, 10, 0, 10});
