@@ -8,10 +8,12 @@
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/account/notice_pace.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 
 #include <fmt/format.h>
 
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -206,6 +208,9 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
   if (store_)
     with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
+  const training_options& o = plan_.options;
+  const std::array wanted{o.metrics_every, plan_.tests_during_run() ? o.evaluate_every : interval{}};
+  with.pace = pace_for(wanted, plan_.steps_per_epoch(), plan_.workers());
   if (plan_.options.all_reduce) with.sums = options_.sums({worker});
   return spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
 }

@@ -3,20 +3,14 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <bit>
-#include <chrono>
 #include <utility>
 
 namespace mailgrad {
 using messaging::send;
 
-namespace {
-
-constexpr instant apart = std::chrono::milliseconds{100};
-
-} // namespace
-
-progress_notices::progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker)
-    : self_(self), tracker_(std::move(tracker)) {
+progress_notices::progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker,
+                                   notice_pace pace)
+    : self_(self), tracker_(std::move(tracker)), pace_(pace) {
   unreported_.worker = worker;
 }
 
@@ -27,7 +21,7 @@ void progress_notices::count(std::size_t samples, float loss) {
 }
 
 void progress_notices::notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {
-  if (now - last_ >= apart) notify(now, barrier_wait, other_wait);
+  if (pace_.due(now - last_, unreported_.steps)) notify(now, barrier_wait, other_wait);
 }
 
 void progress_notices::notify(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {

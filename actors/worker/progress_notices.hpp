@@ -1,15 +1,16 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/notice_pace.hpp>
 
 namespace mailgrad {
 
-/// Tells the tracker a few times a second what a worker has done.
+/// Tells the tracker now and then what a worker has done.
 ///
 /// Threads  those of the device actor that owns it.
 class progress_notices {
 public:
-  progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker);
+  progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker, notice_pace pace = {});
 
   /// The worker starts `now`. In a run that is resumed it has waited before, for so many ns.
   void begin(instant now, std::int64_t barrier_wait = 0, std::int64_t other_wait = 0) {
@@ -28,6 +29,7 @@ public:
 private:
   caf::event_based_actor* self_;
   caf::actor tracker_;
+  notice_pace pace_;
   worker_progress unreported_;
   double loss_sum_ = 0; ///< over the unreported samples
   instant last_{0};

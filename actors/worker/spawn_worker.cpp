@@ -42,6 +42,7 @@ public:
           std::make_shared<own_batches>(with_.samples, terms_.request.batch, terms_.request.nonzeros);
     options.sums = std::move(with_.sums);
     options.tracker = with_.peers.tracker;
+    options.pace = with_.pace;
     options.coordinator = with_.peers.coordinator;
     options.clip_norm = terms_.clip_norm;
     options.time = with_.time;

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/engine/account/notice_pace.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/net/all_reduce.hpp>
@@ -40,6 +41,7 @@ struct worker_surroundings {
   std::shared_ptr<const time_source> time;
   instant created{0};                   ///< where its timeline begins
   bool tells_timeline = false;          ///< to the coordinator, which is in another process
+  notice_pace pace{};                   ///< how often it tells the tracker of its steps
   std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
   block_source blocks{}; ///< where its gradients lie, if it computes on one device; null: in its process
   std::shared_ptr<const dataset>

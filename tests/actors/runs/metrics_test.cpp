@@ -77,6 +77,16 @@ TEST_F(MeasuredRun, TellsEverySampleOfAShortRunInItsLoss) {
   EXPECT_EQ(r.curve[0].staleness_mean, 0) << "workers in step are never stale";
 }
 
+/// Under this clock ten thousand steps take about a tenth of a second.
+TEST_F(MeasuredRun, MakesALineEachSoManyStepsHoweverFastTheyAre) {
+  training_options o = measured("async", 1);
+  o.steps = 10'000;
+  o.metrics_every = {.steps = 1000};
+  training run(small_model(), small_data(), o, std::make_shared<testing::ticking_time>());
+  run.report();
+  EXPECT_THAT(lines(), SizeIs(::testing::Ge(10U)));
+}
+
 TEST_F(MeasuredRun, EndsWithTheSameWeightsAsOneThatIsNot) {
   for (const char* policy : {"sync", "async"}) {
     const std::uint32_t workers = std::string(policy) == "sync" ? 2 : 1;

@@ -39,6 +39,18 @@ TEST_F(ProgressNotices, ComeATenthOfASecondApart) {
   EXPECT_EQ(x.other_wait, 7);
 }
 
+TEST_F(ProgressNotices, ComeAfterAsManyStepsAsThePaceSays) {
+  progress_notices often{self_, tracker_.actor(), {1}, {.steps = 2}};
+  often.begin(5s);
+  often.count(8, 1);
+  act([&] { often.notify_if_due(5s + 3ms, 0, 0); });
+  EXPECT_THAT(told(), IsEmpty());
+  often.count(8, 1);
+  act([&] { often.notify_if_due(5s + 4ms, 0, 0); });
+  ASSERT_THAT(told(), SizeIs(1));
+  EXPECT_EQ(told()[0].steps, 2U);
+}
+
 TEST_F(ProgressNotices, TellOnlyWhatIsNew) {
   notices_.begin(0s);
   notices_.count(8, 1);

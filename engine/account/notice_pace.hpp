@@ -1,0 +1,32 @@
+#pragma once
+
+#include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/options/interval.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace mailgrad {
+
+/// How often a worker tells of its steps during a run.
+struct notice_pace {
+  /// More often would take time from the steps, and fill the mailbox of whoever is told.
+  static constexpr instant shortest = std::chrono::milliseconds{1};
+
+  instant span = std::chrono::milliseconds{100};
+  std::uint64_t steps = 0; ///< of this worker; 0: however many
+
+  /// Whether a worker that has taken so many steps in this time tells of them.
+  bool due(instant since_last, std::uint64_t untold) const noexcept {
+    return since_last >= span || (steps > 0 && untold >= steps && since_last >= shortest);
+  }
+  friend bool operator==(const notice_pace&, const notice_pace&) = default;
+};
+
+/// The pace of each of so many workers at which nothing that is wanted each interval comes much too late. It
+/// is never slower than ten times a second.
+notice_pace pace_for(std::span<const interval> wanted, std::uint64_t steps_per_epoch, std::size_t workers);
+
+} // namespace mailgrad
