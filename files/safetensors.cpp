@@ -96,10 +96,14 @@ void safetensors_file::read_header() {
   std::string first(length_bytes, '\0');
   if (!file_.read(first.data(), length_bytes)) throw_unreadable(path_, EIO);
   const auto length = number_in<length_bytes>(first);
-  if (length > longest_header || length > size - length_bytes)
+  if (length > size - length_bytes)
     throw_malformed(
         path_, file_offset{0},
         fmt::format("the header is said to have {} bytes, and {} follow", length, size - length_bytes));
+  if (length > longest_header)
+    throw_malformed(path_, file_offset{0},
+                    fmt::format("the header is said to have {} bytes, and the format has at most {}", length,
+                                longest_header));
   std::string header(length, '\0');
   if (!file_.read(header.data(), static_cast<std::streamsize>(length))) throw_unreadable(path_, EIO);
   data_begin_ = length_bytes + length;

@@ -28,7 +28,7 @@ std::string token_in(const std::string& file) {
   errno = 0;
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat facts {};
-  std::array<char, longest_token + 2> bytes{};
+  std::array<char, longest_token + 3> bytes{};
   const ssize_t count =
       descriptor < 0 || fstat(descriptor, &facts) != 0 ? -1 : read(descriptor, bytes.data(), bytes.size());
   const int why = errno;
@@ -39,6 +39,7 @@ std::string token_in(const std::string& file) {
         fmt::format("--live-token {}: others may open this file; take 'chmod 600' to it", file));
   std::string token(bytes.data(), static_cast<std::size_t>(count));
   if (token.ends_with('\n')) token.pop_back();
+  if (token.ends_with('\r')) token.pop_back(); // a line end of Windows
   const bool plain =
       std::ranges::all_of(token, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
   if (!plain || token.size() < shortest_token || token.size() > longest_token)

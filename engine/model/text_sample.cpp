@@ -1,13 +1,16 @@
 #include <mailgrad/engine/model/text_sample.hpp>
 
+#include <mailgrad/files/utf8.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +74,15 @@ std::int32_t draw(std::span<const float> logits, double temperature, double chan
   return static_cast<std::int32_t>(likeliest - logits.begin()); // also after a rounding error
 }
 
+/// The character that a text begins with, as a terminal can show it.
+std::string first_of(std::string_view text) {
+  const auto first = first_character({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  if (!first) return fmt::format("byte {:#04x}", static_cast<unsigned char>(text.front()));
+  const bool shown = first->code >= 0x20 && (first->code < 0x7f || first->code > 0x9f);
+  return fmt::format("{}U+{:04X}", shown ? fmt::format("'{}', ", text.substr(0, first->length)) : "",
+                     first->code);
+}
+
 /// The prompt as tokens, of which there is at least one.
 std::vector<std::int32_t> tokens_of(std::string_view prompt, std::span<const std::string> symbols) {
   if (prompt.empty()) {
@@ -82,8 +94,8 @@ std::vector<std::int32_t> tokens_of(std::string_view prompt, std::span<const std
     const auto known = std::ranges::find_if(
         symbols, [&](const std::string& s) { return !s.empty() && prompt.starts_with(s); });
     if (known == symbols.end())
-      throw std::invalid_argument(fmt::format(
-          "prompt: the model does not know the character at byte {} before its end", prompt.size()));
+      throw std::invalid_argument(fmt::format("prompt: the model has not learnt character {}, {}",
+                                              tokens.size() + 1, first_of(prompt)));
     tokens.push_back(static_cast<std::int32_t>(known - symbols.begin()));
     prompt.remove_prefix(known->size());
   }

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 // What the tool does with a model that it has trained: test, predict, generate.
 
@@ -189,10 +190,14 @@ TEST_F(TrainedModel, GeneratesTheSameTextFromTheSameSeed) {
   };
   EXPECT_EQ(written({"--seed", "4"}), written({"--seed", "4"}));
   EXPECT_THAT(written({"--prompt", "abc", "--temperature", "0"}), StartsWith("deabcde\nabc"));
-  tool unknown({"generate", "--model-file", path("t.safetensors"), "--prompt", "abx"});
-  EXPECT_EQ(unknown.code(), 2);
-  EXPECT_THAT(unknown.err(),
-              HasSubstr("prompt: the model does not know the character at byte 1 before its end"));
+  for (const auto& [prompt, which] :
+       {std::pair("abx", "character 3, 'x', U+0078"),
+        std::pair("a\xc3\xa9", "character 2, '\xc3\xa9', U+00E9"), std::pair("a\t", "character 2, U+0009"),
+        std::pair("\xff", "character 1, byte 0xff")}) {
+    tool unknown({"generate", "--model-file", path("t.safetensors"), "--prompt", prompt});
+    EXPECT_EQ(unknown.code(), 2);
+    EXPECT_THAT(unknown.err(), HasSubstr(std::string("prompt: the model has not learnt ") + which));
+  }
   tool tested({"test", "--model-file", path("t.safetensors"), "--data", data});
   EXPECT_EQ(tested.code(), 0) << tested.err();
   tool predicted({"predict", "--model-file", path("t.safetensors"), "--data", data});

@@ -145,6 +145,13 @@ TEST_F(Safetensors, RefusesAHeaderThatLies) {
       {"seven bytes", reading("1234567"), "found 7 bytes"},
       {"a header of all memory", reading(std::string(8, '\xff')),
        "offset 0: the header is said to have 18446744073709551615 bytes, and 0 follow"},
+      {"a header beyond the format",
+       [this] {
+         const auto file = write(std::string("\x01\xe1\xf5\x05\0\0\0\0", 8));
+         std::filesystem::resize_file(file, 100'000'009); // takes no place on the disk
+         const safetensors_file read(file);
+       },
+       "the header is said to have 100000001 bytes, and the format has at most 100000000"},
       {"one byte less", reading(array(f32).substr(0, 30)), "bytes, and 22 follow"},
       {"no JSON", reading(with_length("hello!")), "not valid JSON"},
       {"a list", reading(with_length("[]")), "expected a header with names, found a list"},

@@ -58,6 +58,8 @@ TEST_F(LiveWords, TakeATokenFromAFileOfItsOwnerAlone) {
   live_words w = words("");
   w.token_file = token_file("abcdefgh-ABCDEFGH_0\n");
   EXPECT_EQ(understood(w)->token, "abcdefgh-ABCDEFGH_0");
+  w.token_file = token_file(std::string(256, 'a') + "\r\n");
+  EXPECT_EQ(understood(w)->token, std::string(256, 'a')) << "a line end of Windows";
 }
 
 TEST_F(LiveWords, RefuseATokenThatOthersReadOrGuess) {
