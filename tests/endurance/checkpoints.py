@@ -1,7 +1,7 @@
 """Runs that keep checkpoints are killed, again and again, and resumed.
 
-A round begins a run, kills it with SIGKILL after a drawn time, resumes it, kills that too, and lets the last one end. It
-fails if a run cannot be resumed, a checkpoint is torn, a mini-batch is trained twice or not at all, or the weights of a
+A round begins a run, kills it with SIGKILL after a time drawn from its length, resumes it, kills that too, and lets the
+last one end. It fails if a run cannot be resumed, a checkpoint is torn, a mini-batch is trained twice or not at all, or the weights of a
 run whose bits do not depend on chance are others than without interruption.
 """
 import json
@@ -44,14 +44,19 @@ def rounds_of(tool, scratch, rounds, draw):
     write_samples(data, 400)
     run = [tool, "train", "--model", "mlp:hidden=16", "--data", str(data), "--batch", "8", "--steps", str(STEPS),
            "--quiet"]
-    whole = {}
+    whole, lengths = {}, {}
     for number in range(rounds):
         options = draw.choice(EXACT + FREE)
+        key = " ".join(options)
+        if key not in whole:
+            begun = time.monotonic()
+            whole[key] = finished(run + options, scratch / "whole.json")
+            lengths[key] = time.monotonic() - begun
         kept = scratch / f"kept {number}"
         command = run + options + ["--checkpoint", str(kept), "--checkpoint-every", draw.choice(["50", "500", "1s"])]
         kills = 0
         for _ in range(draw.randint(1, 4)):
-            kills += killed(command, draw.uniform(0, 0.6))
+            kills += killed(command, draw.uniform(0, lengths[key]))
             if kept.is_dir() and any(kept.glob("checkpoint-*.safetensors")):
                 command = [tool, "train", "--resume", str(kept), "--quiet"]
         last = finished(command, scratch / "report.json")
@@ -59,10 +64,7 @@ def rounds_of(tool, scratch, rounds, draw):
         if last["steps"] != STEPS or counted != STEPS:
             raise Failure(f"{options}: {last['steps']} steps, {counted} gradients")
         if options in EXACT:
-            key = " ".join(options)
-            if key not in whole:
-                whole[key] = finished(run + options, scratch / "whole.json")["parameters_sha256"]
-            if last["parameters_sha256"] != whole[key]:
+            if last["parameters_sha256"] != whole[key]["parameters_sha256"]:
                 raise Failure(f"{options}: other weights than without interruption")
         for file in kept.glob("*"):
             file.unlink()
