@@ -146,7 +146,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const model_function model = spanning(find_model(w.model), w.span);
   const run_outputs outputs(w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
-  options.start_whole = w.load_strict;
+  options.start_whole = w.load_strict == "yes";
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
@@ -167,7 +167,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';
-  if (options.start && !w.load_strict) std::cerr << loaded_in_words(*options.start, run.layout());
+  if (options.start && w.load_strict == "no") std::cerr << loaded_in_words(*options.start, run.layout());
   std::optional<live_run> page;
   if (live)
     page.emplace(run, w.model, !options.checkpoints.folder.empty(), *live, std::move(*listening),

@@ -46,11 +46,10 @@ void add_what(CLI::App& parser, train_words& w) {
           "--load-strict", w.load_strict,
           "Whether --load refuses weights that do not fit every variable; no takes those that fit, and "
           "lists the rest")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}}).description(""))
+      ->check(one_of({"yes", "no"}))
       ->needs(load)
       ->type_name("yes|no")
-      ->default_str("yes")
+      ->capture_default_str()
       ->group("What to train");
   parser
       .add_option("--task", w.task,
@@ -331,9 +330,7 @@ void add_ending(CLI::App& parser, train_words& w) {
       .add_option("--keep-weights", w.keep_weights,
                   "The weights to test at the end and to save: last, those with which the run ends, or best, "
                   "those of the test with the lowest loss; by default best with --patience, else last")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, kept_weights>{{"last", kept_weights::last},
-                                                                              {"best", kept_weights::best}})
-                      .description(""))
+      ->check(one_of({"last", "best"}))
       ->type_name("last|best")
       ->group(group);
 }

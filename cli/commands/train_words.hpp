@@ -35,7 +35,7 @@ struct train_words {
   std::string policy = "async";
   std::string cure = "none";
   std::string load;
-  bool load_strict = true;
+  std::string load_strict = "yes";
   std::string optimizer = "sgd";
   std::optional<double> learning_rate;
   std::string schedule = "constant";
@@ -58,7 +58,7 @@ struct train_words {
   double validation = 0;
   std::string stop_when;
   std::uint64_t patience = 0;
-  std::optional<kept_weights> keep_weights;
+  std::string keep_weights; ///< empty: best with patience, else last
   std::uint64_t sample_gap = 0;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::size_t window = 64;

@@ -17,7 +17,7 @@ namespace {
 /// Tests each epoch, unless it is said how often, where something depends on tests.
 interval evaluations_of(const train_words& w) {
   if (!w.evaluate_every.empty()) return parse_interval(w.evaluate_every);
-  const bool needed = w.validation > 0 || w.patience > 0 || w.keep_weights == kept_weights::best ||
+  const bool needed = w.validation > 0 || w.patience > 0 || w.keep_weights == "best" ||
                       (!w.stop_when.empty() && asks_for_tests(w.stop_when));
   return needed ? interval{.epochs = 1} : interval{};
 }
@@ -126,7 +126,8 @@ training_options understood(const train_words& w) {
   o.evaluate_every = evaluations_of(w);
   o.stop_when = w.stop_when;
   o.patience = w.patience;
-  o.keep = w.keep_weights.value_or(w.patience > 0 ? kept_weights::best : kept_weights::last);
+  const bool best = w.keep_weights == "best" || (w.keep_weights.empty() && w.patience > 0);
+  o.keep = best ? kept_weights::best : kept_weights::last;
   o.sample_gap = w.sample_gap;
   o.text = {w.sample_length, w.temperature, w.seed};
   o.checkpoints = understood(w.checkpoints);

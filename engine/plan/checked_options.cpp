@@ -116,6 +116,16 @@ void require_time_for(const training_options& o, const data_split& data,
                     policies.back().from_step));
 }
 
+/// A condition on a figure that no line of this run has would never hold.
+void require_figures(const std::vector<stop_condition>& conditions, const data_split& data) {
+  const bool numbers = data.train.has_targets();
+  for (const stop_condition& c : conditions)
+    if (c.column->name.ends_with(numbers ? "_accuracy" : "_rmse"))
+      throw std::invalid_argument(
+          fmt::format("stop when: data '{}' has {} to predict, so '{}' is not known; take {}", data.name,
+                      numbers ? "numbers" : "classes", c.column->name, numbers ? "rmse" : "accuracy"));
+}
+
 } // namespace
 
 dealer_options deal_of(const training_options& o, const data_split& data, const policy_spec& first_policy) {
@@ -156,7 +166,9 @@ std::vector<stop_condition> stop_conditions_of(const training_options& o, const 
   const auto on = !tested                       ? judged_on::nothing
                   : data->validation.size() > 0 ? judged_on::validation
                                                 : judged_on::test;
-  return parse_stop_conditions(o.stop_when, on);
+  std::vector<stop_condition> conditions = parse_stop_conditions(o.stop_when, on);
+  if (data) require_figures(conditions, *data);
+  return conditions;
 }
 
 void require_switch(const training_options& o, std::vector<scheduled_policy> policies, const cure_spec& cure,

@@ -219,6 +219,12 @@ TEST_F(TrainCommand, SaysWhatItRanOnAndWhen) {
   EXPECT_DOUBLE_EQ(barrier, r["wait_seconds"]["barrier"]);
 }
 
+TEST_F(TrainCommand, TellsItsOptionsInTheWordsThatWereGiven) {
+  tool t(train({"--epochs", "2", "--keep-weights", "best"}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(report()["command"], ::testing::Contains("--keep-weights=best"));
+}
+
 TEST_F(TrainCommand, CountsTheWeightsAndNotTheGapsBetweenThem) {
   tool t(train({"--steps", "2"}));
   ASSERT_EQ(t.code(), 0) << t.err();

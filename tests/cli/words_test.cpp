@@ -306,6 +306,9 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_line{{"train", "--seed", "-1"}, "a whole number from 0 on"},
         wrong_line{{"train", "--temperature", "hot"}, "a number from 0 to 1000, not 'hot'"},
         wrong_line{{"train", "--task", "guess"}, "automatic, classification or regression, not 'guess'"},
+        wrong_line{{"train", "--keep-weights", "worst"}, "--keep-weights: must be last or best, not 'worst'"},
+        wrong_line{{"train", "--load", "m", "--load-strict", "2"},
+                   "--load-strict: must be yes or no, not '2'"},
         wrong_line{{"train", "--split", "even"}, "random or time, not 'even'"}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -242,6 +242,11 @@ TEST(BestWeightsOfRuns, NeedTests) {
   o.patience = 0;
   o.stop_when = "accuracy>0.5";
   EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+  o.evaluate_every = {.epochs = 1};
+  for (const char* unknown : {"rmse<0.5", "test_rmse<0.5", "loss<0, rmse>1"}) {
+    o.stop_when = unknown;
+    EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument) << "it predicts classes";
+  }
   o.stop_when = "lost<3";
   EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
 }
