@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/replaced_file.hpp>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,18 @@ std::optional<std::uint64_t> steps_in(const std::filesystem::path& file) {
   std::uint64_t steps = 0;
   const auto [end, wrong] = std::from_chars(first, last, steps);
   return wrong == std::errc() && end == last ? std::optional(steps) : std::nullopt;
+}
+
+/// Each is as large as a checkpoint, and no run would write it on.
+void remove_abandoned(const std::filesystem::path& folder) {
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator file(folder, wrong), end; !wrong && file != end;
+       file.increment(wrong)) {
+    const std::filesystem::path& part = file->path();
+    std::error_code stays;
+    if (part.extension() == ".partial" && steps_in(part.stem()) && !replaced_file::is_being_written(part))
+      std::filesystem::remove(part, stays);
+  }
 }
 
 } // namespace
@@ -95,6 +108,7 @@ void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t
     std::error_code stays;
     std::filesystem::remove(file, stays);
   }
+  remove_abandoned(folder);
 }
 
 } // namespace mailgrad

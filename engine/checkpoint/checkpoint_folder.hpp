@@ -39,8 +39,8 @@ std::filesystem::path folder_of(const std::filesystem::path& checkpoint);
 /// Errors  file_error if nothing can be written there; std::invalid_argument if it holds checkpoints.
 void prepare_checkpoint_folder(const std::filesystem::path& folder, const std::filesystem::path& resumed);
 
-/// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`. Files that cannot be
-/// removed stay.
+/// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`, and what a process that
+/// was killed had written of one. Files that cannot be removed stay.
 void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep);
 
 } // namespace mailgrad

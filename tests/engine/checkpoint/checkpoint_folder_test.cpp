@@ -1,4 +1,5 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,6 +79,21 @@ TEST_F(CheckpointFolder, KeepsTheNewestThatAreNotAhead) {
   remove_older_checkpoints(folder_.path(), 40, 2);
   EXPECT_THAT(names(), ElementsAre(checkpoint_name(99), checkpoint_name(40), checkpoint_name(30)))
       << "99 is of a run that went on from an older one; it is not this run's to remove";
+}
+
+/// A run that is killed again and again would fill the disk with them.
+TEST_F(CheckpointFolder, KeepsNoPartOfAKilledRun) {
+  write(10);
+  folder_.write(checkpoint_name(20) + ".partial", "what was written of it");
+  folder_.write("mine.partial", "");
+  replaced_file written((folder_.path() / checkpoint_name(30)).string());
+  remove_older_checkpoints(folder_.path(), 10, 3);
+  std::vector<std::string> left;
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path()))
+    left.push_back(file.path().filename());
+  EXPECT_THAT(left, ::testing::UnorderedElementsAre(checkpoint_name(10), checkpoint_name(30) + ".partial",
+                                                    "mine.partial"))
+      << "another run may be writing 30";
 }
 
 TEST_F(CheckpointFolder, IsMadeAndTried) {
