@@ -251,7 +251,7 @@ watch_files training::implementation::files_to_watch() const {
   if (const auto& from = plan_.resumed) {
     files.begins.resumed_at = from->card.steps;
     files.begins.elapsed_before = from->elapsed();
-    if (!from->same_workers) files.begins.steps_before = from->card.steps;
+    files.begins.steps_before = from->steps_before();
   }
   return files;
 }

@@ -107,7 +107,7 @@ checkpoint_card card_of(const run_plan& plan) {
   card.replayed = replayed_by(plan);
   if (!plan.resumed) return card;
   card.elapsed = plan.resumed->card.elapsed;
-  if (!plan.resumed->same_workers) card.steps = plan.resumed->card.steps;
+  card.steps = plan.resumed->steps_before();
   return card;
 }
 
@@ -155,6 +155,8 @@ worker_share resumed_run::done() const {
   }
   return all;
 }
+
+std::uint64_t resumed_run::steps_before() const { return card.steps - std::min(card.steps, done().steps); }
 
 instant resumed_run::elapsed() const { return same_workers ? instant{card.elapsed} : instant{0}; }
 

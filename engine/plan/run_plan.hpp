@@ -42,6 +42,8 @@ struct resumed_run {
   std::shared_ptr<saved_fields> shard(std::uint32_t index) const;
   /// What the workers had done that go on; nothing if other workers begin anew.
   worker_share done() const;
+  /// The mini-batches of the run that `done` does not count: they were trained by workers that do not go on.
+  std::uint64_t steps_before() const;
   /// How long it took them.
   instant elapsed() const;
 };

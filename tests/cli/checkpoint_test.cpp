@@ -197,6 +197,16 @@ TEST_F(Checkpoints, GoOnWithOtherDevices) {
   EXPECT_EQ(last["ledger"]["produced"], last["steps"]);
 }
 
+/// The books begin anew with other workers, but the names of checkpoints count the steps of the whole run.
+TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
+  report(train({"--checkpoint", folder(), "--devices", "cpu:0,cpu:0"}, "200"));
+  EXPECT_EQ(resumed({"--devices", "cpu:0", "--steps", "500"})["steps"], 300);
+  EXPECT_EQ(newest().filename(), checkpoint_name(500));
+  EXPECT_EQ(resumed({"--steps", "900"})["steps"], 700);
+  EXPECT_EQ(newest().filename(), checkpoint_name(900));
+  EXPECT_EQ(resumed({"--steps", "1000"})["resumed"]["steps"], 900);
+}
+
 /// A folder that is gone stands for a full disk.
 TEST_F(Checkpoints, ThatFailEndNoRun) {
   tool t(train({"--checkpoint", folder(), "--checkpoint-every", "100"}, "200000"));
