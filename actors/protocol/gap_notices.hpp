@@ -2,8 +2,8 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/account/notice_pace.hpp>
 
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -15,13 +15,13 @@ namespace mailgrad {
 /// Threads  those of the actor that owns it.
 class gap_notices {
 public:
-  /// A message is sent after this many gradients,
+  /// A message is sent after this many gradients at the latest.
   static constexpr std::uint64_t per_notice = 256;
-  /// or after this time, so that a display is up to date.
-  static constexpr instant interval = std::chrono::milliseconds{100};
 
-  gap_notices(caf::event_based_actor* self, caf::actor tracker, const time_source& time)
-      : self_(self), tracker_(std::move(tracker)), time_(time), sent_(time.now()) {}
+  /// The steps of `pace` are gradients here.
+  gap_notices(caf::event_based_actor* self, caf::actor tracker, const time_source& time,
+              notice_pace pace = {})
+      : self_(self), tracker_(std::move(tracker)), time_(time), pace_(pace), sent_(time.now()) {}
 
   /// Each message has also what `counts` gives then.
   void add_counts(std::function<shard_counts()> counts) { counts_ = std::move(counts); }
@@ -29,7 +29,7 @@ public:
   /// Counts a gradient that was `gap` versions late at the time `now`.
   void count(std::uint64_t gap, instant now) {
     gaps_.count(gap);
-    if (gaps_.total() >= per_notice || now - sent_ >= interval) flush();
+    if (gaps_.total() >= per_notice || pace_.due(now - sent_, gaps_.total())) flush();
   }
 
   void flush() {
@@ -44,6 +44,7 @@ private:
   caf::event_based_actor* self_;
   caf::actor tracker_;
   const time_source& time_;
+  notice_pace pace_;
   staleness_histogram gaps_; ///< not yet sent
   std::function<shard_counts()> counts_;
   instant sent_; ///< when the last message was sent

@@ -8,7 +8,6 @@
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/account/notice_pace.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 
 #include <fmt/format.h>
@@ -84,6 +83,12 @@ std::shared_ptr<trace_track> run_crew::new_track(std::string name) const {
   return std::make_shared<trace_track>(std::move(name), events, options_.created);
 }
 
+notice_pace run_crew::pace_among(std::size_t workers) const {
+  const training_options& o = plan_.options;
+  const std::array wanted{o.metrics_every, plan_.tests_during_run() ? o.evaluate_every : interval{}};
+  return pace_for(wanted, plan_.steps_per_epoch(), workers);
+}
+
 void run_crew::spawn_tracker() {
   const training_options& o = plan_.options;
   staleness_tracker_options options{options_.time, options_.on_progress};
@@ -133,6 +138,7 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   with.store = store_;
   with.replayed = o.replay;
   with.trace = new_track(fmt::format("shard {}", s));
+  with.pace = pace_among(1); // each shard sees the gradients of all workers
   with.blocks = options_.blocks;
   return mailgrad::spawn_shard(
       system_,
@@ -208,9 +214,7 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
   if (store_)
     with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
-  const training_options& o = plan_.options;
-  const std::array wanted{o.metrics_every, plan_.tests_during_run() ? o.evaluate_every : interval{}};
-  with.pace = pace_for(wanted, plan_.steps_per_epoch(), plan_.workers());
+  with.pace = pace_among(plan_.workers());
   if (plan_.options.all_reduce) with.sums = options_.sums({worker});
   return spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
 }

@@ -2,12 +2,14 @@
 
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/account/notice_pace.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -102,6 +104,8 @@ public:
 
 private:
   std::shared_ptr<trace_track> new_track(std::string name) const;
+  /// How often each of so many tells of its share of the steps, so that lines and tests come in time.
+  notice_pace pace_among(std::size_t workers) const;
   void spawn_all();
   void spawn_tracker();
   void spawn_evaluator();

@@ -24,7 +24,7 @@ std::unique_ptr<policy> policy_of(const policy_spec& chosen) {
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy)),
       workers_(options_.workers, options_.ranks(), options_.run),
-      watch_(self, options_.tracker, options_.time, options_.trace),
+      watch_(self, options_.tracker, options_.time, options_.trace, options_.pace),
       updater_(self, options_.weights, std::move(options_.helpers), options_.time),
       updates_(options_.weights, options_.cure, workers_, watch_, updater_),
       order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),

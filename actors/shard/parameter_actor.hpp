@@ -47,6 +47,7 @@ struct parameter_actor_options {
   std::vector<step_number> steps{};
   /// Ranks from `workers` to seats - 1 may join while the run goes on; 0: none may.
   std::uint32_t seats = 0;
+  notice_pace pace{}; ///< how often the tracker is told of gradients
 
   std::uint32_t ranks() const { return std::max(workers, seats); }
 };

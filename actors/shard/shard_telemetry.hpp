@@ -18,7 +18,7 @@ namespace mailgrad {
 class shard_telemetry {
 public:
   shard_telemetry(caf::event_based_actor* self, caf::actor tracker, std::shared_ptr<const time_source> time,
-                  std::shared_ptr<trace_track> trace);
+                  std::shared_ptr<trace_track> trace, notice_pace pace = {});
 
   /// The tracker is told `counts` of the shard with the gaps.
   void add_counts(std::function<shard_counts()> counts) { gaps_.add_counts(std::move(counts)); }

@@ -42,6 +42,7 @@ caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surro
   duties.trace = std::move(with.trace);
   duties.helpers = std::move(with.helpers);
   duties.seats = terms.seats;
+  duties.pace = with.pace;
   duties.keep_answers = terms.keep_answers;
   duties.resumed = std::move(terms.resumed);
   duties.same_workers = terms.same_workers;

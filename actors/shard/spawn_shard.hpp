@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/account/notice_pace.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/plan/parameter_actor_kind.hpp>
@@ -25,6 +26,7 @@ struct shard_surroundings {
   std::shared_ptr<hogwild_store> store{};      ///< if hogwild is among the policies of the run
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
   std::shared_ptr<trace_track> trace{};        ///< its timeline; null: none
+  notice_pace pace{};                          ///< how often it tells the tracker of gradients
   block_source blocks{};                       ///< where its weights lie; null: in its process
 };
 

@@ -6,9 +6,9 @@ namespace mailgrad {
 
 block_exchange::block_exchange(const worker_context& of, shard_lines& lines,
                                std::shared_ptr<hogwild_writer> writer, std::vector<std::size_t> shard_begins,
-                               caf::actor tracker)
+                               caf::actor tracker, notice_pace pace)
     : of_(of), lines_(lines), writer_(std::move(writer)), shard_begins_(std::move(shard_begins)),
-      notices_(of.self, std::move(tracker), of.time) {}
+      notices_(of.self, std::move(tracker), of.time, pace) {}
 
 void block_exchange::receive(const shard_weights& x) { lines_.note(x, of_.time.now(), instant{0}); }
 

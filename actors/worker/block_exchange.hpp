@@ -16,7 +16,7 @@ class block_exchange : public exchange {
 public:
   /// `shard_begins`: where each shard begins in the block, in floats. The exchange owns `writer`.
   block_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<hogwild_writer> writer,
-                 std::vector<std::size_t> shard_begins, caf::actor tracker);
+                 std::vector<std::size_t> shard_begins, caf::actor tracker, notice_pace pace = {});
 
   void receive(const shard_weights& x) override;
   void bind() override;

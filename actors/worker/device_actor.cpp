@@ -31,8 +31,9 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
   else
     over_shards_ = std::make_unique<shard_exchange>(me, lines_, options_.sample_gap);
   if (options_.writer)
-    into_block_ = std::make_unique<block_exchange>(me, lines_, std::move(options_.writer),
-                                                   std::move(options_.shard_begins), options_.tracker);
+    into_block_ =
+        std::make_unique<block_exchange>(me, lines_, std::move(options_.writer),
+                                         std::move(options_.shard_begins), options_.tracker, options_.pace);
   exchange_ = options_.direct ? into_block_.get() : over_shards_.get();
   options_.runner->use_racing_weights(options_.direct);
   if (options_.resumed) keep(*options_.resumed);

@@ -37,7 +37,7 @@ struct device_actor_options {
   caf::actor feeder;
   std::shared_ptr<own_batches> samples{}; ///< cuts its batches; null: the feeder sends them
   caf::actor tracker;
-  notice_pace pace{}; ///< how often the tracker is told
+  notice_pace pace{}; ///< how often the tracker is told of steps
   caf::actor coordinator;
   std::shared_ptr<const time_source> time;
   std::shared_ptr<trace_track> trace{}; ///< the timeline; owned by the actor while it lives

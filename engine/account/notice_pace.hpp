@@ -10,15 +10,15 @@
 
 namespace mailgrad {
 
-/// How often a worker tells of its steps during a run.
+/// How often a worker tells of its steps during a run, and a shard of the gradients that it has judged.
 struct notice_pace {
   /// More often would take time from the steps, and fill the mailbox of whoever is told.
   static constexpr instant shortest = std::chrono::milliseconds{1};
 
   instant span = std::chrono::milliseconds{100};
-  std::uint64_t steps = 0; ///< of this worker; 0: however many
+  std::uint64_t steps = 0; ///< or gradients; 0: however many
 
-  /// Whether a worker that has taken so many steps in this time tells of them.
+  /// Whether it is time to tell of so many steps or gradients.
   bool due(instant since_last, std::uint64_t untold) const noexcept {
     return since_last >= span || (steps > 0 && untold >= steps && since_last >= shortest);
   }

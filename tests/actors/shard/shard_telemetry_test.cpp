@@ -34,6 +34,15 @@ TEST_F(ShardTelemetry, TellsTheTrackerOfManyGradientsAtOnce) {
   EXPECT_THAT(tracker_.heard<staleness_observed>(), SizeIs(1)) << "there is nothing new";
 }
 
+TEST_F(ShardTelemetry, TellsTheTrackerAsOftenAsThePaceSays) {
+  shard_telemetry often(self_, tracker_.actor(), time_, nullptr, {.steps = 2});
+  time_->advance(1ms);
+  act([&] { often.gap(2, time_->now()); });
+  EXPECT_THAT(tracker_.heard<staleness_observed>(), IsEmpty());
+  act([&] { often.gap(2, time_->now()); });
+  EXPECT_THAT(tracker_.heard<staleness_observed>(), SizeIs(1));
+}
+
 TEST_F(ShardTelemetry, TellsTheTrackerAtOnceWhenAPolicyEnds) {
   act([&] {
     watch_.gap(1, time_->now());

@@ -62,7 +62,7 @@ TEST_F(BlockExchange, TellsTheTrackerNowAndThen) {
   into_.bind();
   act([&] { into_.deliver(gradient_of(0)); });
   EXPECT_THAT(tracker_.heard<staleness_observed>(), IsEmpty());
-  time_->advance(gap_notices::interval);
+  time_->advance(notice_pace{}.span);
   into_.bind();
   act([&] { into_.deliver(gradient_of(0)); });
   ASSERT_THAT(tracker_.heard<staleness_observed>(), SizeIs(1));
