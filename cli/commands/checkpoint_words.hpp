@@ -31,14 +31,14 @@ checkpoint_options understood(const checkpoint_words& w);
 /// Errors  file_error: there is none.
 std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w);
 
-/// The options by which a run that goes on from `from` keeps its checkpoints: in the same folder, wherever that lies
-/// now, as often as before, and as many.
+/// The options by which a run that goes on from `from` keeps its checkpoints: in the same folder, wherever
+/// that lies now, as often as before, and as many.
 ///
 /// Errors  archive_error: the checkpoint lacks them.
 std::vector<std::string> words_of_keeping(const checkpoint& from);
 
-/// The options of a run that is resumed: those of the checkpoint, but for the ones that were given now. Unless
-/// these say otherwise, its checkpoints go into the folder of the one it goes on from.
+/// The options of a run that is resumed: those of the checkpoint, but for the ones that were given now.
+/// Unless these say otherwise, its checkpoints go into the folder of the one it goes on from.
 ///
 /// Errors  archive_error: the checkpoint lacks them.
 std::vector<std::string> words_to_resume(const checkpoint& from, const std::vector<std::string>& given);

@@ -33,14 +33,14 @@ found_checkpoint newest_checkpoint(const std::filesystem::path& where);
 std::filesystem::path folder_of(const std::filesystem::path& checkpoint);
 
 /// Makes the folder of a run's checkpoints, if it is not there, and tries to write there. It must hold none,
-/// since they would be mixed with those of another run, unless the run goes on from `resumed`, a file in it. An
-/// empty path: the run begins.
+/// since they would be mixed with those of another run, unless the run goes on from `resumed`, a file in it.
+/// An empty path: the run begins.
 ///
 /// Errors  file_error if nothing can be written there; std::invalid_argument if it holds checkpoints.
 void prepare_checkpoint_folder(const std::filesystem::path& folder, const std::filesystem::path& resumed);
 
-/// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`, and what a process that
-/// was killed had written of one. Files that cannot be removed stay.
+/// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`, and what a process
+/// that was killed had written of one. Files that cannot be removed stay.
 void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep);
 
 } // namespace mailgrad
