@@ -60,7 +60,7 @@ void staleness_tracker::measure(const worker_progress& x) {
   meter_.add({x.steps, x.samples, loss_sum(x), x.barrier_wait + x.other_wait});
   if (closed_) return;
   if (meter_.due(progress_.elapsed)) add_line(meter_.take(progress_.elapsed));
-  if (!evaluator_ || testing_ || !tests_.ended(meter_.steps(), progress_.elapsed)) return;
+  if (!evaluator_ || testing_ || ended_ || !tests_.ended(meter_.steps(), progress_.elapsed)) return;
   testing_ = true;
   send(self_, evaluator_, test_weights{meter_.steps()});
 }
@@ -93,7 +93,9 @@ void staleness_tracker::tell(const run_event& x) {
 }
 
 void staleness_tracker::end_if(const std::optional<std::string>& enough) {
-  if (enough && stopper_) send(self_, stopper_, stop_training{*enough, true});
+  if (!enough) return;
+  ended_ = true;
+  if (stopper_) send(self_, stopper_, stop_training{*enough, true});
 }
 
 void staleness_tracker::close(const metrics_line& known) {

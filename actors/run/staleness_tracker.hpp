@@ -61,6 +61,7 @@ private:
   caf::actor evaluator_;
   caf::actor stopper_;   ///< ends the run when it has been trained enough
   bool testing_ = false; ///< the evaluator has not answered yet
+  bool ended_ = false;   ///< the run has been trained enough, so the weights are tested no more
   bool closed_ = false;  ///< the observer has been told the end
 
   /// What was told since the last signals_observed.

@@ -189,6 +189,9 @@ TEST_F(MeasuringTracker, EndsTheRunWhenTestsGetNoBetter) {
   EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty()) << "a test that was given up does not count";
   tell(tracker, weights_tested{{.steps = 30, .loss = 0.5}});
   ASSERT_THAT(coordinator.heard<stop_training>(), SizeIs(1));
+  tell(tracker, watch_tests{evaluator_.actor()});
+  tell(tracker, progress(0, 50, 10, 1));
+  EXPECT_THAT(evaluator_.heard<test_weights>(), IsEmpty()) << "the run ends, so nothing more is tested";
 }
 
 TEST_F(MeasuringTracker, TellsWhatCheckpointsKeepOfTests) {
