@@ -34,13 +34,20 @@ place place_of(const card_machine& all, const char* name, const void* address, s
   return found->pinned ? place::pinned : place::card;
 }
 
-/// Allocating waits for the card, which a stream that is being captured by this thread never reaches.
-void refuse_within_capture(card_machine& all, const char* name) {
+/// Allocating and releasing wait for the card, which a stream that is being captured by this thread never
+/// reaches. Returns whether there is such a stream; its capture is broken then.
+bool breaks_capture(card_machine& all, const char* name) {
+  bool broken = false;
   for (const auto& [handle, s] : all.streams) {
     if (!s->captured || s->captured->by != std::this_thread::get_id()) continue;
     s->captured->broken = name;
-    refuse(name, "operation not permitted when stream is capturing");
+    broken = true;
   }
+  return broken;
+}
+
+void refuse_within_capture(card_machine& all, const char* name) {
+  if (breaks_capture(all, name)) refuse(name, "operation not permitted when stream is capturing");
 }
 
 void count_copy(card_machine& all, place to, place from, std::size_t bytes) {
@@ -102,6 +109,7 @@ void release(std::uint32_t card, void* memory) noexcept {
   if (memory == nullptr) return;
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
+  if (breaks_capture(all, "cudaFree")) return; // the memory is lost
   ++all.counted.waits;
   all.finish_card(card);
   const auto* const found = all.memory.find(memory);
@@ -121,6 +129,7 @@ void release_pinned(void* memory) noexcept {
   if (memory == nullptr) return;
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
+  if (breaks_capture(all, "cudaFreeHost")) return; // the memory is lost
   for (std::uint32_t card = 0; card < all.set.cards; ++card) all.finish_card(card);
   if (!all.memory.release(memory)) std::terminate();
 }

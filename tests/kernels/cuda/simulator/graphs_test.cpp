@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
+#include <thread>
 #include <vector>
 
 // What a graph keeps, and what must not be asked while one is captured.
@@ -58,6 +60,38 @@ TEST_F(Graphs, AreBrokenByAnAllocation) {
   cuda::runtime::begin_capture(stream);
   EXPECT_THAT(refusal([&] { cuda::runtime::allocate(0, 64); }), HasSubstr(not_permitted));
   EXPECT_THAT(refusal([&] { cuda::runtime::end_capture(stream); }), HasSubstr("cudaMalloc"));
+}
+
+TEST_F(Graphs, AreBrokenByAReleaseThatLosesItsMemory) {
+  cuda::card_lane lane(0);
+  void* const stream = stream_of(lane).stream;
+  std::optional<memory> block = lane.allocate(64);
+  const std::size_t before = simulated_card::count().bytes_now;
+  cuda::runtime::begin_capture(stream);
+  block.reset();
+  EXPECT_THAT(refusal([&] { cuda::runtime::end_capture(stream); }), HasSubstr("cudaFree"));
+  EXPECT_EQ(simulated_card::count().bytes_now, before);
+  lane.finish(); // it is a stream as any other once more
+}
+
+TEST_F(Graphs, AreBrokenByAReleaseOfPinnedMemory) {
+  cuda::card_lane lane(0);
+  void* const stream = stream_of(lane).stream;
+  std::optional<cuda::pinned_block> pinned(16);
+  cuda::runtime::begin_capture(stream);
+  pinned.reset();
+  EXPECT_THAT(refusal([&] { cuda::runtime::end_capture(stream); }), HasSubstr("cudaFreeHost"));
+}
+
+TEST_F(Graphs, OfAnotherThreadLeaveAReleaseAlone) {
+  cuda::card_lane lane(0);
+  void* const stream = stream_of(lane).stream;
+  std::optional<memory> block = lane.allocate(64);
+  const std::size_t before = simulated_card::count().bytes_now;
+  cuda::runtime::begin_capture(stream);
+  std::thread([&] { block.reset(); }).join();
+  EXPECT_EQ(simulated_card::count().bytes_now, before - 64);
+  cuda::runtime::destroy_graph(cuda::runtime::end_capture(stream));
 }
 
 TEST_F(Graphs, AreBrokenByACopyOfPageableMemory) {
