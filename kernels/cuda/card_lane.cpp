@@ -46,11 +46,6 @@ device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
   return zeroed(s.device, s.stream, bytes);
 }
 
-void begin_step(const cuda_stream& s, std::uint64_t step) {
-  // The driver takes a copy of memory that is not pinned before the call returns.
-  runtime::copy(s.stream, &s.words->step, &step, sizeof step);
-}
-
 card_lane::card_lane(std::uint32_t card)
     : stream_(card), products_(make_products(card)), words_(zeroed(card, stream_.get(), sizeof(lane_words))),
       scratch_(zeroed(card, stream_.get(), scratch_bytes)), seen_(sizeof(lane_words)),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/kernels/cuda/begin_step.hpp> // for the users of a lane
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
@@ -54,9 +55,6 @@ private:
 ///
 /// Errors  device_error, which says how much was asked for and how much is free.
 device_block allocate_on(const cuda_stream& s, std::size_t bytes);
-
-/// Sets the number that random operations on `s` draw from.
-void begin_step(const cuda_stream& s, std::uint64_t step);
 
 /// Throws what `fault` means, in the words that the kernel on the host would have used.
 ///

@@ -1,3 +1,4 @@
+#include <mailgrad/kernels/cuda/begin_step.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -40,6 +41,7 @@ void destroy_graph(void*) noexcept {}
 
 } // namespace runtime
 
+void begin_step(const cuda_stream&, std::uint64_t) { refuse(); }
 std::unique_ptr<products> make_products(std::uint32_t) { refuse(); }
 
 } // namespace mailgrad::cuda

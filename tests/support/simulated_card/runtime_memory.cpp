@@ -64,8 +64,10 @@ void queue_copy(card_machine& all, stream_state& s, void* to, const void* from, 
             }});
 }
 
-/// Pageable memory is read by the host now, into a buffer of the driver's.
+/// Pageable memory is read by the host now, into a buffer of the driver's. CUDA may wait for the stream to
+/// have that buffer, so the caller must be one that may wait.
 void copy_from_pageable(card_machine& all, stream_state& s, void* to, const void* from, std::size_t bytes) {
+  all.require_may_wait("cudaMemcpyAsync from pageable memory");
   const auto* const begin = static_cast<const std::byte*>(from);
   auto kept = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
   all.queue(s, {.body = [=, kept = std::move(kept)]() -> std::optional<std::string> {

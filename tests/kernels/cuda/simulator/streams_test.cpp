@@ -161,10 +161,29 @@ TEST_F(Streams, OfSeveralThreadsRunApart) {
 
 TEST_F(Streams, RefuseAWaitWhereNobodyMayWait) {
   cuda::card_lane lane(0);
+  const card_array<float> y(lane, 4);
+  const std::vector<float> pageable(4);
   simulated_card::set_up({.may_wait = false});
   EXPECT_THROW(lane.finish(), std::logic_error);
+  const auto copy = [&] { cuda::runtime::copy(stream_of(lane).stream, y.data(), pageable.data(), 16); };
+  EXPECT_THROW(copy(), std::logic_error);
   simulated_card::set_up({});
   lane.finish();
+}
+
+__global__ void copy_step(const cuda::lane_words* words, std::uint64_t* to) { *to = words->step; }
+
+TEST_F(Streams, LetAStepBeginWhereNobodyMayWait) {
+  cuda::card_lane lane(0);
+  const card_array<std::uint64_t> seen(lane, 2);
+  lane.finish();
+  simulated_card::set_up({.when = timing::late, .may_wait = false});
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    cuda::begin_step(stream_of(lane), 7 + step);
+    cuda::launch(stream_of(lane), "copy", 1, 1, 0, copy_step, stream_of(lane).words, seen.data() + step);
+  }
+  simulated_card::set_up({});
+  EXPECT_THAT(seen.read(), testing::ElementsAre(7, 8));
 }
 
 } // namespace

@@ -1,0 +1,18 @@
+#include <mailgrad/kernels/cuda/begin_step.hpp>
+#include <mailgrad/kernels/cuda/launch.hpp>
+
+namespace mailgrad::cuda {
+
+namespace {
+
+__global__ void begin_step_kernel(lane_words* words, std::uint64_t step) { words->step = step; }
+
+} // namespace
+
+// The number travels as an argument of a kernel: a copy of the caller's variable could make the caller wait
+// for the stream.
+void begin_step(const cuda_stream& s, std::uint64_t step) {
+  launch(s, "begin_step", 1, 1, 0, begin_step_kernel, s.words, step);
+}
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <mailgrad/tensor/stream.hpp>
+
+#include <cstdint>
+
+namespace mailgrad::cuda {
+
+/// Sets the number that random operations on `s` draw from, and waits for nothing.
+///
+/// A graph that is captured across this call would set this very number at each launch, so a caller that
+/// replays a step calls it before the graph.
+void begin_step(const cuda_stream& s, std::uint64_t step);
+
+} // namespace mailgrad::cuda
