@@ -46,8 +46,11 @@ int main(int argc, char** argv) {
   const std::string_view argument = argc > 1 ? argv[1] : "0";
   if (argument == "--cards") {
     for (const auto& c : found.cards)
-      std::printf("%s, %zu MiB, capability %u.%u, driver for %s\n", c.name.c_str(), c.memory_bytes >> 20,
-                  c.major, c.minor, found.driver.c_str());
+      if (!c.why_unknown.empty())
+        std::printf("a card does not answer: %s\n", c.why_unknown.c_str());
+      else
+        std::printf("%s, %zu MiB, capability %u.%u, driver for %s\n", c.name.c_str(), c.memory_bytes >> 20,
+                    c.major, c.minor, found.driver.c_str());
     return 0;
   }
   if (argument == "--tiny")

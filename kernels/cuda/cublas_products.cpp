@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 namespace mailgrad::cuda {
@@ -54,6 +55,10 @@ void* open_library() {
       fmt::format("a card needs cuBLAS, and none was found as {}; MAILGRAD_CUBLAS may name it", tried));
 }
 
+struct close_library {
+  void operator()(void* library) const noexcept { static_cast<void>(dlclose(library)); }
+};
+
 template <class Function>
 void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
@@ -62,7 +67,8 @@ void find(void* library, const char* name, Function& function) {
 }
 
 cublas_functions load() {
-  void* const library = open_library();
+  std::unique_ptr<void, close_library> opened(open_library());
+  void* const library = opened.get();
   cublas_functions f{};
   find(library, "cublasLtCreate", f.create);
   find(library, "cublasLtDestroy", f.destroy);
@@ -78,12 +84,26 @@ cublas_functions load() {
   find(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set);
   find(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic);
   find(library, "cublasLtGetStatusString", f.words_of);
+  static_cast<void>(opened.release()); // open until the process ends
   return f;
 }
 
+/// The functions, or why there are none.
+using loaded_functions = std::variant<cublas_functions, device_error>;
+
+loaded_functions load_or_say_why() {
+  try {
+    return load();
+  } catch (const device_error& e) {
+    return e;
+  }
+}
+
+/// A library that is of no use is not tried again for the next lane.
 const cublas_functions& cublas() {
-  static const cublas_functions loaded = load();
-  return loaded;
+  static const loaded_functions loaded = load_or_say_why();
+  if (const auto* why = std::get_if<device_error>(&loaded)) throw device_error(*why);
+  return std::get<cublas_functions>(loaded);
 }
 
 void require(cublasStatus_t status, const char* what) {
@@ -159,9 +179,10 @@ cublasOperation_t operation_of(operand_order o) {
 class cublas_products final : public products {
 public:
   explicit cublas_products(std::uint32_t card) : card_(card) {
+    const cublas_functions& functions = cublas();
     runtime::make_current(card); // which the handle is made for
     cublasLtHandle_t made = nullptr;
-    require(cublas().create(&made), "cublasLtCreate");
+    require(functions.create(&made), "cublasLtCreate");
     handle_.reset(made);
     workspace_ = runtime::allocate(card, workspace_bytes);
   }

@@ -48,14 +48,21 @@ std::string why_none(cudaError_t code, int driver) {
   return fmt::format("the driver for {} says: {}", version_in_words(driver), cudaGetErrorString(code));
 }
 
+/// A card that does not answer keeps its number, and hides no other.
 card facts_of(int number) {
   cudaDeviceProp p;
-  require(cudaGetDeviceProperties(&p, number), "cudaGetDeviceProperties");
-  return {.name = p.name,
-          .memory_bytes = p.totalGlobalMem,
-          .major = static_cast<std::uint32_t>(p.major),
-          .minor = static_cast<std::uint32_t>(p.minor),
-          .multiprocessors = static_cast<std::uint32_t>(p.multiProcessorCount)};
+  card c;
+  if (const cudaError_t code = cudaGetDeviceProperties(&p, number); code != cudaSuccess) {
+    forget(code);
+    c.why_unknown = cudaGetErrorString(code);
+    return c;
+  }
+  c.name = p.name;
+  c.memory_bytes = p.totalGlobalMem;
+  c.major = static_cast<std::uint32_t>(p.major);
+  c.minor = static_cast<std::uint32_t>(p.minor);
+  c.multiprocessors = static_cast<std::uint32_t>(p.multiProcessorCount);
+  return c;
 }
 
 } // namespace

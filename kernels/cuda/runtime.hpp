@@ -22,14 +22,15 @@ struct card {
   std::size_t memory_bytes = 0;
   std::uint32_t major = 0, minor = 0; ///< compute capability
   std::uint32_t multiprocessors = 0;
+  std::string why_unknown; ///< empty, unless the card did not answer, and then all else is unknown
   friend bool operator==(const card&, const card&) = default;
 };
 
 /// The cards of this machine, or one line that says why there is none.
 struct found_cards {
-  std::vector<card> cards;
-  std::string driver;   ///< "CUDA 13.0"; empty without a driver
-  std::string why_none; ///< empty if there are cards
+  std::vector<card> cards; ///< by their numbers
+  std::string driver;      ///< "CUDA 13.0"; empty without a driver
+  std::string why_none;    ///< empty if there are cards
 };
 found_cards find_cards();
 

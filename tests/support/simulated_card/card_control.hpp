@@ -18,13 +18,14 @@ enum class timing : std::uint8_t {
 /// What the machine lacks, if anything.
 enum class machine : std::uint8_t { complete, without_driver, with_old_driver, without_card };
 
-/// The n-th call from now on fails, counted from 1.
+/// What fails. Calls are counted from 1, from now on.
 struct faults {
   std::optional<std::uint64_t> out_of_memory_at = {}; ///< the n-th allocation; those behind it succeed
   std::optional<std::uint64_t> launch_error_at =
       {}; ///< the n-th kernel that runs; its card fails each call from then on
   std::optional<std::uint64_t> lost_card_at =
       {}; ///< the n-th call of the runtime; all cards fail each call from then on
+  std::optional<std::uint32_t> silent_card = {}; ///< the card of this number tells nothing of itself
 };
 
 struct settings {
@@ -35,7 +36,7 @@ struct settings {
   machine has = machine::complete;
   std::uint32_t cards = 1;
   std::size_t memory_bytes = std::size_t{8} << 30; ///< of each card
-  bool may_wait = true; ///< false: a call that waits for a card throws std::logic_error
+  bool may_wait = true; ///< false: a call that waits for a card, or may, throws std::logic_error
 };
 
 /// What was done since set_up().
@@ -43,7 +44,7 @@ struct counters {
   std::uint64_t launches = 0; ///< calls of a test or of the product that queued a kernel or a graph
   std::uint64_t kernels = 0;  ///< that have run, each of a graph by itself
   std::uint64_t products = 0; ///< that have run
-  std::uint64_t waits = 0;    ///< calls that waited for a card, among them each release of memory
+  std::uint64_t waits = 0;    ///< calls that wait for a card or may, such as each release of memory
   std::uint64_t allocations = 0;
   std::size_t bytes_now = 0, bytes_at_most = 0;                        ///< allocated on all cards
   std::size_t bytes_to_card = 0, bytes_to_host = 0, bytes_on_card = 0; ///< copied

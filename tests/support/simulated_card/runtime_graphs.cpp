@@ -36,8 +36,14 @@ found_cards find_cards() {
                  .memory_bytes = all.set.memory_bytes,
                  .major = 9,
                  .minor = 0,
-                 .multiprocessors = 132};
-  return {.cards = std::vector(all.set.cards, one), .driver = "CUDA 13.0", .why_none = {}};
+                 .multiprocessors = 132,
+                 .why_unknown = {}};
+  std::vector<card> cards(all.set.cards, one);
+  if (const auto silent = all.set.fail.silent_card) {
+    cards.at(*silent) = {};
+    cards.at(*silent).why_unknown = "unknown error";
+  }
+  return {.cards = std::move(cards), .driver = "CUDA 13.0", .why_none = {}};
 }
 
 void begin_capture(void* stream) {

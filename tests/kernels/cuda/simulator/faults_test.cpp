@@ -71,6 +71,17 @@ TEST_F(Faults, OfTheMachineAreToldInOneLine) {
   EXPECT_NE(refusal([] { const cuda::card_lane lane(0); }), "");
 }
 
+TEST_F(Faults, OfACardThatTellsNothingHideNoOther) {
+  set_up({.fail = {.silent_card = 1}, .cards = 3});
+  const auto found = cuda::runtime::find_cards();
+  ASSERT_THAT(found.cards, SizeIs(3));
+  EXPECT_EQ(found.cards[1].why_unknown, "unknown error");
+  for (const std::size_t number : {0U, 2U}) {
+    EXPECT_EQ(found.cards[number].name, "simulated card");
+    EXPECT_EQ(found.cards[number].why_unknown, "");
+  }
+}
+
 TEST_F(Faults, AreOfOneCardAmongSeveral) {
   set_up({.fail = {.launch_error_at = 1}, .cards = 2});
   EXPECT_THAT(cuda::runtime::find_cards().cards, SizeIs(2));
