@@ -62,7 +62,7 @@ void bias_gelu(const cuda_stream& s, const float* x, const float* b, float* y, f
   if (rows * columns == 0) return;
   const bool packs = columns % four == 0 && are_packs(x, b, y, slope);
   const auto kernel = packs ? bias_gelu_kernel<four> : bias_gelu_kernel<1>;
-  for_row_chunks("bias_gelu", rows, columns, [&](std::size_t first, std::size_t count) {
+  for_row_chunks(s, "bias_gelu", rows, columns, [&](std::size_t first, std::size_t count) {
     const std::size_t at = first * columns, n = count * columns;
     launch(s, "bias_gelu", blocks_for(packs ? n / four : n), threads_per_block, 0, kernel, x + at, b, y + at,
            slope + at, divider<std::uint32_t>(columns), static_cast<std::uint32_t>(n));

@@ -159,7 +159,7 @@ void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_pla
   if (n == 0) return;
   if (plan.rank == 1)
     run_in_order(s, f, plan, a, b, y);
-  else if (fits_32_bits(n))
+  else if (fits_32_bits(s, n))
     run<std::uint32_t>(s, f, plan, a, b, y, n);
   else
     run<std::size_t>(s, f, plan, a, b, y, n);

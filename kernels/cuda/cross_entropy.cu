@@ -150,7 +150,7 @@ void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, co
   const bool packs = columns % float_pack::size == 0 && are_packs(probabilities, d_logits);
   const auto kernel =
       packs ? cross_entropy_gradient_kernel<float_pack::size> : cross_entropy_gradient_kernel<1>;
-  for_row_chunks("cross_entropy_gradient", rows, columns, [&](std::size_t first, std::size_t count) {
+  for_row_chunks(s, "cross_entropy_gradient", rows, columns, [&](std::size_t first, std::size_t count) {
     const std::size_t n = count * columns;
     launch(s, "cross_entropy_gradient", blocks_for(packs ? n / float_pack::size : n), threads_per_block, 0,
            kernel, probabilities + first * columns, labels + first, d_loss, d_logits + first * columns,

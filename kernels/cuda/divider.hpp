@@ -1,11 +1,11 @@
 #pragma once
 
 #include <mailgrad/kernels/functors/host_device.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 namespace mailgrad::cuda {
 
@@ -49,7 +49,7 @@ private:
   std::uint32_t by_, shift_, factor_;
 };
 
-/// Whether elements can be numbered for divider<std::uint32_t>.
-inline bool fits_32_bits(std::size_t n) { return n <= std::size_t{std::numeric_limits<std::int32_t>::max()}; }
+/// Whether kernels on `s` number so many elements for divider<std::uint32_t>.
+inline bool fits_32_bits(const cuda_stream& s, std::size_t n) { return n <= s.most_in_32_bits; }
 
 } // namespace mailgrad::cuda

@@ -206,11 +206,12 @@ constexpr unsigned four = float_pack::size;
 /// or of one, for as many images at a time as can be counted in 32 bits. `size` is that of what the kernel
 /// writes of an image.
 template <class Queue>
-void for_images(const char* name, const window_grid& g, std::size_t size, bool packs, Queue queue) {
+void for_images(const cuda_stream& s, const char* name, const window_grid& g, std::size_t size, bool packs,
+                Queue queue) {
   if (size == 0) return;
   packs = packs && g.channels % four == 0;
   const pool_numbers numbers = numbers_of(g, packs ? four : 1);
-  for_row_chunks(name, g.batch, std::max(size, g.image_size()), [&](std::size_t first, std::size_t count) {
+  for_row_chunks(s, name, g.batch, std::max(size, g.image_size()), [&](std::size_t first, std::size_t count) {
     const std::size_t n = count * size;
     if (packs)
       queue.template operator()<four>(numbers, first, static_cast<std::uint32_t>(n / four));
@@ -225,7 +226,7 @@ std::size_t result_size(const window_grid& g) { return g.windows() * g.channels;
 
 void max_pool(const cuda_stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen) {
   const std::size_t from = g.image_size(), to = result_size(g);
-  for_images("max_pool", g, to, are_packs(x, y, chosen),
+  for_images(s, "max_pool", g, to, are_packs(x, y, chosen),
              [&]<unsigned count>(const pool_numbers& n, std::size_t first, std::uint32_t packs) {
                launch(s, "max_pool", blocks_for(packs), threads_per_block, 0, max_pool_kernel<count>, n,
                       x + first * from, y + first * to, chosen + first * to, packs);
@@ -235,7 +236,7 @@ void max_pool(const cuda_stream& s, const window_grid& g, const float* x, float*
 void max_pool_gradient(const cuda_stream& s, const window_grid& g, const float* dy,
                        const std::int32_t* chosen, float* dx) {
   const std::size_t from = result_size(g), to = g.image_size();
-  for_images("max_pool_gradient", g, to, are_packs(dy, chosen, dx),
+  for_images(s, "max_pool_gradient", g, to, are_packs(dy, chosen, dx),
              [&]<unsigned count>(const pool_numbers& n, std::size_t first, std::uint32_t packs) {
                const chosen_parts<count> parts{dy + first * from, chosen + first * from};
                launch(s, "max_pool_gradient", blocks_for(packs), threads_per_block, 0,
@@ -245,7 +246,7 @@ void max_pool_gradient(const cuda_stream& s, const window_grid& g, const float* 
 
 void average_pool(const cuda_stream& s, const window_grid& g, const float* x, float* y) {
   const std::size_t from = g.image_size(), to = result_size(g);
-  for_images("average_pool", g, to, are_packs(x, y),
+  for_images(s, "average_pool", g, to, are_packs(x, y),
              [&]<unsigned count>(const pool_numbers& n, std::size_t first, std::uint32_t packs) {
                launch(s, "average_pool", blocks_for(packs), threads_per_block, 0, average_pool_kernel<count>,
                       n, x + first * from, y + first * to, packs);
@@ -254,7 +255,7 @@ void average_pool(const cuda_stream& s, const window_grid& g, const float* x, fl
 
 void average_pool_gradient(const cuda_stream& s, const window_grid& g, const float* dy, float* dx) {
   const std::size_t from = result_size(g), to = g.image_size();
-  for_images("average_pool_gradient", g, to, are_packs(dy, dx),
+  for_images(s, "average_pool_gradient", g, to, are_packs(dy, dx),
              [&]<unsigned count>(const pool_numbers& n, std::size_t first, std::uint32_t packs) {
                const equal_parts<count> parts{dy + first * from};
                launch(s, "average_pool_gradient", blocks_for(packs), threads_per_block, 0,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -8,13 +9,14 @@
 
 namespace mailgrad::cuda {
 
-/// Calls visit(first row, number of rows) for as many rows at a time as have fewer than 2^31 elements, so
-/// that a kernel can count them in 32 bits.
+/// Calls visit(first row, number of rows) for as many rows at a time as have at most s.most_in_32_bits
+/// elements, so that a kernel can count them in 32 bits.
 ///
-/// Errors  shape_error if one row has as many.
+/// Errors  shape_error if one row has more.
 template <class Visit>
-void for_row_chunks(const char* name, std::size_t rows, std::size_t columns, Visit visit) {
-  constexpr std::size_t most = (std::size_t{1} << 31) - 1;
+void for_row_chunks(const cuda_stream& s, const char* name, std::size_t rows, std::size_t columns,
+                    Visit visit) {
+  const std::size_t most = s.most_in_32_bits;
   if (columns > most)
     throw shape_error(std::string(name) + ": a card takes rows of fewer than 2^31 elements");
   const std::size_t at_once = most / std::max<std::size_t>(columns, 1);

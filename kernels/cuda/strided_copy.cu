@@ -72,7 +72,7 @@ void run_in_order(const cuda_stream& s, std::span<const copied_axis> axes, const
                   std::size_t count) {
   const std::size_t per_block = std::size_t{threads_per_block} * moved_together;
   const auto blocks = static_cast<unsigned>((count + per_block - 1) / per_block);
-  if (fits_32_bits(count))
+  if (fits_32_bits(s, count))
     launch(s, "strided_copy", blocks, threads_per_block, 0, copy_kernel<size, std::uint32_t>,
            box_of<std::uint32_t>(axes), from, to, count);
   else
@@ -160,7 +160,7 @@ bool run_transposed(const cuda_stream& s, std::span<const copied_axis> axes, con
   const std::size_t tiles_of_rows = (rows.extent + side - 1) / side;
   const std::size_t tiles_of_columns = (columns.extent + side - 1) / side;
   const std::size_t tiles = n / rows.extent / columns.extent * tiles_of_rows * tiles_of_columns;
-  if (!fits_32_bits(tiles)) return false;
+  if (!fits_32_bits(s, tiles)) return false;
   const transposition t{.rows = rows.extent,
                         .columns = columns.extent,
                         .from = columns.from,

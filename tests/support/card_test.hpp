@@ -28,6 +28,13 @@ protected:
   /// The same, for functions of namespace cuda.
   const cuda_stream& on_card() { return std::get<cuda_stream>(lane_->where()); }
 
+  /// The stream that kernels take, which number only so many elements in 32 bits.
+  stream card_with_few_in_32_bits(std::size_t most) {
+    cuda_stream s = on_card();
+    s.most_in_32_bits = most;
+    return s;
+  }
+
   template <class T>
   card_array<T> array(const std::vector<T>& values) {
     return {lane(), values};

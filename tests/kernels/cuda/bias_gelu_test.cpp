@@ -2,6 +2,7 @@
 #include "../../support/card_values.hpp"
 
 #include <mailgrad/kernels/bias_gelu.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <vector>
 
@@ -33,6 +34,24 @@ TEST_P(CardBiasGelu, EqualsThatOfTheHost) {
   expect_close(on_slope.read(), slope);
   expect_close(on_dy.read(), dz);
   expect_close(on_db.read(), db, std::sqrt(static_cast<float>(rows)) + 1);
+}
+
+TEST_P(CardBiasGelu, ComputesRowsThatAreTooManyFor32BitsInParts) {
+  const auto [rows, columns, shift] = GetParam();
+  const std::size_t n = rows * columns;
+  const auto b = array(normal_values(columns, 2));
+  const shifted_array<float> x(lane(), normal_values(n, 1), shift);
+  const shifted_array<float> y(lane(), n, shift), slope(lane(), n, shift);
+  const shifted_array<float> expected(lane(), n, shift), expected_slope(lane(), n, shift);
+  bias_gelu(card(), x.data(), b.data(), expected.data(), expected_slope.data(), rows, columns);
+  bias_gelu(card_with_few_in_32_bits(200), x.data(), b.data(), y.data(), slope.data(), rows, columns);
+  EXPECT_EQ(y.read(), expected.read());
+  EXPECT_EQ(slope.read(), expected_slope.read());
+  if (n == 0) return;
+  EXPECT_THROW(bias_gelu(card_with_few_in_32_bits(columns - 1), x.data(), b.data(), y.data(), slope.data(),
+                         rows, columns),
+               shape_error)
+      << "one row has too many";
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CardBiasGelu,

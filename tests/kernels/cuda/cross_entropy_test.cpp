@@ -71,6 +71,17 @@ TEST_P(CardCrossEntropy, HasTheGradientOfTheHost) {
   }
 }
 
+TEST_P(CardCrossEntropy, HasTheGradientOfRowsThatAreTooManyFor32Bits) {
+  const auto probabilities = array(logits), whole = unwritten<float>(n), parts = unwritten<float>(n);
+  const auto on_labels = array(labels);
+  const auto d_loss = array(std::vector<float>{3});
+  cross_entropy_gradient(card(), probabilities.data(), on_labels.data(), d_loss.data(), whole.data(), rows,
+                         columns);
+  cross_entropy_gradient(card_with_few_in_32_bits(5 * columns), probabilities.data(), on_labels.data(),
+                         d_loss.data(), parts.data(), rows, columns);
+  EXPECT_EQ(parts.read(), whole.read());
+}
+
 TEST_P(CardCrossEntropy, CountsTheRightLabelsOfTheHost) {
   for (float& logit : logits) logit = std::round(logit); // so that several are the largest
   std::int32_t expected = -1;

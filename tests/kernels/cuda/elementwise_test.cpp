@@ -146,10 +146,13 @@ protected:
     const std::vector<float> a = operand_values(shapes.a.size(), 0), b = operand_values(shapes.b.size(), 1);
     const shifted_array<float> on_a(lane(), a, 0U), on_b(lane(), b, shift);
     const shifted_array<float> on_y(lane(), shapes.result.size(), shift / 2);
+    const shifted_array<float> on_z(lane(), shapes.result.size(), shift / 2);
     broadcast(card(), f, plan, on_a.data(), on_b.data(), on_y.data());
+    broadcast(card_with_few_in_32_bits(0), f, plan, on_a.data(), on_b.data(), on_z.data());
     std::vector<float> y(shapes.result.size());
     broadcast(host_stream{}, f, plan, a.data(), b.data(), y.data());
     EXPECT_EQ(on_y.read(), y);
+    EXPECT_EQ(on_z.read(), y) << "numbered in 64 bits";
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <mailgrad/kernels/pooling.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <ostream>
 #include <vector>
@@ -47,9 +48,18 @@ std::vector<float> few_values(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
+/// How many images a kernel computes: all, or one at a time, as where several do not fit into 32 bits.
+enum class images : std::uint8_t { all, one_by_one };
+
+/// Windows, how far the arrays are shifted, and how many images are computed at a time.
 class CardPooling : public testing::card_test,
-                    public ::testing::WithParamInterface<std::tuple<pooled, std::size_t>> {
+                    public ::testing::WithParamInterface<std::tuple<pooled, std::size_t, images>> {
 protected:
+  stream card_of_case() {
+    if (std::get<2>(GetParam()) == images::all) return card();
+    return card_with_few_in_32_bits(std::max(g.image_size(), g.windows() * g.channels));
+  }
+
   window_grid g = std::get<0>(GetParam()).grid();
   std::size_t shift = std::get<1>(GetParam());
   std::size_t x_size = g.batch * g.image_size(), y_size = g.batch * g.windows() * g.channels;
@@ -63,7 +73,7 @@ TEST_P(CardPooling, OfTheLargestHasTheBitsOfTheHost) {
   max_pool(host_stream{}, g, x.data(), y.data(), chosen.data());
   const shifted_array<float> on_x(lane(), x, shift), on_y(lane(), y_size, shift);
   const auto on_chosen = unwritten<std::int32_t>(y_size);
-  max_pool(card(), g, on_x.data(), on_y.data(), on_chosen.data());
+  max_pool(card_of_case(), g, on_x.data(), on_y.data(), on_chosen.data());
   const auto found = on_y.read();
   for (std::size_t i = 0; i < y_size; ++i)
     ASSERT_TRUE(found[i] == y[i] || (std::isnan(y[i]) && std::isnan(found[i]))) << i;
@@ -77,7 +87,7 @@ TEST_P(CardPooling, OfTheLargestHasTheGradientOfTheHost) {
   max_pool_gradient(host_stream{}, g, dy.data(), chosen.data(), dx.data());
   const shifted_array<float> on_dy(lane(), dy, shift), on_dx(lane(), x_size, shift);
   const auto on_chosen = array(chosen);
-  max_pool_gradient(card(), g, on_dy.data(), on_chosen.data(), on_dx.data());
+  max_pool_gradient(card_of_case(), g, on_dy.data(), on_chosen.data(), on_dx.data());
   EXPECT_EQ(on_dx.read(), dx);
 }
 
@@ -85,7 +95,7 @@ TEST_P(CardPooling, OfMeansHasTheBitsOfTheHost) {
   std::vector<float> y(y_size);
   average_pool(host_stream{}, g, x.data(), y.data());
   const shifted_array<float> on_x(lane(), x, shift), on_y(lane(), y_size, shift);
-  average_pool(card(), g, on_x.data(), on_y.data());
+  average_pool(card_of_case(), g, on_x.data(), on_y.data());
   EXPECT_EQ(on_y.read(), y);
 }
 
@@ -93,7 +103,7 @@ TEST_P(CardPooling, OfMeansHasTheGradientOfTheHost) {
   std::vector<float> dx(x_size);
   average_pool_gradient(host_stream{}, g, dy.data(), dx.data());
   const shifted_array<float> on_dy(lane(), dy, shift), on_dx(lane(), x_size, shift);
-  average_pool_gradient(card(), g, on_dy.data(), on_dx.data());
+  average_pool_gradient(card_of_case(), g, on_dy.data(), on_dx.data());
   EXPECT_EQ(on_dx.read(), dx);
 }
 
@@ -106,9 +116,9 @@ INSTANTIATE_TEST_SUITE_P(
                                          pooled{1, 9, 9, 8, 2, 2, 4, 3}, // gaps
                                          pooled{3, 5, 5, 8, 5, 5, 1, 1}, // the whole image
                                          pooled{0, 4, 4, 4, 2, 2, 2, 2}),
-                       ::testing::Values(0U, 1U)));
+                       ::testing::Values(0U, 1U), ::testing::Values(images::all, images::one_by_one)));
 INSTANTIATE_TEST_SUITE_P(ManyWindows, CardPooling,
-                         ::testing::Values(std::tuple(pooled{5, 130, 140, 9, 2, 2, 2, 2}, 1U)));
+                         ::testing::Values(std::tuple(pooled{5, 130, 140, 9, 2, 2, 2, 2}, 1U, images::all)));
 
 } // namespace
 } // namespace mailgrad

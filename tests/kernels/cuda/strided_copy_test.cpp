@@ -14,15 +14,18 @@ using testing::shifted_array;
 
 class CardStridedCopy : public testing::card_test {
 protected:
-  /// Copies between memories of these sizes; what the box leaves out keeps its value.
+  /// Copies between memories of these sizes; what the box leaves out keeps its value. Once more with
+  /// elements that do not fit into 32 bits.
   void expect_as_on_host(const strided_copy& box, std::size_t from_size, std::size_t to_size,
                          std::size_t shift) {
     const std::vector<float> x = normal_values(from_size, 1);
     std::vector<float> y = normal_values(to_size, 2);
-    const shifted_array<float> on_x(lane(), x, shift), on_y(lane(), y, 0U);
+    const shifted_array<float> on_x(lane(), x, shift), on_y(lane(), y, 0U), on_z(lane(), y, 0U);
     box.run(host_stream{}, x.data(), y.data());
     box.run(card(), on_x.data(), on_y.data());
     EXPECT_EQ(on_y.read(), y);
+    box.run(card_with_few_in_32_bits(0), on_x.data(), on_z.data());
+    EXPECT_EQ(on_z.read(), y) << "numbered in 64 bits";
   }
 
   void expect_transposed(const shape& dims, const std::vector<std::size_t>& order) {
