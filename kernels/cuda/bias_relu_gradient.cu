@@ -72,7 +72,7 @@ __global__ void bias_relu_gradient_kernel(masked_rows m, float* sums) {
 /// Blocks are at most a warp wide, and hardly wider than the columns need.
 template <unsigned size>
 void run(const cuda_stream& s, masked_rows m, float* db) {
-  constexpr std::size_t enough_blocks = 132 * 4; // each thread has eight loads under way
+  constexpr std::size_t enough_blocks = multiprocessors * 4; // each thread has eight loads under way
   const std::size_t packs = m.columns / size;
   const auto width = static_cast<unsigned>(std::min<std::size_t>(warp_size, std::bit_ceil(packs)));
   const std::size_t height = threads_per_block / width;

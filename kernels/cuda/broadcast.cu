@@ -51,10 +51,6 @@ __device__ operand_places<Index> places_of(const broadcast_arguments<Index>& pla
   return at;
 }
 
-struct operand_packs {
-  float_pack a, b;
-};
-
 template <class Elements>
 __device__ void load_repeated(float_pack& x, reading how, const float* from, std::size_t place,
                               const Elements& elements) {

@@ -14,9 +14,6 @@ struct column_terms {
   std::size_t terms_of_slice; ///< in each slice of the grid
 };
 
-/// So many blocks keep every multiprocessor of a card busy.
-constexpr std::size_t busy_blocks = 1056;
-
 /// A block sums `lanes` neighbouring columns; the other threads of a column take the terms in turn. Row
 /// `slice` of y gets the sums of one slice of the terms.
 __global__ void column_kernel(column_terms t, unsigned lanes, float scale, float* y) {

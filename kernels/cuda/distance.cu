@@ -20,10 +20,6 @@ struct square_of_difference {
   }
 };
 
-struct packs_of_both {
-  float_pack a, b;
-};
-
 constexpr unsigned packs_together = 4;
 
 /// The sum of term(a, b) over the packs of this thread: every gridDim.x-th group of them, in a fixed order.
@@ -33,7 +29,7 @@ __device__ double sum_of_thread(Term term, const float* a, const float* b, const
   double sum = 0;
   for (std::size_t first = grid_thread() * float_pack::size; first < range.n;
        first += packs_together * stride) {
-    packs_of_both x[packs_together] = {};
+    operand_packs x[packs_together] = {};
 #pragma unroll
     for (unsigned i = 0; i < packs_together; ++i)
       range.visit(first + i * stride, [&](auto elements) { x[i] = {elements.load(a), elements.load(b)}; });
@@ -63,7 +59,7 @@ __global__ void total_kernel(const double* sums, unsigned count, double* result)
 template <class Term>
 void run(const cuda_stream& s, const char* name, Term term, std::span<const float> a,
          std::span<const float> b, double* result) {
-  constexpr unsigned most_blocks = 132 * 4; // each thread has eight loads under way
+  constexpr unsigned most_blocks = multiprocessors * 4; // each thread has eight loads under way
   constexpr std::size_t room = warp_size * sizeof(double);
   const std::size_t n = a.size();
   const unsigned blocks = std::clamp(blocks_of_packs(n, packs_together), 1U, most_blocks);

@@ -20,11 +20,6 @@ struct chain_input {
   }
 };
 
-/// What a thread holds of the operands of one function.
-struct operand_packs {
-  float_pack a, b;
-};
-
 /// Puts f(a, b) in the place of a, for `count` times four elements.
 template <unsigned count>
 struct apply_to_packs {

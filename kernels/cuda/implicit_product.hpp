@@ -132,17 +132,16 @@ __global__ void __launch_bounds__(Tile::threads)
   sums.write(result, at);
 }
 
-/// Blocks of 128 threads are spread over so many multiprocessors, three on each where there is work enough.
-/// The numbers depend on the shape alone, so that every card adds in the same order.
-inline constexpr std::size_t multiprocessors = 132, busy_blocks = 3 * multiprocessors;
+/// Three blocks of 128 threads lie on each multiprocessor where there is work enough.
+inline constexpr std::size_t busy_tiles = multiprocessors * 3;
 
 /// The number of parts that the depth is cut into, so that small results, too, keep all multiprocessors busy.
-/// Rather than leave most of them idle in the last round, it takes a round less.
+/// If the last round of blocks left most of them idle, there are fewer parts and one round less.
 inline std::uint32_t splits_of(std::size_t tiles, std::size_t threads, std::size_t result_size,
                                std::size_t depth, std::size_t scratch_bytes) {
   constexpr std::size_t least_depth = 64;
   if (tiles >= multiprocessors * 3 / 2) return 1;
-  const std::size_t wanted = busy_blocks * 128 / threads / tiles;
+  const std::size_t wanted = busy_tiles * 128 / threads / tiles;
   const std::size_t room = scratch_bytes / sizeof(float) / result_size;
   const std::size_t splits = std::min({wanted, room, depth / least_depth});
   const std::size_t last_round = splits * tiles % multiprocessors;
@@ -195,7 +194,7 @@ void implicit_product(const cuda_stream& s, const char* name, const Left& left, 
   if (result.columns <= 8) return launch_product<narrow_8>(s, name, left, right, result);
   if (result.columns <= 16) return launch_product<narrow_16>(s, name, left, right, result);
   if (result.columns <= 32) {
-    if (tiles_of<large_32>(result) >= busy_blocks)
+    if (tiles_of<large_32>(result) >= busy_tiles)
       return launch_product<large_32>(s, name, left, right, result);
     return launch_product<narrow_32>(s, name, left, right, result);
   }

@@ -16,9 +16,15 @@ namespace mailgrad::cuda {
 inline constexpr unsigned threads_per_block = 256;
 inline constexpr unsigned warp_size = 32;
 
-/// Blocks for a grid-stride loop over n items, at most as many as keep all multiprocessors busy.
+/// Those of an H100. What follows from it decides in which order sums are added, so it is the same for every
+/// card.
+inline constexpr std::size_t multiprocessors = 132;
+/// So many blocks of 256 threads keep every multiprocessor busy.
+inline constexpr std::size_t busy_blocks = multiprocessors * 8;
+
+/// Blocks for a grid-stride loop over n items, at most as many as keep all multiprocessors busy twice over.
 inline unsigned blocks_for(std::size_t n, std::size_t per_block = threads_per_block) {
-  constexpr std::size_t most = 132 * 16;
+  constexpr std::size_t most = busy_blocks * 2;
   return static_cast<unsigned>(std::clamp<std::size_t>((n + per_block - 1) / per_block, 1, most));
 }
 

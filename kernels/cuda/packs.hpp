@@ -26,6 +26,11 @@ __device__ inline void store_pack(float* x, const float_pack& p) {
 #endif
 }
 
+/// What a thread holds of the two operands of a function.
+struct operand_packs {
+  float_pack a, b;
+};
+
 /// One float, or four that are aligned: what one instruction moves.
 template <unsigned size>
 struct moved_floats {

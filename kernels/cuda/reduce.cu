@@ -11,8 +11,6 @@ namespace {
 
 /// Rows of at most so many terms are summed by a warp or a part of one, longer ones by blocks.
 constexpr std::size_t short_row = 1024;
-/// So many blocks keep every multiprocessor of a card busy.
-constexpr std::size_t busy_blocks = 1056;
 
 __device__ float_pack pack_of(const float* x, std::size_t i) {
   return *reinterpret_cast<const float_pack*>(x + i);
