@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <vector>
 
 namespace mailgrad {
 namespace {
+
+using testing::card_array;
 
 class CardGemm : public testing::card_test {
 protected:
@@ -78,6 +81,41 @@ TEST_F(CardGemm, TakesOperandsAtAnyFloat) {
     gemm(card(), g, array(a1).data(), array(b1).data(), on_c.data(), nullptr, next_use::soon,
          {on_bias.data() + 1, true});
     lane().finish();
+  }
+}
+
+/// A product of one lane is prepared once, and what is kept of it must fit the next question.
+TEST_F(CardGemm, MayBeAskedForOnceMoreInAnyOtherWay) {
+  constexpr std::size_t k = 24, columns = 32, most = 3;
+  const auto a = numbers(most * 16 * k, 0.7F), b = numbers(most * k * columns, 1.9F);
+  const std::vector<float> biases[] = {numbers(columns, 0.3F), numbers(columns, 2.3F)};
+  const auto on_a = array(a), on_b = array(b);
+  const card_array<float> on_biases[] = {array(biases[0]), array(biases[1])};
+  struct asked {
+    std::size_t batch, shift, bias; ///< 2: no bias
+    card_array<float> c;
+  };
+  std::deque<asked> all;
+  for (int round = 0; round < 2; ++round)
+    for (const std::size_t batch : {std::size_t{1}, most})
+      for (const std::size_t shift : {0U, 1U})
+        for (const std::size_t bias : {2U, 0U, 1U})
+          if (batch == 1 || bias == 2)
+            all.push_back({batch, shift, bias, unwritten<float>(batch * 16 * columns + shift)});
+  // All are queued before the first is read, so that none may change what another still uses.
+  for (const asked& q : all) {
+    const gemm_shape g{16, columns, k, operand_order::as_is, operand_order::as_is, q.batch};
+    gemm(card(), g, on_a.data(), on_b.data(), q.c.data() + q.shift, nullptr, next_use::soon,
+         {q.bias == 2 ? nullptr : on_biases[q.bias].data(), false});
+  }
+  for (const asked& q : all) {
+    SCOPED_TRACE(::testing::Message() << "batch " << q.batch << ", shift " << q.shift << ", bias " << q.bias);
+    const gemm_shape g{16, columns, k, operand_order::as_is, operand_order::as_is, q.batch};
+    auto expected = on_host(g, a, b);
+    for (std::size_t i = 0; i < expected.size() && q.bias < 2; ++i)
+      expected[i] += biases[q.bias][i % columns];
+    const auto found = q.c.read();
+    expect_near({found.begin() + static_cast<std::ptrdiff_t>(q.shift), found.end()}, expected, k);
   }
 }
 
