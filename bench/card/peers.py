@@ -2,9 +2,11 @@
 
   peers.py ceilings    the card's own limits: a copy, products in float32, TF32 and bfloat16
   peers.py steps       whole training steps of steps.cpp: eager with the fused optimiser, and as a CUDA graph
+  peers.py compiled    the same steps by torch.compile, launched, and how long it compiles
   peers.py kernels     the kernels of kernels.cpp that PyTorch hands to cuBLAS and cuDNN, under the same names
 
-Prints lines of a name, microseconds (median), spread in percent, GB/s and TFLOP/s, apart by tabs.
+Prints lines of a name, microseconds (median), spread in percent, GB/s and TFLOP/s, apart by tabs; and lines of a name and
+words.
 """
 import statistics
 import sys
@@ -107,21 +109,46 @@ def network(name):
                              layers.Linear(3136, 512), layers.ReLU(), layers.Linear(512, 10))
 
 
+def step_of(name, change=lambda f: f):
+    """A training step of a model of that name; `change` is what is made of its forward pass with the loss."""
+    model = network(name).cuda()
+    if name == "lenet":
+        model = model.to(memory_format=torch.channels_last)
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, fused=True)
+    x = torch.rand(64, 1, 28, 28, device="cuda") * 2 - 1
+    labels = torch.randint(0, 10, (64,), device="cuda")
+    loss = change(lambda: F.cross_entropy(model(x), labels))
+
+    def step():
+        optimiser.zero_grad(set_to_none=False)
+        loss().backward()
+        optimiser.step()
+
+    return step
+
+
+def compiled():
+    torch.backends.cudnn.benchmark = True
+    for name in ("softmax", "mlp", "lenet"):
+        began = time.perf_counter()
+        try:
+            step = step_of(name, torch.compile)
+            step()
+            torch.cuda.synchronize()
+        except Exception as why:  # it needs a compiler of C and Triton, which the machine may lack
+            print(f"step of {name}, compiled\tskipped: {(str(why).strip() or repr(why)).splitlines()[0][:100]}", flush=True)
+            continue
+        print(f"torch.compile of the step of {name}\ttook {time.perf_counter() - began:.1f} s", flush=True)
+        for _ in range(5):
+            step()
+        torch.cuda.synchronize()
+        tell_times(f"step of {name}, compiled", wall(step))
+
+
 def steps():
     torch.backends.cudnn.benchmark = True
     for name in ("softmax", "mlp", "lenet"):
-        model = network(name).cuda()
-        if name == "lenet":
-            model = model.to(memory_format=torch.channels_last)
-        optimiser = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, fused=True)
-        x = torch.rand(64, 1, 28, 28, device="cuda") * 2 - 1
-        labels = torch.randint(0, 10, (64,), device="cuda")
-
-        def step():
-            optimiser.zero_grad(set_to_none=False)
-            F.cross_entropy(model(x), labels).backward()
-            optimiser.step()
-
+        step = step_of(name)
         warm = torch.cuda.Stream()
         with torch.cuda.stream(warm):
             for _ in range(5):
@@ -158,6 +185,8 @@ def main():
         return ceilings()
     if sys.argv[1] == "steps":
         return steps()
+    if sys.argv[1] == "compiled":
+        return compiled()
     products()
     convolutions()
 

@@ -3,15 +3,21 @@
 // as a replay of a graph, by the card's events. Prints one line a model and way, columns apart by tabs: name,
 // microseconds a step (median), spread in percent, GB/s and TFLOP/s, which are 0 here.
 //
-//   card_steps [--tiny]     --tiny: few steps, to try the program itself
+//   card_steps [--tiny]              --tiny: few steps, to try the program itself
+//   card_steps --replays [--tiny]    compares instead of measuring: each model runs 100 steps twice by launches
+//                                    and twice as a graph, which must give the same bits of all weights
 
 #include "card_timing.hpp"
 
+#include <mailgrad/files/sha256.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/program/program.hpp>
+#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/update.hpp>
 
+#include <cmath>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -45,6 +51,13 @@ public:
            {&velocity, 1});
   }
   std::size_t kernels() const { return program_->kernel_count() + 1; }
+  std::vector<float> weights() {
+    std::vector<float> there(size_);
+    cuda::runtime::copy(std::get<cuda_stream>(lane_.where()).stream, there.data(), weights_,
+                        size_ * sizeof(float));
+    lane_.finish();
+    return there;
+  }
 
 private:
   /// Weights and gradients lie one behind the other, as in a shard.
@@ -52,6 +65,7 @@ private:
     for (const value& v : graph_.variables())
       size_ += aligned(v.dims().size() * sizeof(float)) / sizeof(float);
     weights_ = arrays_.floats(size_);
+    scale_in_place(lane_.where(), 0.05F, {weights_, size_}); // so that a hundred steps do not diverge
     gradients_ = arrays_.room<float>(size_);
     velocity_ = arrays_.room<float>(size_);
     program_->bind_fetch(0, arrays_.room<float>(1));
@@ -99,6 +113,44 @@ void measure(cuda::card_lane& lane, const char* name, bool tiny) {
   std::printf("step of %s\t%zu kernels\n", name, model.kernels());
 }
 
+/// How a step is queued.
+enum class way : std::uint8_t { launched, as_a_graph };
+
+/// The weights of a new model after some steps. The first is launched, since cuBLAS chooses its algorithms
+/// then.
+std::vector<float> trained(cuda::card_lane& lane, const char* name, int steps, way how) {
+  card_model model(lane, name);
+  model.queue_step();
+  if (how == way::launched) {
+    for (int k = 1; k < steps; ++k) model.queue_step();
+    return model.weights();
+  }
+  lane.finish();
+  void* const stream = std::get<cuda_stream>(lane.where()).stream;
+  const cuda::captured_graph step(stream, [&model] { model.queue_step(); });
+  for (int k = 1; k < steps; ++k) step.launch(stream);
+  return model.weights();
+}
+
+void compare_replays(cuda::card_lane& lane, const char* name, int steps) {
+  std::set<std::string> digests;
+  bool finite = true;
+  for (const way how : {way::launched, way::launched, way::as_a_graph, way::as_a_graph}) {
+    const std::vector<float> weights = trained(lane, name, steps, how);
+    for (const float w : weights) finite = finite && std::isfinite(w);
+    digests.insert(sha256(std::as_bytes(std::span(weights))).substr(0, 12));
+  }
+  std::string words;
+  for (const std::string& d : digests) words += " " + d;
+  if (digests.size() != 1)
+    std::printf("%d steps of %s\tfailed: the weights differ:%s\n", steps, name, words.c_str());
+  else if (!finite)
+    std::printf("%d steps of %s\tfailed: weights are not finite\n", steps, name);
+  else
+    std::printf("%d steps of %s\t4 equal digests,%s\n", steps, name, words.c_str());
+  std::fflush(stdout);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -107,8 +159,14 @@ int main(int argc, char** argv) {
     std::printf("skipped: %s\n", found.why_none.c_str());
     return 0;
   }
-  const bool tiny = argc > 1 && std::string_view(argv[1]) == "--tiny";
+  const std::set<std::string_view> words(argv + 1, argv + argc);
+  const bool tiny = words.contains("--tiny");
   cuda::card_lane lane(0);
+  if (words.contains("--replays")) {
+    for (const char* name : {"softmax", "mlp", "lenet"})
+      if (!tiny || name != std::string_view("lenet")) compare_replays(lane, name, tiny ? 3 : 100);
+    return 0;
+  }
   if (tiny) return measure(lane, "softmax", true), 0;
   for (const char* name : {"softmax", "mlp", "lenet"}) measure(lane, name, false);
 }
