@@ -50,6 +50,14 @@ private:
   card_array<T> all_;
 };
 
+/// How far each of `arrays` arrays is shifted: none of them, then each alone. A kernel that moves packs has
+/// to ask for the address of every one.
+inline std::vector<std::vector<std::size_t>> one_shifted_of(std::size_t arrays) {
+  std::vector<std::vector<std::size_t>> cases(arrays + 1, std::vector<std::size_t>(arrays));
+  for (std::size_t i = 0; i < arrays; ++i) cases[i + 1][i] = 1;
+  return cases;
+}
+
 /// Expects numbers that differ by at most 1e-5 of their size, or of `scale` for those that come from the
 /// difference of larger ones.
 inline void expect_close(const std::vector<float>& found, const std::vector<float>& expected,

@@ -11,6 +11,7 @@ namespace {
 
 using testing::expect_close;
 using testing::normal_values;
+using testing::one_shifted_of;
 using testing::shifted_array;
 
 /// Rows, columns, and how far the arrays are shifted.
@@ -34,6 +35,29 @@ TEST_P(CardBiasGelu, EqualsThatOfTheHost) {
   expect_close(on_slope.read(), slope);
   expect_close(on_dy.read(), dz);
   expect_close(on_db.read(), db, std::sqrt(static_cast<float>(rows)) + 1);
+}
+
+using CardBiasGeluArrays = testing::card_test;
+
+TEST_F(CardBiasGeluArrays, MayEachStartAtAnyFloat) {
+  constexpr std::size_t rows = 5, columns = 8, n = rows * columns;
+  const std::vector<float> x = normal_values(n, 1), b = normal_values(columns, 2), dy = normal_values(n, 3);
+  std::vector<float> y(n), slope(n), dz(n), db(columns);
+  bias_gelu(host_stream{}, x.data(), b.data(), y.data(), slope.data(), rows, columns);
+  bias_gelu_gradient(host_stream{}, slope.data(), dy.data(), dz.data(), db.data(), rows, columns);
+  for (const auto& shifts : one_shifted_of(4)) {
+    SCOPED_TRACE(::testing::PrintToString(shifts));
+    const shifted_array<float> on_x(lane(), x, shifts[0]), on_b(lane(), b, shifts[1]);
+    const shifted_array<float> on_y(lane(), n, shifts[2]), on_slope(lane(), n, shifts[3]);
+    bias_gelu(card(), on_x.data(), on_b.data(), on_y.data(), on_slope.data(), rows, columns);
+    expect_close(on_y.read(), y);
+    expect_close(on_slope.read(), slope);
+    const shifted_array<float> from(lane(), slope, shifts[0]), on_dy(lane(), dy, shifts[1]);
+    const shifted_array<float> on_dz(lane(), n, shifts[2]), on_db(lane(), columns, shifts[3]);
+    bias_gelu_gradient(card(), from.data(), on_dy.data(), on_dz.data(), on_db.data(), rows, columns);
+    expect_close(on_dz.read(), dz);
+    expect_close(on_db.read(), db, 4);
+  }
 }
 
 TEST_P(CardBiasGelu, ComputesRowsThatAreTooManyFor32BitsInParts) {

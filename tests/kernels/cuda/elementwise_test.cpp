@@ -15,6 +15,7 @@ namespace {
 using enum elementwise_function;
 using testing::expect_close;
 using testing::normal_values;
+using testing::one_shifted_of;
 using testing::shifted_array;
 
 /// Positive, since a logarithm and a root are among the functions.
@@ -45,16 +46,18 @@ protected:
     elementwise(host_stream{}, chain, from, to, n, scratch.data());
     return found;
   }
-  results on_the_card(const elementwise_chain& chain, std::size_t outputs, std::size_t n, std::size_t shift) {
+  /// Inputs are shifted by the first of `shifts`, outputs by those behind.
+  results on_the_card(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
+                      const std::vector<std::size_t>& shifts) {
     std::deque<shifted_array<float>> inputs, made;
     std::vector<const void*> from;
     std::vector<void*> to;
     for (std::size_t i = 0; i < chain.input_count; ++i) {
-      inputs.emplace_back(lane(), operand_values(size_of(chain, i, n), i), shift);
+      inputs.emplace_back(lane(), operand_values(size_of(chain, i, n), i), shifts[i]);
       from.push_back(inputs.back().data());
     }
     for (std::size_t i = 0; i < outputs; ++i) {
-      made.emplace_back(lane(), n, shift);
+      made.emplace_back(lane(), n, shifts[chain.input_count + i]);
       to.push_back(made.back().data());
     }
     elementwise(card(), chain, from, to, n, nullptr);
@@ -64,7 +67,11 @@ protected:
   }
   void expect_as_on_host(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
                          std::size_t shift = 0) {
-    const results found = on_the_card(chain, outputs, n, shift), expected = on_host(chain, outputs, n);
+    expect_as_on_host(chain, outputs, n, std::vector<std::size_t>(chain.input_count + outputs, shift));
+  }
+  void expect_as_on_host(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
+                         const std::vector<std::size_t>& shifts) {
+    const results found = on_the_card(chain, outputs, n, shifts), expected = on_host(chain, outputs, n);
     for (std::size_t i = 0; i < outputs; ++i) expect_close(found[i], expected[i]);
   }
 };
@@ -99,6 +106,13 @@ TEST_F(CardElementwise, TakesAnyNumberOfElements) {
       expect_as_on_host(chain_of({{subtract, 0, 1, 0}}, 2), 1, n, shift);
       expect_as_on_host(chain_of({{subtract, 0, 1, -1}, {square, 2, 2, 0}}, 2), 1, n, shift);
     }
+}
+
+TEST_F(CardElementwise, TakesEachArrayAtAnyFloat) {
+  const elementwise_chain step = chain_of({{subtract, 0, 1, 0}}, 2);
+  for (const auto& shifts : one_shifted_of(3)) expect_as_on_host(step, 1, 100, shifts);
+  const elementwise_chain chain = chain_of({{subtract, 0, 1, 0}, {multiply, 3, 2, 1}}, 3);
+  for (const auto& shifts : one_shifted_of(5)) expect_as_on_host(chain, 2, 100, shifts);
 }
 
 TEST_F(CardElementwise, ComputesTheLongestChain) {
@@ -188,19 +202,20 @@ struct bias_shape {
 
 class CardBiasReluGradient : public testing::card_test {
 protected:
-  void expect_as_on_host(const bias_shape& extents, std::size_t shift) {
-    SCOPED_TRACE(std::to_string(extents.rows) + " x " + std::to_string(extents.columns) + " from " +
-                 std::to_string(shift));
+  /// The shifts are those of y, dy, dz and db.
+  void expect_as_on_host(const bias_shape& extents, const std::vector<std::size_t>& shifts) {
+    SCOPED_TRACE(std::to_string(extents.rows) + " x " + std::to_string(extents.columns) +
+                 ", of y, dy, dz, db " + ::testing::PrintToString(shifts));
     const std::size_t n = extents.rows * extents.columns;
     const std::vector<float> y = normal_values(n, 1), dy = normal_values(n, 2);
     std::vector<float> dz(n), db(extents.columns);
     bias_relu_gradient(host_stream{}, y.data(), dy.data(), dz.data(), db.data(), extents.rows,
                        extents.columns);
-    const shifted_array<float> on_y(lane(), y, shift), on_dy(lane(), dy, 0U);
-    const auto on_db = unwritten<float>(extents.columns);
-    bias_relu_gradient(card(), on_y.data(), on_dy.data(), on_dy.data(), on_db.data(), extents.rows,
+    const shifted_array<float> on_y(lane(), y, shifts[0]), on_dy(lane(), dy, shifts[1]);
+    const shifted_array<float> on_dz(lane(), n, shifts[2]), on_db(lane(), extents.columns, shifts[3]);
+    bias_relu_gradient(card(), on_y.data(), on_dy.data(), on_dz.data(), on_db.data(), extents.rows,
                        extents.columns);
-    EXPECT_EQ(on_dy.read(), dz);
+    EXPECT_EQ(on_dz.read(), dz);
     expect_close(on_db.read(), db, std::sqrt(static_cast<float>(extents.rows)));
   }
 };
@@ -209,8 +224,20 @@ TEST_F(CardBiasReluGradient, EqualsThatOfTheHost) {
   const bias_shape all[] = {{1, 1},     {1, 4},     {3, 2},    {7, 8},    {0, 5},     {5, 0},   {1000, 10},
                             {1001, 64}, {5000, 12}, {33, 132}, {3, 5000}, {700, 132}, {2, 3000}};
   for (const bias_shape& extents : all)
-    for (const std::size_t shift : {0U, 1U}) expect_as_on_host(extents, shift);
-  expect_as_on_host({2, 300000}, 0); // more columns than the lane has room for in sums
+    for (const std::size_t shift : {0U, 1U}) expect_as_on_host(extents, {shift, 0, 0, 0});
+  for (const auto& shifts : one_shifted_of(4))
+    for (const bias_shape& extents : {bias_shape{33, 132}, {3, 8}}) // in parts, and at once
+      expect_as_on_host(extents, shifts);
+  expect_as_on_host({2, 300000}, {0, 0, 0, 0}); // more columns than the lane has room for in sums
+}
+
+TEST_F(CardBiasReluGradient, WritesToTheMemoryOfItsGradient) {
+  const std::vector<float> y = normal_values(40 * 8, 1);
+  const auto on_y = array(y), dy = array(normal_values(y.size(), 2)), dz = unwritten<float>(y.size()),
+             db = unwritten<float>(8);
+  bias_relu_gradient(card(), on_y.data(), dy.data(), dz.data(), db.data(), 40, 8);
+  bias_relu_gradient(card(), on_y.data(), dy.data(), dy.data(), db.data(), 40, 8);
+  EXPECT_EQ(dy.read(), dz.read());
 }
 
 TEST_F(CardBiasReluGradient, GivesTheSameBitsInEachRun) {

@@ -12,6 +12,7 @@ namespace mailgrad {
 namespace {
 
 using testing::drawn_integers;
+using testing::one_shifted_of;
 using testing::shifted_array;
 
 struct pooled {
@@ -105,6 +106,35 @@ TEST_P(CardPooling, OfMeansHasTheGradientOfTheHost) {
   const shifted_array<float> on_dy(lane(), dy, shift), on_dx(lane(), x_size, shift);
   average_pool_gradient(card_of_case(), g, on_dy.data(), on_dx.data());
   EXPECT_EQ(on_dx.read(), dx);
+}
+
+using CardPoolingArrays = testing::card_test;
+
+TEST_F(CardPoolingArrays, MayEachStartAtAnyFloat) {
+  const window_grid g = pooled{2, 6, 6, 8, 2, 2, 2, 2}.grid();
+  const std::size_t x_size = g.batch * g.image_size(), y_size = g.batch * g.windows() * g.channels;
+  const std::vector<float> x = few_values(x_size, 1), dy = few_values(y_size, 2);
+  std::vector<float> y(y_size), dx(x_size), mean(y_size), mean_dx(x_size);
+  std::vector<std::int32_t> chosen(y_size);
+  max_pool(host_stream{}, g, x.data(), y.data(), chosen.data());
+  max_pool_gradient(host_stream{}, g, dy.data(), chosen.data(), dx.data());
+  average_pool(host_stream{}, g, x.data(), mean.data());
+  average_pool_gradient(host_stream{}, g, dy.data(), mean_dx.data());
+  for (const auto& shifts : one_shifted_of(3)) {
+    SCOPED_TRACE(::testing::PrintToString(shifts));
+    const shifted_array<float> on_x(lane(), x, shifts[0]), on_y(lane(), y_size, shifts[1]);
+    const shifted_array<std::int32_t> on_chosen(lane(), y_size, shifts[2]);
+    max_pool(card(), g, on_x.data(), on_y.data(), on_chosen.data());
+    EXPECT_EQ(on_y.read(), y);
+    EXPECT_EQ(on_chosen.read(), chosen);
+    average_pool(card(), g, on_x.data(), on_y.data());
+    EXPECT_EQ(on_y.read(), mean);
+    const shifted_array<float> on_dy(lane(), dy, shifts[0]), on_dx(lane(), x_size, shifts[1]);
+    max_pool_gradient(card(), g, on_dy.data(), on_chosen.data(), on_dx.data());
+    EXPECT_EQ(on_dx.read(), dx);
+    average_pool_gradient(card(), g, on_dy.data(), on_dx.data());
+    EXPECT_EQ(on_dx.read(), mean_dx);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -55,6 +55,26 @@ TEST_F(Bounds, OfLoadsAreWatchedByAddressSanitizer) {
                                         HasSubstr(fmt::format("bounds_test.cpp:{}", load_line))));
 }
 
+constexpr unsigned pack_line = __LINE__ + 2;
+__global__ void load_pack_of(const float* x, float* y) {
+  const auto pack = *reinterpret_cast<const cuda::float_pack*>(x);
+  y[threadIdx.x] = pack.v[threadIdx.x];
+}
+
+void run_load_pack(std::size_t shift) {
+  cuda::card_lane lane(0);
+  const card_array<float> x(lane, 8), y(lane, 4);
+  cuda::launch(std::get<cuda_stream>(lane.where()), "load", 1, 4, 0, load_pack_of, x.data() + shift,
+               y.data());
+  lane.finish();
+}
+
+TEST_F(Bounds, OfPacksLieAtMultiplesOfTheirSize) {
+  run_load_pack(4);
+  EXPECT_DEATH(run_load_pack(1), AllOf(HasSubstr("misaligned address"),
+                                       HasSubstr(fmt::format("bounds_test.cpp:{}", pack_line))));
+}
+
 constexpr unsigned shared_line = __LINE__ + 2;
 __global__ void store_in_shared(float* y) {
   cuda::shared_memory<float>()[threadIdx.x] = 1;
