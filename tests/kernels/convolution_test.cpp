@@ -1,3 +1,4 @@
+#include <mailgrad/tests/support/window_shapes.hpp>
 #include <mailgrad/tests/support/without_cuda.hpp>
 
 #include <mailgrad/kernels/convolution.hpp>
@@ -17,6 +18,7 @@ namespace mailgrad {
 namespace {
 
 using floats = std::vector<float>;
+using testing::convolved_windows;
 
 /// Multiplies every x, w, y that meet in a convolution: visit(offset in x, offset in w, offset in y).
 template <class Visit>
@@ -63,28 +65,8 @@ void expect_near(const floats& found, const floats& expected, double terms) {
     ASSERT_NEAR(found[k], expected[k], tolerance * (1 + std::abs(expected[k]))) << "at " << k;
 }
 
-/// Images of batch x height x width x in, windows of rows x columns at a stride, with padding on each side.
-struct geometry {
-  std::size_t batch, height, width, in, rows, columns, out;
-  std::size_t stride_rows = 1, stride_columns = 1;
-  std::size_t top = 0, left = 0, bottom = 0, right = 0;
-
-  convolution_shape shape() const {
-    return {{batch, height, width, in, rows, columns, stride_rows, stride_columns, top, left, bottom, right,
-             (height + top + bottom - rows) / stride_rows + 1,
-             (width + left + right - columns) / stride_columns + 1},
-            out};
-  }
-};
-
-void PrintTo(const geometry& g, std::ostream* out) {
-  *out << g.batch << 'x' << g.height << 'x' << g.width << 'x' << g.in << " by " << g.rows << 'x' << g.columns
-       << 'x' << g.out << " stride " << g.stride_rows << 'x' << g.stride_columns << " padding " << g.top
-       << '+' << g.bottom << ' ' << g.left << '+' << g.right;
-}
-
 /// Part of dy that is not zero: the gradients take different ways for much and for little.
-class Convolution : public testing::TestWithParam<std::tuple<geometry, double>> {
+class Convolution : public testing::TestWithParam<std::tuple<convolved_windows, double>> {
 protected:
   convolution_shape shape = std::get<0>(GetParam()).shape();
   floats x = random_values(shape.x_size(), 1);
@@ -125,38 +107,38 @@ TEST_P(Convolution, GivesTheSameBitsTwice) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Convolution,
     testing::Combine(
-        testing::Values(geometry{1, 1, 1, 1, 1, 1, 1},                     // the smallest
-                        geometry{2, 9, 7, 3, 1, 1, 5},                     // 1x1
-                        geometry{3, 9, 7, 16, 1, 1, 5},                    // 1x1, many channels
-                        geometry{2, 7, 5, 3, 3, 3, 4, 1, 1, 1, 1, 1, 1},   // 3x3, same
-                        geometry{2, 8, 8, 1, 5, 5, 32, 1, 1, 2, 2, 2, 2},  // first layer
-                        geometry{2, 7, 7, 32, 5, 5, 64, 1, 1, 2, 2, 2, 2}, // second layer
-                        geometry{2, 7, 9, 8, 3, 3, 8, 2, 2, 0, 1, 1, 0},   // stride, uneven padding
-                        geometry{2, 8, 7, 12, 3, 3, 6, 2, 3},              // columns left over
-                        geometry{1, 9, 9, 8, 2, 3, 7, 3, 4},               // gaps between windows
-                        geometry{1, 6, 17, 40, 1, 7, 3, 1, 1, 0, 3, 0, 3}, // wide windows
-                        geometry{1, 6, 17, 9, 2, 13, 3, 1, 1, 1, 6, 0, 6}, // wider than the registers
-                        geometry{1, 3, 3, 9, 3, 3, 2, 1, 1, 2, 2, 2, 2},   // full padding
-                        geometry{1, 6, 6, 256, 3, 3, 5, 1, 1, 1, 1, 1, 1}, // deeper than a tile goes at once
-                        geometry{1, 7, 6, 64, 5, 5, 17, 2, 1, 2, 2, 2,
-                                 2},                      // the same, the last part shallower
-                        geometry{2, 4, 4, 24, 4, 4, 10}), // one window
+        testing::Values(
+            convolved_windows{1, 1, 1, 1, 1, 1, 1},                     // the smallest
+            convolved_windows{2, 9, 7, 3, 1, 1, 5},                     // 1x1
+            convolved_windows{3, 9, 7, 16, 1, 1, 5},                    // 1x1, many channels
+            convolved_windows{2, 7, 5, 3, 3, 3, 4, 1, 1, 1, 1, 1, 1},   // 3x3, same
+            convolved_windows{2, 8, 8, 1, 5, 5, 32, 1, 1, 2, 2, 2, 2},  // first layer
+            convolved_windows{2, 7, 7, 32, 5, 5, 64, 1, 1, 2, 2, 2, 2}, // second layer
+            convolved_windows{2, 7, 9, 8, 3, 3, 8, 2, 2, 0, 1, 1, 0},   // stride, uneven padding
+            convolved_windows{2, 8, 7, 12, 3, 3, 6, 2, 3},              // columns left over
+            convolved_windows{1, 9, 9, 8, 2, 3, 7, 3, 4},               // gaps between windows
+            convolved_windows{1, 6, 17, 40, 1, 7, 3, 1, 1, 0, 3, 0, 3}, // wide windows
+            convolved_windows{1, 6, 17, 9, 2, 13, 3, 1, 1, 1, 6, 0, 6}, // wider than the registers
+            convolved_windows{1, 3, 3, 9, 3, 3, 2, 1, 1, 2, 2, 2, 2},   // full padding
+            convolved_windows{1, 6, 6, 256, 3, 3, 5, 1, 1, 1, 1, 1, 1}, // deeper than a tile goes at once
+            convolved_windows{1, 7, 6, 64, 5, 5, 17, 2, 1, 2, 2, 2, 2}, // the same, the last part shallower
+            convolved_windows{2, 4, 4, 24, 4, 4, 10}),                  // one window
         testing::Values(1.0, 0.5, 0.1, 0.0)));
 
 TEST(ConvolutionEdges, ABatchOfNoneGivesAWeightGradientOfZero) {
-  const convolution_shape shape = geometry{0, 4, 4, 8, 3, 3, 2}.shape();
+  const convolution_shape shape = convolved_windows{0, 4, 4, 8, 3, 3, 2}.shape();
   const auto plan = plan_convolution_weight_gradient(shape);
   EXPECT_EQ(run(*plan, {}, {}, shape.w_size()), floats(shape.w_size()));
 }
 
 TEST(ConvolutionEdges, NoInputChannelsGiveZero) {
-  const convolution_shape shape = geometry{1, 4, 4, 0, 3, 3, 2}.shape();
+  const convolution_shape shape = convolved_windows{1, 4, 4, 0, 3, 3, 2}.shape();
   const auto plan = plan_convolution(shape);
   EXPECT_EQ(run(*plan, {}, {}, shape.y_size()), floats(shape.y_size()));
 }
 
 TEST(ConvolutionEdges, AGradientOfInfinityReachesOnlyItsWindow) {
-  const convolution_shape shape = geometry{1, 4, 8, 8, 1, 3, 1}.shape();
+  const convolution_shape shape = convolved_windows{1, 4, 8, 8, 1, 3, 1}.shape();
   floats dy(shape.y_size());
   dy[0] = std::numeric_limits<float>::infinity();
   const floats w = random_values(shape.w_size(), 4);
@@ -167,7 +149,7 @@ TEST(ConvolutionEdges, AGradientOfInfinityReachesOnlyItsWindow) {
 
 TEST(ConvolutionEdges, RefusesAStreamOfAGpuBeforeItReadsAnything) {
   MAILGRAD_SKIP_WITH_CUDA();
-  const convolution_shape shape = geometry{1, 4, 4, 32, 3, 3, 2}.shape();
+  const convolution_shape shape = convolved_windows{1, 4, 4, 32, 3, 3, 2}.shape();
   std::unique_ptr<convolution_plan> plans[]{plan_convolution(shape), plan_convolution_data_gradient(shape),
                                             plan_convolution_weight_gradient(shape)};
   for (const auto& plan : plans)

@@ -1,3 +1,4 @@
+#include <mailgrad/tests/support/window_shapes.hpp>
 #include <mailgrad/tests/support/without_cuda.hpp>
 
 #include <mailgrad/kernels/pooling.hpp>
@@ -15,6 +16,7 @@ namespace {
 
 using floats = std::vector<float>;
 using positions = std::vector<std::int32_t>;
+using testing::pooled_windows;
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
@@ -45,25 +47,6 @@ floats random_values(std::size_t n) {
   floats v(n);
   for (float& value : v) value = static_cast<float>(few(rng));
   return v;
-}
-
-window_grid grid(std::size_t batch, std::size_t height, std::size_t width, std::size_t channels,
-                 std::size_t rows, std::size_t columns, std::size_t stride_rows, std::size_t stride_columns,
-                 std::size_t pad = 0) {
-  return {batch,
-          height,
-          width,
-          channels,
-          rows,
-          columns,
-          stride_rows,
-          stride_columns,
-          pad,
-          pad,
-          pad,
-          pad,
-          (height + 2 * pad - rows) / stride_rows + 1,
-          (width + 2 * pad - columns) / stride_columns + 1};
 }
 
 class Pooling : public testing::TestWithParam<window_grid> {
@@ -122,17 +105,19 @@ TEST_P(Pooling, AverageGradientGoesToAllAlike) {
   for (std::size_t a = 0; a < dx.size(); ++a) EXPECT_NEAR(dx[a], expected[a], 1e-5F);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Pooling,
-                         testing::Values(grid(1, 1, 1, 1, 1, 1, 1, 1), grid(2, 8, 6, 32, 2, 2, 2, 2),
-                                         grid(2, 7, 5, 3, 2, 2, 2, 2),    // a row and a column left over
-                                         grid(2, 7, 9, 5, 3, 3, 2, 2, 1), // overlapping, padded
-                                         grid(1, 6, 6, 4, 3, 2, 1, 1),    // overlapping
-                                         grid(1, 9, 9, 9, 2, 2, 4, 3),    // gaps
-                                         grid(3, 5, 5, 8, 5, 5, 1, 1),    // the whole image
-                                         grid(0, 4, 4, 2, 2, 2, 2, 2)));  // no images
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Pooling,
+    testing::Values(pooled_windows{1, 1, 1, 1, 1, 1, 1, 1}.grid(),
+                    pooled_windows{2, 8, 6, 32, 2, 2, 2, 2}.grid(),
+                    pooled_windows{2, 7, 5, 3, 2, 2, 2, 2}.grid(),    // a row and a column left over
+                    pooled_windows{2, 7, 9, 5, 3, 3, 2, 2, 1}.grid(), // overlapping, padded
+                    pooled_windows{1, 6, 6, 4, 3, 2, 1, 1}.grid(),    // overlapping
+                    pooled_windows{1, 9, 9, 9, 2, 2, 4, 3}.grid(),    // gaps
+                    pooled_windows{3, 5, 5, 8, 5, 5, 1, 1}.grid(),    // the whole image
+                    pooled_windows{0, 4, 4, 2, 2, 2, 2, 2}.grid()));  // no images
 
 TEST(MaxPool, OfEqualValuesChoosesTheFirst) {
-  const window_grid g = grid(1, 2, 2, 1, 2, 2, 2, 2);
+  const window_grid g = pooled_windows{1, 2, 2, 1, 2, 2, 2, 2}.grid();
   const floats x{1, 3, 3, 3};
   float y = 0;
   std::int32_t chosen = -1;
@@ -141,7 +126,7 @@ TEST(MaxPool, OfEqualValuesChoosesTheFirst) {
 }
 
 TEST(MaxPool, ANanIsTheResultWhereverItStands) {
-  const window_grid g = grid(1, 2, 2, 1, 2, 2, 2, 2);
+  const window_grid g = pooled_windows{1, 2, 2, 1, 2, 2, 2, 2}.grid();
   for (std::size_t k = 0; k < 4; ++k) {
     floats x{1, 5, 2, 7};
     x[k] = nan;
@@ -154,7 +139,7 @@ TEST(MaxPool, ANanIsTheResultWhereverItStands) {
 }
 
 TEST(MaxPool, NeverChoosesPadding) {
-  const window_grid g = grid(1, 1, 1, 1, 3, 3, 1, 1, 1);
+  const window_grid g = pooled_windows{1, 1, 1, 1, 3, 3, 1, 1, 1}.grid();
   const float x = -5;
   float y = 0;
   std::int32_t chosen = -1;
@@ -165,7 +150,7 @@ TEST(MaxPool, NeverChoosesPadding) {
 
 TEST(MaxPool, RefusesAStreamOfAGpu) {
   MAILGRAD_SKIP_WITH_CUDA();
-  const window_grid g = grid(1, 2, 2, 1, 2, 2, 2, 2);
+  const window_grid g = pooled_windows{1, 2, 2, 1, 2, 2, 2, 2}.grid();
   const floats x(4);
   float y = 0;
   std::int32_t chosen = 0;

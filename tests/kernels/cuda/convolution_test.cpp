@@ -1,5 +1,6 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
+#include "../../support/window_shapes.hpp"
 
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/cuda/window_numbers.hpp>
@@ -8,38 +9,19 @@
 
 #include <cmath>
 #include <memory>
-#include <ostream>
 #include <vector>
 
 namespace mailgrad {
 namespace {
 
+using testing::convolved_windows;
 using testing::expect_close;
 using testing::normal_values;
 using testing::shifted_array;
 
-/// Images, windows, channels of the result, strides, and padding above, to the left, below and to the right.
-struct card_geometry {
-  std::size_t batch, height, width, in, rows, columns, out;
-  std::size_t stride_rows = 1, stride_columns = 1;
-  std::size_t top = 0, left = 0, bottom = 0, right = 0;
-
-  convolution_shape shape() const {
-    return {{batch, height, width, in, rows, columns, stride_rows, stride_columns, top, left, bottom, right,
-             (height + top + bottom - rows) / stride_rows + 1,
-             (width + left + right - columns) / stride_columns + 1},
-            out};
-  }
-};
-
-void PrintTo(const card_geometry& g, std::ostream* out) {
-  *out << g.batch << 'x' << g.height << 'x' << g.width << 'x' << g.in << " by " << g.rows << 'x' << g.columns
-       << 'x' << g.out << " stride " << g.stride_rows << 'x' << g.stride_columns;
-}
-
 /// Arrays that start where packs may be read, or one float behind.
 class CardConvolution : public testing::card_test,
-                        public ::testing::WithParamInterface<std::tuple<card_geometry, std::size_t>> {
+                        public ::testing::WithParamInterface<std::tuple<convolved_windows, std::size_t>> {
 protected:
   std::vector<float> run_on_card(convolution_plan& plan, const std::vector<float>& left,
                                  const std::vector<float>& right, std::size_t size) {
@@ -88,28 +70,28 @@ TEST_P(CardConvolution, HasTheWeightGradientOfTheHost) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CardConvolution,
     ::testing::Combine(
-        ::testing::Values(card_geometry{1, 1, 1, 1, 1, 1, 1}, // the smallest
-                          card_geometry{3, 9, 7, 3, 1, 1, 5},
-                          card_geometry{2, 28, 28, 1, 5, 5, 32, 1, 1, 2, 2, 2, 2},  // LeNet's first
-                          card_geometry{2, 14, 14, 32, 5, 5, 64, 1, 1, 2, 2, 2, 2}, // and second
-                          card_geometry{3, 12, 12, 6, 5, 5, 16},                    // LeNet-5
-                          card_geometry{2, 7, 9, 8, 3, 3, 8, 2, 2, 0, 1, 1, 0},     // uneven padding
-                          card_geometry{2, 8, 7, 12, 3, 3, 6, 2, 3},
-                          card_geometry{1, 9, 9, 8, 2, 3, 7, 3, 4},                 // gaps between windows
-                          card_geometry{1, 3, 3, 9, 3, 3, 2, 1, 1, 2, 2, 2, 2},     // full padding
-                          card_geometry{1, 4, 5, 100, 3, 3, 130, 1, 1, 1, 1, 1, 1}, // many channels
-                          card_geometry{2, 4, 4, 24, 4, 4, 10},                     // one window
-                          card_geometry{0, 4, 4, 8, 3, 3, 2}),
+        ::testing::Values(convolved_windows{1, 1, 1, 1, 1, 1, 1}, // the smallest
+                          convolved_windows{3, 9, 7, 3, 1, 1, 5},
+                          convolved_windows{2, 28, 28, 1, 5, 5, 32, 1, 1, 2, 2, 2, 2},  // LeNet's first
+                          convolved_windows{2, 14, 14, 32, 5, 5, 64, 1, 1, 2, 2, 2, 2}, // and second
+                          convolved_windows{3, 12, 12, 6, 5, 5, 16},                    // LeNet-5
+                          convolved_windows{2, 7, 9, 8, 3, 3, 8, 2, 2, 0, 1, 1, 0},     // uneven padding
+                          convolved_windows{2, 8, 7, 12, 3, 3, 6, 2, 3},
+                          convolved_windows{1, 9, 9, 8, 2, 3, 7, 3, 4},             // gaps between windows
+                          convolved_windows{1, 3, 3, 9, 3, 3, 2, 1, 1, 2, 2, 2, 2}, // full padding
+                          convolved_windows{1, 4, 5, 100, 3, 3, 130, 1, 1, 1, 1, 1, 1}, // many channels
+                          convolved_windows{2, 4, 4, 24, 4, 4, 10},                     // one window
+                          convolved_windows{0, 4, 4, 8, 3, 3, 2}),
         ::testing::Values(0U, 1U)));
 
 // So many windows that they are computed in large tiles.
 INSTANTIATE_TEST_SUITE_P(ManyWindows, CardConvolution,
-                         ::testing::Values(std::tuple(card_geometry{1, 330, 330, 20, 1, 1, 20}, 0U),
-                                           std::tuple(card_geometry{1, 184, 185, 36, 1, 1, 36}, 0U),
-                                           std::tuple(card_geometry{1, 184, 185, 33, 1, 1, 35}, 1U)));
+                         ::testing::Values(std::tuple(convolved_windows{1, 330, 330, 20, 1, 1, 20}, 0U),
+                                           std::tuple(convolved_windows{1, 184, 185, 36, 1, 1, 36}, 0U),
+                                           std::tuple(convolved_windows{1, 184, 185, 33, 1, 1, 35}, 1U)));
 
 TEST(WindowNumbers, RefuseWhatDoesNotFitInto31Bits) {
-  const convolution_shape fits = card_geometry{2, 28, 28, 1, 5, 5, 32}.shape();
+  const convolution_shape fits = convolved_windows{2, 28, 28, 1, 5, 5, 32}.shape();
   EXPECT_EQ(cuda::numbers_of(fits).windows, 2U * 24 * 24);
   convolution_shape shape = fits;
   shape.windows.batch = std::size_t{1} << 22;

@@ -1,11 +1,11 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
+#include "../../support/window_shapes.hpp"
 
 #include <mailgrad/kernels/pooling.hpp>
 
 #include <algorithm>
 #include <limits>
-#include <ostream>
 #include <vector>
 
 namespace mailgrad {
@@ -13,33 +13,8 @@ namespace {
 
 using testing::drawn_integers;
 using testing::one_shifted_of;
+using testing::pooled_windows;
 using testing::shifted_array;
-
-struct pooled {
-  std::size_t batch, height, width, channels, rows, columns, stride_rows, stride_columns, pad = 0;
-
-  window_grid grid() const {
-    return {batch,
-            height,
-            width,
-            channels,
-            rows,
-            columns,
-            stride_rows,
-            stride_columns,
-            pad,
-            pad,
-            pad,
-            pad,
-            (height + 2 * pad - rows) / stride_rows + 1,
-            (width + 2 * pad - columns) / stride_columns + 1};
-  }
-};
-
-void PrintTo(const pooled& p, std::ostream* out) {
-  *out << p.batch << 'x' << p.height << 'x' << p.width << 'x' << p.channels << " by " << p.rows << 'x'
-       << p.columns << " stride " << p.stride_rows << 'x' << p.stride_columns << " padding " << p.pad;
-}
 
 /// Few different numbers, so that many are equal.
 std::vector<float> few_values(std::size_t n, std::uint64_t seed) {
@@ -54,7 +29,7 @@ enum class images : std::uint8_t { all, one_by_one };
 
 /// Windows, how far the arrays are shifted, and how many images are computed at a time.
 class CardPooling : public testing::card_test,
-                    public ::testing::WithParamInterface<std::tuple<pooled, std::size_t, images>> {
+                    public ::testing::WithParamInterface<std::tuple<pooled_windows, std::size_t, images>> {
 protected:
   stream card_of_case() {
     if (std::get<2>(GetParam()) == images::all) return card();
@@ -111,7 +86,7 @@ TEST_P(CardPooling, OfMeansHasTheGradientOfTheHost) {
 using CardPoolingArrays = testing::card_test;
 
 TEST_F(CardPoolingArrays, MayEachStartAtAnyFloat) {
-  const window_grid g = pooled{2, 6, 6, 8, 2, 2, 2, 2}.grid();
+  const window_grid g = pooled_windows{2, 6, 6, 8, 2, 2, 2, 2}.grid();
   const std::size_t x_size = g.batch * g.image_size(), y_size = g.batch * g.windows() * g.channels;
   const std::vector<float> x = few_values(x_size, 1), dy = few_values(y_size, 2);
   std::vector<float> y(y_size), dx(x_size), mean(y_size), mean_dx(x_size);
@@ -139,16 +114,18 @@ TEST_F(CardPoolingArrays, MayEachStartAtAnyFloat) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CardPooling,
-    ::testing::Combine(::testing::Values(pooled{1, 1, 1, 1, 1, 1, 1, 1}, pooled{3, 8, 6, 32, 2, 2, 2, 2},
-                                         pooled{2, 7, 5, 3, 2, 2, 2, 2},    // a row left over
-                                         pooled{2, 7, 9, 4, 3, 3, 2, 2, 1}, // overlapping
-                                         pooled{1, 6, 6, 5, 3, 2, 1, 1},
-                                         pooled{1, 9, 9, 8, 2, 2, 4, 3}, // gaps
-                                         pooled{3, 5, 5, 8, 5, 5, 1, 1}, // the whole image
-                                         pooled{0, 4, 4, 4, 2, 2, 2, 2}),
+    ::testing::Combine(::testing::Values(pooled_windows{1, 1, 1, 1, 1, 1, 1, 1},
+                                         pooled_windows{3, 8, 6, 32, 2, 2, 2, 2},
+                                         pooled_windows{2, 7, 5, 3, 2, 2, 2, 2},    // a row left over
+                                         pooled_windows{2, 7, 9, 4, 3, 3, 2, 2, 1}, // overlapping
+                                         pooled_windows{1, 6, 6, 5, 3, 2, 1, 1},
+                                         pooled_windows{1, 9, 9, 8, 2, 2, 4, 3}, // gaps
+                                         pooled_windows{3, 5, 5, 8, 5, 5, 1, 1}, // the whole image
+                                         pooled_windows{0, 4, 4, 4, 2, 2, 2, 2}),
                        ::testing::Values(0U, 1U), ::testing::Values(images::all, images::one_by_one)));
 INSTANTIATE_TEST_SUITE_P(ManyWindows, CardPooling,
-                         ::testing::Values(std::tuple(pooled{5, 130, 140, 9, 2, 2, 2, 2}, 1U, images::all)));
+                         ::testing::Values(std::tuple(pooled_windows{5, 130, 140, 9, 2, 2, 2, 2}, 1U,
+                                                      images::all)));
 
 } // namespace
 } // namespace mailgrad
