@@ -1,11 +1,27 @@
 #include <mailgrad/kernels/cuda/accumulate.hpp>
 #include <mailgrad/kernels/cuda/distance.hpp>
 #include <mailgrad/kernels/cuda/dropout.hpp>
+#include <mailgrad/kernels/cuda/elementwise.hpp>
 #include <mailgrad/kernels/cuda/strided_copy.hpp>
 
 #include <mailgrad/tensor/require_host.hpp>
 
 namespace mailgrad::cuda {
+
+void elementwise(const cuda_stream& s, const elementwise_chain&, std::span<const void* const>,
+                 std::span<void* const>, std::size_t) {
+  refuse_card(s, "elementwise");
+}
+
+void broadcast(const cuda_stream& s, elementwise_function, const broadcast_plan&, const float*, const float*,
+               float*) {
+  refuse_card(s, "broadcast");
+}
+
+void bias_relu_gradient(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t,
+                        std::size_t) {
+  refuse_card(s, "bias_relu_gradient");
+}
 
 void fill(const cuda_stream& s, float, std::span<float>) { refuse_card(s, "fill"); }
 
