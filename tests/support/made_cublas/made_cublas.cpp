@@ -1,0 +1,191 @@
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <cstring>
+
+// The part of cuBLASLt that products ask for, on the processor: sums in double precision, at once. Where the real one
+// would read beside a pack or take a stale algorithm, it reports an error: what was chosen for one question must be used
+// for no other. cublas_products.cpp opens it by MAILGRAD_CUBLAS.
+namespace {
+
+struct description {
+  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const float* bias = nullptr;
+};
+
+struct layout {
+  std::uint64_t rows, columns;
+  std::int64_t step; ///< between two columns
+  std::int32_t batch = 1;
+  std::int64_t distance = 0; ///< between two matrices
+
+  friend bool operator==(const layout&, const layout&) = default;
+};
+
+struct preference {
+  std::uint32_t alignment[4] = {256, 256, 256, 256};
+};
+
+/// What an algorithm is kept as: the question that it was chosen for, in 64 bytes.
+struct answer {
+  std::uint32_t rows, columns, inner, batch;
+  std::uint32_t alignment, epilogue, a, b;
+
+  friend bool operator==(const answer&, const answer&) = default;
+};
+static_assert(sizeof(answer) <= sizeof(cublasLtMatmulAlgo_t));
+
+template <class Made, class Handle>
+cublasStatus_t make(Handle* handle, const Made& made) {
+  *handle = reinterpret_cast<Handle>(new Made(made));
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <class Made, class Handle>
+cublasStatus_t end(Handle handle) {
+  delete reinterpret_cast<Made*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <class Made, class Handle>
+const Made& of(Handle handle) {
+  return *reinterpret_cast<const Made*>(handle);
+}
+template <class T>
+cublasStatus_t take(T& member, const void* from, std::size_t bytes) {
+  if (bytes != sizeof member) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&member, from, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+answer answer_for(const description& d, const layout& a, const layout& c, std::uint32_t alignment) {
+  const std::uint64_t inner = d.a == CUBLAS_OP_N ? a.columns : a.rows;
+  return {static_cast<std::uint32_t>(c.rows),
+          static_cast<std::uint32_t>(c.columns),
+          static_cast<std::uint32_t>(inner),
+          static_cast<std::uint32_t>(c.batch),
+          alignment,
+          static_cast<std::uint32_t>(d.epilogue),
+          static_cast<std::uint32_t>(d.a),
+          static_cast<std::uint32_t>(d.b)};
+}
+
+/// Whether op(x) has these extents, and its columns do not overlap.
+bool fits(const layout& x, cublasOperation_t o, std::uint64_t rows, std::uint64_t columns) {
+  const bool as_is = o == CUBLAS_OP_N;
+  return x.rows == (as_is ? rows : columns) && x.columns == (as_is ? columns : rows) &&
+         x.step >= static_cast<std::int64_t>(x.rows);
+}
+
+float at(const float* x, const layout& l, cublasOperation_t o, std::uint64_t row, std::uint64_t column) {
+  const std::uint64_t step = static_cast<std::uint64_t>(l.step);
+  return o == CUBLAS_OP_N ? x[row + column * step] : x[column + row * step];
+}
+
+bool is_aligned(const void* address, std::uint32_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
+}
+
+void multiply(const description& d, const float* a, const layout& of_a, const float* b, const layout& of_b,
+              float* c, const layout& of_c, std::uint32_t inner) {
+  for (std::uint64_t column = 0; column < of_c.columns; ++column)
+    for (std::uint64_t row = 0; row < of_c.rows; ++row) {
+      double sum = d.epilogue == CUBLASLT_EPILOGUE_BIAS ? static_cast<double>(d.bias[row]) : 0;
+      for (std::uint64_t k = 0; k < inner; ++k)
+        sum +=
+            static_cast<double>(at(a, of_a, d.a, row, k)) * static_cast<double>(at(b, of_b, d.b, k, column));
+      c[row + column * static_cast<std::uint64_t>(of_c.step)] = static_cast<float>(sum);
+    }
+}
+
+} // namespace
+
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return make(handle, int{}); }
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return end<int>(handle); }
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_INVALID_VALUE      ? "invalid value"
+         : status == CUBLAS_STATUS_EXECUTION_FAILED ? "misaligned address"
+                                                    : "another error";
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t, cudaDataType_t) {
+  return make(d, description{});
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return end<description>(d); }
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
+                                              cublasLtMatmulDescAttributes_t name, const void* from,
+                                              std::size_t bytes) {
+  auto& d = *reinterpret_cast<description*>(handle);
+  if (name == CUBLASLT_MATMUL_DESC_TRANSA) return take(d.a, from, bytes);
+  if (name == CUBLASLT_MATMUL_DESC_TRANSB) return take(d.b, from, bytes);
+  if (name == CUBLASLT_MATMUL_DESC_EPILOGUE) return take(d.epilogue, from, bytes);
+  if (name == CUBLASLT_MATMUL_DESC_BIAS_POINTER) return take(d.bias, from, bytes);
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* l, cudaDataType, std::uint64_t rows,
+                                          std::uint64_t columns, std::int64_t step) {
+  return make(l, layout{rows, columns, step});
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) { return end<layout>(l); }
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
+                                                cublasLtMatrixLayoutAttribute_t name, const void* from,
+                                                std::size_t bytes) {
+  auto& l = *reinterpret_cast<layout*>(handle);
+  if (name == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) return take(l.batch, from, bytes);
+  if (name == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) return take(l.distance, from, bytes);
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* p) { return make(p, preference{}); }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) { return end<preference>(p); }
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                    cublasLtMatmulPreferenceAttributes_t name,
+                                                    const void* from, std::size_t bytes) {
+  auto& p = *reinterpret_cast<preference*>(handle);
+  if (name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) return take(p.alignment[0], from, bytes);
+  if (name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES) return take(p.alignment[1], from, bytes);
+  if (name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES) return take(p.alignment[2], from, bytes);
+  if (name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES) return take(p.alignment[3], from, bytes);
+  return CUBLAS_STATUS_SUCCESS; // the size of the workspace, which it does not need
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t c,
+                                              cublasLtMatmulPreference_t p, int,
+                                              cublasLtMatmulHeuristicResult_t* results, int* count) {
+  std::uint32_t least = 256;
+  for (const std::uint32_t alignment : of<preference>(p).alignment)
+    least = alignment < least ? alignment : least;
+  const answer chosen = answer_for(of<description>(d), of<layout>(a), of<layout>(c), least);
+  *results = {};
+  std::memcpy(&results->algo, &chosen, sizeof chosen);
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void*, const void* a,
+                              cublasLtMatrixLayout_t layout_a, const void* b, cublasLtMatrixLayout_t layout_b,
+                              const void*, const void* c, cublasLtMatrixLayout_t layout_c, void* result,
+                              cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t* algorithm, void*,
+                              std::size_t, cudaStream_t) {
+  const auto& d = of<description>(operation);
+  const auto &of_a = of<layout>(layout_a), &of_b = of<layout>(layout_b), &of_c = of<layout>(layout_c);
+  answer chosen{};
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  const bool biased = d.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if (chosen != answer_for(d, of_a, of_c, chosen.alignment) || of_c != of<layout>(layout_d) || c != result ||
+      !fits(of_a, d.a, of_c.rows, chosen.inner) || !fits(of_b, d.b, chosen.inner, of_c.columns) ||
+      of_a.batch != of_c.batch || of_b.batch != of_c.batch || (biased && d.bias == nullptr))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  for (const void* address : {a, b, c, static_cast<const void*>(biased ? d.bias : c)})
+    if (!is_aligned(address, chosen.alignment)) return CUBLAS_STATUS_EXECUTION_FAILED;
+  for (std::int64_t i = 0; i < of_c.batch; ++i)
+    multiply(d, static_cast<const float*>(a) + i * of_a.distance, of_a,
+             static_cast<const float*>(b) + i * of_b.distance, of_b,
+             static_cast<float*>(result) + i * of_c.distance, of_c, chosen.inner);
+  return CUBLAS_STATUS_SUCCESS;
+}
+}
