@@ -26,8 +26,8 @@ struct cuda_stream {
   void* scratch = nullptr; ///< on the card: memory that each kernel of this stream may use while it runs
   std::size_t scratch_bytes = 0;
   std::uint32_t device = 0;
-  /// Kernels number so many elements in 32 bits. More are numbered in 64, or computed in parts; a test sets it
-  /// to a small number to see that they are.
+  /// Kernels number so many elements in 32 bits. More are numbered in 64, or computed in parts; a test sets
+  /// it to a small number to see that they are.
   std::size_t most_in_32_bits = (std::size_t{1} << 31) - 1;
   std::uint32_t operation = 0; ///< the number of the operation under way, which a fault names
 };

@@ -3,9 +3,10 @@
 // as a replay of a graph, by the card's events. Prints one line a model and way, columns apart by tabs: name,
 // microseconds a step (median), spread in percent, GB/s and TFLOP/s, which are 0 here.
 //
-//   card_steps [--tiny]              --tiny: few steps, to try the program itself
-//   card_steps --replays [--tiny]    compares instead of measuring: each model runs 100 steps twice by launches
-//                                    and twice as a graph, which must give the same bits of all weights
+// With --replays it compares instead: each model runs 100 steps twice by launches and twice as a graph, which
+// must give the same bits of all weights.
+//
+//   card_steps [--replays] [--tiny]     --tiny: few steps, to try the program itself
 
 #include "card_timing.hpp"
 

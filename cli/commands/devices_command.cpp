@@ -17,7 +17,8 @@ namespace {
 /// The lanes of a card are as many as its owner likes, so the first two show how they are written.
 std::string card_in_words(const cuda::runtime::card& c, std::uint32_t index, const std::string& driver) {
   const device first{device_kind::cuda, index}, second{device_kind::cuda, index, 1};
-  if (!c.why_unknown.empty()) return fmt::format("{:<8} does not answer: {}", to_string(first), c.why_unknown);
+  if (!c.why_unknown.empty())
+    return fmt::format("{:<8} does not answer: {}", to_string(first), c.why_unknown);
   return fmt::format("{:<8} {}, {}, compute capability {}.{}, driver for {}; lanes {}, {}, ...",
                      to_string(first), c.name, byte_count(c.memory_bytes).text(), c.major, c.minor, driver,
                      to_string(first), to_string(second));

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <cstring>
 
-// The part of cuBLASLt that products ask for, on the processor: sums in double precision, at once. Where the real one
-// would read beside a pack or take a stale algorithm, it reports an error: what was chosen for one question must be used
-// for no other. cublas_products.cpp opens it by MAILGRAD_CUBLAS.
+// The part of cuBLASLt that products ask for, on the processor: sums in double precision, at once. Where the
+// real one would read beside a pack or take a stale algorithm, it reports an error: what was chosen for one
+// question must be used for no other. cublas_products.cpp opens it by MAILGRAD_CUBLAS.
 namespace {
 
 struct description {
