@@ -82,8 +82,8 @@ public:
     return {outputs[1] * *dy[0], adjoint{}};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<huber_kernel>(delta_, inputs[0].dims.size());
   }
 

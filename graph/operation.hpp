@@ -2,6 +2,7 @@
 
 #include <mailgrad/graph/value.hpp>
 #include <mailgrad/kernels/next_use.hpp>
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -97,8 +98,10 @@ public:
   virtual std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                         std::span<const std::optional<value>> dy) const;
 
+  /// Chooses the kernels for these shapes on a device of that kind, and reserves scratch memory for no other.
   virtual std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                              std::span<const value_type> outputs) const = 0;
+                                              std::span<const value_type> outputs,
+                                              device_kind where) const = 0;
 
   /// Whether output 0 is input 0 under another shape, which needs neither memory nor a kernel.
   virtual bool is_view() const noexcept { return false; }

@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/cuda/convolution.hpp>
 #include <mailgrad/kernels/host/convolution/convolution.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -9,27 +10,6 @@
 namespace mailgrad {
 
 namespace {
-
-/// A pass of a convolution for both places. The card plans nothing ahead.
-class placed_plan : public convolution_plan {
-public:
-  using card_pass = void (*)(const cuda_stream&, const convolution_shape&, const float*, const float*,
-                             float*);
-
-  placed_plan(const convolution_shape& c, card_pass on_card, std::unique_ptr<convolution_plan> on_host)
-      : shape_(c), on_card_(on_card), on_host_(std::move(on_host)) {}
-
-  std::size_t scratch_bytes() const noexcept override { return on_host_->scratch_bytes(); }
-  void run(const stream& s, const float* left, const float* right, float* result, void* scratch) override {
-    if (const auto* card = std::get_if<cuda_stream>(&s)) return on_card_(*card, shape_, left, right, result);
-    on_host_->run(s, left, right, result, scratch);
-  }
-
-private:
-  convolution_shape shape_;
-  card_pass on_card_;
-  std::unique_ptr<convolution_plan> on_host_;
-};
 
 /// A convolution without windows, channels or images. Its result, an empty sum, is all zeros.
 class zero_plan : public convolution_plan {
@@ -45,25 +25,52 @@ private:
   std::size_t size_;
 };
 
-bool is_empty(const convolution_shape& c) { return c.x_size() == 0 || c.w_size() == 0 || c.y_size() == 0; }
+/// A pass of a convolution on a card, which plans nothing ahead.
+class card_plan : public convolution_plan {
+public:
+  using card_pass = void (*)(const cuda_stream&, const convolution_shape&, const float*, const float*,
+                             float*);
+
+  card_plan(const convolution_shape& c, card_pass pass) : shape_(c), pass_(pass) {}
+
+  std::size_t scratch_bytes() const noexcept override { return 0; }
+  void run(const stream& s, const float* left, const float* right, float* result, void*) override {
+    const auto* card = std::get_if<cuda_stream>(&s);
+    if (card == nullptr)
+      throw device_error(world_errc::no_such_device,
+                         "convolution: planned for a card, and asked of the host");
+    pass_(*card, shape_, left, right, result);
+  }
+
+private:
+  convolution_shape shape_;
+  card_pass pass_;
+};
+
+using host_planner = std::unique_ptr<convolution_plan> (*)(const convolution_shape&);
+
+std::unique_ptr<convolution_plan> plan(const convolution_shape& c, std::size_t result_size, device_kind where,
+                                       card_plan::card_pass on_card, host_planner on_host) {
+  if (c.x_size() == 0 || c.w_size() == 0 || c.y_size() == 0) return std::make_unique<zero_plan>(result_size);
+  if (where == device_kind::cuda) return std::make_unique<card_plan>(c, on_card);
+  return on_host(c);
+}
 
 } // namespace
 
-std::unique_ptr<convolution_plan> plan_convolution(const convolution_shape& c) {
-  if (is_empty(c)) return std::make_unique<zero_plan>(c.y_size());
-  return std::make_unique<placed_plan>(c, cuda::convolution, host::plan_convolution(c));
+std::unique_ptr<convolution_plan> plan_convolution(const convolution_shape& c, device_kind where) {
+  return plan(c, c.y_size(), where, cuda::convolution, host::plan_convolution);
 }
 
-std::unique_ptr<convolution_plan> plan_convolution_data_gradient(const convolution_shape& c) {
-  if (is_empty(c)) return std::make_unique<zero_plan>(c.x_size());
-  return std::make_unique<placed_plan>(c, cuda::convolution_data_gradient,
-                                       host::plan_convolution_data_gradient(c));
+std::unique_ptr<convolution_plan> plan_convolution_data_gradient(const convolution_shape& c,
+                                                                 device_kind where) {
+  return plan(c, c.x_size(), where, cuda::convolution_data_gradient, host::plan_convolution_data_gradient);
 }
 
-std::unique_ptr<convolution_plan> plan_convolution_weight_gradient(const convolution_shape& c) {
-  if (is_empty(c)) return std::make_unique<zero_plan>(c.w_size());
-  return std::make_unique<placed_plan>(c, cuda::convolution_weight_gradient,
-                                       host::plan_convolution_weight_gradient(c));
+std::unique_ptr<convolution_plan> plan_convolution_weight_gradient(const convolution_shape& c,
+                                                                   device_kind where) {
+  return plan(c, c.w_size(), where, cuda::convolution_weight_gradient,
+              host::plan_convolution_weight_gradient);
 }
 
 } // namespace mailgrad

@@ -12,7 +12,8 @@ namespace mailgrad {
 ///
 /// Shapes  table: float32[table rows, width]; result: float32[rows.size(), width], apart from the table.
 /// Errors  shape_error for a table that is not made of whole rows; std::out_of_range for a row that the table
-///         lacks; device_error for a stream of a GPU.
+///         lacks. On a card such a row is noted in the lane's words instead, and shape_error is thrown for
+///         rows of 2^31 elements or more; device_error for a card in a build without CUDA.
 void gather(const stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result);
 
@@ -20,7 +21,7 @@ void gather(const stream& s, std::span<const float> table, std::size_t width,
 /// row number ends the list.
 ///
 /// Shapes  values: float32[rows.size(), width]; table: float32[table rows, width], overwritten.
-/// Errors  as gather.
+/// Errors  as gather on the host; device_error for a stream of a GPU.
 void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
                   std::span<float> table);
 

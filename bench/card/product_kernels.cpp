@@ -44,16 +44,15 @@ constexpr convolution_shape of_lenet(std::size_t batch, std::size_t side, std::s
 constexpr convolution_shape first_convolution(std::size_t batch) { return of_lenet(batch, 28, 1, 32); }
 constexpr convolution_shape second_convolution(std::size_t batch) { return of_lenet(batch, 14, 32, 64); }
 
-using planner = std::unique_ptr<convolution_plan> (*)(const convolution_shape&);
+using planner = std::unique_ptr<convolution_plan> (*)(const convolution_shape&, device_kind);
 
 timed_kernel convolution(card_arrays& a, const char* name, const convolution_shape& c, planner plan,
                          std::size_t left, std::size_t right, std::size_t result) {
-  std::shared_ptr<convolution_plan> planned = plan(c);
+  std::shared_ptr<convolution_plan> planned = plan(c, device_kind::cuda);
   const double per_output = 2.0 * static_cast<double>(c.windows.window_size());
   return {name, float_bytes(left + right + result, 1), per_output * static_cast<double>(c.y_size()),
-          [planned, x = a.floats(left), y = a.floats(right), z = a.room<float>(result),
-           scratch = a.room<std::byte>(planned->scratch_bytes())](const stream& s) {
-            planned->run(s, x, y, z, scratch);
+          [planned, x = a.floats(left), y = a.floats(right), z = a.room<float>(result)](const stream& s) {
+            planned->run(s, x, y, z, nullptr);
           }};
 }
 

@@ -62,8 +62,8 @@ public:
       throw shape_error("expected the result and its gradient");
     return {inputs[0], {{inputs[0].dims.back()}, dtype::float32}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override;
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override;
   std::optional<std::size_t> overwrites() const noexcept override { return 1; }
 };
 
@@ -80,7 +80,8 @@ private:
 };
 
 std::unique_ptr<executable> bias_relu_gradient_operation::prepare(std::span<const value_type> inputs,
-                                                                  std::span<const value_type>) const {
+                                                                  std::span<const value_type>,
+                                                                  device_kind) const {
   return std::make_unique<bias_relu_gradient_executable>(inputs[0].dims);
 }
 

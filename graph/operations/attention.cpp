@@ -74,8 +74,8 @@ public:
       throw shape_error("expected the probabilities and the gradient of the result");
     return {inputs[0]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<gradient_executable>(shape_of(inputs[0].dims, heads_));
   }
 
@@ -106,8 +106,8 @@ public:
                             model.of(outputs[0]).where)};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<attention_executable>(shape_of(inputs[0].dims, heads_));
   }
 

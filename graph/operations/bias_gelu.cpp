@@ -53,8 +53,8 @@ public:
       throw shape_error("expected the slope and the gradient of the result");
     return {inputs[0], {{inputs[0].dims.back()}, dtype::float32}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<gradient_executable>(inputs[0].dims);
   }
   std::optional<std::size_t> overwrites() const noexcept override { return 1; }
@@ -83,8 +83,8 @@ public:
     return {parts.begin(), parts.end()};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<bias_gelu_executable>(inputs[0].dims);
   }
 

@@ -67,9 +67,10 @@ public:
     require_gradient(inputs[0], shape_with(inputs[1]));
     return {{images_, dtype::float32}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
-    return std::make_unique<convolution_executable>(plan_convolution_data_gradient(shape_with(inputs[1])));
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind where) const override {
+    return std::make_unique<convolution_executable>(
+        plan_convolution_data_gradient(shape_with(inputs[1]), where));
   }
 
 private:
@@ -99,9 +100,10 @@ public:
     require_gradient(inputs[1], shape_with(inputs[0]));
     return {{weights_, dtype::float32}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
-    return std::make_unique<convolution_executable>(plan_convolution_weight_gradient(shape_with(inputs[0])));
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind where) const override {
+    return std::make_unique<convolution_executable>(
+        plan_convolution_weight_gradient(shape_with(inputs[0]), where));
   }
 
 private:
@@ -145,10 +147,10 @@ public:
         model.apply_one(std::make_shared<weight_gradient_operation>(options_, w.dims()), {x, *dy[0]}, where)};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind where) const override {
     return std::make_unique<convolution_executable>(
-        plan_convolution(shape_of(inputs[0], inputs[1], options_)));
+        plan_convolution(shape_of(inputs[0], inputs[1], options_), where));
   }
 
   std::string describe() const override {

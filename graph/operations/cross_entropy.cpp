@@ -56,8 +56,8 @@ public:
     if (inputs[2] != value_type{}) throw shape_error("expected the gradient of a scalar");
     return {inputs[0]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<cross_entropy_gradient_executable>(inputs[0].dims);
   }
   std::optional<std::size_t> overwrites() const noexcept override { return 0; }
@@ -80,8 +80,8 @@ public:
                             {outputs[1], inputs[1], *dy[0]}, model.of(outputs[0]).where),
             adjoint{}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<cross_entropy_executable>(inputs[0].dims);
   }
 };

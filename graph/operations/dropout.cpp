@@ -57,8 +57,8 @@ public:
     return {model.apply_one(shared_from_this(), {*dy[0]}, model.of(outputs[0]).where)};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<dropout_executable>(rate_, seed_, inputs[0].dims.size());
   }
 

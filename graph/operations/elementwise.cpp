@@ -30,16 +30,26 @@ elementwise_chain chain_of(elementwise_function f, std::span<const value_type> i
 
 class chain_executable : public executable {
 public:
-  chain_executable(const elementwise_chain& chain, std::size_t n) : chain_(chain), n_(n) {}
+  chain_executable(const elementwise_chain& chain, std::size_t n, device_kind where)
+      : chain_(chain), n_(n), scratch_bytes_(where == device_kind::cpu ? chain.scratch_bytes() : 0) {}
 
-  std::size_t scratch_bytes() const noexcept override { return chain_.scratch_bytes(); }
+  std::size_t scratch_bytes() const noexcept override { return scratch_bytes_; }
   void run(const stream& s, const call& c) override {
     elementwise(s, chain_, c.inputs, c.outputs, n_, c.scratch);
+  }
+  /// A sum of two operands of one row, or of a column and one number.
+  std::optional<row_bias> as_row_bias() const noexcept override {
+    using enum elementwise_chain::extent;
+    const bool sum = chain_.input_count == 2 && chain_.step_count == 1 &&
+                     chain_.steps[0].function == elementwise_function::add && chain_.steps[0].a == 0 &&
+                     chain_.steps[0].b == 1;
+    if (!sum || chain_.inputs[0] != full) return std::nullopt;
+    return row_bias{chain_.inputs[1] == full ? n_ : 1};
   }
 
 private:
   elementwise_chain chain_;
-  std::size_t n_;
+  std::size_t n_, scratch_bytes_;
 };
 
 class broadcast_executable : public executable {
@@ -101,11 +111,12 @@ std::vector<adjoint> elementwise_operation::gradient(std::span<const value> inpu
 }
 
 std::unique_ptr<executable> elementwise_operation::prepare(std::span<const value_type> inputs,
-                                                           std::span<const value_type> outputs) const {
+                                                           std::span<const value_type> outputs,
+                                                           device_kind where) const {
   const shape& result = outputs[0].dims;
   const bool simple = std::ranges::all_of(
       inputs, [&](const value_type& t) { return t.dims.size() == result.size() || t.dims.size() == 1; });
-  if (simple) return make_executable(chain_of(function_, inputs), result.size());
+  if (simple) return make_executable(chain_of(function_, inputs), result.size(), where);
   return std::make_unique<broadcast_executable>(function_,
                                                 plan_broadcast(inputs[0].dims, inputs[1].dims, result));
 }
@@ -147,8 +158,9 @@ std::optional<std::size_t> elementwise_operation::overwrites() const noexcept {
   return function_ >= elementwise_function::relu_gradient ? 1 : 0;
 }
 
-std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n) {
-  return std::make_unique<chain_executable>(chain, n);
+std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n,
+                                            device_kind where) {
+  return std::make_unique<chain_executable>(chain, n, where);
 }
 
 } // namespace mailgrad

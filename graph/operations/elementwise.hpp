@@ -48,8 +48,8 @@ public:
   std::vector<value_type> infer(std::span<const value_type> inputs) const override;
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override;
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type> outputs) const override;
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
+                                      device_kind) const override;
   std::optional<std::size_t> overwrites() const noexcept override;
   std::optional<elementwise_function> function() const noexcept override { return function_; }
   std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
@@ -65,6 +65,6 @@ private:
 std::string gelu_in(onnx_nodes& to, const std::string& x);
 
 /// Makes an executable that runs a chain over n elements.
-std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n);
+std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n, device_kind where);
 
 } // namespace mailgrad

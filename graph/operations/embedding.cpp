@@ -53,8 +53,8 @@ public:
     return {sparse_rows{rows, reshape(*dy[0], {count, inputs[0].dims()[1]}, where)}, {}};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<gather_executable>(inputs[0].dims, inputs[1].dims.size());
   }
 
@@ -99,8 +99,8 @@ public:
     return {{table_, dtype::float32}};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<scatter_executable>(table_, inputs[0].dims[0]);
   }
 

@@ -69,8 +69,8 @@ public:
     outputs.insert(outputs.end(), dy[1], {shape{dy[0], dy[2]}, dtype::float32});
     return outputs;
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<tables_gradient_executable>(inputs[1].dims);
   }
 };
@@ -105,8 +105,8 @@ public:
     return found;
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<tables_executable>(inputs);
   }
 };

@@ -98,8 +98,8 @@ public:
     return {concat(parts, axis_, where)};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type> outputs) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
+                                      device_kind) const override {
     return std::make_unique<split_executable>(in_a_row(axis_, outputs, inputs[0].dims));
   }
 
@@ -154,8 +154,8 @@ public:
     return {parts.begin(), parts.end()};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type> outputs) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
+                                      device_kind) const override {
     return std::make_unique<concat_executable>(in_a_row(axis_, inputs, outputs[0].dims));
   }
 

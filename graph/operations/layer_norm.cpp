@@ -71,8 +71,8 @@ public:
       throw shape_error("expected the mean and the deviation of each row, and the gradient of the result");
     return {x, gamma, gamma};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<gradient_executable>(rows_of(inputs[0].dims, epsilon_));
   }
 
@@ -106,8 +106,8 @@ public:
     return {parts.begin(), parts.end()};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<layer_norm_executable>(rows_of(inputs[0].dims, epsilon_));
   }
 

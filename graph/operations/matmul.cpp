@@ -29,8 +29,9 @@ enum class leading : std::uint8_t {
 
 class matmul_executable : public executable {
 public:
-  explicit matmul_executable(const gemm_shape& g) : g_(g) {}
-  std::size_t scratch_bytes() const noexcept override { return gemm_scratch_bytes(g_); }
+  matmul_executable(const gemm_shape& g, device_kind where)
+      : g_(g), scratch_bytes_(where == device_kind::cpu ? gemm_scratch_bytes(g) : 0) {}
+  std::size_t scratch_bytes() const noexcept override { return scratch_bytes_; }
   void run(const stream& s, const call& c) override {
     const gemm_epilogue epilogue{bias_ ? c.in(2) : nullptr, false};
     gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.output_use, epilogue);
@@ -43,6 +44,7 @@ public:
 
 private:
   gemm_shape g_;
+  std::size_t scratch_bytes_;
   std::optional<row_bias> bias_;
 };
 
@@ -62,9 +64,9 @@ public:
   std::vector<value_type> infer(std::span<const value_type> inputs) const override;
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override;
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
-    return std::make_unique<matmul_executable>(product_of(inputs[0].dims, inputs[1].dims));
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind where) const override {
+    return std::make_unique<matmul_executable>(product_of(inputs[0].dims, inputs[1].dims), where);
   }
   std::string describe() const override;
   std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,

@@ -41,8 +41,8 @@ public:
     const located da(located(a - b, where) * located(d * two_over_n, where), where);
     return {da.what, -da};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<mean_squared_error_executable>(inputs[0].dims.size());
   }
 };

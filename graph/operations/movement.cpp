@@ -26,8 +26,8 @@ public:
                                 std::span<const std::optional<value>> dy) const override {
     return {reshape(*dy[0], inputs[0].dims(), inputs[0].owner().of(outputs[0]).where)};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
+                                      device_kind) const override {
     return nullptr;
   }
 };
@@ -139,8 +139,8 @@ public:
                    {{"perm", std::vector<std::int64_t>(order_.begin(), order_.end())}})};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type> outputs) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
+                                      device_kind) const override {
     const element_places x = row_major(inputs[0].dims);
     element_places from;
     for (std::size_t i = 0; i < order_.size(); ++i) from.steps[i] = x.steps[order_[i]];

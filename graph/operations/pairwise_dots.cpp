@@ -52,8 +52,8 @@ public:
     if (inputs[1] != dots_of(inputs[0])) throw shape_error("expected the gradient of each product");
     return {inputs[0]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<dots_gradient_executable>(inputs[0].dims);
   }
 };
@@ -72,8 +72,8 @@ public:
     return {model.apply_one(std::make_shared<dots_gradient_operation>(), {inputs[0], *dy[0]},
                             model.of(outputs[0]).where)};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<dots_executable>(inputs[0].dims);
   }
 };

@@ -83,8 +83,8 @@ public:
       throw shape_error("expected a position for each window");
     return {{images_, dtype::float32}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<gradient_executable>(kind_, grid());
   }
 
@@ -126,8 +126,8 @@ public:
                             std::move(needed), model.of(outputs[0]).where)};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<pooling_executable>(kind_, grid_of(inputs[0], options_));
   }
 

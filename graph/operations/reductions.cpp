@@ -71,8 +71,8 @@ public:
   }
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override;
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<broadcast_to_executable>(plan_broadcast(source_, source_, target_));
   }
   std::string describe() const override { return fmt::format("to {}", to_string(target_)); }
@@ -100,8 +100,8 @@ class summing_operation : public operation {
 public:
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override;
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     const shape& x = inputs[0].dims;
     return std::make_unique<sum_executable>(plan_sum(x, summed(x)), scale(x));
   }

@@ -51,8 +51,8 @@ public:
       throw shape_error(fmt::format("expected float32 {}", to_string(part_.dims())));
     return {{part_.whole, dtype::float32}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<slice_gradient_executable>(part_);
   }
 
@@ -93,8 +93,8 @@ public:
                             model.of(outputs[0]).where)};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<slice_executable>(part_of(inputs[0].dims));
   }
 

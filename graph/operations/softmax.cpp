@@ -55,8 +55,8 @@ public:
     if (inputs[1] != inputs[0]) throw shape_error("expected the gradient of the result");
     return {inputs[1]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<softmax_gradient_executable>(inputs[0].dims);
   }
   std::optional<std::size_t> overwrites() const noexcept override { return 1; }
@@ -77,8 +77,8 @@ public:
     return {model.apply_one(std::make_shared<softmax_gradient_operation>(), {outputs[0], *dy[0]},
                             model.of(outputs[0]).where)};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<softmax_executable>(inputs[0].dims);
   }
   std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,

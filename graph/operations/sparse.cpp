@@ -73,8 +73,8 @@ public:
       throw shape_error("the gradient must be float32[rows, width]");
     return {{shape{inputs[0].dims[0], dy.dims[1]}, dtype::float32}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<gradient_executable>(inputs);
   }
 };
@@ -101,8 +101,8 @@ public:
     return {{}, {}, {}, sparse_rows{inputs[0], rows}};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<product_executable>(inputs);
   }
 };

@@ -174,8 +174,8 @@ void program::implementation::raise(const cuda::fault_word& fault) const {
   try {
     cuda::raise(fault);
   } catch (const std::out_of_range& e) {
-    if (fault.operation >= plan_.steps.size()) throw; // of another program of the lane
-    throw std::out_of_range(fmt::format("{}: {}", plan_.steps[fault.operation].words, e.what()));
+    if (fault.operation() >= plan_.steps.size()) throw; // of another program of the lane
+    throw std::out_of_range(fmt::format("{}: {}", plan_.steps[fault.operation()].words, e.what()));
   }
 }
 

@@ -37,7 +37,7 @@ std::string in_words(const graph& model, std::uint32_t node) {
 /// Makes the steps and storages of a plan, each storage by itself.
 class planner {
 public:
-  explicit planner(const graph& model) : model_(model) {
+  planner(const graph& model, device_kind where) : model_(model), where_(where) {
     for (const node& n : model.nodes()) plan_.storages_of.emplace_back(n.outputs.size(), storage::none);
   }
 
@@ -56,6 +56,7 @@ private:
   std::size_t copy_of(std::size_t from);
 
   const graph& model_;
+  device_kind where_;
   program_plan plan_;
 };
 
@@ -117,14 +118,14 @@ void planner::place_operation(std::uint32_t id, const operation& op) {
   std::vector<value> outputs;
   for (std::uint32_t i = 0; i < n.outputs.size(); ++i)
     outputs.emplace_back(const_cast<graph&>(model_), id, i); // a value is only a handle
-  auto work = op.prepare(types, n.outputs);
+  auto work = op.prepare(types, n.outputs, where_);
   if (!work) throw graph_error(fmt::format("{} has nothing to run", in_words(model_, id)));
   place_step(std::move(work), n.inputs, outputs, op.overwrites());
 }
 
 void planner::place_run(const fused_run& run) {
   const std::size_t n = run.outputs.front().dims().size();
-  place_step(make_executable(run.chain, n), run.inputs, run.outputs, run.overwrites);
+  place_step(make_executable(run.chain, n, where_), run.inputs, run.outputs, run.overwrites);
 }
 
 void planner::place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
@@ -183,7 +184,7 @@ program_plan plan_program(const graph& model, std::span<const value> fetches, st
     if (!model.has(v)) throw graph_error("compile: a fetched value belongs to another graph");
   for (const value& v : given)
     if (!model.has(v)) throw graph_error("compile: a given value belongs to another graph");
-  planner p(model);
+  planner p(model, place);
   p.place_given(given);
   p.place_nodes(fetches, needed_for(model, fetches, given));
   p.place_fetches(fetches);

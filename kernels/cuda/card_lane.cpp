@@ -99,22 +99,23 @@ std::optional<fault_word> card_lane::take_fault() {
   lane_words& seen = seen_.as<lane_words>().front();
   runtime::copy(stream_.get(), &seen, words_.address(), sizeof seen);
   finish();
-  if (seen.fault.kind == 0) return std::nullopt;
+  if (seen.fault.cause == 0) return std::nullopt;
   runtime::fill(stream_.get(), &stream_of_card().words->fault, 0, sizeof(fault_word));
   return seen.fault;
 }
 
 void raise(const fault_word& fault) {
-  switch (static_cast<fault_kind>(fault.kind)) {
+  switch (fault.kind()) {
   case fault_kind::none:
     return;
   case fault_kind::label:
     throw std::out_of_range(
-        fmt::format("label {}, but the logits have {} classes", fault.found, fault.limit));
+        fmt::format("label {}, but the logits have {} classes", fault.found(), fault.limit));
   case fault_kind::row:
-    throw std::out_of_range(fmt::format("row {} of a table of {} rows", fault.found, fault.limit));
+    throw std::out_of_range(fmt::format("row {} of a table of {} rows", fault.found(), fault.limit));
   }
-  throw device_error(world_errc::device_failure, fmt::format("a kernel noted fault {}", fault.kind));
+  throw device_error(world_errc::device_failure,
+                     fmt::format("a kernel noted fault {}", static_cast<std::uint32_t>(fault.kind())));
 }
 
 } // namespace mailgrad::cuda

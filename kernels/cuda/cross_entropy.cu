@@ -15,15 +15,13 @@ constexpr std::size_t room_bytes = warp_size * sizeof(double);
 /// The labels of all rows, and where it is noted that one is no class.
 struct label_list {
   const std::int32_t* labels;
-  lane_words* words;
-  std::uint32_t operation;
-  std::size_t classes;
+  fault_report fault; ///< its limit is the number of classes
 
   /// The loss of a row, given the sum of its exponentials and its shifted logit at the label.
   __device__ double loss(std::size_t row, float sum, float logit) const {
     const std::int32_t label = labels[row];
-    if (static_cast<std::size_t>(label) >= classes) { // a negative label becomes too large
-      report_fault(words, fault_kind::label, operation, label, classes);
+    if (static_cast<std::size_t>(label) >= fault.limit) { // a negative label becomes too large
+      fault.note(static_cast<std::uint32_t>(row), label);
       return 0;
     }
     return static_cast<double>(approximate::log(sum)) - static_cast<double>(logit);
@@ -125,7 +123,7 @@ __global__ void cross_entropy_gradient_kernel(const float* probabilities, const 
 void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t* labels, float* loss,
                    float* probabilities, std::size_t rows, std::size_t columns) {
   auto* const parts = static_cast<double*>(s.scratch);
-  const label_list list{labels, s.words, s.operation, columns};
+  const label_list list{labels, fault_of(s, fault_kind::label, columns)};
   unsigned blocks = 0;
   if (rows > 0 && columns > longest_register_row) {
     blocks = blocks_for(rows, 1);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace mailgrad::cuda {
@@ -7,19 +8,33 @@ namespace mailgrad::cuda {
 /// What a kernel may find wrong in its data.
 enum class fault_kind : std::uint32_t { none, label, row };
 
-/// The first thing that a kernel found wrong. A kernel cannot throw, so it writes this and goes on without
-/// the element.
+/// The first thing that a kernel found wrong, as the host would have found it: of the first kernel that
+/// found something, the element with the smallest number. A kernel cannot throw, so it writes this and goes
+/// on without the element.
 struct fault_word {
-  std::uint32_t kind = 0;      ///< a fault_kind; kernels compare and swap it, so it is a plain number
-  std::uint32_t operation = 0; ///< cuda_stream::operation of the kernel's launch
-  std::int64_t found = 0;      ///< the label or row that does not exist
-  std::uint64_t limit = 0;     ///< the number of classes, or of rows of the table
+  using word = unsigned long long; // what CUDA's atomic functions take
+
+  word cause = 0; ///< cuda_stream::operation of the kernel's launch, and a fault_kind below it
+  word first = 0; ///< the element's number, inverted so that the largest word is the first element, and below
+                  ///< it the label or row that does not exist
+  word limit = 0; ///< the number of classes, or of rows of the table
+
+  static constexpr word cause_of(fault_kind kind, std::uint32_t operation) {
+    return static_cast<word>(operation) << 32 | static_cast<std::uint32_t>(kind);
+  }
+  static constexpr word first_of(std::uint32_t element, std::int32_t found) {
+    return static_cast<word>(~element) << 32 | static_cast<std::uint32_t>(found);
+  }
+  fault_kind kind() const { return static_cast<fault_kind>(cause & 0xffffffffU); }
+  std::uint32_t operation() const { return static_cast<std::uint32_t>(cause >> 32); }
+  std::int32_t found() const { return static_cast<std::int32_t>(first & 0xffffffffU); }
 };
 
 /// What the kernels of one lane read and write besides their operands, in memory of the card.
 struct lane_words {
   std::uint64_t step = 0; ///< random operations draw from their seed and this number
   fault_word fault;
+  alignas(16) unsigned char update[64] = {}; ///< the rule and the penalty that begin_update() gave
 };
 
 } // namespace mailgrad::cuda

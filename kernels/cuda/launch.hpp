@@ -90,13 +90,26 @@ __device__ T block_sum(T x, T* room) {
   return warp_sum(place < blockDim.x / warp_size ? room[place] : T{0});
 }
 
-/// Notes what is wrong with the data, unless something was noted before.
-__device__ inline void report_fault(lane_words* words, fault_kind kind, std::uint32_t operation,
-                                    std::int64_t found, std::uint64_t limit) {
-  if (atomicCAS(&words->fault.kind, 0U, static_cast<unsigned>(kind)) != 0U) return;
-  words->fault.operation = operation;
-  words->fault.found = found;
-  words->fault.limit = limit;
+/// Where a kernel notes what is wrong with its data.
+struct fault_report {
+  lane_words* words;
+  fault_kind kind;
+  std::uint32_t operation;
+  std::uint64_t limit;
+
+  /// Notes that element number `element` is `found`, unless an earlier operation noted something, or an
+  /// earlier element of this one.
+  __device__ void note(std::uint32_t element, std::int32_t found) const {
+    const fault_word::word cause = fault_word::cause_of(kind, operation);
+    const fault_word::word before = atomicCAS(&words->fault.cause, fault_word::word{0}, cause);
+    if (before != 0 && before != cause) return;
+    atomicExch(&words->fault.limit, static_cast<fault_word::word>(limit));
+    atomicMax(&words->fault.first, fault_word::first_of(element, found));
+  }
+};
+
+inline fault_report fault_of(const cuda_stream& s, fault_kind kind, std::uint64_t limit) {
+  return {s.words, kind, s.operation, limit};
 }
 
 } // namespace mailgrad::cuda

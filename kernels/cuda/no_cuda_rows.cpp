@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/cuda/bias_gelu.hpp>
 #include <mailgrad/kernels/cuda/cross_entropy.hpp>
+#include <mailgrad/kernels/cuda/gather.hpp>
 #include <mailgrad/kernels/cuda/reduce.hpp>
 #include <mailgrad/kernels/cuda/right_labels.hpp>
 #include <mailgrad/kernels/cuda/softmax.hpp>
@@ -39,6 +40,11 @@ void bias_gelu(const cuda_stream& s, const float*, const float*, float*, float*,
 void bias_gelu_gradient(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t,
                         std::size_t) {
   refuse_card(s, "bias_gelu_gradient");
+}
+
+void gather(const cuda_stream& s, std::span<const float>, std::size_t, std::span<const std::int32_t>,
+            float*) {
+  refuse_card(s, "gather");
 }
 
 void count_right_labels(const cuda_stream& s, const float*, const std::int32_t*, std::int32_t*, std::size_t,

@@ -10,6 +10,15 @@ void update(const cuda_stream& s, const update_rule&, const weight_penalty&, con
   refuse_card(s, "update");
 }
 
+void begin_update(const cuda_stream& s, const update_rule&, const weight_penalty&) {
+  refuse_card(s, "begin_update");
+}
+
+void update_as_begun(const cuda_stream& s, const update_rule&, const weight_update&,
+                     std::span<float* const>) {
+  refuse_card(s, "update");
+}
+
 void map_weights(const cuda_stream& s, const weight_function&, std::span<const float* const>,
                  std::span<float* const>, std::size_t) {
   refuse_card(s, "map_weights");

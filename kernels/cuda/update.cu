@@ -3,7 +3,9 @@
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace mailgrad::cuda {
@@ -24,6 +26,27 @@ struct gradients_on_card {
   const float* const* values;
   const float* scales;
   std::size_t count;
+};
+
+/// The rule of an update as an argument of the kernel.
+template <class Rule>
+struct rule_by_value {
+  using rule = Rule;
+  Rule value;
+  __device__ Rule get() const { return value; }
+};
+
+/// The rule that begin_update() wrote to the lane's words.
+template <class Rule>
+struct rule_as_begun {
+  using rule = penalised_update<Rule>;
+  static_assert(std::is_trivially_copyable_v<rule> && sizeof(rule) <= sizeof(lane_words::update));
+  const lane_words* words;
+  __device__ rule get() const {
+    rule r;
+    memcpy(&r, words->update, sizeof r);
+    return r;
+  }
 };
 
 template <class Rule>
@@ -64,9 +87,10 @@ __device__ void step(const Rule& rule, weights_of_thread<Rule>& x, std::index_se
   for (unsigned k = 0; k < float_pack::size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
 }
 
-template <class Rule, class Gradients>
-__global__ void update_kernel(Rule rule, const float* weights, float* updated, Gradients gradients,
+template <class Source, class Gradients, class Rule = typename Source::rule>
+__global__ void update_kernel(Source source, const float* weights, float* updated, Gradients gradients,
                               state_list<Rule> state, element_range range) {
+  const Rule rule = source.get();
   for_packs<1>(
       range,
       [&](auto elements) {
@@ -91,6 +115,15 @@ __global__ void list_kernel(gradients_by_value part, const float** values, float
   if (threadIdx.x >= part.count) return;
   values[threadIdx.x] = part.values[threadIdx.x];
   scales[threadIdx.x] = part.scales[threadIdx.x];
+}
+
+/// Bytes of a rule with its penalty.
+struct rule_bytes {
+  unsigned char bytes[sizeof(lane_words::update)];
+};
+
+__global__ void begin_kernel(rule_bytes rule, lane_words* words) {
+  words->update[threadIdx.x] = rule.bytes[threadIdx.x];
 }
 
 gradients_by_value by_value(std::span<const scaled_gradient> gradients) {
@@ -123,20 +156,24 @@ bool all_aligned(const weight_update& work, std::span<float* const> state) {
   return aligned;
 }
 
+template <class Source, class Gradients>
+void run_with(const cuda_stream& s, const Source& source, const Gradients& gradients,
+              const weight_update& work, std::span<float* const> state) {
+  const std::size_t n = work.weights.size();
+  state_list<typename Source::rule> pointers{};
+  std::copy(state.begin(), state.end(), pointers.items);
+  launch(s, "update", blocks_of_packs(n, 1), threads_per_block, 0, update_kernel<Source, Gradients>, source,
+         work.weights.data(), work.updated.data(), gradients, pointers,
+         element_range{n, all_aligned(work, state)});
+}
+
 template <class Rule>
 void run(const cuda_stream& s, const Rule& rule, const weight_update& work, std::span<float* const> state) {
-  const std::size_t n = work.weights.size();
-  const element_range range{n, all_aligned(work, state)};
-  state_list<Rule> pointers{};
-  std::copy(state.begin(), state.end(), pointers.items);
-  const auto run_with = [&]<class Gradients>(const Gradients& gradients) {
-    launch(s, "update", blocks_of_packs(n, 1), threads_per_block, 0, update_kernel<Rule, Gradients>, rule,
-           work.weights.data(), work.updated.data(), gradients, pointers, range);
-  };
+  const rule_by_value<Rule> source{rule};
   if (work.gradients.size() <= most_by_value)
-    run_with(by_value(work.gradients));
+    run_with(s, source, by_value(work.gradients), work, state);
   else
-    run_with(on_card(s, work.gradients));
+    run_with(s, source, on_card(s, work.gradients), work, state);
 }
 
 } // namespace
@@ -152,6 +189,31 @@ void update(const cuda_stream& s, const update_rule& rule, const weight_penalty&
           run(s, penalised_update<Rule>{r, penalty}, work, state);
       },
       rule);
+}
+
+void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty) {
+  rule_bytes bytes{};
+  std::visit(
+      [&]<class Rule>(const Rule& r) {
+        const penalised_update<Rule> both{r, penalty};
+        std::memcpy(bytes.bytes, &both, sizeof both);
+      },
+      rule);
+  launch(s, "begin_update", 1, sizeof bytes.bytes, 0, begin_kernel, bytes, s.words);
+}
+
+void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
+                     std::span<float* const> state) {
+  if (work.weights.empty()) return;
+  if (work.gradients.size() > most_by_value)
+    throw shape_error("update: " + std::to_string(work.gradients.size()) +
+                      " gradients at once; with a rule " + "that was begun, a card takes " +
+                      std::to_string(most_by_value));
+  std::visit(
+      [&]<class Rule>(const Rule&) {
+        run_with(s, rule_as_begun<Rule>{s.words}, by_value(work.gradients), work, state);
+      },
+      kind);
 }
 
 } // namespace mailgrad::cuda

@@ -1,14 +1,11 @@
-#include <mailgrad/kernels/gather.hpp>
-
-#include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/kernels/host/gather.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
 namespace {
 
@@ -22,26 +19,16 @@ std::size_t offset_of(std::int32_t row, std::size_t width, std::size_t table_siz
   return offset;
 }
 
-/// Checks that the table consists of whole rows, so that the offset of a row cannot overflow.
-void require_whole_rows(const char* kernel, std::size_t table_size, std::size_t width) {
-  if (width == 0 ? table_size > 0 : table_size % width != 0)
-    throw shape_error(kernel, shape{table_size}, shape{width});
-}
-
 } // namespace
 
-void gather(const stream& s, std::span<const float> table, std::size_t width,
-            std::span<const std::int32_t> rows, float* result) {
-  require_host(s, "gather");
-  require_whole_rows("gather", table.size(), width);
+void gather(std::span<const float> table, std::size_t width, std::span<const std::int32_t> rows,
+            float* result) {
   for (const std::int32_t row : rows)
     result = std::copy_n(table.data() + offset_of(row, width, table.size()), width, result);
 }
 
-void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
+void scatter_rows(std::span<const std::int32_t> rows, const float* values, std::size_t width,
                   std::span<float> table) {
-  require_host(s, "scatter_rows");
-  require_whole_rows("scatter_rows", table.size(), width);
   std::ranges::fill(table, 0.0F);
   for (const std::int32_t row : rows) {
     if (row < 0) return;
@@ -52,4 +39,4 @@ void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const flo
   }
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

@@ -17,8 +17,8 @@ public:
   void keep(archive&) {}
   std::string_view name() const noexcept override { return kind_; }
   std::vector<value_type> infer(std::span<const value_type>) const override { return {{}}; }
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
+                                      device_kind) const override {
     return nullptr;
   }
 

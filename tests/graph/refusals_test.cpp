@@ -291,8 +291,8 @@ public:
     for (const shape& dims : gradients_of) parts.emplace_back(inputs[0].owner().constant(tensor(dims)));
     return parts;
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
+                                      device_kind) const override {
     return nullptr;
   }
   bool is_view() const noexcept override { return view; }

@@ -28,8 +28,8 @@ class stays_at_home : public operation {
 public:
   std::string_view name() const noexcept override { return "homely"; }
   std::vector<value_type> infer(std::span<const value_type> in) const override { return {in[0]}; }
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
+                                      device_kind) const override {
     return nullptr;
   }
 };
@@ -44,8 +44,8 @@ public:
     require_operand_count(in, 1);
     return {in[0]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type>,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
+                                      device_kind) const override {
     return nullptr;
   }
 };

@@ -32,8 +32,8 @@ public:
                                      std::source_location::current())};
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     struct noting : executable {
       noting(notes n, std::size_t count) : into(std::move(n)), size(count) {}
       void run(const stream&, const call& c) override {

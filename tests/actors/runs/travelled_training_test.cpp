@@ -155,8 +155,8 @@ public:
                                 std::span<const std::optional<value>> dy) const override {
     return {inputs[0] * inputs[0] * (3 * factor_) * *dy[0]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     struct kernel : executable {
       std::size_t size;
       float factor;

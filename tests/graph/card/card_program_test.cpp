@@ -2,6 +2,7 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/program/program.hpp>
+#include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/tests/support/card_array.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
@@ -83,6 +84,8 @@ public:
     std::vector<card_array<float>> sources, results;
   };
 
+  /// The arena of the values alone, without scratch memory.
+  std::size_t value_bytes() const { return plan_program(graph_, fetches_, {}).arena_bytes; }
   std::size_t kernels_on_host() const { return program(graph_, fetches_).kernel_count(); }
 
 private:
@@ -161,6 +164,16 @@ TEST(CardPrograms, GiveTheSameBitsTwice) {
   trained_model model("lenet", {.sample_dims = {28, 28, 1}, .classes = 10, .batch = 8});
   cuda::card_lane lane(0);
   EXPECT_EQ(model.on_card(lane, 1), model.on_card(lane, 1));
+}
+
+TEST(CardPrograms, ReserveNoMemoryForTheKernelsOfTheHost) {
+  MAILGRAD_NEEDS_CARD();
+  for (const char* name : {"mlp:hidden=64", "lenet"}) {
+    trained_model model(name, {.sample_dims = {28, 28, 1}, .classes = 10, .batch = 8});
+    cuda::card_lane lane(0);
+    const trained_model::program_on_card p(model, lane);
+    EXPECT_LE(p.code.arena_bytes(), model.value_bytes()) << name;
+  }
 }
 
 TEST(CardPrograms, JoinProductsAndTheirBias) {

@@ -37,8 +37,8 @@ public:
                                 std::span<const std::optional<value>> dy) const override {
     return {*dy[0] * slope_};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
-                                      std::span<const value_type>) const override {
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
+                                      device_kind) const override {
     return std::make_unique<tripled_executable>(inputs[0].dims.size());
   }
 

@@ -104,25 +104,31 @@ TEST_F(CardLane, WaitsForNoMarkOfTheHost) {
 }
 
 TEST_F(CardLane, TakesTheFirstFaultOnce) {
-  const auto logits = array(floats(6));
-  const auto labels = array(std::vector<std::int32_t>{0, 7, -2});
-  const auto loss = unwritten<float>(1), probabilities = unwritten<float>(6);
+  constexpr std::size_t rows = 3000; // of several blocks
+  const auto logits = array(floats(rows * 2));
+  std::vector<std::int32_t> wrong(rows, -2);
+  wrong[0] = 1;
+  wrong[1] = 7;
+  const auto labels = array(wrong);
+  const auto loss = unwritten<float>(1), probabilities = unwritten<float>(rows * 2);
   cuda_stream s = on_card();
   s.operation = 11;
   EXPECT_FALSE(lane().take_fault());
-  cross_entropy(s, logits.data(), labels.data(), loss.data(), probabilities.data(), 3, 2);
+  cross_entropy(s, logits.data(), labels.data(), loss.data(), probabilities.data(), rows, 2);
+  s.operation = 12;
+  cross_entropy(s, logits.data(), labels.data() + 2, loss.data(), probabilities.data(), rows - 2, 2);
   const auto fault = lane().take_fault();
   ASSERT_TRUE(fault);
-  EXPECT_EQ(fault->operation, 11U);
+  EXPECT_EQ(fault->operation(), 11U);
   EXPECT_EQ(fault->limit, 2U);
-  EXPECT_THAT((std::vector<std::int64_t>{7, -2}), ::testing::Contains(fault->found));
+  EXPECT_EQ(fault->found(), 7);
   EXPECT_FALSE(lane().take_fault());
 }
 
 TEST(CardFaults, AreRaisedInTheWordsOfTheHost) {
   using cuda::fault_kind, cuda::fault_word;
   const auto raised = [](fault_kind kind) {
-    return [kind] { cuda::raise({static_cast<std::uint32_t>(kind), 0, 7, 4}); };
+    return [kind] { cuda::raise({fault_word::cause_of(kind, 5), fault_word::first_of(9, 7), 4}); };
   };
   cuda::raise({});
   expect_refused({{"label", raised(fault_kind::label), "label 7, but the logits have 4 classes"},

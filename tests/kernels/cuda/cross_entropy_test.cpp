@@ -115,9 +115,9 @@ TEST_F(CardLabels, ThatAreNoClassAreFaultsAndTheOtherRowsCount) {
                     columns);
       const auto fault = lane().take_fault();
       ASSERT_TRUE(fault);
-      EXPECT_EQ(fault->kind, static_cast<std::uint32_t>(cuda::fault_kind::label));
-      EXPECT_EQ(fault->operation, 7U);
-      EXPECT_EQ(fault->found, bad);
+      EXPECT_EQ(fault->kind(), cuda::fault_kind::label);
+      EXPECT_EQ(fault->operation(), 7U);
+      EXPECT_EQ(fault->found(), bad);
       EXPECT_EQ(fault->limit, columns);
       EXPECT_TRUE(std::isfinite(loss.read()[0]));
 

@@ -1,9 +1,11 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
+#include <mailgrad/kernels/cuda/update.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 namespace mailgrad {
 namespace {
 
+using testing::card_array;
 using testing::expect_close;
 using testing::normal_values;
 using testing::shifted_array;
@@ -131,12 +134,49 @@ TEST_F(CardUpdate, GivesTheSameBitsInEachRun) {
   EXPECT_EQ(on_the_card(c), on_the_card(c));
 }
 
+TEST_F(CardUpdate, IsReplayedWithTheRuleOfTheMoment) {
+  constexpr std::size_t n = 1003;
+  for (const update_rule& kind : every_rule) {
+    SCOPED_TRACE(kind.index());
+    const auto weights = array(normal_values(n, 1)), g = array(normal_values(n, 100));
+    std::deque<card_array<float>> states;
+    std::vector<float*> state;
+    for (std::size_t i = 0; i < states_of_rule(kind); ++i) {
+      states.emplace_back(lane(), state_values(n, i));
+      state.push_back(states.back().data());
+    }
+    const scaled_gradient one{g.data(), scale_of(0)};
+    const weight_update work{weights.span(), weights.span(), {&one, 1}};
+    const cuda::captured_graph graph(on_card().stream,
+                                     [&] { cuda::update_as_begun(on_card(), kind, work, state); });
+    updated_values expected{normal_values(n, 1)};
+    std::vector<float*> state_on_host;
+    for (std::size_t i = 0; i < states.size(); ++i) expected.push_back(state_values(n, i));
+    for (std::size_t i = 1; i < expected.size(); ++i) state_on_host.push_back(expected[i].data());
+    const std::vector<float> gradient = normal_values(n, 100);
+    const scaled_gradient on_host{gradient.data(), scale_of(0)};
+    for (const float rate : {0.5F, 0.25F}) {
+      update_rule rule = kind;
+      std::visit([&]<class Rule>(Rule& r) { std::memcpy(&r, &rate, sizeof rate); },
+                 rule); // each begins with it
+      const weight_penalty penalty{rate / 10, rate / 100};
+      cuda::begin_update(on_card(), rule, penalty);
+      graph.launch(on_card().stream);
+      update(host_stream{}, rule, penalty, {expected[0], expected[0], {&on_host, 1}}, state_on_host);
+    }
+    expect_close(weights.read(), expected[0]);
+    for (std::size_t i = 0; i < states.size(); ++i) expect_close(states[i].read(), expected[i + 1]);
+  }
+}
+
 TEST_F(CardUpdate, OfNothingDoesNothing) { update(card(), sgd_update{1}, {}, {{}, {}, {}}, {}); }
 
 TEST_F(CardUpdate, RefusesMoreGradientsThanTheLaneHasRoomFor) {
   const auto w = array(normal_values(1, 1)), g = array(normal_values(1, 2));
   const std::vector<scaled_gradient> many(cuda::card_lane::scratch_bytes / 12 + 1, {g.data(), 1});
   EXPECT_THROW(update(card(), sgd_update{1}, {}, {w.span(), w.span(), many}, {}), shape_error);
+  const std::span few = std::span(many).first(33);
+  EXPECT_THROW(cuda::update_as_begun(on_card(), sgd_update{1}, {w.span(), w.span(), few}, {}), shape_error);
 }
 
 } // namespace

@@ -1,0 +1,34 @@
+#include <mailgrad/kernels/gather.hpp>
+
+#include <mailgrad/kernels/cuda/gather.hpp>
+#include <mailgrad/kernels/host/gather.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
+
+namespace mailgrad {
+
+namespace {
+
+/// Checks that the table consists of whole rows, so that the offset of a row cannot overflow.
+void require_whole_rows(const char* kernel, std::size_t table_size, std::size_t width) {
+  if (width == 0 ? table_size > 0 : table_size % width != 0)
+    throw shape_error(kernel, shape{table_size}, shape{width});
+}
+
+} // namespace
+
+void gather(const stream& s, std::span<const float> table, std::size_t width,
+            std::span<const std::int32_t> rows, float* result) {
+  require_whole_rows("gather", table.size(), width);
+  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::gather(*card, table, width, rows, result);
+  host::gather(table, width, rows, result);
+}
+
+void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
+                  std::span<float> table) {
+  require_host(s, "scatter_rows");
+  require_whole_rows("scatter_rows", table.size(), width);
+  host::scatter_rows(rows, values, width, table);
+}
+
+} // namespace mailgrad
