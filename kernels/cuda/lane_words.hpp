@@ -34,7 +34,7 @@ struct fault_word {
 struct lane_words {
   std::uint64_t step = 0; ///< random operations draw from their seed and this number
   fault_word fault;
-  alignas(16) unsigned char update[64] = {}; ///< the rule and the penalty that begin_update() gave
+  alignas(16) std::uint32_t update[16] = {}; ///< the rule and the penalty that begin_update() gave
 };
 
 } // namespace mailgrad::cuda

@@ -117,13 +117,14 @@ __global__ void list_kernel(gradients_by_value part, const float** values, float
   scales[threadIdx.x] = part.scales[threadIdx.x];
 }
 
-/// Bytes of a rule with its penalty.
-struct rule_bytes {
-  unsigned char bytes[sizeof(lane_words::update)];
+/// A rule with its penalty, as the words of memory that it takes.
+struct rule_words {
+  static constexpr unsigned count = sizeof(lane_words::update) / sizeof(std::uint32_t);
+  std::uint32_t words[count];
 };
 
-__global__ void begin_kernel(rule_bytes rule, lane_words* words) {
-  words->update[threadIdx.x] = rule.bytes[threadIdx.x];
+__global__ void begin_kernel(rule_words rule, lane_words* to) {
+  to->update[threadIdx.x] = rule.words[threadIdx.x];
 }
 
 gradients_by_value by_value(std::span<const scaled_gradient> gradients) {
@@ -192,14 +193,14 @@ void update(const cuda_stream& s, const update_rule& rule, const weight_penalty&
 }
 
 void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty) {
-  rule_bytes bytes{};
+  rule_words words{};
   std::visit(
       [&]<class Rule>(const Rule& r) {
         const penalised_update<Rule> both{r, penalty};
-        std::memcpy(bytes.bytes, &both, sizeof both);
+        std::memcpy(words.words, &both, sizeof both);
       },
       rule);
-  launch(s, "begin_update", 1, sizeof bytes.bytes, 0, begin_kernel, bytes, s.words);
+  launch(s, "begin_update", 1, rule_words::count, 0, begin_kernel, words, s.words);
 }
 
 void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
