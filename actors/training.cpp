@@ -52,7 +52,7 @@ run_id drawn_run_id() {
 /// The plan of a run on the processors of this machine, or of the replay that the options name.
 run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split> data,
                          training_options options) {
-  for (const device d : options.devices) require_available(d);
+  for (const device d : options.devices) require_here(d);
   run_plan plan = plan_run(std::move(model), std::move(data), std::move(options));
   plan.run = drawn_run_id();
   if (plan.options.replay) plan_replay(plan);

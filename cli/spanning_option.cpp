@@ -1,5 +1,6 @@
 #include <mailgrad/cli/spanning_option.hpp>
 
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ std::vector<device> read_devices(std::string list) {
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     devices.push_back(parse_device(list.substr(begin, end - begin)));
-    require_available(devices.back());
+    require_here(devices.back());
     begin = end + 1;
   }
   return devices;

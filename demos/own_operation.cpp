@@ -82,6 +82,7 @@ public:
     return {outputs[1] * *dy[0], adjoint{}};
   }
 
+  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<huber_kernel>(delta_, inputs[0].dims.size());

@@ -103,6 +103,9 @@ public:
                                               std::span<const value_type> outputs,
                                               device_kind where) const = 0;
 
+  /// Whether there are kernels for a device of that kind.
+  virtual bool runs_on([[maybe_unused]] device_kind where) const noexcept { return true; }
+
   /// Whether output 0 is input 0 under another shape, which needs neither memory nor a kernel.
   virtual bool is_view() const noexcept { return false; }
 

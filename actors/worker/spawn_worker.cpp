@@ -3,6 +3,7 @@
 #include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/actors/worker/spanning_replica.hpp>
 #include <mailgrad/actors/worker/stage_actor.hpp>
+#include <mailgrad/engine/worker/card_replica.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
 #include <fmt/format.h>
@@ -68,7 +69,7 @@ private:
   void give_runner(device_actor_options& options) {
     const model_request& request = terms_.request;
     if (request.devices.size() == 1) {
-      options.runner = std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
+      options.runner = runner_on(request);
       return;
     }
     spanning_replica::options span{terms_.worker,        request.devices,       {},
@@ -85,6 +86,13 @@ private:
     const auto spanning = std::make_shared<spanning_replica>(std::move(span));
     options.runner = spanning;
     options.runner_hears = [spanning](caf::event_based_actor* self) { return spanning->hear(self); };
+  }
+
+  std::shared_ptr<step_runner> runner_on(const model_request& request) const {
+    if (request.devices.front().kind == device_kind::cpu)
+      return std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
+    return std::make_shared<card_replica>(with_.model, request, terms_.replica_layout,
+                                          with_.watch ? with_.watch : watch_of_process());
   }
 
   caf::actor_system& system_;

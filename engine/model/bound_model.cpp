@@ -140,10 +140,24 @@ model_outputs build_fitting(const model_function& build, graph& g, const model_r
 
 bound_model::bound_model(const model_function& build, const model_request& request,
                          const parameter_layout& layout, const choose_fetches& choose)
+    : bound_model(build, request, layout, choose,
+                  compile([](const graph& g, const std::vector<value>& fetches) {
+                    return std::make_unique<program>(g, fetches);
+                  })) {}
+
+bound_model::bound_model(const model_function& build, const model_request& request,
+                         const parameter_layout& layout, const choose_fetches& choose, lane& place)
+    : bound_model(build, request, layout, choose,
+                  compile([&place](const graph& g, const std::vector<value>& fetches) {
+                    return std::make_unique<program>(g, fetches, std::span<const value>(), place);
+                  })) {}
+
+bound_model::bound_model(const model_function& build, const model_request& request,
+                         const parameter_layout& layout, const choose_fetches& choose, const compile& made)
     : graph_(std::make_unique<graph>()) {
   const model_outputs outputs = build_fitting(build, *graph_, request);
   const std::vector<value> fetches = choose(*graph_, outputs);
-  program_ = std::make_unique<program>(*graph_, fetches);
+  program_ = made(*graph_, fetches);
   sources_.emplace(*graph_, *program_, layout, request);
 }
 
@@ -178,12 +192,14 @@ namespace {
 
 } // namespace
 
+const std::byte* bound_sources::input_binding::in(const batch& inputs) const {
+  const tensor& found = part.of(inputs);
+  if (found.dims() != dims && dims.size() > 0) refuse(found.dims(), dims);
+  return found.data();
+}
+
 void bound_sources::bind(program& code, const batch& inputs, const weight_addresses& weights) const {
-  for (const input_binding& b : inputs_) {
-    const tensor& part = b.part.of(inputs);
-    if (part.dims() != b.dims && b.dims.size() > 0) refuse(part.dims(), b.dims);
-    code.bind(b.what, part.data());
-  }
+  for (const input_binding& b : inputs_) code.bind(b.what, b.in(inputs));
   for (const variable_binding& b : variables_) code.bind(b.what, weights.of(b.index));
 }
 

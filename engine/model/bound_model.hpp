@@ -37,20 +37,28 @@ public:
   bound_sources(const graph& g, const program& code, const parameter_layout& layout,
                 const model_request& request);
 
-  /// Errors  graph_error if the shapes of the batch differ from those of the request.
-  void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
-
-private:
   struct input_binding {
     value what;
     batch_part part;
     shape dims; ///< required of the batch
+
+    /// The memory of this input in a batch.
+    ///
+    /// Errors  graph_error if the batch has another shape.
+    const std::byte* in(const batch& inputs) const;
   };
   struct variable_binding {
     value what;
-    std::size_t index;
+    std::size_t index; ///< in parameter_layout::variables()
   };
 
+  /// Errors  graph_error if the shapes of the batch differ from those of the request.
+  void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
+
+  const std::vector<input_binding>& inputs() const noexcept { return inputs_; }
+  const std::vector<variable_binding>& variables() const noexcept { return variables_; }
+
+private:
   std::vector<input_binding> inputs_;
   std::vector<variable_binding> variables_;
 };
@@ -74,15 +82,23 @@ public:
 
   bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
               const choose_fetches& choose);
+  /// The same for a lane, which outlives the model.
+  bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
+              const choose_fetches& choose, lane& place);
 
   void bind(const batch& inputs, const weight_addresses& weights) {
     sources_->bind(*program_, inputs, weights);
   }
 
+  const bound_sources& sources() const noexcept { return *sources_; }
   program& code() noexcept { return *program_; }
   const graph& model() const noexcept { return *graph_; }
 
 private:
+  using compile = std::function<std::unique_ptr<program>(const graph&, const std::vector<value>& fetches)>;
+  bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
+              const choose_fetches& choose, const compile& made);
+
   std::unique_ptr<graph> graph_;
   std::unique_ptr<program> program_;
   std::optional<bound_sources> sources_;

@@ -125,6 +125,8 @@ run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, 
     require_placed(plan.model, plan.request_of(r), o.micro_batches, plan.policies);
   plan.request.devices = devices_of(o, 0);
   lay_out_weights(plan);
+  for (std::uint32_t r = 0; r < plan.workers(); ++r)
+    require_trained_by(devices_of(o, r), plan.model, plan.request_of(r), *plan.layout);
   if (is_automatic(o.policy) && !o.replay) plan.automatic = parse_auto(o.policy);
   if (!o.replay) plan.holds = switch_steps(plan.policies);
   plan.deal = deal_of(o, *plan.data, plan.first_policy());

@@ -100,7 +100,7 @@ struct run_plan {
 };
 
 /// Makes all decisions of a run before any actor is spawned. It does not check that this machine has the
-/// devices; require_available() does.
+/// devices; require_here() does.
 ///
 /// Errors  std::invalid_argument: an option is wrong, there is no model or no data, or the test samples are
 ///         unlike those for training; graph_error: the model does not fit the data.

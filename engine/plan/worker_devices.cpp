@@ -1,7 +1,11 @@
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
+#include <mailgrad/graph/program/program_plan.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -52,6 +56,35 @@ void require_worker_devices(const training_options& o) {
     throw std::invalid_argument(
         "micro-batches: each worker has one device, which computes its batch at one go; give "
         "workers several devices, or leave it out");
+}
+
+void require_here(device d) {
+  if (d.kind == device_kind::cpu) return require_available(d);
+  const auto found = cuda::runtime::find_cards();
+  if (d.index < found.cards.size()) return;
+  throw device_error(
+      world_errc::no_such_device,
+      found.cards.empty()
+          ? fmt::format("device {} is not available: {}", to_string(d), found.why_none)
+          : fmt::format("device {} is not available; this machine has {} card{}, from cuda:0 on",
+                        to_string(d), found.cards.size(), found.cards.size() == 1 ? "" : "s"));
+}
+
+void require_trained_by(const std::vector<device>& devices, const model_function& model,
+                        const model_request& request, const parameter_layout& layout) {
+  const auto card = std::ranges::find(devices, device_kind::cuda, &device::kind);
+  if (card == devices.end()) return;
+  if (devices.size() > 1)
+    throw std::invalid_argument(fmt::format(
+        "devices: {} beside another for one worker; a card holds whole models only", to_string(*card)));
+  graph g;
+  const model_outputs outputs = build_fitting(model, g, request);
+  const training_fetches list = loss_and_gradients(g, outputs, layout, request);
+  if (!list.sparse.empty())
+    throw device_error(world_errc::no_such_device,
+                       fmt::format("the model has tables with gradients of rows, which {} cannot compute yet",
+                                   to_string(*card)));
+  plan_program(g, list.fetches, {}, device_kind::cuda);
 }
 
 void require_placed(const model_function& model, const model_request& request, std::size_t micro_batches,

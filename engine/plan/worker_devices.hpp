@@ -29,6 +29,19 @@ std::size_t thread_count(const std::vector<device>& devices);
 ///         device each.
 void require_worker_devices(const training_options& o);
 
+/// Refuses a device that this machine does not have.
+///
+/// Errors  device_error (no_such_device), one line with what there is instead, or why there is no card.
+void require_here(device d);
+
+/// Refuses cards among the devices if they cannot train this model: each worker on a card has that card alone,
+/// and every operation of the model and of its gradients needs a kernel there.
+///
+/// Errors  std::invalid_argument: a worker's model spans a card; graph_error with the operation and its line;
+///         device_error: the model has tables.
+void require_trained_by(const std::vector<device>& devices, const model_function& model,
+                        const model_request& request, const parameter_layout& layout);
+
 /// Refuses a model that the devices of its worker cannot compute as it is placed.
 ///
 /// Errors  graph_error with the operation, its line and what to do: the worker lacks a device of the

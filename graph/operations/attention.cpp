@@ -74,6 +74,7 @@ public:
       throw shape_error("expected the probabilities and the gradient of the result");
     return {inputs[0]};
   }
+  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<gradient_executable>(shape_of(inputs[0].dims, heads_));
@@ -106,6 +107,7 @@ public:
                             model.of(outputs[0]).where)};
   }
 
+  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<attention_executable>(shape_of(inputs[0].dims, heads_));

@@ -99,6 +99,7 @@ public:
     return {{table_, dtype::float32}};
   }
 
+  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<scatter_executable>(table_, inputs[0].dims[0]);

@@ -113,6 +113,8 @@ void planner::place_operation(std::uint32_t id, const operation& op) {
     plan_.storages_of[id][0] = plan_.storage_of(n.inputs[0]);
     return;
   }
+  if (!op.runs_on(where_))
+    throw graph_error(fmt::format("{} has no kernel for a card yet", in_words(model_, id)));
   std::vector<value_type> types;
   for (const value& v : n.inputs) types.push_back(v.type());
   std::vector<value> outputs;

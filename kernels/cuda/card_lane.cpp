@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <vector>
 
 namespace mailgrad::cuda {
 
@@ -46,6 +47,11 @@ device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
   return zeroed(s.device, s.stream, bytes);
 }
 
+block pinned_memory(std::size_t bytes) {
+  const auto owner = std::make_shared<pinned_block>(bytes + block::alignment); // a line behind it may be read
+  return block::in_memory_of(owner, owner->as<std::byte>().first(bytes));
+}
+
 card_lane::card_lane(std::uint32_t card)
     : stream_(card), products_(make_products(card)), words_(zeroed(card, stream_.get(), sizeof(lane_words))),
       scratch_(zeroed(card, stream_.get(), scratch_bytes)), seen_(sizeof(lane_words)),
@@ -69,8 +75,9 @@ memory card_lane::allocate(std::size_t bytes) { return memory(allocate_on(stream
 void card_lane::write(std::span<const float> from, memory& to) {
   if (from.size_bytes() > to.bytes())
     throw shape_error("write", shape{from.size()}, shape{to.bytes() / sizeof(float)});
-  runtime::copy(stream_.get(), to.on<float>(where_).data(), from.data(), from.size_bytes());
-  finish(); // pinned memory is read when the copy runs
+  // The driver reads pageable memory before the call returns, and pinned memory when the copy runs.
+  const std::vector<float> pageable(from.begin(), from.end());
+  runtime::copy(stream_.get(), to.on<float>(where_).data(), pageable.data(), from.size_bytes());
 }
 
 void card_lane::wait_for(const mark& m) {

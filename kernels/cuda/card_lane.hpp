@@ -4,6 +4,7 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
+#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/lane.hpp>
 
 #include <cstddef>
@@ -55,6 +56,11 @@ private:
 ///
 /// Errors  device_error, which says how much was asked for and how much is free.
 device_block allocate_on(const cuda_stream& s, std::size_t bytes);
+
+/// A block of pinned memory of the host, which copies from and to a card do not have to wait for.
+///
+/// Errors  device_error.
+block pinned_memory(std::size_t bytes);
 
 /// Throws what `fault` means, in the words that the kernel on the host would have used.
 ///

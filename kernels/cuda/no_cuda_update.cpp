@@ -1,4 +1,5 @@
 #include <mailgrad/kernels/cuda/map_weights.hpp>
+#include <mailgrad/kernels/cuda/step_record.hpp>
 #include <mailgrad/kernels/cuda/update.hpp>
 
 #include <mailgrad/tensor/require_host.hpp>
@@ -18,6 +19,8 @@ void update_as_begun(const cuda_stream& s, const update_rule&, const weight_upda
                      std::span<float* const>) {
   refuse_card(s, "update");
 }
+
+void write_record(const cuda_stream& s, const float*, step_record*) { refuse_card(s, "write_record"); }
 
 void map_weights(const cuda_stream& s, const weight_function&, std::span<const float* const>,
                  std::span<float* const>, std::size_t) {

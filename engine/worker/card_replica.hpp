@@ -1,0 +1,84 @@
+#pragma once
+
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/worker/mark_watch.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/tensor/device.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// A model on a lane of a card. A step copies weights and batch to the card, runs the model's kernels there
+/// and copies the gradient back; all of it is queued when begin_step() returns, and nothing waits for it. The
+/// watch tells when it has ended.
+///
+///     owner's thread  weights, batch -> pinned memory | queue                        end_step: loss, or a fault
+///     lane                             copies to the card, kernels, copy back, record |
+///     watch                                                                           the mark has passed: notice
+///
+/// The first batch of each size compiles a program and takes memory of the card, for which that step waits;
+/// other steps allocate nothing.
+/// Errors   device_error: no such card, or its memory does not suffice. begin_step: device_error for a model
+///          whose gradient has rows of tables, or with an operation that has no kernel for a card.
+/// Threads  one caller at a time.
+class card_replica final : public step_runner {
+public:
+  /// `request.batch` is ignored, and the first of `request.devices` is the lane.
+  card_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
+               std::shared_ptr<mark_watch> watch);
+  /// Waits for the step that is under way.
+  ~card_replica() override;
+
+  /// Gradients lie in pinned memory.
+  std::shared_ptr<gradient> make_gradient() const override;
+  void on_end(std::function<void()> notice) override { ending_->tell = std::move(notice); }
+  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
+
+  /// Always `under_way`.
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
+  float end_step() override;
+  step_state give_up() override { return queued_ ? step_state::under_way : step_state::finished; }
+  std::string waits_for() const override;
+
+private:
+  class training_program;
+
+  /// What the watch and the replica share: the watch may still speak when the replica is gone.
+  struct ending {
+    std::function<void()> tell;
+    std::exception_ptr failure; ///< why the step will not end; null: it has
+  };
+  /// The work that is queued, and what it reads and writes.
+  struct queued_step {
+    training_program* code;
+    std::shared_ptr<const batch> inputs;
+    std::shared_ptr<gradient> out;
+  };
+
+  training_program& program_for(const batch& inputs);
+  void send_weights();
+
+  model_function build_;
+  model_request request_;
+  std::shared_ptr<const parameter_layout> layout_;
+  device place_;
+  std::shared_ptr<mark_watch> watch_;
+  std::shared_ptr<ending> ending_ = std::make_shared<ending>();
+  cuda::card_lane lane_;
+  std::vector<const float*> shards_; ///< the weights of each, on the host
+  cuda::pinned_block staged_, record_;
+  memory weights_, gradient_, loss_;                                  ///< on the card
+  std::map<std::size_t, std::unique_ptr<training_program>> programs_; ///< by batch size
+  std::unique_ptr<queued_step> queued_;                               ///< null between two steps
+};
+
+} // namespace mailgrad

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <mailgrad/tensor/mark.hpp>
+
+#include <exception>
+#include <functional>
+#include <memory>
+
+namespace mailgrad {
+
+/// Tells when marks pass. No actor waits for a card: it has its marks watched, and is sent a message.
+///
+/// Threads any.
+class mark_watch {
+public:
+  /// Called once, on a thread of the watch. The argument is null if the mark has passed, else why it never
+  /// will: a device_error of its device. It may only send a message or note something.
+  using notice = std::function<void(std::exception_ptr)>;
+
+  virtual ~mark_watch() = default;
+  virtual void when_passed(mark m, notice tell) = 0;
+};
+
+/// A watch with a thread, which all lanes of this process share. It asks again and again for 2 ms, then every
+/// 50 microseconds, as a step of a small model takes less time than the kernel of the host needs to wake a
+/// thread.
+///
+/// Errors  std::system_error: there can be no thread.
+std::shared_ptr<mark_watch> watch_of_process();
+
+} // namespace mailgrad

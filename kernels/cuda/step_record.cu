@@ -1,0 +1,20 @@
+#include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/cuda/step_record.hpp>
+
+namespace mailgrad::cuda {
+
+namespace {
+
+__global__ void record_kernel(const float* loss, lane_words* words, step_record* record) {
+  record->loss = *loss;
+  record->fault = words->fault;
+  words->fault = {};
+}
+
+} // namespace
+
+void write_record(const cuda_stream& s, const float* loss, step_record* record) {
+  launch(s, "write_record", 1, 1, 0, record_kernel, loss, s.words, record);
+}
+
+} // namespace mailgrad::cuda

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/needs_card.hpp>
+
+#include <mailgrad/engine/worker/card_replica.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <numeric>
+#include <optional>
+
+namespace mailgrad::testing {
+
+/// A watch that asks only when the test lets it.
+class asked_watch final : public mark_watch {
+public:
+  void when_passed(mark m, notice tell) override { watched_.emplace_back(std::move(m), std::move(tell)); }
+
+  /// Asks each mark once. Returns how many have passed, or never will.
+  std::size_t ask() {
+    return std::erase_if(watched_, [](const auto& w) {
+      std::exception_ptr why;
+      try {
+        if (!w.first.passed()) return false;
+      } catch (...) {
+        why = std::current_exception();
+      }
+      w.second(why);
+      return true;
+    });
+  }
+  std::size_t watched() const { return watched_.size(); }
+
+private:
+  std::vector<std::pair<mark, notice>> watched_;
+};
+
+/// The same model on a card and on the host, with two shards.
+class card_replica_test : public ::testing::Test {
+protected:
+  void SetUp() override { MAILGRAD_NEEDS_CARD(); }
+
+  void build(const model_function& model = small_model(),
+             const std::shared_ptr<const data_split>& data = small_data()) {
+    data_ = data;
+    model_request request;
+    request.sample_dims = data->train.sample_dims();
+    request.classes = data->train.classes();
+    request.nonzeros = data->train.is_sparse() ? max_nonzeros(data->train, 8) : 0;
+    layout_ = std::make_shared<parameter_layout>(lay_out(model, request, 2));
+    weights_ = first_values(*layout_, 5);
+    on_host_.emplace(model, request, layout_);
+    request.devices = {{device_kind::cuda, 0}};
+    on_card_.emplace(model, request, layout_, watch_);
+    on_card_->on_end([this] { ++ended_; });
+    for (std::uint32_t s = 0; s < 2; ++s) use_weights(s);
+  }
+  void use_weights(std::uint32_t shard) {
+    const float* const first = weights_.data() + layout_->shard(shard).begin;
+    on_host_->use_weights(shard, first);
+    on_card_->use_host_weights(shard, first, nullptr);
+  }
+
+  std::shared_ptr<batch> samples(std::uint32_t first, std::size_t count, std::uint64_t number = 0) const {
+    auto b = std::make_shared<batch>();
+    const std::size_t room = data_->train.is_sparse() ? max_nonzeros(data_->train, 8) : 0;
+    shape_batch(data_->train, count, room, *b);
+    std::vector<std::uint32_t> which(count);
+    std::iota(which.begin(), which.end(), first);
+    fill_batch(data_->train, which, *b);
+    b->number = number;
+    return b;
+  }
+
+  struct result {
+    float loss;
+    std::vector<float> gradient;
+  };
+  static result result_of(float loss, const gradient& g) {
+    const auto values = g.dense.as<float>();
+    return {loss, {values.begin(), values.end()}};
+  }
+  result host_step(const std::shared_ptr<const batch>& b) {
+    const auto g = on_host_->make_gradient();
+    on_host_->begin_step(b, g);
+    return result_of(on_host_->end_step(), *g);
+  }
+  /// Asks until the step has ended.
+  void await_end() {
+    const auto begun = std::chrono::steady_clock::now();
+    while (watch_->ask() == 0) ASSERT_LT(std::chrono::steady_clock::now() - begun, std::chrono::minutes(1));
+  }
+  result card_step(const std::shared_ptr<const batch>& b) {
+    const auto g = on_card_->make_gradient();
+    EXPECT_EQ(on_card_->begin_step(b, g), step_state::under_way);
+    await_end();
+    return result_of(on_card_->end_step(), *g);
+  }
+  static void expect_close(const result& found, const result& expected) {
+    EXPECT_NEAR(found.loss, expected.loss, 1e-5);
+    ASSERT_EQ(found.gradient.size(), expected.gradient.size());
+    for (std::size_t i = 0; i < found.gradient.size(); ++i)
+      EXPECT_NEAR(found.gradient[i], expected.gradient[i], 1e-6) << "at " << i;
+  }
+
+  std::shared_ptr<const data_split> data_;
+  std::shared_ptr<const parameter_layout> layout_;
+  std::vector<float> weights_;
+  std::shared_ptr<asked_watch> watch_ = std::make_shared<asked_watch>();
+  int ended_ = 0;
+  std::optional<replica> on_host_;
+  std::optional<card_replica> on_card_;
+};
+
+} // namespace mailgrad::testing

@@ -1,0 +1,147 @@
+#include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
+
+#include <mailgrad/graph/operations/layer_norm.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+// One source for two cards: the simulated one, and a real one.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class CardReplica : public testing::card_replica_test {};
+
+TEST_F(CardReplica, ComputesTheLossAndTheGradientOfTheHost) {
+  build();
+  expect_close(card_step(samples(0, 8)), host_step(samples(0, 8)));
+  expect_close(card_step(samples(8, 8)), host_step(samples(8, 8)));
+  EXPECT_EQ(ended_, 2);
+}
+
+TEST_F(CardReplica, TakesAShortBatchForWhatItIs) {
+  build();
+  const result before = card_step(samples(0, 8));
+  expect_close(card_step(samples(8, 3)), host_step(samples(8, 3)));
+  EXPECT_EQ(card_step(samples(0, 8)).gradient, before.gradient) << "the same bits again";
+}
+
+TEST_F(CardReplica, ReadsTheWeightsAtEachStep) {
+  build();
+  card_step(samples(0, 8));
+  for (float& w : weights_) w += 0.125F; // where they lie
+  expect_close(card_step(samples(0, 8)), host_step(samples(0, 8)));
+  const std::vector<float> others(weights_.size(), 0.25F);
+  on_card_->use_host_weights(1, others.data() + layout_->shard(1).begin, nullptr);
+  on_host_->use_weights(1, others.data() + layout_->shard(1).begin);
+  expect_close(card_step(samples(0, 8)), host_step(samples(0, 8)));
+}
+
+TEST_F(CardReplica, DropsWhatTheHostDrops) {
+  build(find_model("mlp:hidden=32,dropout=0.5"));
+  for (const std::uint64_t step : {1U, 2U})
+    expect_close(card_step(samples(0, 8, step)), host_step(samples(0, 8, step)));
+}
+
+TEST_F(CardReplica, SaysWhatItsGradientCovers) {
+  build();
+  const auto g = on_card_->make_gradient(), expected = on_host_->make_gradient();
+  on_host_->begin_step(samples(0, 8), expected);
+  on_card_->begin_step(samples(0, 8), g);
+  await_end();
+  on_card_->end_step();
+  ASSERT_EQ(g->covered == nullptr, expected->covered == nullptr);
+  EXPECT_EQ(squared_norm(*g) > 0, true);
+  EXPECT_TRUE(g->sparse.empty());
+  EXPECT_NE(g->source, nullptr);
+}
+
+TEST_F(CardReplica, IsUnderWayUntilItsStepHasEnded) {
+  build();
+  EXPECT_EQ(on_card_->give_up(), step_state::finished);
+  on_card_->begin_step(samples(0, 8), on_card_->make_gradient());
+  EXPECT_EQ(on_card_->give_up(), step_state::under_way);
+  EXPECT_EQ(ended_, 0) << "nobody has asked yet";
+  await_end();
+  EXPECT_EQ(ended_, 1);
+  on_card_->end_step();
+  EXPECT_EQ(on_card_->give_up(), step_state::finished);
+  EXPECT_THAT(on_card_->waits_for(), HasSubstr("cuda:0"));
+}
+
+TEST_F(CardReplica, EndsBeforeItsWatchSpeaks) {
+  build();
+  on_card_->begin_step(samples(0, 8), on_card_->make_gradient());
+  on_card_.reset(); // waits for the card
+  EXPECT_EQ(watch_->watched(), 1U);
+  EXPECT_EQ(watch_->ask(), 1U);
+}
+
+TEST_F(CardReplica, RefusesALabelInTheWordsOfTheHost) {
+  build();
+  const auto bad = samples(0, 8), good = samples(0, 8);
+  std::ranges::fill(bad->labels.values<std::int32_t>(), 7);
+  std::string words;
+  try {
+    host_step(bad);
+    FAIL() << "the host takes it";
+  } catch (const std::out_of_range& e) {
+    words = e.what();
+  }
+  EXPECT_THAT([&] { card_step(bad); }, ThrowsMessage<std::out_of_range>(words));
+  expect_close(card_step(good), host_step(good)); // the lane goes on
+}
+
+TEST_F(CardReplica, RefusesWhatItCannotMean) {
+  build();
+  const auto g = on_card_->make_gradient();
+  const auto other = samples(0, 8);
+  other->features = tensor({8, 5});
+  testing::expect_refused({
+      {"no batch", [&] { on_card_->begin_step(nullptr, g); }, "no batch"},
+      {"no gradient", [&] { on_card_->begin_step(samples(0, 8), nullptr); }, "no gradient"},
+      {"no such shard", [&] { on_card_->use_host_weights(2, weights_.data(), nullptr); }, "shard 2 of 2"},
+      {"no weights", [&] { on_card_->use_host_weights(0, nullptr, nullptr); }, "no values"},
+      {"other samples", [&] { on_card_->begin_step(other, g); }, "other samples than these"},
+  });
+  expect_close(card_step(samples(0, 8)), host_step(samples(0, 8)));
+}
+
+TEST_F(CardReplica, RefusesAModelWithTables) {
+  build(find_model("softmax"), testing::sparse_data());
+  EXPECT_THROW(on_card_->begin_step(samples(0, 8), on_card_->make_gradient()), std::exception);
+}
+
+TEST_F(CardReplica, RefusesADeviceThatIsNoCard) {
+  build();
+  model_request request;
+  request.devices = {{device_kind::cpu, 0}};
+  EXPECT_THAT([&] { card_replica(testing::small_model(), request, layout_, watch_); },
+              ThrowsMessage<device_error>(HasSubstr("cpu:0 is no card")));
+}
+
+TEST_F(CardReplica, IsToldByTheWatchOfTheProcess) {
+  build();
+  model_request request;
+  request.sample_dims = data_->train.sample_dims();
+  request.classes = data_->train.classes();
+  request.devices = {{device_kind::cuda, 0, 1}};
+  card_replica other(testing::small_model(), request, layout_, watch_of_process());
+  std::promise<void> ended;
+  other.on_end([&] { ended.set_value(); });
+  for (std::uint32_t s = 0; s < 2; ++s)
+    other.use_host_weights(s, weights_.data() + layout_->shard(s).begin, nullptr);
+  const auto g = other.make_gradient();
+  other.begin_step(samples(0, 8), g);
+  ended.get_future().wait();
+  expect_close(result_of(other.end_step(), *g), host_step(samples(0, 8)));
+}
+
+} // namespace
+} // namespace mailgrad
