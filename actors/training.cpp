@@ -20,6 +20,7 @@
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/files/sha256.hpp>
 
 #include <fmt/format.h>

@@ -76,11 +76,8 @@ private:
 } // namespace
 
 std::shared_ptr<mark_watch> watch_of_process() {
-  static std::mutex mutex;
-  static std::weak_ptr<mark_watch> known;
-  const std::lock_guard held(mutex);
-  auto watch = known.lock();
-  if (!watch) known = watch = std::make_shared<polling_watch>();
+  // It outlives its users, whose last words may be spoken on its thread.
+  static const auto watch = std::make_shared<polling_watch>();
   return watch;
 }
 

@@ -36,7 +36,9 @@ struct settings {
   machine has = machine::complete;
   std::uint32_t cards = 1;
   std::size_t memory_bytes = std::size_t{8} << 30; ///< of each card
-  bool may_wait = true; ///< false: a call that waits for a card, or may, throws std::logic_error
+  /// false: a call that waits for a card, or may, throws std::logic_error. Where streams run late, one that
+  /// asks for a stream on which nothing is queued does not wait.
+  bool may_wait = true;
 };
 
 /// What was done since set_up().

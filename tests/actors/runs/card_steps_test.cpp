@@ -1,0 +1,193 @@
+#include <mailgrad/tests/actors/runs/card_runs.hpp>
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
+#include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
+#include <mailgrad/tests/support/simulated_card/card_control.hpp>
+#include <mailgrad/tests/support/test_name.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+// Whole runs whose workers compute on lanes of the simulated card, which runs what is queued as late as it
+// may. No call may wait for it. Messages arrive and marks are asked for in drawn orders.
+
+namespace mailgrad {
+namespace {
+
+using messaging::send_anonymously;
+using testing::asked_watch;
+using testing::assembled_run;
+using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
+using ::testing::HasSubstr;
+using testing::on_card;
+
+constexpr std::uint64_t orders = 40;
+
+struct card_case {
+  const char* policy;
+  std::uint64_t local_steps = 0;
+  std::uint64_t sample_gap = 0;
+  const char* cure = "none";
+};
+
+std::string name_of(const ::testing::TestParamInfo<card_case>& info) {
+  return testing::test_name(std::string(info.param.policy) + (info.param.local_steps > 0 ? " local" : "") +
+                            (info.param.sample_gap > 0 ? " sampled" : "") +
+                            (std::string_view(info.param.cure) == "none" ? "" : info.param.cure));
+}
+
+assembly assembly_of(const card_case& c) {
+  assembly a;
+  a.policy = c.policy;
+  a.local_steps = c.local_steps;
+  a.sample_gap = c.sample_gap;
+  a.cure = c.cure;
+  if (c.local_steps > 0) a.optimizer = "sgd";
+  return a;
+}
+
+class CardSteps : public testing::RecordedRun, public ::testing::WithParamInterface<card_case> {
+protected:
+  void set_up(const simulated_card::faults& fail = {}, std::uint64_t late_queries = 1) {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.when = simulated_card::timing::late;
+    s.late_queries = late_queries;
+    s.fail = fail;
+    simulated_card::set_up(s);
+  }
+  /// From now on a call that waits for the card throws.
+  static void forbid_waits(std::uint64_t late_queries) {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.when = simulated_card::timing::late;
+    s.late_queries = late_queries;
+    s.may_wait = false;
+    simulated_card::set_up(s);
+  }
+  void TearDown() override { simulated_card::set_up(simulated_card::default_settings()); }
+
+  /// Delivers messages and asks for marks in a drawn order until neither is left; at most `most` of them.
+  void play(drawn_order& order, asked_watch& watch,
+            std::size_t most = testing::deterministic_system::endless) {
+    for (std::size_t played = 0; played < most; ++played) {
+      if (order.below(4) == 0) watch.ask();
+      if (deliver(order, 1) > 0) continue;
+      if (watch.watched() == 0) return;
+      watch.ask();
+    }
+  }
+};
+
+TEST_P(CardSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
+  for (drawn_order& order : drawn_orders(orders)) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    {
+      const assembled_run run = assemble(on_card(assembly_of(GetParam()), data_, watch));
+      forbid_waits(order.seed() % 4);
+      play(order, *watch);
+      set_up();
+      ASSERT_EQ(run.times_ended(), 1U);
+      EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+      testing::expect_balanced(run);
+      EXPECT_EQ(report_of(run.outcome(), run.written()).samples, 48U);
+    }
+    system_.run();
+  }
+}
+
+TEST_P(CardSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
+  for (drawn_order& order : drawn_orders(orders)) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    {
+      const assembled_run run = assemble(on_card(assembly_of(GetParam()), data_, watch));
+      play(order, *watch, order.below(150));
+      for (const caf::actor& device : run.devices) send_anonymously(device, give_up{});
+      deliver(order);
+      EXPECT_EQ(run.times_ended(), 1U) << "nobody waits for a step that nobody wants";
+      while (watch->watched() > 0) watch->ask();
+      system_.run();
+      testing::expect_balanced(run);
+    }
+    system_.run();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryWayOfAGradient, CardSteps,
+                         ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"hogwild"},
+                                           card_case{"ssp:1"}, card_case{"backup:1"},
+                                           card_case{"async, hogwild@4, sync@8"}, card_case{"async", 2},
+                                           card_case{"async", 0, 2}, card_case{"async", 0, 0, "dana-zero"}),
+                         name_of);
+
+/// A run on processors is recorded, and repeated on the card.
+class RecordedOnProcessors : public CardSteps {};
+
+TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
+  for (const drawn_order& order : drawn_orders((orders + 3) / 4)) {
+    assembly a = assembly_of(GetParam());
+    const auto was = finish(a, order.seed());
+    ASSERT_TRUE(was);
+    a.replayed = std::make_shared<const recording>(was->order);
+    const auto is = finish(on_card(a, data_), order.seed() + 1);
+    ASSERT_TRUE(is);
+    EXPECT_EQ(was->report.ledger, is->report.ledger);
+    EXPECT_EQ(was->report.samples, is->report.samples);
+    for (std::size_t s = 0; s < was->outcome.shards.size(); ++s)
+      for (std::size_t w = 0; w < was->outcome.shards[s].workers.size(); ++w)
+        EXPECT_EQ(was->outcome.shards[s].workers[w].gaps.buckets(),
+                  is->outcome.shards[s].workers[w].gaps.buckets());
+    ASSERT_EQ(was->weights.size(), is->weights.size());
+    for (std::size_t i = 0; i < was->weights.size(); ++i)
+      EXPECT_NEAR(was->weights[i], is->weights[i], 1e-5) << i;
+  }
+}
+
+TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
+  for (const drawn_order& order : drawn_orders((orders + 3) / 4)) {
+    assembly a = on_card(assembly_of(GetParam()), data_);
+    const auto was = finish(a, order.seed());
+    ASSERT_TRUE(was);
+    a.replayed = std::make_shared<const recording>(was->order);
+    const auto is = finish(a, order.seed() + 7);
+    ASSERT_TRUE(is);
+    expect_same(*was, *is);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, RecordedOnProcessors,
+                         ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"ssp:1"},
+                                           card_case{"async", 2}, card_case{"async", 0, 0, "dana-zero"}),
+                         name_of);
+
+class CardFaultsInRuns : public CardSteps {};
+
+/// The card is lost at each call in turn.
+TEST_F(CardFaultsInRuns, EndTheRunInOrderAtEveryCall) {
+  std::size_t failed = 0;
+  for (std::uint64_t n = 1; n < 400; n += 7) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    drawn_order order(n);
+    {
+      const assembled_run run = assemble(on_card({}, data_, watch));
+      set_up({.lost_card_at = n});
+      play(order, *watch);
+      ASSERT_EQ(run.times_ended(), 1U) << n;
+      if (run.outcome().how == run_outcome::ending::failed) {
+        ++failed;
+        EXPECT_THAT(run.outcome().why, HasSubstr("worker")) << n;
+      }
+      testing::expect_balanced(run);
+      set_up();
+    }
+    system_.run();
+  }
+  EXPECT_GT(failed, 20U);
+}
+
+} // namespace
+} // namespace mailgrad

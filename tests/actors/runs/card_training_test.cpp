@@ -1,0 +1,89 @@
+#include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/support/needs_card.hpp>
+
+#include <mailgrad/tensor/error.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+// Whole runs on lanes of a card, on threads: the simulated card, or a real one.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::options_for;
+using testing::small_data;
+using testing::small_model;
+using ::testing::ThrowsMessage;
+using testing::trained;
+
+training_options card_options(const std::string& policy, std::uint32_t lanes) {
+  training_options o = options_for(policy, lanes);
+  for (std::uint32_t i = 0; i < lanes; ++i) o.devices[i] = {device_kind::cuda, 0, i};
+  return o;
+}
+
+class CardTraining : public ::testing::TestWithParam<const char*> {
+protected:
+  void SetUp() override { MAILGRAD_NEEDS_CARD(); }
+};
+
+TEST_P(CardTraining, BalancesTheLedgerAndTrainsEveryBatch) {
+  for (const bool mixed : {false, true}) {
+    training_options o = card_options(GetParam(), 2);
+    if (mixed) o.devices[1] = {device_kind::cpu, 0};
+    o.shards = 2;
+    const training_report r = trained(o, small_data(200));
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+    EXPECT_EQ(r.samples, 800U);
+    EXPECT_GT(r.test_accuracy, 0.8);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CardTraining,
+                         ::testing::Values("async", "sync", "hogwild", "ssp:2", "async, sync@30"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
+                           return name;
+                         });
+
+class CardRuns : public CardTraining {};
+
+std::vector<float> weights_of(const training_options& o) {
+  training run(small_model(), small_data(), o);
+  run.report();
+  const auto found = run.parameters();
+  return {found.begin(), found.end()};
+}
+
+TEST_F(CardRuns, ComeToTheWeightsOfTheProcessorsInSync) {
+  const std::vector<float> there = weights_of(card_options("sync", 2)),
+                           here = weights_of(options_for("sync", 2));
+  ASSERT_EQ(there.size(), here.size());
+  for (std::size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 1e-5) << i;
+}
+
+TEST_F(CardRuns, OfOneWorkerComeToTheSameBitsTwice) {
+  EXPECT_EQ(weights_of(card_options("async", 1)), weights_of(card_options("async", 1)));
+}
+
+TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {
+  training_options elsewhere = card_options("async", 1);
+  elsewhere.devices[0].index = 99;
+  EXPECT_THAT([&] { trained(elsewhere); },
+              ThrowsMessage<device_error>(AllOf(HasSubstr("cuda:99 is not available"), HasSubstr("card"))));
+  training_options spanning = card_options("async", 2);
+  spanning.workers = 1;
+  EXPECT_THAT([&] { trained(spanning); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("a card holds whole models only")));
+  EXPECT_THAT([] { trained(card_options("async", 1), testing::sparse_data()); },
+              ThrowsMessage<std::exception>(HasSubstr("tables with gradients of rows, which cuda:0")));
+}
+
+} // namespace
+} // namespace mailgrad
