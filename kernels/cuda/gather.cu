@@ -43,7 +43,7 @@ void gather(const cuda_stream& s, std::span<const float> table, std::size_t widt
   if (width == 0) return;
   const bool packs = width % float_pack::size == 0 && are_packs(table.data(), result);
   const std::size_t size = packs ? float_pack::size : 1;
-  for_row_chunks("gather", rows.size(), width, [&](std::size_t first, std::size_t count) {
+  for_row_chunks(s, "gather", rows.size(), width, [&](std::size_t first, std::size_t count) {
     const std::size_t n = count * width / size;
     launch(s, "gather", blocks_for(n), threads_per_block, 0,
            packs ? gather_kernel<float_pack::size> : gather_kernel<1>, table.data(),
