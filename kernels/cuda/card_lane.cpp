@@ -4,8 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
-#include <vector>
+#include <utility>
 
 namespace mailgrad::cuda {
 
@@ -75,9 +76,12 @@ memory card_lane::allocate(std::size_t bytes) { return memory(allocate_on(stream
 void card_lane::write(std::span<const float> from, memory& to) {
   if (from.size_bytes() > to.bytes())
     throw shape_error("write", shape{from.size()}, shape{to.bytes() / sizeof(float)});
-  // The driver reads pageable memory before the call returns, and pinned memory when the copy runs.
-  const std::vector<float> pageable(from.begin(), from.end());
-  runtime::copy(stream_.get(), to.on<float>(where_).data(), pageable.data(), from.size_bytes());
+  if (from.empty()) return;
+  std::erase_if(writes_, [](const write_under_way& w) { return w.done.passed(); });
+  pinned_block values(from.size_bytes());
+  std::ranges::copy(from, values.as<float>().begin());
+  runtime::copy(stream_.get(), to.on<float>(where_).data(), values.as<float>().data(), from.size_bytes());
+  writes_.push_back({std::move(values), record()});
 }
 
 void card_lane::wait_for(const mark& m) {

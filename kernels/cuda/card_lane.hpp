@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace mailgrad::cuda {
 
@@ -29,6 +30,7 @@ public:
 
   const stream& where() const noexcept override { return where_; }
   memory allocate(std::size_t bytes) override;
+  /// Waits for nothing: the values go by way of pinned memory, which the lane keeps until they are there.
   void write(std::span<const float> from, memory& to) override;
   void wait_for(const mark& m) override;
   mark record() override;
@@ -44,10 +46,17 @@ public:
 private:
   const cuda_stream& stream_of_card() const noexcept { return std::get<cuda_stream>(where_); }
 
+  /// Pinned memory that a copy to the card still reads.
+  struct write_under_way {
+    pinned_block values;
+    mark done;
+  };
+
   owned_stream stream_;
   std::unique_ptr<products> products_;
   device_block words_, scratch_;
   pinned_block seen_; ///< the words as they were last read
+  std::vector<write_under_way> writes_;
   stream where_;
 };
 

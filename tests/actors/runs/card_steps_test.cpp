@@ -45,7 +45,7 @@ assembly assembly_of(const card_case& c) {
   a.local_steps = c.local_steps;
   a.sample_gap = c.sample_gap;
   a.cure = c.cure;
-  if (c.local_steps > 0) a.optimizer = "sgd";
+  if (c.local_steps > 0 || a.cure != "none") a.optimizer = "sgd";
   return a;
 }
 
