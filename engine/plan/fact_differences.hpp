@@ -17,6 +17,8 @@ using run_facts = std::vector<std::pair<std::string, std::string>>;
 /// The facts that give the training samples and the model by their SHA-256, and the weights to begin with.
 inline constexpr std::string_view samples_fact = "SHA-256 of the training samples";
 inline constexpr std::string_view model_fact = "SHA-256 of the model";
+/// Told only of runs with workers on cards: what each worker computes on.
+inline constexpr std::string_view computers_fact = "arithmetic of workers";
 inline constexpr std::string_view first_weights_fact = "first weights";
 
 /// What the last of these is if none were given. Older files do not tell it, since no run could begin with

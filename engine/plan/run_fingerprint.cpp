@@ -5,6 +5,7 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <fmt/format.h>
@@ -116,6 +117,26 @@ void require_fact(const recording& r, const std::string& what, const std::string
         fmt::format("recording '{}': {} was {}, and is {} here", r.name, what, expected, found));
 }
 
+/// "NVIDIA H100, the host": what each worker computes on. Gradients of a card and of a host round differently.
+std::string computers_in_words(const training_options& o) {
+  const auto found = cuda::runtime::find_cards();
+  std::string words;
+  for (std::uint32_t w = 0; w < workers_of(o); ++w) {
+    const device d = devices_of(o, w).front();
+    const bool here = d.kind == device_kind::cuda && d.index < found.cards.size();
+    words += words.empty() ? "" : ", ";
+    words += d.kind == device_kind::cpu ? "the host" : here ? found.cards[d.index].name : "a card";
+  }
+  return words;
+}
+
+/// Whether any worker of the run, or of the recorded one, computes on a card.
+bool has_card(const training_options& o) {
+  return std::ranges::find(o.devices, device_kind::cuda, &device::kind) != o.devices.end() ||
+         (o.replay && std::ranges::find(o.replay->header.facts, computers_fact,
+                                        &run_facts::value_type::first) != o.replay->header.facts.end());
+}
+
 /// The hash of weights to begin with: of every variable with its name and shape.
 std::string hash_of(const saved_weights& start) {
   std::string text;
@@ -151,6 +172,7 @@ run_facts facts_of(const model_function& model, const model_request& request, co
                   {"steps", std::to_string(o.steps)},
                   {"seed", std::to_string(o.seed)},
                   {std::string(first_weights_fact), o.start ? hash_of(*o.start) : drawn_weights}};
+  if (has_card(o)) facts.emplace_back(computers_fact, computers_in_words(o));
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
     if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
       facts.emplace_back(plugin_fact(own->file), hash_of_file(own->file));

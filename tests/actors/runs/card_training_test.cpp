@@ -46,8 +46,8 @@ TEST_P(CardTraining, BalancesTheLedgerAndTrainsEveryBatch) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, CardTraining,
                          ::testing::Values("async", "sync", "hogwild", "ssp:2", "async, sync@30"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& policy) {
+                           std::string name = policy.param;
                            std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
                            return name;
                          });
