@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <set>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 
 namespace mailgrad {
 
@@ -29,9 +31,16 @@ std::vector<device> devices_of(const training_options& o, std::uint32_t worker) 
 
 std::size_t thread_count(const std::vector<device>& devices) {
   std::set<std::uint32_t> cores;
-  for (const device d : devices)
-    if (d.kind == device_kind::cpu) cores.insert(d.index);
-  return std::max<std::size_t>(1, cores.size());
+  std::set<std::pair<std::uint32_t, std::uint32_t>> lanes;
+  for (const device d : devices) {
+    if (d.kind == device_kind::cpu)
+      cores.insert(d.index);
+    else
+      lanes.emplace(d.index, d.lane);
+  }
+  if (lanes.empty()) return std::max<std::size_t>(1, cores.size());
+  const std::size_t present = std::max(1U, std::thread::hardware_concurrency());
+  return std::max(cores.size(), std::min(present, cores.size() + lanes.size() + 1));
 }
 
 void require_worker_devices(const training_options& o) {

@@ -18,7 +18,8 @@ std::uint32_t seats_of(const training_options& o);
 /// The devices of one worker; several if its model spans them. One that joins later has those of another.
 std::vector<device> devices_of(const training_options& o, std::uint32_t worker);
 
-/// The number of cores among `devices`: a core has one thread, however many workers it computes.
+/// The number of threads for `devices`. A core has one, however many workers it computes. A lane of a card has
+/// one that copies for it, and one more updates weights meanwhile, as far as this machine has cores.
 std::size_t thread_count(const std::vector<device>& devices);
 
 /// Refuses devices that cannot be divided evenly among the workers.

@@ -62,8 +62,19 @@ TEST(WorkerDevices, OfAWorkerThatJoinsLaterAreThoseOfAnother) {
 
 TEST(WorkerDevices, NeedAThreadForEachCore) {
   EXPECT_EQ(thread_count({cpu(0), cpu(0), cpu(3)}), 2U);
-  EXPECT_EQ(thread_count({{device_kind::cuda, 0}}), 1U) << "a card is driven by a thread too";
   EXPECT_EQ(thread_count({}), 1U);
+  EXPECT_EQ(thread_count(std::vector(5, cpu(0))), 1U);
+}
+
+TEST(WorkerDevices, NeedAThreadForEachLaneAndOneForUpdates) {
+  const std::size_t present = std::max(1U, std::thread::hardware_concurrency());
+  const auto lane = [](std::uint32_t card, std::uint32_t lane) {
+    return device{device_kind::cuda, card, lane};
+  };
+  EXPECT_EQ(thread_count({lane(0, 0)}), std::min<std::size_t>(2, present));
+  EXPECT_EQ(thread_count({lane(0, 0), lane(0, 0)}), std::min<std::size_t>(2, present)) << "one lane";
+  EXPECT_EQ(thread_count({lane(0, 0), lane(0, 1), lane(1, 0)}), std::min<std::size_t>(4, present));
+  EXPECT_EQ(thread_count({lane(0, 0), cpu(0)}), std::min<std::size_t>(3, present));
 }
 
 TEST(WorkerDevices, RefuseWhatCannotBeSharedOut) {
