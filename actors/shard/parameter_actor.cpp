@@ -48,6 +48,7 @@ void parameter_actor::resume() {
     worker_slot& worker = workers_[{r}];
     if (r < options_.present.size() && !options_.present[r]) worker.account = {};
     worker.arrived = now;
+    count_in({r});
     // It had ended, or a later incarnation had not come here yet: it joins anew, and says where it stands.
     if (!worker.returns && r < options_.steps.size())
       worker.account.last_step = worker.waiting_step = options_.steps[r];
@@ -62,6 +63,14 @@ void parameter_actor::resume() {
     workers_[x.header.id.worker].waits_since.reset(); // until it is judged
     order_.arrive(x, now.count());
   }
+}
+
+/// A worker that had left comes from the beginning of the resumed run, so a barrier waits for it. In a replay
+/// the order says when it comes.
+void parameter_actor::count_in(rank worker) {
+  if (worker.value >= options_.workers || order_.replays() || workers_[worker].in_policy) return;
+  workers_[worker].in_policy = true;
+  policy_->join(worker);
 }
 
 caf::behavior parameter_actor::make_behavior() {

@@ -88,6 +88,7 @@ private:
   caf::behavior updating();
   void on_join(const join_shard& x);
   void resume();
+  void count_in(rank worker);
   void come_back(const join_shard& x);
   void answer(worker_slot& worker, const std::optional<stay_at_shard>& stay);
   void report_cut();

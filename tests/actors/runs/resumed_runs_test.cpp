@@ -147,6 +147,29 @@ INSTANTIATE_TEST_SUITE_P(
                       treated_run{"none", "momentum", 0, "async, ssp:1@5, async@9"}),
     testing::name_of_treated);
 
+/// Every worker has left at the shards of a completed run, and all of them are waited for when it is made longer.
+TEST_F(ResumedRuns, OfACompletedRunMadeLongerComeToTheWeightsOfALongRun) {
+  for (const std::uint32_t shards : {1U, 3U})
+    for (drawn_order& order : drawn_orders(orders)) {
+      assembly a = testing::treated({"none", "momentum", 0, "sync"});
+      a.workers = 3;
+      a.shards = shards;
+      a.batches = 24;
+      const auto was = run(a, order);
+      ASSERT_TRUE(was);
+      a.batches = 12;
+      a.checkpoint_every = 5;
+      const auto half = run(a, order);
+      ASSERT_TRUE(half && !half->checkpoints.empty());
+      a.batches = 24;
+      a.resume = half->checkpoints.back();
+      const auto is = run(a, order);
+      ASSERT_TRUE(is);
+      expect_same_weights(*was, *is);
+      EXPECT_EQ(was->report.ledger, is->report.ledger);
+    }
+}
+
 /// Runs whose bits depend on the order of messages: nothing is lost, and nothing counts twice.
 class Resumed : public ResumedRuns, public ::testing::WithParamInterface<const char*> {};
 
