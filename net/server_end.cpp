@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 
 namespace mailgrad::net {
@@ -161,13 +162,25 @@ void server_end::judge(connection& c, const hello& said, instant now) {
   admit_control(c, said, now);
 }
 
-std::optional<refusal> server_end::seat(const hello& said, member& found) {
+/// Who names no incarnation is not the member that comes back, and must not end one that is there. One that was
+/// not heard for two heartbeats may be: a session that is not over yet must not keep out who follows it.
+std::optional<refusal> server_end::taken(const hello& said, const member& wanted, instant now) {
+  session* there = said.incarnation == 0 ? find(wanted) : nullptr;
+  if (!there) return std::nullopt;
+  const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - there->last_heard());
+  if (silent >= 2 * options_.times.heartbeat()) return std::nullopt;
+  return refusal{
+      refusal_code::number, fmt::format("{} to be gone", to_string(wanted)),
+      fmt::format("its incarnation {}, heard {} ms ago", there->terms().incarnation, silent.count())};
+}
+
+std::optional<refusal> server_end::seat(const hello& said, member& found, instant now) {
   const auto seats = options_.seats.find(said.part);
   const std::uint32_t count = seats == options_.seats.end() ? 0 : seats->second;
   found.part = said.part;
   if (said.number) {
     found.number = *said.number;
-    if (found.number < count) return std::nullopt;
+    if (found.number < count) return taken(said, found, now);
     return refusal{refusal_code::number, fmt::format("one of {} {}s", count, to_string(said.part)),
                    to_string(found)};
   }
@@ -183,7 +196,7 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                 .messages = options_.messages,
                 .bodies = options_.bodies,
                 .most_body_bytes = options_.most_body_bytes};
-  if (const auto wrong = seat(said, terms.you)) return refuse(c, *wrong);
+  if (const auto wrong = seat(said, terms.you, now)) return refuse(c, *wrong);
   const auto life = fence_.admit(terms.you, said.incarnation);
   if (const auto* wrong = std::get_if<refusal>(&life)) return refuse(c, *wrong);
   terms.incarnation = std::get<std::uint32_t>(life);

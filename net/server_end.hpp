@@ -81,7 +81,8 @@ private:
 
   void refuse(connection& c, const refusal& why);
   void judge(connection& c, const hello& said, instant now);
-  std::optional<refusal> seat(const hello& said, member& found);
+  std::optional<refusal> taken(const hello& said, const member& wanted, instant now);
+  std::optional<refusal> seat(const hello& said, member& found, instant now);
   void admit_control(connection& c, const hello& said, instant now);
   void attach_bulk(connection& c, const hello& said, instant now);
 

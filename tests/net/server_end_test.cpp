@@ -96,13 +96,26 @@ TEST_F(ServerEndTest, FencesOffAnOlderIncarnation) {
   welcome_to(say({.number = 1, .incarnation = 5}));
   EXPECT_EQ(refusal_to(say({.number = 1, .incarnation = 5})),
             "incarnation: expected 6 or later of worker 1, found 5");
+  now += 500ms;
   EXPECT_EQ(welcome_to(say({.number = 1})).incarnation, 6U);
+}
+
+TEST_F(ServerEndTest, RefusesTheNumberOfAMemberThatIsThere) {
+  welcome_to(say({.number = 1}));
+  now += 499ms;
+  EXPECT_EQ(refusal_to(say({.number = 1})),
+            "number: expected worker 1 to be gone, found its incarnation 1, heard 499 ms ago");
+  EXPECT_THAT(layers[0]->ends, IsEmpty());
+  EXPECT_EQ(server.incarnations().highest({role::worker, 1}), 1U) << "the refusal costs no incarnation";
+  now += 1ms;
+  EXPECT_EQ(welcome_to(say({.number = 1})).incarnation, 2U) << "it may be that nobody is there any more";
+  EXPECT_THAT(layers[0]->ends, SizeIs(1));
 }
 
 TEST_F(ServerEndTest, EndsASessionWhoseMemberComesBack) {
   const connection_id before = say({.number = 1});
   welcome_to(before);
-  EXPECT_EQ(welcome_to(say({.number = 1})).incarnation, 2U);
+  EXPECT_EQ(welcome_to(say({.number = 1, .incarnation = 2})).incarnation, 2U);
   ASSERT_THAT(layers[0]->ends, SizeIs(1));
   EXPECT_EQ(layers[0]->ends[0],
             (ending{end_reason::superseded, "worker 1: incarnation 2 took the place of incarnation 1"}));

@@ -8,9 +8,9 @@ using namespace std::chrono_literals;
 
 /// A process of a worker, which lives for one incarnation.
 struct simulated_run::process {
-  process(simulated_run& run, std::uint32_t number, std::uint64_t seed)
+  process(simulated_run& run, std::uint32_t number, std::uint32_t incarnation, std::uint64_t seed)
       : talk(run.net_, run.notes_, checked_talk::client, seed),
-        end({.number = number}, talk, run.net_.now()) {
+        end({.number = number, .incarnation = incarnation}, talk, run.net_.now()) {
     talk.own = &end.own();
     talk.keeper = &end;
   }
@@ -58,8 +58,8 @@ session_events& simulated_run::let_in(session& s) {
   return *at_server_.emplace_back(std::move(talk));
 }
 
-void simulated_run::start(std::uint32_t worker) {
-  process& p = *processes_.emplace_back(std::make_unique<process>(*this, worker, random_()));
+void simulated_run::start(std::uint32_t worker, std::uint32_t incarnation) {
+  process& p = *processes_.emplace_back(std::make_unique<process>(*this, worker, incarnation, random_()));
   workers_[worker] = &p;
   p.talk.on_end = [this, worker, &p] {
     // As a process does that lives on: it comes back as a new incarnation.
@@ -67,7 +67,8 @@ void simulated_run::start(std::uint32_t worker) {
       if (p.gone || ending_) return;
       p.gone = true;
       net_.forget(p.end);
-      if (workers_[worker] == &p) start(worker);
+      const std::uint32_t known = p.end.own().terms().incarnation; // 0: it was not let in
+      if (workers_[worker] == &p) start(worker, known == 0 ? 0 : known + 1);
     });
   };
   net_.connect(p.end, "server");
@@ -130,7 +131,7 @@ void simulated_run::fail(std::uint32_t worker) {
         net_.forget(p.end);
       });
     };
-    return start(worker);
+    return start(worker, server_->incarnations().highest({role::worker, worker}) + 1);
   case 6:
     server_stood_still_ = true;
     net_.freeze(*server_);

@@ -36,7 +36,7 @@ private:
   session_events& let_in(session& s) override;
   void turned_away(const refusal&) override {}
 
-  void start(std::uint32_t worker);
+  void start(std::uint32_t worker, std::uint32_t incarnation = 0);
   void plan_fault(instant moment);
   void fail(std::uint32_t worker);
   void kill(std::uint32_t worker);
