@@ -33,6 +33,7 @@ void book_keeper::on_gone(const worker_report& report, bool lost, const switches
     books_.workers[r] = report;
     books_.untold[r] = false;
   }
+  if (report.last_losses.samples() > 0) books_.workers[r].last_losses = report.last_losses; // it may be lost
   tell_if_all_answered(done);
 }
 

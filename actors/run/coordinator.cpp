@@ -33,7 +33,7 @@ std::string lost_in_words(const std::string& who, const std::string& why) {
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
     : self_(self), options_(std::move(options)), seats_(options_.workers, options_.ranks()),
-      shares_(self, options_.shards, options_.feeder, options_.time),
+      shares_(self, options_.shards, options_.feeder, options_.time), losses_(options_.ranks()),
       switcher_(self, options_.policies, options_.workers, options_.ranks(), options_.shards, options_.feeder,
                 options_.time, options_.replayed ? &options_.replayed->end.switches : nullptr,
                 options_.recorder),
@@ -98,6 +98,11 @@ caf::message_handler coordinator::books() {
            books_.take(x, switcher_.done());
          }),
       on(self_, [this](const shard_books& x) { books_.take(x, switcher_.done()); }),
+      on(self_,
+         [this](const worker_progress& x) {
+           hear(sender_of(self_));
+           losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
+         }),
   };
 }
 
@@ -237,6 +242,7 @@ void coordinator::on_lost(const worker_lost& x) {
          fmt::format("worker {} is lost, and a replay needs all of them{}", worker.value, why));
   if (options_.needs_all)
     abandon(fmt::format("worker {} is lost, and the sums of MPI need all of them{}", worker.value, why));
+  losses_.give(worker, outcome_.workers[worker.value].last_losses);
   account_for(outcome_.workers[worker.value], true);
 }
 

@@ -6,6 +6,7 @@
 #include <mailgrad/actors/run/policy_switcher.hpp>
 #include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
+#include <mailgrad/engine/account/told_losses.hpp>
 #include <mailgrad/engine/account/told_timelines.hpp>
 #include <mailgrad/engine/record/recorded_seats.hpp>
 
@@ -124,6 +125,7 @@ private:
   recorded_seats to_come_;              ///< in a replay
   instant brought_at_{0};               ///< when the last of them was asked for
   lost_shares shares_;
+  told_losses losses_;
   std::vector<bool> reported_;           ///< by shard: its report is here, or it is lost
   std::string last_lost_;                ///< a worker, and the text of the exception that ended it
   bool abandoned_ = false;               ///< a worker that joins now is told to give up

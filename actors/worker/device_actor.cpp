@@ -17,7 +17,7 @@ using messaging::on, messaging::send, messaging::send_anonymously, messaging::se
 
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
     : self_(self), options_(std::move(options)), lines_(context(), std::move(options_.shards)),
-      notices_(self, options_.tracker, options_.worker, options_.pace),
+      notices_(self, options_.tracker, options_.coordinator, options_.worker, options_.pace),
       timeline_(self, {options_.worker, options_.life, options_.tells_trace, options_.coordinator,
                        options_.time, options_.tells_trace.empty() ? nullptr : options_.trace}),
       gradients_([this] { return options_.runner->make_gradient(); }) {

@@ -8,9 +8,9 @@
 namespace mailgrad {
 using messaging::send;
 
-progress_notices::progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker,
-                                   notice_pace pace)
-    : self_(self), tracker_(std::move(tracker)), pace_(pace) {
+progress_notices::progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator,
+                                   rank worker, notice_pace pace)
+    : self_(self), tracker_(std::move(tracker)), coordinator_(std::move(coordinator)), pace_(pace) {
   unreported_.worker = worker;
 }
 
@@ -21,11 +21,20 @@ void progress_notices::count(std::size_t samples, float loss) {
 }
 
 void progress_notices::notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {
-  if (pace_.due(now - last_, unreported_.steps)) notify(now, barrier_wait, other_wait);
+  if (!pace_.due(now - last_, unreported_.steps)) return;
+  const auto news = take(now, barrier_wait, other_wait);
+  if (!news) return;
+  send(self_, tracker_, *news);
+  send(self_, coordinator_, *news);
 }
 
 void progress_notices::notify(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {
-  if (unreported_.steps == 0) return;
+  if (const auto news = take(now, barrier_wait, other_wait)) send(self_, tracker_, *news);
+}
+
+std::optional<worker_progress> progress_notices::take(instant now, std::int64_t barrier_wait,
+                                                      std::int64_t other_wait) {
+  if (unreported_.steps == 0) return std::nullopt;
   unreported_.span = (now - last_).count();
   unreported_.barrier_wait = barrier_wait - barrier_wait_reported_;
   unreported_.other_wait = other_wait - other_wait_reported_;
@@ -33,10 +42,9 @@ void progress_notices::notify(instant now, std::int64_t barrier_wait, std::int64
   barrier_wait_reported_ = barrier_wait;
   other_wait_reported_ = other_wait;
   unreported_.loss_sum_bits = std::bit_cast<std::uint64_t>(std::exchange(loss_sum_, 0.0));
-  send(self_, tracker_, unreported_);
-  const rank worker = unreported_.worker;
-  unreported_ = {};
-  unreported_.worker = worker;
+  worker_progress next;
+  next.worker = unreported_.worker;
+  return std::exchange(unreported_, next);
 }
 
 } // namespace mailgrad

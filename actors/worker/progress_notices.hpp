@@ -3,14 +3,18 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/notice_pace.hpp>
 
+#include <optional>
+
 namespace mailgrad {
 
-/// Tells the tracker now and then what a worker has done.
+/// Tells the tracker now and then what a worker has done, and the coordinator as well, which has nothing else
+/// of a worker that is lost.
 ///
 /// Threads  those of the device actor that owns it.
 class progress_notices {
 public:
-  progress_notices(caf::event_based_actor* self, caf::actor tracker, rank worker, notice_pace pace = {});
+  progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator, rank worker,
+                   notice_pace pace = {});
 
   /// The worker starts `now`. In a run that is resumed it has waited before, for so many ns.
   void begin(instant now, std::int64_t barrier_wait = 0, std::int64_t other_wait = 0) {
@@ -23,12 +27,15 @@ public:
   /// A step ended at `now`. The waits are how long the worker has waited in all, in ns: at barriers, and at a
   /// bound or for batches.
   void notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait);
-  /// The same without regard to when the last notice was, if there is anything new.
+  /// The worker ends: tells the tracker what is new. The coordinator gets the whole report.
   void notify(instant now, std::int64_t barrier_wait, std::int64_t other_wait);
 
 private:
+  std::optional<worker_progress> take(instant now, std::int64_t barrier_wait, std::int64_t other_wait);
+
   caf::event_based_actor* self_;
   caf::actor tracker_;
+  caf::actor coordinator_;
   notice_pace pace_;
   worker_progress unreported_;
   double loss_sum_ = 0; ///< over the unreported samples

@@ -124,6 +124,22 @@ TEST_F(Coordinator, DoesNotTakeAFinishedWorkerForLost) {
   EXPECT_THAT(outcomes_[0].lost, ElementsAre(false, false));
 }
 
+TEST_F(Coordinator, CountsTheLossesThatALostWorkerHasToldOf) {
+  join();
+  const auto two_steps = [](std::uint32_t worker, double loss_sum) {
+    return worker_progress{{worker}, 2, 16, std::bit_cast<std::uint64_t>(loss_sum)};
+  };
+  tell(coordinator_, two_steps(0, 160));
+  tell(coordinator_, two_steps(1, 48));
+  kill(devices_[1].actor());
+  finish(0);
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].workers[0].last_losses.samples(), 0U) << "its report says so";
+  EXPECT_EQ(outcomes_[0].workers[1].last_losses.samples(), 16U);
+  EXPECT_DOUBLE_EQ(outcomes_[0].workers[1].last_losses.sum(), 48);
+}
+
 TEST_F(Coordinator, TellsEverybodyThatAWorkerIsLostAndEndsWithoutIt) {
   join();
   kill(devices_[1].actor());

@@ -102,9 +102,10 @@ protected:
   std::shared_ptr<net::all_reduce> sums_{}; ///< with other workers, if there are any
   listener<next_batch, worker_left, deal_again> feeder_ = listen<next_batch, worker_left, deal_again>();
   listener<worker_progress, staleness_observed> tracker_ = listen<worker_progress, staleness_observed>();
-  listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused, trace_told>
-      coordinator_ =
-          listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused, trace_told>();
+  listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused, worker_progress,
+           trace_told>
+      coordinator_ = listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused,
+                            worker_progress, trace_told>();
   caf::actor device_;
   std::vector<std::weak_ptr<memory>> given_;
 };

@@ -18,7 +18,8 @@ protected:
   std::vector<worker_progress>& told() { return tracker_.heard<worker_progress>(); }
 
   testing::listener<worker_progress> tracker_ = listen<worker_progress>();
-  progress_notices notices_{self_, tracker_.actor(), {1}};
+  testing::listener<worker_progress> coordinator_ = listen<worker_progress>();
+  progress_notices notices_{self_, tracker_.actor(), coordinator_.actor(), {1}};
 };
 
 TEST_F(ProgressNotices, ComeATenthOfASecondApart) {
@@ -66,6 +67,17 @@ TEST_F(ProgressNotices, TellOnlyWhatIsNew) {
   EXPECT_EQ(instant{x.span}, 250ms);
   EXPECT_EQ(x.barrier_wait, 70);
   EXPECT_EQ(x.other_wait, 10);
+}
+
+TEST_F(ProgressNotices, TellTheCoordinatorWhatNoReportMayTell) {
+  notices_.begin(0s);
+  notices_.count(8, 1);
+  act([&] { notices_.notify_if_due(1s, 30, 7); });
+  notices_.count(3, 5);
+  act([&] { notices_.notify(1s, 30, 7); });
+  EXPECT_THAT(told(), SizeIs(2));
+  ASSERT_THAT(coordinator_.heard<worker_progress>(), SizeIs(1)) << "the report comes at once";
+  EXPECT_EQ(coordinator_.heard<worker_progress>()[0].samples, 8U);
 }
 
 TEST_F(ProgressNotices, TellTheRestAtTheEnd) {
