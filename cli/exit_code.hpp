@@ -1,6 +1,8 @@
 #pragma once
 
 #include <exception>
+#include <stdexcept>
+#include <string>
 
 namespace mailgrad {
 
@@ -16,7 +18,17 @@ struct exit_code {
   static constexpr int of_signal(int number) { return 128 + number; }
 };
 
-/// bad_input for errors that the user can correct (options, models, files, devices), failed for all others.
+/// A signal ended the run before it had begun, so there is no report that could say so.
+class ended_by_signal : public std::runtime_error {
+public:
+  ended_by_signal(int number, const std::string& words) : std::runtime_error(words), number_(number) {}
+  int number() const noexcept { return number_; }
+
+private:
+  int number_;
+};
+
+/// That of the signal for ended_by_signal, bad_input for errors that the user can correct (options, models, files, devices), failed for all others.
 int exit_code_of(const std::exception& e);
 
 } // namespace mailgrad

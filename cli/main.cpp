@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
@@ -16,8 +17,10 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace mailgrad {
 
@@ -47,6 +50,15 @@ void prepare_process() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+/// `mailgrad help join` means `mailgrad join --help`.
+std::vector<const char*> words_of(int argc, char** argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc < 2 || std::string_view(argv[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.push_back("--help");
+  return words;
+}
+
 int run(int argc, char** argv) {
   prepare_process();
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
@@ -54,10 +66,11 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");
   app.formatter(make_help_format()); // subcommands inherit it
   app.require_subcommand(1);
-  app.footer("'mailgrad COMMAND --help' tells more about each command.\n"
-             "Exit codes: 0 done, 1 the run failed, 2 wrong options or damaged input, 3 a replay differs,\n"
-             "4 a replay of a killed run went as far as its recording, 130, 143 and 129 stopped by Ctrl-C,\n"
-             "SIGTERM and SIGHUP.");
+  app.footer(
+      "'mailgrad help COMMAND' and 'mailgrad COMMAND --help' tell more about each command.\n"
+      "Exit codes: 0 done, 1 the run failed or was stopped from elsewhere, 2 wrong options or damaged\n"
+      "input, 3 a replay differs, 4 a replay of a killed run went as far as its recording, 130, 143 and\n"
+      "129 stopped by Ctrl-C, SIGTERM and SIGHUP.");
   const command commands[] = {make_train_command(app),  make_serve_command(app),   make_launch_command(app),
                               make_join_command(app),   make_shard_command(app),   make_status_command(app),
                               make_switch_command(app), make_stop_command(app),    make_replay_command(app),
@@ -65,11 +78,12 @@ int run(int argc, char** argv) {
                               make_export_command(app), make_report_command(app),  make_devices_command(app),
                               make_graph_command(app),  make_keys_command(app)};
   try {
-    app.parse(argc, argv);
+    const std::vector<const char*> words = words_of(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Success& e) { // --help, --version
     return checked_output(app.exit(e));
   } catch (const CLI::ParseError& e) {
-    std::cerr << "mailgrad: " << explain(app, e) << '\n';
+    say_failure(explain(app, e));
     return exit_code::bad_input;
   }
   for (const command& c : commands)
@@ -85,7 +99,7 @@ int main(int argc, char** argv) {
   try {
     return mailgrad::run(argc, argv);
   } catch (const std::exception& e) {
-    std::cerr << "mailgrad: " << e.what() << '\n';
+    mailgrad::say_failure(e.what());
     return mailgrad::exit_code_of(e);
   }
 }

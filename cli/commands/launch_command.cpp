@@ -2,6 +2,7 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/remote/core_binding.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
@@ -17,7 +18,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -58,7 +58,7 @@ int serve(const CLI::App& parser, const train_words& w) {
   const launched& with = *w.remote.launch;
   if (with.file) with.file->clear();
   const core_binding binding = binding_of_process();
-  if (binding.narrow()) std::cerr << "mailgrad: " << binding.in_words(with.place.launcher) << '\n';
+  if (binding.narrow()) say_failure(binding.in_words(with.place.launcher));
   return train_as_told(parser, w);
 }
 

@@ -2,6 +2,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <mailgrad/actors/remote/parameter_host.hpp>
@@ -47,7 +48,7 @@ int hold_shards(const shard_words& w) {
     }
   const net::ending end = host.wait();
   const bool well = end.reason == net::end_reason::left;
-  if (!w.quiet || !well) std::cerr << "mailgrad: " << host.name() << ": " << end.words << '\n';
+  if (!w.quiet || !well) say_failure(host.name() + ": " + end.words);
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
   return well ? exit_code::done : exit_code::failed;
 }

@@ -4,6 +4,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
@@ -118,7 +119,7 @@ void keep_results(const run_outputs& outputs, training& run, const training_repo
   if (failures.empty()) return;
   const std::string last = failures.back();
   failures.pop_back();
-  for (const std::string& why : failures) std::cerr << "mailgrad: " << why << '\n';
+  for (const std::string& why : failures) say_failure(why);
   throw std::runtime_error(last);
 }
 
@@ -160,13 +161,16 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
              : std::make_unique<training>(model, data, options);
   training& run = *made;
   if (served) served->begin(run);
-  for (const std::string& remark : data->remarks) std::cerr << "mailgrad: " << remark << '\n';
+  for (const std::string& remark : data->remarks) say_failure(remark);
   if (judged_by_test(options, *data))
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
   outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
-  if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run) << '\n';
+  const std::string where = served ? fmt::format("{} worker{} of other processes", options.devices.size(),
+                                                 options.devices.size() == 1 ? "" : "s")
+                                   : "";
+  if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run, where) << '\n';
   if (options.start && w.load_strict == "no") std::cerr << loaded_in_words(*options.start, run.layout());
   std::optional<live_run> page;
   if (live)
@@ -185,7 +189,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
   (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(report);
-  if (!report.why.empty()) std::cerr << "mailgrad: " << report.why << '\n';
+  if (!report.why.empty()) say_failure(report.why);
   keep_results(outputs, run, report, card);
   const int code = exit_code_of(report, signal);
   return {std::move(report), code};

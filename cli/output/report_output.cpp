@@ -165,15 +165,15 @@ std::string model_in_words(const std::string& model, const spanning_words& span,
 } // namespace
 
 std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
-                         const data_split& data, const training& run) {
+                         const data_split& data, const training& run, const std::string& where) {
   const std::string held_out =
       data.validation.size() > 0 ? fmt::format(", {} held out", data.validation.size()) : "";
   return fmt::format("{}: {} samples to train on{}, {} to test on, {}\n{}; {} on {}; {}", data.name,
                      data.train.size(), held_out, data.test.size(),
                      data.train.has_targets() ? "a number to predict"
                                               : fmt::format("{} classes", data.train.classes()),
-                     model_in_words(model, span, o.micro_batches), o.policy, devices_in_words(o),
-                     run.layout().balance_in_words());
+                     model_in_words(model, span, o.micro_batches), o.policy,
+                     where.empty() ? devices_in_words(o) : where, run.layout().balance_in_words());
 }
 
 namespace {
@@ -232,6 +232,20 @@ std::string origins_in_words(const std::vector<batch_origins>& batches) {
 
 } // namespace
 
+namespace {
+
+/// While the run goes on, workers and shards tell what they have done at different moments: what shards have
+/// taken was certainly produced, and the rest is under way.
+std::string ledger_in_words(const training_report& r) {
+  if (r.ended != "running") return to_string(r.ledger);
+  gradient_ledger taken = r.ledger;
+  taken.produced = taken.accounted_for();
+  const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, taken.produced);
+  return to_string(taken) + (under_way == 0 ? "" : fmt::format("; {} more under way", under_way));
+}
+
+} // namespace
+
 std::string in_words(const training_report& r) {
   std::string text = fmt::format("{} after {} steps, {} samples, {:.2f} s: {:.0f} samples/s\n", r.ended,
                                  r.steps, r.samples, r.wall_seconds, r.samples_per_second());
@@ -263,7 +277,7 @@ std::string in_words(const training_report& r) {
                         r.evaluations.count, r.evaluations.seconds);
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
-  text += "gradients     " + to_string(r.ledger) + '\n';
+  text += "gradients     " + ledger_in_words(r) + '\n';
   if (!r.parameters_sha256.empty()) text += "parameters    sha256 " + r.parameters_sha256 + '\n';
   return r.sample ? text + "sample\n" + indented(printable(*r.sample)) : text;
 }

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/remote/joined_workers.hpp>
 
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 
 #include <iostream>
 #include <utility>
@@ -44,8 +45,7 @@ int joined_workers::wait(const interrupt& ctrl_c, std::chrono::milliseconds for_
     print_news();
     const net::ending end = member->wait();
     if (end.reason != net::end_reason::left) code = exit_code::failed;
-    if (!quiet_ || end.reason != net::end_reason::left)
-      std::cerr << "mailgrad: " << member->name() << ": " << end.words << '\n';
+    if (!quiet_ || end.reason != net::end_reason::left) say_failure(member->name() + ": " + end.words);
   }
   return leaving ? exit_code::of_signal(ctrl_c.signal()) : code;
 }
@@ -57,7 +57,7 @@ void joined_workers::print_news() {
     const std::lock_guard lock(mutex_);
     lines.swap(news_);
   }
-  for (const std::string& line : lines) std::cerr << "mailgrad: " << line << '\n';
+  for (const std::string& line : lines) say_failure(line);
 }
 
 void joined_workers::leave(const interrupt& ctrl_c) {

@@ -1,10 +1,11 @@
 #include <mailgrad/cli/remote/rank_network.hpp>
 
+#include <mailgrad/cli/output/failure_line.hpp>
+
 #include <mailgrad/net/mpi/mpi_library.hpp>
 
 #include <fmt/format.h>
 
-#include <iostream>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -22,9 +23,8 @@ std::unique_ptr<net::mpi_calls> mpi_or_words() try {
 std::shared_ptr<net::mpi_network> network_of_rank(const launch_words& w, const launch_place& place) {
   auto made = std::make_shared<net::mpi_network>(
       mpi_or_words(),
-      net::mpi_options{.patience = std::chrono::seconds{w.bound_s}, .on_wait = [](const std::string& words) {
-                         std::cerr << "mailgrad: rank 0: " << words << '\n';
-                       }});
+      net::mpi_options{.patience = std::chrono::seconds{w.bound_s},
+                       .on_wait = [](const std::string& words) { say_failure("rank 0: " + words); }});
   const auto expected = std::pair{static_cast<int>(place.rank), static_cast<int>(place.size)};
   if (std::pair{made->rank(), made->size()} == expected) return made;
   made->abandon();

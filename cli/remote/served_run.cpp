@@ -1,5 +1,6 @@
 #include <mailgrad/cli/remote/served_run.hpp>
 
+#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/remote/run_status.hpp>
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
@@ -85,7 +86,11 @@ bool served_run::go_on_waiting(std::uint32_t joined, std::size_t workers) {
         fmt::format("{}: expected {} workers within {} s, found {}: see what the other ranks say",
                     words_.launch->place.name(), workers, words_.launch->bound.count(), joined));
   if (local_.ended() > 0) throw std::runtime_error("--processes: a worker ended before the run had begun");
-  return !ctrl_c_.requested();
+  if (ctrl_c_.requested())
+    throw ended_by_signal(ctrl_c_.signal(),
+                          fmt::format("given up by {} before the run had begun: {} of {} workers had joined",
+                                      signal_name(ctrl_c_.signal()), joined, workers));
+  return true;
 }
 
 std::string served_run::status() const {

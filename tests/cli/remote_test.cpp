@@ -123,7 +123,7 @@ TEST_P(RemoteToolBy, GoesOnWithoutAKilledWorkerAndEndsWhenAsked) {
   ASSERT_TRUE(comes.says("(incarnation 2) has joined")) << comes.err();
   tool status({"status", address});
   EXPECT_EQ(status.code(), 0) << status.err();
-  EXPECT_THAT(status.out(), HasSubstr("gradients"));
+  EXPECT_THAT(status.out(), HasSubstr(" produced = ")) << "what is under way stands apart";
   tool stop({"stop", address, "seen enough"});
   EXPECT_EQ(stop.code(), 0) << stop.err();
   server.code();
@@ -161,9 +161,11 @@ TEST_F(RemoteTool, EndsInOrderWithoutAKilledParameterHost) {
     ASSERT_EQ(asks.code(), 0) << asks.err();
     status = asks.out();
   }
+  ASSERT_TRUE(server.says(", loss ")) << server.err();
   host.signal(SIGKILL);
   EXPECT_EQ(server.code(), 1);
   EXPECT_THAT(server.err(), HasSubstr("lost parameter host 0 (incarnation 1)"));
+  EXPECT_TRUE(report("report")["final_loss"].is_number()) << "the lost worker has told of its losses";
   worker.code();
   EXPECT_EQ(report("report")["ended"], "failed");
 }
@@ -194,10 +196,25 @@ TEST_F(RemoteTool, StaysOutWhenToldSo) {
   tool stays({"join", address, "--number", "0"});
   tool first({"join", address, "--number", "1", "--rejoin", "no"});
   ASSERT_TRUE(first.says("has joined")) << first.err();
-  tool twin({"join", address, "--number", "1"});
+  first.signal(SIGSTOP);
+  ASSERT_TRUE(server.says("lost worker 1 (incarnation 1)")) << server.err();
+  first.signal(SIGCONT);
   EXPECT_EQ(first.code(), 1);
-  EXPECT_THAT(first.err(), HasSubstr("worker 1: incarnation 2 took the place of incarnation 1"));
-  EXPECT_TRUE(twin.says("worker 1 (incarnation 2) has joined")) << twin.err();
+  EXPECT_THAT(first.err(), HasSubstr("expected a sign of life each 250 ms"));
+}
+
+TEST_F(RemoteTool, TakesNoNumberOfAWorkerThatIsThere) {
+  tool server(serve("1") + words{"--epochs", "100000"});
+  const std::string address = address_of(server);
+  tool first({"join", address, "--number", "0"});
+  ASSERT_TRUE(first.says("has joined")) << first.err();
+  tool twin({"join", address, "--number", "0"});
+  EXPECT_EQ(twin.code(), 1);
+  EXPECT_THAT(twin.err(), HasSubstr("number: expected worker 0 to be gone, found its incarnation 1, heard "));
+  EXPECT_TRUE(server.says("refused: number: expected worker 0 to be gone")) << server.err();
+  tool stop({"stop", address});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  EXPECT_EQ(first.code(), 0) << first.err() << ": nobody took its place";
 }
 
 TEST_P(RemoteToolBy, EndsAllProcessesByOneSignal) {
@@ -240,6 +257,17 @@ TEST_F(RemoteTool, IsStoppedWhileItWaitsForWorkers) {
   EXPECT_EQ(stop.code(), 0) << stop.err();
   EXPECT_EQ(server.code(), 1);
   EXPECT_THAT(server.err(), HasSubstr("given up: 0 of 3 workers had joined"));
+}
+
+TEST_F(RemoteTool, IsEndedByASignalWhileItWaitsForWorkers) {
+  tool server(serve("2"));
+  tool one({"join", address_of(server)});
+  ASSERT_TRUE(server.says("has joined")) << server.err();
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.code(), 128 + SIGTERM) << server.err();
+  EXPECT_THAT(server.err(),
+              HasSubstr("given up by SIGTERM before the run had begun: 1 of 2 workers had joined"));
+  one.code();
 }
 
 TEST_F(RemoteTool, GivesUpWhenWorkersDoNotComeInTime) {
