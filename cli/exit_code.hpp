@@ -28,7 +28,8 @@ private:
   int number_;
 };
 
-/// That of the signal for ended_by_signal, bad_input for errors that the user can correct (options, models, files, devices), failed for all others.
+/// That of the signal for ended_by_signal, bad_input for errors that the user can correct (options, models,
+/// files, devices), failed for all others.
 int exit_code_of(const std::exception& e);
 
 } // namespace mailgrad

@@ -162,8 +162,8 @@ void server_end::judge(connection& c, const hello& said, instant now) {
   admit_control(c, said, now);
 }
 
-/// Who names no incarnation is not the member that comes back, and must not end one that is there. One that was
-/// not heard for two heartbeats may be: a session that is not over yet must not keep out who follows it.
+/// Who names no incarnation is not the member that comes back, and must not end one that is there. One that
+/// was not heard for two heartbeats may be: a session that is not over yet must not keep out who follows it.
 std::optional<refusal> server_end::taken(const hello& said, const member& wanted, instant now) {
   session* there = said.incarnation == 0 ? find(wanted) : nullptr;
   if (!there) return std::nullopt;

@@ -62,6 +62,13 @@ struct trace_told {
   trace_piece piece{};
 };
 
+/// Shard to coordinator, likewise: first when a worker has joined, then behind a gradient that was judged.
+/// The last one comes before the shard's report.
+struct shard_trace_told {
+  shard_index shard;
+  trace_piece piece{};
+};
+
 /// To the coordinator, from the watch on a device actor: the actor has ended.
 struct worker_lost {
   rank worker;
@@ -98,7 +105,7 @@ struct seat_given {
   std::uint64_t checkpoint = 0; ///< the last that was taken; the worker is no part of that
 };
 
-/// Coordinator to device, in answer to `trace_told`.
+/// Coordinator to device or shard, in answer to `trace_told` and `shard_trace_told`.
 struct trace_taken {};
 
 /// Coordinator of a replay to late_workers: bring this worker, which came late or came back in the recorded
@@ -281,12 +288,16 @@ template <wire::names_fields Inspector>
 auto inspect(Inspector& f, trace_piece& x) {
   return wire::fields(f, x, wire::field("device", x.device), wire::field("sent", x.sent),
                       wire::field("answered", x.answered), wire::field("left_out", x.left_out),
-                      wire::field("events", x.events));
+                      wire::field("events", x.events), wire::field("words", x.words));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, trace_told& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
                       wire::field("piece", x.piece));
+}
+template <wire::names_fields Inspector>
+auto inspect(Inspector& f, shard_trace_told& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("piece", x.piece));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, loss_diverged& x) {

@@ -37,15 +37,15 @@ void letter_rules::require_subject(message_kind kind, const actor_address& from,
                               name_of(kind), to_string(*about)));
 }
 
-void letter_rules::ask(message_kind kind, const actor_address& of) {
+void letter_rules::ask(message_kind kind, const actor_address& from, const actor_address& of) {
   const auto most = most_unanswered(kind);
-  if (most && ++open_[of] > *most)
+  if (most && ++open_[{from, of}] > *most)
     refuse_letter(fmt::format("expected at most {} {} that {} has not answered, found one more", *most,
                               name_of(kind), to_string(of)));
 }
 
-void letter_rules::answer(message_kind kind, const actor_address& from) {
-  if (is_answer(kind)) open_.erase(from);
+void letter_rules::answer(message_kind kind, const actor_address& from, const actor_address& to) {
+  if (is_answer(kind)) open_.erase({to, from});
 }
 
 } // namespace mailgrad::remote

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace mailgrad::remote {
 
@@ -30,13 +31,14 @@ public:
   void require_subject(message_kind kind, const actor_address& from, const caf::message& m) const;
 
   /// Notes a message of the other process, which may be a question.
-  void ask(message_kind kind, const actor_address& of);
+  void ask(message_kind kind, const actor_address& from, const actor_address& of);
   /// Notes a message of this process, which may be the answer to all questions before.
-  void answer(message_kind kind, const actor_address& from);
+  void answer(message_kind kind, const actor_address& from, const actor_address& to);
 
 private:
   std::set<actor_address> known_;
-  std::map<actor_address, std::uint32_t> open_; ///< how many questions each actor has not answered
+  /// How many questions of an actor of the other process one of this process has not answered.
+  std::map<std::pair<actor_address, actor_address>, std::uint32_t> open_;
 };
 
 } // namespace mailgrad::remote

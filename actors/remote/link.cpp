@@ -72,7 +72,7 @@ link::outgoing link::written(const actor_address& to, const caf::actor& from, me
                              const caf::message& m) {
   outgoing made;
   letter_head head{.order = posted_, .to = to, .from = book_.of(from), .kind = kind};
-  rules_.answer(kind, head.from);
+  rules_.answer(kind, head.from, head.to);
   byte_archive_writer fields;
   field_inspector inspector(fields, book_);
   const auto form = forms_.find(kind);
@@ -210,7 +210,7 @@ link::incoming link::opened(net::byte_view letter, std::span<std::byte>* place, 
   {
     const std::lock_guard lock(mutex_);
     rules_.require_sender(kind, head.from);
-    if (book_.at(head.to)) rules_.ask(kind, head.to);
+    if (book_.at(head.to)) rules_.ask(kind, head.from, head.to);
   }
   incoming came{.order = head.order, .to = head.to, .from = head.from, .had_body = place != nullptr};
   if (head.layout == letter_layout::fields_and_values) {

@@ -137,6 +137,7 @@ constexpr std::array table{
     whole<shard_read>(70, "shard_read", by(duty::shard)),
     whole<trained_told>(71, "trained_told", by(duty::shard)),
     whole<worker_lost>(72, "worker_lost", by(duty::shard)),
+    whole<shard_trace_told>(73, "shard_trace_told", by(duty::shard)),
     // to a shard
     whole<switch_policy>(80, "switch_policy", by(duty::coordinator)),
     whole<report_shard>(81, "report_shard", by(duty::coordinator)),
@@ -206,7 +207,7 @@ std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
 /// the new one instead, which the worker may have by then. So there may be two.
 std::optional<std::uint32_t> most_unanswered(message_kind kind) {
   if (kind == kind_of<push_gradient>() || kind == kind_of<next_batch>()) return 2;
-  if (kind == kind_of<trace_told>()) return 1;
+  if (kind == kind_of<trace_told>() || kind == kind_of<shard_trace_told>()) return 1;
   return std::nullopt;
 }
 

@@ -39,7 +39,7 @@ public:
 
 private:
   void begin(const terms_told& x);
-  void spawn_shards(std::vector<shard_terms> terms, block_source blocks);
+  void spawn_shards(std::vector<shard_terms> terms, block_source blocks, const caf::actor& coordinator);
   void end();
 
   caf::event_based_actor* self_;

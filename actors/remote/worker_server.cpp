@@ -210,14 +210,14 @@ void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> 
   running_.emplace(running{std::move(actors), std::move(time)});
   const run_actors& of_run = running_->actors;
   for (auto& [session, g] : guests_) {
-    if (!g.shards.empty()) {
-      g.by->add({duty::coordinator}, of_run.peers.coordinator);
-      g.by->add({duty::tracker}, of_run.peers.tracker);
-      if (of_run.recorder) g.by->add({duty::recorder}, of_run.recorder);
-      if (of_run.evaluator) g.by->add({duty::evaluator}, of_run.evaluator);
-    }
-    if (g.joined && g.terms.you.part == net::role::worker) greet_worker(g, false);
+    if (g.shards.empty()) continue;
+    g.by->add({duty::coordinator}, of_run.peers.coordinator);
+    g.by->add({duty::tracker}, of_run.peers.tracker);
+    if (of_run.recorder) g.by->add({duty::recorder}, of_run.recorder);
+    if (of_run.evaluator) g.by->add({duty::evaluator}, of_run.evaluator);
   }
+  for (auto& [session, g] : guests_) // when every shard knows to whom it tells what they do
+    if (g.joined && g.terms.you.part == net::role::worker) greet_worker(g, false);
   tell_missing(of_run.peers.coordinator);
 }
 

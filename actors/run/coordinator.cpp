@@ -248,7 +248,7 @@ void coordinator::on_lost(const worker_lost& x) {
 
 void coordinator::account_for(const worker_report& report, bool lost) {
   if (!seats_.is_present(report.worker)) return;
-  if (!lost) options_.timelines.complete(report.worker, seats_.life_of(report.worker));
+  if (!lost) options_.timelines.complete(timeline_teller::of(report.worker, seats_.life_of(report.worker)));
   seats_.leave(report.worker, lost);
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
@@ -353,6 +353,7 @@ void coordinator::ask_for_books_of(const caf::actor& shard) {
 void coordinator::on_report(const shard_report& x) {
   if (x.shard.value >= reported_.size()) return; // of a process that is not as it should be
   outcome_.shards[x.shard.value] = x;
+  options_.timelines.complete(timeline_teller::of(x.shard));
   reported_[x.shard.value] = true;
   if (x.shard.value == 0) return ask_for_books();
   end_if_all_reported();

@@ -24,7 +24,7 @@ struct coordinator_options {
   std::vector<caf::actor> shards;
   caf::actor feeder;
   bool feeder_traced = false;              ///< the feeder is asked for its timeline
-  told_timelines timelines{instant{0}, 0}; ///< what workers of other processes tell of theirs
+  told_timelines timelines{instant{0}, 0}; ///< what actors of other processes tell of theirs
   std::vector<scheduled_policy> policies{{0, {"async", 1}}}; ///< the first policy, and those to switch to
   std::optional<auto_options> automatic{}; ///< auto_rule asks for further switches, by what `tracker` sees
   caf::actor tracker;                      ///< needed if the run is automatic

@@ -22,6 +22,12 @@ caf::message_handler coordinator::comings_and_goings() {
          }),
       on(self_, [this](const worker_lost& x) { on_lost(x); }),
       on(self_, [this](const trace_told& x) { return on_trace(x); }),
+      on(self_,
+         [this](const shard_trace_told& x) {
+           if (x.shard.value < reported_.size())
+             options_.timelines.take(timeline_teller::of(x.shard), x.piece, options_.time->now());
+           return trace_taken{};
+         }),
       on(self_, [this](const trained_told& x) { on_trained(x); }),
       on(self_, [this](const undealt_counted& x) { on_undealt(x); }),
       on(self_, [this](const wait_over& x) { on_wait_over(x); }),
@@ -41,7 +47,7 @@ void coordinator::on_joined(const worker_joined& x) {
 trace_taken coordinator::on_trace(const trace_told& x) {
   hear(sender_of(self_));
   if (seats_.is_of(x.worker, x.life))
-    options_.timelines.take(x.worker, x.life, x.piece, options_.time->now());
+    options_.timelines.take(timeline_teller::of(x.worker, x.life), x.piece, options_.time->now());
   return {};
 }
 

@@ -24,7 +24,7 @@ std::unique_ptr<policy> policy_of(const policy_spec& chosen) {
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
     : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy)),
       workers_(options_.workers, options_.ranks(), options_.run),
-      watch_(self, options_.tracker, options_.time, options_.trace, options_.pace),
+      watch_(self, options_.tracker, options_.time, options_.trace, options_.pace, trace_to_coordinator()),
       updater_(self, options_.weights, std::move(options_.helpers), options_.time),
       updates_(options_.weights, options_.cure, workers_, watch_, updater_),
       order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),
@@ -104,7 +104,8 @@ caf::behavior parameter_actor::serving() {
            report_cut();
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [this](const report_shard&) { return report(); }),
+      on(self_, [this](const report_shard&) { on_report_asked(); }),
+      on(self_, [this](const trace_taken& x) { watch_.on_taken(x); }),
       on(self_, [this](const read_shard&) { return read(); }),
       on(self_, [this](const copy_books&) { return books(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
@@ -117,6 +118,7 @@ void parameter_actor::on_join(const join_shard& x) {
   if (workers_.is_replaced_by(x)) on_leave({x.worker, workers_[x.worker].life});
   if (!workers_.join(x)) return;
   workers_[x.worker].heard_at = options_.time->now();
+  watch_.begin_telling();
   if (order_.never_greets(x.worker, x.life) && order_.was_cut(x.worker, x.life))
     send_home(workers_[x.worker]);
   order_.join(x.worker, x.life);
@@ -141,6 +143,7 @@ void parameter_actor::come_back(const join_shard& x) {
   worker.returns = false;
   worker.owed = owed;
   worker.heard_at = options_.time->now();
+  watch_.begin_telling();
   order_.come_back(x.worker, x.life);
   if (!owed) answer(worker, {});
 }
@@ -189,6 +192,7 @@ void parameter_actor::on_push(const push_gradient& x) {
   cut_.add(x);
   order_.arrive(x, worker.arrived.count());
   take_what_is_ready();
+  watch_.tell_if_due();
 }
 
 void parameter_actor::on_leave(const worker_left& x) {
@@ -250,57 +254,6 @@ void parameter_actor::begin(const switch_policy& x) {
   for (std::uint32_t r = 0; r < workers_.count() && !order_.is_followed(); ++r)
     if (workers_[{r}].left) let_go({r}, workers_[{r}].life); // the coordinator had not yet heard of it
   take_what_is_ready();
-}
-
-void parameter_actor::name_waits_to(const caf::actor& asker) const {
-  const shard_index me = options_.weights->index();
-  const instant now = options_.time->now();
-  if (next_policy_)
-    send(self_, asker, wait_for_switch(me, *next_policy_, switch_asked_, workers_.all(), now));
-  for (const wait_named& w : waits_of_workers(me, policy_->name(), workers_.all(), now))
-    send(self_, asker, w);
-}
-
-shard_counts parameter_actor::counts() {
-  shard_counts all{options_.weights->index(), options_.weights->version()};
-  for (const worker_slot& worker : workers_.all()) {
-    all.produced += worker.account.ledger.produced;
-    all.applied += worker.account.ledger.applied + worker.account.ledger.merged;
-    all.discarded += worker.account.ledger.discarded_in_all();
-  }
-  return all;
-}
-
-shard_read parameter_actor::read() {
-  const shard& weights = *options_.weights;
-  if (lease_.active()) return {weights.index(), weights.version(), true, {}};
-  return {weights.index(), weights.version(), false, weights.snapshot()};
-}
-
-shard_books parameter_actor::books() const {
-  shard_books x{{options_.weights->index(), options_.weights->version(), {}, {}, {}}};
-  for (const worker_slot& worker : workers_.all().first(workers_.used()))
-    x.so_far.workers.push_back(worker.account);
-  return x;
-}
-
-shard_report parameter_actor::report() {
-  order_.flush();
-  watch_.flush_gaps();
-  lease_.fetch();
-  shard_report r{options_.weights->index(),
-                 options_.weights->version(),
-                 {},
-                 options_.weights->snapshot(),
-                 watch_.take_trace()};
-  for (std::uint32_t w = 0; w < workers_.used(); ++w) {
-    worker_account& account = r.workers.emplace_back(workers_[{w}].account);
-    account.ledger.lost += updates_.waiting({w}); // in a batch that was never complete
-    account.unjudged += order_.waiting({w});
-    account.ledger.produced += account.unjudged;
-    account.ledger.lost += account.unjudged;
-  }
-  return r;
 }
 
 } // namespace mailgrad

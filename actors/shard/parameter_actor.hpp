@@ -14,6 +14,7 @@
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,11 +37,12 @@ struct parameter_actor_options {
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: gradients are judged in its order
   std::shared_ptr<hogwild_store> store{};      ///< of all shards, if hogwild is among the policies of the run
   std::shared_ptr<trace_track> trace{};        ///< the timeline; owned by the actor while it lives
-  std::vector<caf::actor> helpers{};           ///< help with an update while every worker waits for it
-  run_id run{};                                ///< gradients of another run are not taken
-  std::shared_ptr<saved_fields> resumed{};     ///< the shard's part of a checkpoint to go on from; or null
-  bool same_workers = true;                    ///< as when that was taken
-  std::vector<bool> present{}; ///< by rank: that has a part of the worker; if not, it begins anew
+  caf::actor tells_trace_to{};       ///< a coordinator elsewhere; null: the timeline goes with the report
+  std::vector<caf::actor> helpers{}; ///< help with an update while every worker waits for it
+  run_id run{};                      ///< gradients of another run are not taken
+  std::shared_ptr<saved_fields> resumed{}; ///< the shard's part of a checkpoint to go on from; or null
+  bool same_workers = true;                ///< as when that was taken
+  std::vector<bool> present{};             ///< by rank: that has a part of the worker; if not, it begins anew
   /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
   bool keep_answers = false;
   /// By rank: the last step that the worker itself has in the checkpoint; empty if there is none.
@@ -124,6 +126,8 @@ private:
   shard_read read();
   shard_books books() const;
   shard_report report();
+  void on_report_asked();
+  std::function<void(trace_piece)> trace_to_coordinator();
 
   caf::event_based_actor* self_;
   parameter_actor_options options_;

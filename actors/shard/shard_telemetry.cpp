@@ -6,8 +6,13 @@ namespace mailgrad {
 
 shard_telemetry::shard_telemetry(caf::event_based_actor* self, caf::actor tracker,
                                  std::shared_ptr<const time_source> time, std::shared_ptr<trace_track> trace,
-                                 notice_pace pace)
-    : time_(std::move(time)), trace_(std::move(trace)), gaps_(self, std::move(tracker), *time_, pace) {}
+                                 notice_pace pace, std::function<void(trace_piece)> tell)
+    : time_(std::move(time)), trace_(std::move(trace)), gaps_(self, std::move(tracker), *time_, pace),
+      teller_({"", time_, tell ? trace_ : nullptr, tell}) {}
+
+void shard_telemetry::begin_telling() {
+  if (!std::exchange(told_, true)) teller_.begin();
+}
 
 void shard_telemetry::applied(const gradient_header& x, version_number version, instant begun, instant span) {
   if (!trace_) return;

@@ -40,6 +40,7 @@ caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surro
   duties.run = terms.run;
   duties.store = std::move(with.store);
   duties.trace = std::move(with.trace);
+  duties.tells_trace_to = std::move(with.tells_trace_to);
   duties.helpers = std::move(with.helpers);
   duties.seats = terms.seats;
   duties.pace = with.pace;

@@ -27,6 +27,7 @@ struct shard_surroundings {
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
   std::shared_ptr<trace_track> trace{};        ///< its timeline; null: none
   notice_pace pace{};                          ///< how often it tells the tracker of gradients
+  caf::actor tells_trace_to{};                 ///< as in parameter_actor_options
   block_source blocks{};                       ///< where its weights lie; null: in its process
 };
 

@@ -18,8 +18,11 @@ using messaging::on, messaging::send, messaging::send_anonymously, messaging::se
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
     : self_(self), options_(std::move(options)), lines_(context(), std::move(options_.shards)),
       notices_(self, options_.tracker, options_.coordinator, options_.worker, options_.pace),
-      timeline_(self, {options_.worker, options_.life, options_.tells_trace, options_.coordinator,
-                       options_.time, options_.tells_trace.empty() ? nullptr : options_.trace}),
+      timeline_(
+          {options_.tells_trace, options_.time, options_.tells_trace.empty() ? nullptr : options_.trace,
+           [this](trace_piece piece) {
+             send(self_, options_.coordinator, trace_told{options_.worker, options_.life, std::move(piece)});
+           }}),
       gradients_([this] { return options_.runner->make_gradient(); }) {
   report_.worker = options_.worker;
   report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/trace_teller.hpp>
 #include <mailgrad/actors/worker/block_exchange.hpp>
 #include <mailgrad/actors/worker/local_exchange.hpp>
 #include <mailgrad/actors/worker/progress_notices.hpp>
 #include <mailgrad/actors/worker/shard_exchange.hpp>
 #include <mailgrad/actors/worker/summed_exchange.hpp>
-#include <mailgrad/actors/worker/trace_teller.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/own_batches.hpp>
 

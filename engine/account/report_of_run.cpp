@@ -78,11 +78,11 @@ void tell_contradictions(const std::vector<std::string>& lines, training_report&
   if (lines.size() > 1) r.why += fmt::format(", and {} more like it", lines.size() - 1);
 }
 
-/// Adds what a worker of another process has told, as each of its incarnations. False: nothing.
-bool add_told(run_trace& t, const run_outcome& outcome, rank worker) {
+/// Adds what a worker of another process has told, as each of its incarnations, or a shard. False: nothing.
+bool add_told(run_trace& t, const run_outcome& outcome, const timeline_teller& by) {
   bool any = false;
   for (const told_timeline& told : outcome.told) {
-    if (told.worker != worker) continue;
+    if (told.teller.shard != by.shard || told.teller.worker != by.worker) continue;
     any = true;
     const std::vector<trace_event>& events = told.track->events();
     if (events.empty() && !told.whole) {
@@ -190,11 +190,12 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
   };
   for (const worker_report& w : outcome.workers) {
     const std::string name = "worker " + std::to_string(w.worker.value);
-    if (!add_told(t, outcome, w.worker)) add(w.trace, name);
+    if (!add_told(t, outcome, timeline_teller::of(w.worker, {}))) add(w.trace, name);
     for (const stage_report& p : w.stages) add(p.trace, name + ", stage on " + p.device);
   }
   for (std::size_t i = 0; i < outcome.shards.size(); ++i) {
     const std::string name = "shard " + std::to_string(i);
+    if (add_told(t, outcome, timeline_teller::of(shard_index{static_cast<std::uint32_t>(i)}))) continue;
     if (outcome.shards[i].trace || outcome.shards[i].workers.empty())
       add(outcome.shards[i].trace, name);
     else

@@ -38,7 +38,7 @@ struct run_outcome {
   std::uint64_t untrained = 0; ///< batches that a worker left, when no other was there to train them
   checkpoint_account checkpoints{};
   std::vector<checkpoint_times> checkpoint_timeline{}; ///< if the run has a timeline
-  std::vector<told_timeline> told{};                   ///< of workers of other processes, likewise
+  std::vector<told_timeline> told{};                   ///< of workers and shards of other processes, likewise
 };
 
 /// The books of a run whose actors have told nothing yet.

@@ -8,14 +8,14 @@
 
 namespace mailgrad {
 
-/// The last losses that workers have told of while they trained. They take the place of a report that will not
-/// come, because its worker was lost.
+/// The last losses that workers have told of while they trained. They take the place of a report that will
+/// not come, because its worker was lost.
 class told_losses {
 public:
   explicit told_losses(std::uint32_t workers) : tails_(workers) {}
 
-  /// So many steps of a worker since the last notice, with the sum of the losses of their samples. Each of them
-  /// counts with the mean, since only the sum is known. Of a worker that there is not, nothing is taken.
+  /// So many steps of a worker since the last notice, with the sum of the losses of their samples. Each of
+  /// them counts with the mean, since only the sum is known. Of a worker that there is not, nothing is taken.
   void take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum);
   /// Puts what was told of a worker into `known`; leaves it if nothing was.
   void give(rank worker, loss_tail& known) const;

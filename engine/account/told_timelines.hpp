@@ -8,36 +8,49 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mailgrad {
 
-/// The timeline of one incarnation of a worker in another process, by the clock of this one.
-struct told_timeline {
-  rank worker;
-  std::shared_ptr<const trace_track> track;
-  clock_offset clock{}; ///< of its last piece; the uncertainty is the largest of all
-  bool whole = false;   ///< the worker has told all; else it was lost
+/// Who tells of a timeline in another process: one incarnation of a worker, or a shard, which has one life.
+struct timeline_teller {
+  std::optional<shard_index> shard{}; ///< none: a worker
+  rank worker{};
+  incarnation life{};
+
+  static timeline_teller of(rank worker, incarnation life) { return {{}, worker, life}; }
+  static timeline_teller of(shard_index shard) { return {shard, {}, {}}; }
+
+  auto operator<=>(const timeline_teller&) const = default;
 };
 
-/// What workers of other processes tell of their timelines. A lost one has told what it did until a moment
-/// before; nothing else is known of it.
+/// A timeline of another process, by the clock of this one.
+struct told_timeline {
+  timeline_teller teller;
+  std::shared_ptr<const trace_track> track;
+  clock_offset clock{}; ///< of its last piece; the uncertainty is the largest of all
+  bool whole = false;   ///< all was told; else the teller was lost
+};
+
+/// What workers and shards of other processes tell of their timelines. A lost one has told what it did until
+/// a moment before; nothing else is known of it.
 ///
-/// Guarantees  the events of a rank take at most the room of one timeline, however often it comes back. What
-///             comes later is only counted. No event ends after its piece has come.
+/// Guarantees  the events of a rank or a shard take at most the room of one timeline, however often it comes
+///             back. What comes later is only counted. No event ends after its piece has come.
 /// Threads     one caller at a time.
 class told_timelines {
 public:
-  /// Of a run that began at `started`, with room for `events` of each rank. 0: nothing is kept.
+  /// Of a run that began at `started`, with room for `events` of each rank and shard. 0: nothing is kept.
   told_timelines(instant started, std::size_t events) : started_(started), room_(events) {}
 
   /// A piece has come `now`. What makes no sense is ignored.
-  void take(rank worker, incarnation life, const trace_piece& x, instant now);
-  /// This incarnation has told all.
-  void complete(rank worker, incarnation life);
+  void take(const timeline_teller& by, const trace_piece& x, instant now);
+  /// This one has told all.
+  void complete(const timeline_teller& by);
 
-  /// In the order of ranks and incarnations.
+  /// In the order of ranks and incarnations, and then of shards.
   std::vector<told_timeline> placed() const;
 
 private:
@@ -45,27 +58,22 @@ private:
     instant sent;
     instant came;
     std::vector<told_event> events;
+    std::vector<std::string> words;
   };
   struct told {
     std::string device;
     clock_bounds clock{};
     std::vector<piece> pieces{};
-    std::uint64_t left_out = 0; ///< by the worker
+    std::uint64_t left_out = 0; ///< by the teller
     std::uint64_t dropped = 0;  ///< here
     bool whole = false;
   };
-  struct key {
-    rank worker;
-    incarnation life;
-    auto operator<=>(const key&) const = default;
-  };
-
-  told_timeline placed(const key& who, const told& what) const;
+  told_timeline placed(const timeline_teller& who, const told& what) const;
 
   instant started_;
   std::size_t room_;
-  std::map<key, told> all_;
-  std::map<rank, std::size_t> kept_; ///< events, of all incarnations
+  std::map<timeline_teller, told> all_;
+  std::map<timeline_teller, std::size_t> kept_; ///< events, of all incarnations together
 };
 
 } // namespace mailgrad

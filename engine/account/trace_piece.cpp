@@ -1,6 +1,7 @@
 #include <mailgrad/engine/account/trace_piece.hpp>
 
 #include <algorithm>
+#include <string_view>
 
 namespace mailgrad {
 
@@ -10,24 +11,35 @@ constexpr std::int64_t most_ns = std::int64_t{1} << 61; ///< of which three can 
 
 bool is_moment(std::int64_t t) { return t >= 0 && t <= most_ns; }
 
+/// The number of a word among those of a piece, from 1, which are few; 0 if it has none.
+std::uint32_t number_of(std::string_view word, std::vector<std::string>& words) {
+  if (word.empty() || word.size() > trace_piece::longest_word) return 0;
+  const auto found = std::ranges::find(words, word);
+  if (found != words.end()) return static_cast<std::uint32_t>(found - words.begin()) + 1;
+  if (words.size() >= trace_piece::most_words) return 0;
+  words.emplace_back(word);
+  return static_cast<std::uint32_t>(words.size());
+}
+
 } // namespace
 
 bool trace_piece::makes_sense() const {
-  return events.size() <= most_events && is_moment(sent) && is_moment(answered.value_or(0)) &&
-         std::ranges::all_of(
-             events, [](const told_event& e) { return is_moment(e.ago) && e.span >= 0 && e.span <= e.ago; });
+  const auto is_event = [this](const told_event& e) {
+    return is_moment(e.ago) && e.span >= 0 && e.span <= e.ago && e.word <= words.size();
+  };
+  return events.size() <= most_events && words.size() <= most_words && is_moment(sent) &&
+         is_moment(answered.value_or(0)) && std::ranges::all_of(events, is_event) &&
+         std::ranges::all_of(words, [](const std::string& w) { return w.size() <= longest_word; });
 }
 
-std::vector<told_event> told_from(const trace_track& track, std::size_t first, instant sent) {
+void tell_from(const trace_track& track, std::size_t first, trace_piece& into) {
   const std::size_t end = std::min(track.events().size(), first + trace_piece::most_events);
-  std::vector<told_event> told;
   for (std::size_t i = first; i < end; ++i) {
     const trace_event& e = track.events()[i];
-    const instant ago = std::max(sent - e.begin, instant{0});
-    told.push_back({e.what, ago.count(), std::min(e.end - e.begin, ago).count(), e.peer, e.step,
-                    e.version_read, e.version});
+    const instant ago = std::max(instant{into.sent} - e.begin, instant{0});
+    into.events.push_back({e.what, ago.count(), std::min(e.end - e.begin, ago).count(), e.peer, e.step,
+                           e.version_read, e.version, number_of(e.word, into.words)});
   }
-  return told;
 }
 
 } // namespace mailgrad

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -38,6 +40,11 @@ enum class trace_kind : std::uint8_t {
   wire                 ///< worker: its gradient and the weights are between two processes
 };
 
+/// Whether such an event has no duration.
+constexpr bool is_moment(trace_kind what) {
+  return what == trace_kind::discard || what == trace_kind::change_policy;
+}
+
 /// One event of a timeline. Its kind decides which numbers have a meaning.
 struct trace_event {
   trace_kind what = trace_kind::compute;
@@ -47,7 +54,8 @@ struct trace_event {
   std::uint64_t step = 0; ///< the worker's own count; the number of a batch
   std::uint64_t version_read = 0;
   std::uint64_t version = 0; ///< the version made or read; the segment in a stage's track
-  std::string_view word{};   ///< the reason of a discard, or the policy that begins; of static storage
+  /// The reason of a discard, or the policy that begins: of static storage, or of the track itself.
+  std::string_view word{};
 };
 
 /// The events of one actor, in the order of time and without overlaps. The actor that owns the track records
@@ -67,6 +75,9 @@ public:
   /// Records an event without duration, at `begin`.
   void moment(const trace_event& e) noexcept;
 
+  /// A word of another process, for its events. It lives as long as the track.
+  std::string_view own(std::string word) { return *words_.insert(std::move(word)).first; }
+
   const std::string& name() const noexcept { return name_; }
   const std::vector<trace_event>& events() const noexcept { return events_; }
   /// So many events are missing at the end.
@@ -81,6 +92,7 @@ private:
   std::vector<trace_event> events_;
   instant end_; ///< of the last event
   std::uint64_t left_out_ = 0;
+  std::set<std::string> words_;
 };
 
 } // namespace mailgrad

@@ -66,7 +66,7 @@ void require_same_run(const shard_terms& a, const shard_terms& b) {
 } // namespace
 
 void shard_terms::keep(archive& a) {
-  a.version(1);
+  a.version(2);
   a.field("run", run);
   a.field("shard", shard);
   keep_layout(a, "layout", layout);
@@ -83,6 +83,7 @@ void shard_terms::keep(archive& a) {
   a.field("seats", seats);
   a.field("wire", wire);
   a.field("records", records);
+  a.field("trace events", trace_events);
   a.field("keep answers", keep_answers);
   keep_nested(a, "resumed", resumed);
   a.field("same workers", same_workers);
@@ -105,6 +106,7 @@ shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with)
   t.seats = plan.seats();
   t.wire = with.wire;
   t.records = with.records;
+  t.trace_events = o.trace_events;
   t.keep_answers = with.keeps_checkpoints && (o.replay || o.local_steps > 0);
   if (!plan.resumed) return t;
   t.resumed = plan.resumed->shard(shard.value);

@@ -6,6 +6,7 @@
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,6 +27,7 @@ struct shard_terms {
   std::uint32_t seats = 1;      ///< the most that may take part
   std::string wire = "float32"; ///< how gradients travel
   bool records = false;         ///< it tells the recorder what it judges
+  std::size_t trace_events = 0; ///< the most events of its timeline; 0: none
   /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
   bool keep_answers = false;
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null

@@ -143,13 +143,33 @@ TEST(ToldTrace, IsNotToldUnlessSomebodyAsked) {
   EXPECT_THAT(missing_in(run.trace()), IsEmpty());
 }
 
-TEST(ToldTrace, SaysThatShardsElsewhereTellNone) {
-  open_run run(traced(mailgrad::testing::options_for("sync", 1)), 1, "127.0.0.1:0", 1);
+TEST(ToldTrace, ShowsWhatShardsElsewhereHaveDone) {
+  training_options options = traced(mailgrad::testing::options_for("sync, async@20", 1));
+  options.shards = 3;
+  open_run run(std::move(options), 1, "127.0.0.1:0", 2);
+  parameter_host ahead(run.address(), {.time = std::make_shared<other_clock>(1h)});
   parameter_host holds(run.address(), parameter_host_options{});
   membership here(run.address(), {});
   EXPECT_EQ(here.wait().reason, net::end_reason::left);
-  run.report();
-  EXPECT_THAT(missing_in(run.trace()), ElementsAre("shard 0: tells no timeline"));
+  const training_report r = run.report();
+  const run_trace& trace = run.trace();
+  EXPECT_THAT(missing_in(trace), IsEmpty());
+  ASSERT_THAT(trace.clocks, SizeIs(4));
+  const moments computed = ends_of(track_of(trace, "worker 0 on cpu:0"));
+  for (std::size_t s = 0; s < 3; ++s) {
+    const std::string name = "shard " + std::to_string(s);
+    EXPECT_EQ(trace.clocks[1 + s].name, name);
+    ASSERT_TRUE(trace.clocks[1 + s].clock.uncertainty);
+    const trace_track& track = track_of(trace, name);
+    const moments applied = applied_of(track, 0);
+    EXPECT_EQ(applied.size(), r.ledger.produced);
+    for (const auto& [step, when] : applied)
+      EXPECT_GE(when + *trace.clocks[1 + s].clock.uncertainty + *trace.clocks[0].clock.uncertainty,
+                computed.at(step));
+    const auto switched = std::ranges::find(track.events(), trace_kind::change_policy, &trace_event::what);
+    ASSERT_NE(switched, track.events().end());
+    EXPECT_EQ(switched->word, "async");
+  }
 }
 
 } // namespace

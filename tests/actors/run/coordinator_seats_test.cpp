@@ -115,6 +115,24 @@ TEST_F(CoordinatorSeats, LetAWaitingSwitchBeginWhenTheyAreTakenAgain) {
   EXPECT_THAT(shards_[0].heard<switch_policy>()[0].present, ElementsAre(0, 0, 1));
 }
 
+TEST_F(CoordinatorSeats, HaveShardsThatTellTheirTimelinesFromElsewhere) {
+  begin();
+  testing::listener<trace_taken> shard = listen<trace_taken>();
+  for (const std::uint32_t s : {1U, 7U}) {
+    trace_piece piece{"", time_->now().count(), {}, 0, {{trace_kind::apply, 1, 1}}};
+    messaging::send_as(shard.actor(), coordinator_, caf::make_message(shard_trace_told{{s}, piece}));
+    run();
+  }
+  EXPECT_THAT(shard.heard<trace_taken>(), SizeIs(2)) << "an answer comes always";
+  finish(0);
+  finish(1);
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  ASSERT_THAT(outcomes_[0].told, SizeIs(1)) << "there is no shard 7";
+  EXPECT_EQ(outcomes_[0].told[0].track->name(), "shard 1");
+  EXPECT_TRUE(outcomes_[0].told[0].whole);
+}
+
 TEST_F(CoordinatorSeats, ThatStayEmptyAreNotReported) {
   begin();
   finish(0);

@@ -147,7 +147,8 @@ INSTANTIATE_TEST_SUITE_P(
                       treated_run{"none", "momentum", 0, "async, ssp:1@5, async@9"}),
     testing::name_of_treated);
 
-/// Every worker has left at the shards of a completed run, and all of them are waited for when it is made longer.
+/// Every worker has left at the shards of a completed run, and all of them are waited for when it is made
+/// longer.
 TEST_F(ResumedRuns, OfACompletedRunMadeLongerComeToTheWeightsOfALongRun) {
   for (const std::uint32_t shards : {1U, 3U})
     for (drawn_order& order : drawn_orders(orders)) {

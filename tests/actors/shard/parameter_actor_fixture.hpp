@@ -31,7 +31,8 @@ protected:
                                 .cure = {cure, workers},
                                 .recorder = recorder_,
                                 .replayed = replayed_,
-                                .trace = std::make_shared<trace_track>("shard 0", 100, time_->now())});
+                                .trace = std::make_shared<trace_track>("shard 0", 100, time_->now()),
+                                .tells_trace_to = tells_trace_to_});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
@@ -58,6 +59,7 @@ protected:
   std::vector<listener<shard_weights>> devices_;
   caf::actor recorder_{};                       ///< gets the turns; none unless a test has one
   std::shared_ptr<const recording> replayed_{}; ///< the run to repeat, if there is one
+  caf::actor tells_trace_to_{}; ///< a coordinator that is told the timeline; none unless a test has one
   float begin_ = 0;
   std::uint64_t epoch_ = 0; ///< of what is pushed
 };

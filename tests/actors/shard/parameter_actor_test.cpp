@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+
 namespace mailgrad {
 namespace {
 
@@ -98,6 +101,38 @@ TEST_F(ParameterActor, CountsAsLostWhatLiesInABatchThatNeverFilled) {
   push(0, 1, 0);
   const gradient_ledger l = report().workers[0].ledger;
   EXPECT_EQ(l, (gradient_ledger{1, 0, 0, {}, 1}));
+}
+
+/// Its coordinator is in another process, which would not get the timeline with the report.
+TEST_F(ParameterActor, TellsAllOfItsTimelineBeforeItsReport) {
+  using coordinator_probe = testing::listener<shard_trace_told, shard_report, wait_named>;
+  coordinator_probe coordinator = listen<shard_trace_told, shard_report, wait_named>();
+  const auto say = [&](const caf::message& m) {
+    messaging::send_as(coordinator.actor(), shard_, m);
+    run();
+  };
+  tells_trace_to_ = coordinator.actor();
+  serve("sync", 2);
+  auto& told = coordinator.heard<shard_trace_told>();
+  ASSERT_THAT(told, SizeIs(1)) << "that a worker has joined shows that a coordinator is there";
+  EXPECT_THAT(told[0].piece.events, IsEmpty());
+  push(0, 1, 0);
+  push(1, 1, 0);
+  time_->advance(std::chrono::seconds{1});
+  push(0, 2, 1);
+  EXPECT_THAT(told, SizeIs(1)) << "the first is not answered";
+  say(caf::make_message(report_shard{}));
+  say(caf::make_message(report_shard{}));
+  EXPECT_THAT(coordinator.heard<shard_report>(), IsEmpty());
+  say(caf::make_message(name_waits{}));
+  ASSERT_THAT(coordinator.heard<wait_named>(), ::testing::Not(IsEmpty()));
+  EXPECT_EQ(coordinator.heard<wait_named>()[0].what,
+            "shard 0 waits for the coordinator to take its timeline");
+  say(caf::make_message(trace_taken{}));
+  ASSERT_THAT(told, SizeIs(2));
+  EXPECT_EQ(std::ranges::count(told[1].piece.events, trace_kind::apply, &told_event::what), 2);
+  ASSERT_THAT(coordinator.heard<shard_report>(), SizeIs(1));
+  EXPECT_EQ(coordinator.heard<shard_report>()[0].version.value, 1U);
 }
 
 TEST_F(ParameterActor, NeverWritesToWeightsThatADeviceHolds) {

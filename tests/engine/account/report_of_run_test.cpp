@@ -269,19 +269,25 @@ TEST(ReportOfRun, ShowsOnItsTimelineWhatWorkersOfOtherProcessesTold) {
   run_outcome o = quiet_run();
   o.shards[0].trace = track_of("shard 0", 1);
   o.workers[0].trace = track_of("worker 0 on cpu:0", 1);
-  o.told = {{{1}, track_of("lost", 2), {0s, 1ms}, false},
-            {{1}, track_of("came to nothing", 0), {0s, 1ms}, false},
-            {{1}, track_of("came", 1), {0s, 2ms}, true}};
+  const auto worker = timeline_teller::of(rank{1}, {});
+  o.told = {{worker, track_of("lost", 2), {0s, 1ms}, false},
+            {worker, track_of("came to nothing", 0), {0s, 1ms}, false},
+            {worker, track_of("came", 1), {0s, 2ms}, true},
+            {timeline_teller::of(shard_index{1}), track_of("shard 1", 1), {0s, 3ms}, true}};
   const run_trace trace = trace_of(o, 10s, 30s);
   std::vector<std::string> names;
   for (const auto& t : trace.tracks) names.push_back(t->name());
-  EXPECT_THAT(names, ::testing::ElementsAreArray({"worker 0 on cpu:0", "lost", "came", "shard 0"}));
+  EXPECT_THAT(names,
+              ::testing::ElementsAreArray({"worker 0 on cpu:0", "lost", "came", "shard 0", "shard 1"}));
   EXPECT_THAT(trace.lost, ElementsAre("came to nothing"));
-  ASSERT_EQ(trace.clocks.size(), 2U);
+  ASSERT_EQ(trace.clocks.size(), 3U);
   EXPECT_EQ(trace.clocks[0].lost_after, 12s);
   EXPECT_EQ(trace.clocks[1].clock.uncertainty, 2ms);
   EXPECT_FALSE(trace.clocks[1].lost_after);
-  EXPECT_THAT(trace.silent, ElementsAre("shard 1")) << "it has reported, without a timeline";
+  EXPECT_EQ(trace.clocks[2].name, "shard 1");
+  EXPECT_THAT(trace.silent, ::testing::IsEmpty());
+  o.told.pop_back();
+  EXPECT_THAT(trace_of(o, 10s, 30s).silent, ElementsAre("shard 1")) << "it has reported, without a timeline";
 }
 
 TEST(ReportOfRun, SayInWordsHowLongAWaitIs) {

@@ -24,9 +24,9 @@ trace_piece piece(instant sent, std::optional<instant> answered, std::size_t eve
 /// The clock of the worker is 30 minutes ahead. Each way takes 1 ms.
 TEST(ToldTimelines, LieOnTheClockOfTheServer) {
   told_timelines all(1h, 100);
-  all.take({1}, {}, piece(90min + 10s, {}, 0), 1h + 10s + 1ms);
-  all.take({1}, {}, piece(90min + 11s, 90min + 10s + 2ms, 2), 1h + 11s + 1ms);
-  all.complete({1}, {});
+  all.take(timeline_teller::of(rank{1}, {}), piece(90min + 10s, {}, 0), 1h + 10s + 1ms);
+  all.take(timeline_teller::of(rank{1}, {}), piece(90min + 11s, 90min + 10s + 2ms, 2), 1h + 11s + 1ms);
+  all.complete(timeline_teller::of(rank{1}, {}));
   const std::vector<told_timeline> placed = all.placed();
   ASSERT_THAT(placed, SizeIs(1));
   EXPECT_EQ(placed[0].track->name(), "worker 1 on cpu:0");
@@ -44,11 +44,11 @@ TEST(ToldTimelines, LieOnTheClockOfTheServer) {
 
 TEST(ToldTimelines, KeepWhatALostWorkerHadToldBesideItsNextIncarnation) {
   told_timelines all(0s, 100);
-  all.take({1}, {}, piece(10s, {}, 0), 10s);
-  all.take({1}, {}, piece(11s, 10s, 3), 11s);
-  all.take({1}, {1}, piece(20s, {}, 0), 20s);
-  all.take({1}, {1}, piece(21s, 20s, 2), 21s);
-  all.complete({1}, {1});
+  all.take(timeline_teller::of(rank{1}, {}), piece(10s, {}, 0), 10s);
+  all.take(timeline_teller::of(rank{1}, {}), piece(11s, 10s, 3), 11s);
+  all.take(timeline_teller::of(rank{1}, {1}), piece(20s, {}, 0), 20s);
+  all.take(timeline_teller::of(rank{1}, {1}), piece(21s, 20s, 2), 21s);
+  all.complete(timeline_teller::of(rank{1}, {1}));
   const std::vector<told_timeline> placed = all.placed();
   ASSERT_THAT(placed, SizeIs(2));
   EXPECT_FALSE(placed[0].whole);
@@ -59,10 +59,10 @@ TEST(ToldTimelines, KeepWhatALostWorkerHadToldBesideItsNextIncarnation) {
 
 TEST(ToldTimelines, HaveRoomForOneTimelineOfARankHoweverOftenItComesBack) {
   told_timelines all(0s, 5);
-  all.take({1}, {}, piece(10s, {}, 3), 10s);
-  all.take({1}, {1}, piece(20s, {}, 3), 20s);
-  all.take({1}, {1}, piece(21s, 20s, 3), 21s);
-  all.take({0}, {}, piece(21s, {}, 3), 21s);
+  all.take(timeline_teller::of(rank{1}, {}), piece(10s, {}, 3), 10s);
+  all.take(timeline_teller::of(rank{1}, {1}), piece(20s, {}, 3), 20s);
+  all.take(timeline_teller::of(rank{1}, {1}), piece(21s, 20s, 3), 21s);
+  all.take(timeline_teller::of(rank{0}, {}), piece(21s, {}, 3), 21s);
   const std::vector<told_timeline> placed = all.placed();
   ASSERT_THAT(placed, SizeIs(3));
   EXPECT_THAT(placed[0].track->events(), SizeIs(3)) << "another rank has its own";
@@ -75,17 +75,17 @@ TEST(ToldTimelines, CountWhatTheWorkerHadNoRoomFor) {
   told_timelines all(0s, 5);
   trace_piece x = piece(10s, {}, 1);
   x.left_out = 17;
-  all.take({1}, {}, x, 10s);
+  all.take(timeline_teller::of(rank{1}, {}), x, 10s);
   EXPECT_EQ(all.placed().at(0).track->left_out(), 17U);
 }
 
 TEST(ToldTimelines, IgnoreWhatMakesNoSenseAndEverythingWithoutATrace) {
   told_timelines all(0s, 5), none(0s, 0);
   trace_piece x = piece(10s, {}, 1);
-  none.take({1}, {}, x, 10s);
+  none.take(timeline_teller::of(rank{1}, {}), x, 10s);
   EXPECT_THAT(none.placed(), IsEmpty());
   x.events[0].span = -1;
-  all.take({1}, {}, x, 10s);
+  all.take(timeline_teller::of(rank{1}, {}), x, 10s);
   EXPECT_THAT(all.placed(), IsEmpty());
 }
 
@@ -93,20 +93,44 @@ TEST(ToldTimelines, PrintNothingThatATerminalWouldObey) {
   told_timelines all(0s, 5);
   trace_piece x = piece(10s, {}, 1);
   x.device = "cpu\x1b[2J:0\n" + std::string(100, 'x');
-  all.take({1}, {}, x, 10s);
+  all.take(timeline_teller::of(rank{1}, {}), x, 10s);
   EXPECT_EQ(all.placed().at(0).track->name(), "worker 1 on cpu[2J:0" + std::string(54, 'x'));
 }
 
 /// Its clock is that of a machine which nobody has answered yet.
 TEST(ToldTimelines, LetNothingEndAfterItsPieceCame) {
   told_timelines all(5s, 5);
-  all.take({1}, {}, piece(3h, {}, 2), 10s);
+  all.take(timeline_teller::of(rank{1}, {}), piece(3h, {}, 2), 10s);
   const told_timeline placed = all.placed().at(0);
   EXPECT_FALSE(placed.clock.uncertainty);
   for (const trace_event& e : placed.track->events()) {
     EXPECT_GE(e.begin, 5s);
     EXPECT_LE(e.end, 10s);
   }
+}
+
+TEST(ToldTimelines, ShowWhatAShardHasDoneAndWhy) {
+  told_timelines all(0s, 3);
+  const timeline_teller shard = timeline_teller::of(shard_index{1});
+  all.take(shard, piece(10s, {}, 0), 10s);
+  trace_piece x = piece(11s, 10s, 1);
+  x.events[0].what = trace_kind::apply;
+  x.events.push_back({trace_kind::discard, instant{1ms}.count(), 0, 4, 9, 0, 0, 2});
+  x.words = {"sync", "not awaited\x1b[2J"};
+  all.take(shard, x, 11s);
+  all.take(timeline_teller::of(rank{1}, {}), piece(10s, {}, 3), 10s);
+  all.complete(shard);
+  const std::vector<told_timeline> placed = all.placed();
+  ASSERT_THAT(placed, SizeIs(2));
+  EXPECT_EQ(placed[0].track->name(), "worker 1 on cpu:0") << "workers come first";
+  EXPECT_EQ(placed[1].track->name(), "shard 1");
+  EXPECT_EQ(placed[1].teller.shard, shard_index{1});
+  EXPECT_TRUE(placed[1].whole);
+  ASSERT_THAT(placed[1].track->events(), SizeIs(2));
+  const trace_event& dropped = placed[1].track->events()[1];
+  EXPECT_EQ(dropped.begin, dropped.end);
+  EXPECT_EQ(dropped.peer, 4U);
+  EXPECT_EQ(dropped.word, "not awaited[2J") << "nothing that a terminal would obey";
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/worker/played_worker.hpp>
 
-#include <mailgrad/actors/worker/trace_teller.hpp>
+#include <mailgrad/actors/protocol/trace_teller.hpp>
 
 #include <gmock/gmock.h>
 
@@ -16,7 +16,6 @@ using ::testing::SizeIs;
 
 class TraceTeller : public testing::PlayedWorker {
 protected:
-  std::vector<trace_told>& told() { return coordinator_.heard<trace_told>(); }
   void record(std::size_t events) {
     for (std::size_t i = 0; i < events; ++i) track_->work({trace_kind::compute, time_->now(), time_->now()});
   }
@@ -31,22 +30,23 @@ protected:
     act([&] { teller_.end([this] { ++ends_; }); });
   }
 
-  testing::listener<trace_told> coordinator_ = listen<trace_told>();
+  std::vector<trace_piece>& told() { return told_; }
+
+  std::vector<trace_piece> told_;
   std::shared_ptr<trace_track> track_ = std::make_shared<trace_track>("worker 1", 1000, 0ns);
   int ends_ = 0;
-  trace_teller teller_{self_, {{1}, {2}, "cpu:0", coordinator_.actor(), time_, track_}};
+  trace_teller teller_{
+      {"cpu:0", time_, track_, [this](trace_piece piece) { told_.push_back(std::move(piece)); }}};
 };
 
 TEST_F(TraceTeller, TellsFirstWhatTimeItIs) {
   time_->advance(5s);
   act([&] { teller_.begin(); });
   ASSERT_THAT(told(), SizeIs(1));
-  EXPECT_EQ(told()[0].worker, rank{1});
-  EXPECT_EQ(told()[0].life, incarnation{2});
-  EXPECT_EQ(told()[0].piece.device, "cpu:0");
-  EXPECT_EQ(told()[0].piece.sent, time_->now().count());
-  EXPECT_FALSE(told()[0].piece.answered);
-  EXPECT_THAT(told()[0].piece.events, IsEmpty());
+  EXPECT_EQ(told()[0].device, "cpu:0");
+  EXPECT_EQ(told()[0].sent, time_->now().count());
+  EXPECT_FALSE(told()[0].answered);
+  EXPECT_THAT(told()[0].events, IsEmpty());
 }
 
 TEST_F(TraceTeller, WaitsForAWholePieceOrASecond) {
@@ -58,7 +58,7 @@ TEST_F(TraceTeller, WaitsForAWholePieceOrASecond) {
   record(1);
   tell_if_due();
   ASSERT_THAT(told(), SizeIs(2));
-  EXPECT_THAT(told()[1].piece.events, SizeIs(trace_piece::most_events));
+  EXPECT_THAT(told()[1].events, SizeIs(trace_piece::most_events));
   answer();
   record(3);
   tell_if_due();
@@ -66,7 +66,7 @@ TEST_F(TraceTeller, WaitsForAWholePieceOrASecond) {
   time_->advance(1s);
   tell_if_due();
   ASSERT_THAT(told(), SizeIs(3));
-  EXPECT_THAT(told()[2].piece.events, SizeIs(3));
+  EXPECT_THAT(told()[2].events, SizeIs(3));
   answer();
   time_->advance(1s);
   tell_if_due();
@@ -83,7 +83,7 @@ TEST_F(TraceTeller, HasOnePieceUnderWay) {
   time_->advance(2s);
   tell_if_due();
   ASSERT_THAT(told(), SizeIs(2));
-  EXPECT_EQ(instant{*told()[1].piece.answered}, time_->now() - 2s);
+  EXPECT_EQ(instant{*told()[1].answered}, time_->now() - 2s);
   tell_if_due();
   EXPECT_THAT(told(), SizeIs(2));
 }
@@ -99,8 +99,8 @@ TEST_F(TraceTeller, TellsTheRestAtTheEndPieceByPiece) {
     ASSERT_THAT(told(), SizeIs(pieces)) << "there was room for 1000";
   }
   EXPECT_EQ(ends_, 1) << "nothing more depends on the last answer";
-  EXPECT_THAT(told()[4].piece.events, SizeIs(1000 - 3 * trace_piece::most_events));
-  EXPECT_EQ(told()[4].piece.left_out, 200U);
+  EXPECT_THAT(told()[4].events, SizeIs(1000 - 3 * trace_piece::most_events));
+  EXPECT_EQ(told()[4].left_out, 200U);
   answer();
   tell_if_due();
   EXPECT_THAT(told(), SizeIs(5));
@@ -133,7 +133,8 @@ TEST_F(TraceTeller, EndsWithoutTheRestWhenNobodyTakesIt) {
 }
 
 TEST_F(TraceTeller, TellsNothingWithoutATrack) {
-  trace_teller none(self_, {{1}, {2}, "cpu:0", coordinator_.actor(), time_, nullptr});
+  trace_teller none(
+      {"cpu:0", time_, nullptr, [this](trace_piece piece) { told_.push_back(std::move(piece)); }});
   act([&] {
     none.begin();
     none.tell_if_due(time_->now());

@@ -1,12 +1,9 @@
-#include <mailgrad/actors/worker/trace_teller.hpp>
-
-#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/protocol/trace_teller.hpp>
 
 #include <chrono>
 #include <utility>
 
 namespace mailgrad {
-using messaging::send;
 
 namespace {
 
@@ -53,11 +50,11 @@ void trace_teller::close() {
 void trace_teller::tell() {
   told_at_ = options_.time->now();
   under_way_ = true;
-  const trace_track& track = *options_.track;
   trace_piece piece{options_.device, told_at_.count(), std::exchange(answered_, std::nullopt),
-                    track.left_out(), told_from(track, told_, told_at_)};
+                    options_.track->left_out()};
+  tell_from(*options_.track, told_, piece);
   told_ += piece.events.size();
-  send(self_, options_.coordinator, trace_told{options_.worker, options_.life, std::move(piece)});
+  options_.tell(std::move(piece));
 }
 
 } // namespace mailgrad

@@ -1,0 +1,83 @@
+#include <mailgrad/actors/shard/parameter_actor.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/shard/wait_words.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+// What a parameter actor tells of itself: waits, books, timeline and report.
+
+namespace mailgrad {
+using messaging::send, messaging::sender_of;
+
+void parameter_actor::name_waits_to(const caf::actor& asker) const {
+  const shard_index me = options_.weights->index();
+  const instant now = options_.time->now();
+  if (watch_.is_ending())
+    send(self_, asker,
+         wait_named{fmt::format("shard {} waits for the coordinator to take its timeline", me.value),
+                    (now - watch_.told_at()).count()});
+  if (next_policy_)
+    send(self_, asker, wait_for_switch(me, *next_policy_, switch_asked_, workers_.all(), now));
+  for (const wait_named& w : waits_of_workers(me, policy_->name(), workers_.all(), now))
+    send(self_, asker, w);
+}
+
+shard_counts parameter_actor::counts() {
+  shard_counts all{options_.weights->index(), options_.weights->version()};
+  for (const worker_slot& worker : workers_.all()) {
+    all.produced += worker.account.ledger.produced;
+    all.applied += worker.account.ledger.applied + worker.account.ledger.merged;
+    all.discarded += worker.account.ledger.discarded_in_all();
+  }
+  return all;
+}
+
+shard_read parameter_actor::read() {
+  const shard& weights = *options_.weights;
+  if (lease_.active()) return {weights.index(), weights.version(), true, {}};
+  return {weights.index(), weights.version(), false, weights.snapshot()};
+}
+
+shard_books parameter_actor::books() const {
+  shard_books x{{options_.weights->index(), options_.weights->version(), {}, {}, {}}};
+  for (const worker_slot& worker : workers_.all().first(workers_.used()))
+    x.so_far.workers.push_back(worker.account);
+  return x;
+}
+
+std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
+  if (!options_.tells_trace_to) return nullptr;
+  return [this](trace_piece piece) {
+    send(self_, options_.tells_trace_to, shard_trace_told{options_.weights->index(), std::move(piece)});
+  };
+}
+
+/// The rest of a timeline that is told comes first. Whoever asks again meanwhile gets one report.
+void parameter_actor::on_report_asked() {
+  if (watch_.is_ending()) return;
+  watch_.end_telling([this, asker = sender_of(self_)] { send(self_, asker, report()); });
+}
+
+shard_report parameter_actor::report() {
+  order_.flush();
+  watch_.flush_gaps();
+  lease_.fetch();
+  shard_report r{options_.weights->index(),
+                 options_.weights->version(),
+                 {},
+                 options_.weights->snapshot(),
+                 watch_.take_trace()};
+  for (std::uint32_t w = 0; w < workers_.used(); ++w) {
+    worker_account& account = r.workers.emplace_back(workers_[{w}].account);
+    account.ledger.lost += updates_.waiting({w}); // in a batch that was never complete
+    account.unjudged += order_.waiting({w});
+    account.ledger.produced += account.unjudged;
+    account.ledger.lost += account.unjudged;
+  }
+  return r;
+}
+
+} // namespace mailgrad
