@@ -186,6 +186,12 @@ void link::fail(std::string words) {
   });
 }
 
+void link::lose(std::string words) {
+  network_.post(*endpoint_, [self = shared_from_this(), words = std::move(words)](net::instant now) {
+    if (self->session_) self->session_->end({net::end_reason::lost, words}, now);
+  });
+}
+
 // -- from the other process ---------------------------------------------------------------------------------
 
 /// Sending may end the session, and then its owner may let this object go.

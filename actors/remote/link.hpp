@@ -66,6 +66,8 @@ public:
   void leave(std::string words);
   /// The same because this process cannot go on, which is no goodbye.
   void fail(std::string words);
+  /// The same because another connection broke without which this session is of no use.
+  void lose(std::string words);
   /// Ends what stands above the session, if ended() has not. For an owner whose network calls nothing more.
   void give_up(std::string words) {
     if (session_) ended({net::end_reason::left, std::move(words)});

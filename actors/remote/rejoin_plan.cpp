@@ -8,12 +8,6 @@ using net::end_reason, net::refusal_code;
 
 namespace {
 
-/// Whether the connection or the server's patience ended, and not the work.
-bool is_of_the_connection(end_reason r) {
-  return r == end_reason::silent || r == end_reason::lost || r == end_reason::superseded ||
-         r == end_reason::late;
-}
-
 /// Whether a server that refuses for this reason may take the worker in later.
 bool may_pass(refusal_code c) {
   return c == refusal_code::number || c == refusal_code::incarnation || c == refusal_code::session ||
@@ -21,6 +15,11 @@ bool may_pass(refusal_code c) {
 }
 
 } // namespace
+
+bool is_of_the_connection(end_reason r) noexcept {
+  return r == end_reason::silent || r == end_reason::lost || r == end_reason::superseded ||
+         r == end_reason::late;
+}
 
 void rejoin_plan::is_in(const net::welcome& terms, net::instant now) {
   terms_ = terms;

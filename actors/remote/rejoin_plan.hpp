@@ -11,6 +11,9 @@
 
 namespace mailgrad::remote {
 
+/// Whether a connection or the peer's patience ended, and not the work.
+bool is_of_the_connection(net::end_reason r) noexcept;
+
 /// When a worker that was cut off from its run tries to come back, as whom, and when it gives up.
 ///
 ///     in --lost, silent, superseded or late--> cut off --a try--> in

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/batch_form.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/remote/rejoin_plan.hpp>
 #include <mailgrad/actors/remote/samples_search.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/net/usual_network.hpp>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <memory>
 #include <utility>
 
 namespace mailgrad::remote {
@@ -80,17 +82,24 @@ void worker_host::look_for_samples() {
                                        caf::actor(self_));
 }
 
-/// A worker that has lost some of its shards leaves the run, since it could take no whole step. A goodbye
-/// says that the run has ended, of which the server tells by itself.
+/// A worker that has lost some of its shards leaves the run, since it could take no whole step. If only the
+/// connection broke, it is cut off as from the server, and may come back. If it never was in, another try
+/// would find the same. A goodbye says that the run has ended, of which the server tells by itself.
 void worker_host::connect(const shard_place& place) {
   link_events events;
-  events.on_joined = [me = caf::actor(self_)](const net::welcome&) {
+  const auto was_in = std::make_shared<bool>(false); // of the network's thread
+  events.on_joined = [me = caf::actor(self_), was_in](const net::welcome&) {
+    *was_in = true;
     send_anonymously(me, go_on{});
     leave_system();
   };
-  events.on_ended = [by = options_.by, at = place.address](const net::ending& why) {
-    if (why.reason != net::end_reason::left)
-      by->fail(fmt::format("it lost the parameter host at {}: {}", at, why.words));
+  events.on_ended = [by = options_.by, at = place.address, was_in](const net::ending& why) {
+    if (why.reason == net::end_reason::left) return;
+    const std::string words = fmt::format("it lost the parameter host at {}: {}", at, why.words);
+    if (*was_in && is_of_the_connection(why.reason))
+      by->lose(words);
+    else
+      by->fail(words);
   };
   shard_hosts_.push_back(std::make_unique<client_side>(options_.network_to(place.address),
                                                        hello_of(told_->terms), std::move(events)));

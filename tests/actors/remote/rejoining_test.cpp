@@ -1,4 +1,5 @@
 #include <mailgrad/actors/remote/membership.hpp>
+#include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
 
 #include <mailgrad/net/tcp/tcp_network.hpp>
@@ -147,6 +148,29 @@ TEST_P(RejoiningUnder, ComesBackAsTheNextIncarnation) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, RejoiningUnder, ::testing::Values("async", "sync", "ssp:1"),
                          [](const auto& kind) { return mailgrad::testing::test_name(kind.param); });
+
+/// Its last connection is the one to the parameter host.
+TEST(Rejoining, FollowsTheLossOfAConnectionToAParameterHost) {
+  open_run run(endless("async", 2), 2, "127.0.0.1:0", 1);
+  membership stays(run.address(), {.number = 0});
+  parameter_host holds(run.address(), parameter_host_options{});
+  fragile_worker worker(run.address());
+  worker.break_off();
+  run.wait_for_event("lost worker 1 (incarnation 1)");
+  worker.go_on();
+  EXPECT_THAT(
+      worker.wait_for_events(2),
+      ElementsAre(AllOf(StartsWith("worker 1 (incarnation 1) is cut off: it lost the parameter host at "),
+                        HasSubstr(": an outage")),
+                  "worker 1 is back as incarnation 2"));
+  ASSERT_TRUE(worker.here().wait_for_begin(20s));
+  watcher(run.address()).ask("stop");
+  EXPECT_EQ(worker.here().wait().reason, net::end_reason::left);
+  EXPECT_EQ(stays.wait().reason, net::end_reason::left);
+  const training_report r = run.report();
+  EXPECT_EQ(r.ended, "stopped") << r.why;
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+}
 
 TEST(Rejoining, SaysThatTheServerIsGone) {
   open_run run(endless("async", 2), 2);
