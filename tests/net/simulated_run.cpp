@@ -10,13 +10,20 @@ using namespace std::chrono_literals;
 struct simulated_run::process {
   process(simulated_run& run, std::uint32_t number, std::uint32_t incarnation, std::uint64_t seed)
       : talk(run.net_, run.notes_, checked_talk::client, seed),
-        end({.number = number, .incarnation = incarnation}, talk, run.net_.now()) {
+        end({.number = number, .incarnation = incarnation}, talk, run.net_.now()), asked_for(incarnation) {
     talk.own = &end.own();
     talk.keeper = &end;
   }
 
+  /// Which one follows. It knows its own if it was let in, and one that took another's place finds out which.
+  std::uint32_t next_incarnation(const server_end& server, std::uint32_t number) const {
+    if (const std::uint32_t known = end.own().terms().incarnation; known > 0) return known + 1;
+    return asked_for == 0 ? 0 : server.incarnations().highest({role::worker, number}) + 1;
+  }
+
   checked_talk talk;
   client_end end;
+  std::uint32_t asked_for; ///< 0: whichever comes next
   bool gone = false;
 };
 
@@ -67,8 +74,7 @@ void simulated_run::start(std::uint32_t worker, std::uint32_t incarnation) {
       if (p.gone || ending_) return;
       p.gone = true;
       net_.forget(p.end);
-      const std::uint32_t known = p.end.own().terms().incarnation; // 0: it was not let in
-      if (workers_[worker] == &p) start(worker, known == 0 ? 0 : known + 1);
+      if (workers_[worker] == &p) start(worker, p.next_incarnation(*server_, worker));
     });
   };
   net_.connect(p.end, "server");
