@@ -242,7 +242,7 @@ void coordinator::on_lost(const worker_lost& x) {
          fmt::format("worker {} is lost, and a replay needs all of them{}", worker.value, why));
   if (options_.needs_all)
     abandon(fmt::format("worker {} is lost, and the sums of MPI need all of them{}", worker.value, why));
-  losses_.give(worker, outcome_.workers[worker.value].last_losses);
+  losses_.give(outcome_.workers[worker.value]);
   account_for(outcome_.workers[worker.value], true);
 }
 
