@@ -41,7 +41,7 @@ TEST_F(ProgressNotices, ComeATenthOfASecondApart) {
 }
 
 TEST_F(ProgressNotices, ComeAfterAsManyStepsAsThePaceSays) {
-  progress_notices often{self_, tracker_.actor(), {1}, {.steps = 2}};
+  progress_notices often{self_, tracker_.actor(), coordinator_.actor(), {1}, {.steps = 2}};
   often.begin(5s);
   often.count(8, 1);
   act([&] { often.notify_if_due(5s + 3ms, 0, 0); });
