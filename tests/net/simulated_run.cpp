@@ -17,7 +17,7 @@ struct simulated_run::process {
 
   /// Which one follows. It knows its own if it was let in, and one that took another's place finds out which.
   std::uint32_t next_incarnation(const server_end& server, std::uint32_t number) const {
-    if (const std::uint32_t known = end.own().terms().incarnation; known > 0) return known + 1;
+    if (const welcome& known = end.own().terms(); known.session != 0) return known.incarnation + 1;
     return asked_for == 0 ? 0 : server.incarnations().highest({role::worker, number}) + 1;
   }
 
@@ -154,8 +154,11 @@ void simulated_run::kill(std::uint32_t worker) {
   if (below(2) == 0) net_.cut(p.end); // with its machine
   net_.kill(p.end);
   if (had_joined && weather_.loss == 0) check_noticed(number, net_.now());
-  net_.at(net_.now() + between(10, 2000), [this, worker, &p] {
-    if (workers_[worker] == &p) start(worker);
+  net_.at(net_.now() + between(10, 2000), [this, worker, number, &p] {
+    if (workers_[worker] != &p) return;
+    const session* there = server_->find({role::worker, worker}); // whose place the dead one had been to take
+    const bool is_another = there && there->terms().session != number;
+    start(worker, is_another ? server_->incarnations().highest({role::worker, worker}) + 1 : 0);
   });
 }
 
