@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -50,12 +51,14 @@ void prepare_process() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-/// `mailgrad help join` means `mailgrad join --help`.
-std::vector<const char*> words_of(int argc, char** argv) {
+/// `mailgrad help join` means `mailgrad join --help`. A command that there is not is left to the parser.
+std::vector<const char*> words_of(const CLI::App& app, int argc, char** argv) {
   std::vector<const char*> words(argv, argv + argc);
   if (argc < 2 || std::string_view(argv[1]) != "help") return words;
   words.erase(words.begin() + 1);
-  words.push_back("--help");
+  const auto is_asked_for = [&](const CLI::App* command) { return command->get_name() == words[1]; };
+  if (words.size() == 1 || std::ranges::any_of(app.get_subcommands(nullptr), is_asked_for))
+    words.push_back("--help");
   return words;
 }
 
@@ -78,7 +81,7 @@ int run(int argc, char** argv) {
                               make_export_command(app), make_report_command(app),  make_devices_command(app),
                               make_graph_command(app),  make_keys_command(app)};
   try {
-    const std::vector<const char*> words = words_of(argc, argv);
+    const std::vector<const char*> words = words_of(app, argc, argv);
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Success& e) { // --help, --version
     return checked_output(app.exit(e));
