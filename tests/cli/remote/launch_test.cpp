@@ -147,7 +147,7 @@ TEST_F(Launch, ResumesFromItsCheckpoints) {
   };
   run(keeps);
   EXPECT_THAT(run({"launch", "--rendezvous", file(""), "--resume", file("kept"), "--epochs", "2"}),
-              AllOf(HasSubstr("resuming from"), HasSubstr("sync on cpu:0, cpu:0")));
+              AllOf(HasSubstr("resuming from"), HasSubstr("sync on 2 workers of other processes")));
 }
 
 TEST_F(Launch, RefusesInOneLineWhatIsNoRun) {
