@@ -12,12 +12,6 @@ namespace mailgrad {
 
 namespace {
 
-std::string available_in_words() {
-  std::string words;
-  for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);
-  return words;
-}
-
 /// Reads all of `text` as the number of a device or of a lane.
 std::uint32_t number_in(std::string_view text, std::string_view device, const char* what) {
   std::uint32_t number = 0;
@@ -58,6 +52,12 @@ std::vector<device> available_devices() {
   const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
   for (std::uint32_t core = 0; core < cores; ++core) all.push_back({device_kind::cpu, core});
   return all;
+}
+
+std::string available_in_words() {
+  std::string words;
+  for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);
+  return words;
 }
 
 void require_available(device d) {

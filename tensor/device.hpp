@@ -30,6 +30,9 @@ device parse_device(std::string_view text);
 /// Lists the devices that this build can run programs on: one for each core that this process may use.
 std::vector<device> available_devices();
 
+/// "cpu:0, cpu:1"
+std::string available_in_words();
+
 /// Errors  device_error unless `d` is among available_devices(); its one line lists the available devices.
 void require_available(device d);
 

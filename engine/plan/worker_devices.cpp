@@ -71,12 +71,12 @@ void require_here(device d) {
   if (d.kind == device_kind::cpu) return require_available(d);
   const auto found = cuda::runtime::find_cards();
   if (d.index < found.cards.size()) return;
-  throw device_error(
-      world_errc::no_such_device,
-      found.cards.empty()
-          ? fmt::format("device {} is not available: {}", to_string(d), found.why_none)
-          : fmt::format("device {} is not available; this machine has {} card{}, from cuda:0 on",
-                        to_string(d), found.cards.size(), found.cards.size() == 1 ? "" : "s"));
+  std::string present = available_in_words();
+  for (std::uint32_t i = 0; i < found.cards.size(); ++i)
+    present += ", " + to_string(device{device_kind::cuda, i});
+  if (found.cards.empty()) present += ", and no card: " + found.why_none;
+  throw device_error(world_errc::no_such_device,
+                     fmt::format("device {} is not available; this machine has {}", to_string(d), present));
 }
 
 void require_trained_by(const std::vector<device>& devices, const model_function& model,
