@@ -28,6 +28,7 @@ struct range {
 /// A window_grid along one axis.
 struct pool_axis {
   std::int32_t extent, windows, length, stride, pad;
+  divider<std::uint32_t> by_stride;
 
   /// The positions of a window that lie inside the image.
   __device__ range inside(std::int32_t window) const {
@@ -36,8 +37,13 @@ struct pool_axis {
   }
   /// The windows that have a pixel.
   __device__ range around(std::int32_t pixel) const {
-    const std::int32_t at = pixel + pad, last = at / stride + 1;
-    return {at < length ? 0 : (at - length) / stride + 1, last < windows ? last : windows};
+    const std::int32_t at = pixel + pad, last = in_strides(at) + 1;
+    return {at < length ? 0 : in_strides(at - length) + 1, last < windows ? last : windows};
+  }
+
+private:
+  __device__ std::int32_t in_strides(std::int32_t distance) const {
+    return static_cast<std::int32_t>(by_stride(static_cast<std::uint32_t>(distance)));
   }
 };
 
@@ -179,16 +185,16 @@ __global__ void gather_kernel(pool_numbers g, Parts parts, float* dx, std::uint3
 }
 
 pool_numbers numbers_of(const window_grid& g, unsigned count) {
-  const auto axis = [](std::size_t extent, std::size_t windows, std::size_t length, std::size_t stride,
-                       std::size_t pad) {
+  const auto by = [](std::size_t n) { return divider<std::uint32_t>(std::max<std::size_t>(n, 1)); };
+  const auto axis = [&](std::size_t extent, std::size_t windows, std::size_t length, std::size_t stride,
+                        std::size_t pad) {
     for (const std::size_t n : {extent, windows, length, stride, pad, windows * stride + length})
       if (n >= std::size_t{1} << 30)
         throw shape_error("pooling: a card takes images of fewer than 2^30 rows");
     return pool_axis{static_cast<std::int32_t>(extent), static_cast<std::int32_t>(windows),
                      static_cast<std::int32_t>(length), static_cast<std::int32_t>(stride),
-                     static_cast<std::int32_t>(pad)};
+                     static_cast<std::int32_t>(pad),    by(stride)};
   };
-  const auto by = [](std::size_t n) { return divider<std::uint32_t>(std::max<std::size_t>(n, 1)); };
   pool_numbers made{axis(g.height, g.out_height, g.rows, g.stride_rows, g.pad_top),
                     axis(g.width, g.out_width, g.columns, g.stride_columns, g.pad_left),
                     static_cast<std::uint32_t>(g.channels),
