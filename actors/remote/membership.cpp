@@ -28,6 +28,11 @@ net::hello hello_of(const join_options& o) {
 join_options checked_join(const std::string& address, join_options o) {
   if (o.rejoin.count() < 0)
     throw std::invalid_argument("join: expected a time of rejoining of 0 or more, found a negative one");
+  if (o.place.kind !=
+      device_kind::cpu) // a recording would not tell of the card, nor a plan ask what it can do
+    throw std::invalid_argument(fmt::format(
+        "join: {}: a worker of another process computes on a core; cards train in the process of the run",
+        to_string(o.place)));
   if (!o.network) o.network = net::usual_network(address);
   return o;
 }

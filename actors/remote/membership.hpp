@@ -20,7 +20,7 @@ namespace mailgrad::remote {
 
 /// How a process joins a run.
 struct join_options {
-  device place{device_kind::cpu, 0};     ///< on which its worker computes
+  device place{device_kind::cpu, 0};     ///< the core on which its worker computes
   std::optional<std::uint32_t> number{}; ///< which worker it wants to be; none: whichever is free
   operation_registry known{};            ///< with operations of the program's own, if the model has such
   /// Samples of this machine. If they are those that the run trains on, its workers here are told which of

@@ -70,7 +70,12 @@ void require_worker_devices(const training_options& o) {
 void require_here(device d) {
   if (d.kind == device_kind::cpu) return require_available(d);
   const auto found = cuda::runtime::find_cards();
-  if (d.index < found.cards.size()) return;
+  if (d.index < found.cards.size()) {
+    const std::string& why = found.cards[d.index].why_unknown;
+    if (why.empty()) return;
+    throw device_error(world_errc::no_such_device,
+                       fmt::format("device {} does not answer: {}", to_string(d), why));
+  }
   std::string present = available_in_words();
   for (std::uint32_t i = 0; i < found.cards.size(); ++i)
     present += ", " + to_string(device{device_kind::cuda, i});

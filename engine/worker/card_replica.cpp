@@ -57,13 +57,18 @@ public:
     model_.code().bind_fetch(training_fetches::loss, loss);
   }
 
-  /// Queues the copies of the batch.
-  void send(const batch& inputs) {
+  /// Copies the batch to pinned memory.
+  ///
+  /// Errors  graph_error for a batch of other samples.
+  void stage(const batch& inputs) {
     std::byte* to = staged_.as<std::byte>().data();
     for (const auto& input : model_.sources().inputs()) {
       std::memcpy(to, input.in(inputs), bytes_of(input.what));
       to += aligned(bytes_of(input.what));
     }
+  }
+  /// Queues the copy of the batch to the card.
+  void send() {
     const auto on_card = inputs_.on<std::byte>(lane_.where());
     cuda::runtime::copy(stream_of(lane_).stream, on_card.data(), staged_.as<std::byte>().data(),
                         on_card.size());
@@ -103,6 +108,7 @@ card_replica::card_replica(model_function build, model_request request,
 }
 
 card_replica::~card_replica() {
+  on_end({}); // whoever is told may end with the replica
   try {
     lane_.finish(); // before the memory goes that the lane still reads and writes
   } catch (const device_error&) {
@@ -110,7 +116,13 @@ card_replica::~card_replica() {
   }
 }
 
+void card_replica::on_end(std::function<void()> notice) {
+  const std::lock_guard held(ending_->mutex);
+  ending_->tell = std::move(notice);
+}
+
 std::shared_ptr<gradient> card_replica::make_gradient() const {
+  cuda::runtime::make_current(place_.index); // pinned memory would else wake the first card
   return mailgrad::make_gradient(*layout_, cuda::pinned_memory);
 }
 
@@ -135,40 +147,58 @@ card_replica::training_program& card_replica::program_for(const batch& inputs) {
 }
 
 /// Copies the weights of all shards, which under hogwild other workers write to meanwhile.
-void card_replica::send_weights() {
-  const auto staged = staged_.as<float>();
-  {
-    std::optional<racing_read> others_write;
-    if (racing()) others_write.emplace();
-    for (std::size_t s = 0; s < shards_.size(); ++s) {
-      if (shards_[s] == nullptr) throw std::invalid_argument(fmt::format("weights: none of shard {} yet", s));
-      const shard_range range = layout_->shard(s);
-      std::copy_n(shards_[s], range.size(), staged.data() + range.begin);
-    }
+void card_replica::stage_weights() {
+  std::optional<racing_read> others_write;
+  if (racing()) others_write.emplace();
+  for (std::size_t s = 0; s < shards_.size(); ++s) {
+    if (shards_[s] == nullptr) throw std::invalid_argument(fmt::format("weights: none of shard {} yet", s));
+    const shard_range range = layout_->shard(s);
+    std::copy_n(shards_[s], range.size(), staged_.as<float>().data() + range.begin);
   }
-  cuda::runtime::copy(stream_of(lane_).stream, weights_.on<float>(lane_.where()).data(), staged.data(),
-                      staged.size_bytes());
 }
 
 step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   require_step(inputs.get(), out.get());
+  cuda::runtime::make_current(place_.index);
   training_program& p = program_for(*inputs);
-  const std::uint64_t step = inputs->number;
+  p.stage(*inputs);
+  stage_weights();
   out->source = inputs;
   if (out->covered != p.covered()) out->covered = p.covered();
   queued_ = std::make_unique<queued_step>(queued_step{&p, std::move(inputs), std::move(out)});
+  try {
+    queue();
+  } catch (...) {
+    abandon();
+    throw;
+  }
+  return step_state::under_way;
+}
+
+void card_replica::queue() {
   const cuda_stream& s = stream_of(lane_);
-  send_weights();
-  p.send(*queued_->inputs);
-  p.code().run(lane_.where(), step, {});
+  cuda::runtime::copy(s.stream, weights_.on<float>(lane_.where()).data(), staged_.as<float>().data(),
+                      staged_.bytes());
+  queued_->code->send();
+  queued_->code->code().run(lane_.where(), queued_->inputs->number, {});
   cuda::runtime::copy(s.stream, queued_->out->dense.data(), gradient_.on<std::byte>(lane_.where()).data(),
                       gradient_.bytes());
   cuda::write_record(s, loss_.on<float>(lane_.where()).data(), &record_.as<cuda::step_record>().front());
   watch_->when_passed(lane_.record(), [ended = ending_](std::exception_ptr why) {
+    const std::lock_guard held(ended->mutex);
     ended->failure = std::move(why);
-    ended->tell();
+    if (ended->tell) ended->tell();
   });
-  return step_state::under_way;
+}
+
+/// Waits for what was queued of a step that could not be queued whole, and forgets what it found.
+void card_replica::abandon() noexcept {
+  try {
+    lane_.take_fault();
+  } catch (const std::exception&) {
+    // The card is lost, and the caller hears why.
+  }
+  queued_.reset();
 }
 
 float card_replica::end_step() {

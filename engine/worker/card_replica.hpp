@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ public:
 
   /// Gradients lie in pinned memory.
   std::shared_ptr<gradient> make_gradient() const override;
-  void on_end(std::function<void()> notice) override { ending_->tell = std::move(notice); }
+  void on_end(std::function<void()> notice) override;
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
 
   /// Always `under_way`.
@@ -52,8 +53,9 @@ public:
 private:
   class training_program;
 
-  /// What the watch and the replica share: the watch may still speak when the replica is gone.
+  /// What the watch and the replica share: a mark may pass when the replica is gone.
   struct ending {
+    std::mutex mutex; ///< guards `tell`
     std::function<void()> tell;
     std::exception_ptr failure; ///< why the step will not end; null: it has
   };
@@ -65,7 +67,9 @@ private:
   };
 
   training_program& program_for(const batch& inputs);
-  void send_weights();
+  void stage_weights();
+  void queue();
+  void abandon() noexcept;
 
   model_function build_;
   model_request request_;

@@ -14,7 +14,7 @@ namespace mailgrad {
 class mark_watch {
 public:
   /// Called once, on a thread of the watch. The argument is null if the mark has passed, else why it never
-  /// will: a device_error of its device. It may only send a message or note something.
+  /// will: a device_error of its device. It may only send a message or note something, and it throws nothing.
   using notice = std::function<void(std::exception_ptr)>;
 
   virtual ~mark_watch() = default;

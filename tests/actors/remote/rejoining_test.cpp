@@ -260,5 +260,13 @@ TEST(Rejoining, RefusesANegativeTime) {
               ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("negative")));
 }
 
+TEST(Joining, RefusesACard) {
+  EXPECT_THAT(
+      [] {
+        membership("127.0.0.1:1", {.place = {device_kind::cuda, 0}});
+      },
+      ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("cuda:0: a worker of another process")));
+}
+
 } // namespace
 } // namespace mailgrad::remote

@@ -48,6 +48,24 @@ std::vector<std::string> different(const facts& a, const facts& b) {
   return names;
 }
 
+/// A card rounds otherwise than a core does.
+TEST(RunFingerprint, TellsWhatWorkersComputeOnIfThereIsACard) {
+  const std::string name(computers_fact);
+  const auto told = [&](const training_options& o) { return told_fact(of(o), name); };
+  training_options mixed = two_workers();
+  EXPECT_EQ(told(mixed), "not told");
+  mixed.devices[1] = {device_kind::cuda, 4000};
+  EXPECT_EQ(told(mixed), "the host, a card");
+
+  recording r;
+  r.header = {2, 1, of(mixed), {}, 2};
+  training_options elsewhere = two_workers();
+  elsewhere.replay = std::make_shared<const recording>(r);
+  expect_refused({{"on cores", [&] { require_same_run(r, elsewhere, of(elsewhere)); },
+                   "the arithmetic of workers was the host, a card, and is the host, the host here"}});
+  require_same_run(r, mixed, of(mixed));
+}
+
 /// A replay of other options would give other weights, and nobody would know why.
 TEST(RunFingerprint, HasAFactForWhateverChangesTheBits) {
   const facts usual = of(two_workers());

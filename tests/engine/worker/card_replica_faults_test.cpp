@@ -1,5 +1,6 @@
 #include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
 
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
@@ -85,16 +86,36 @@ TEST_F(CardReplicaFaults, AreThrownAtEveryCall) {
 }
 
 TEST_F(CardReplicaFaults, SayWhatMemoryWasAskedForWhenACardIsFull) {
+  std::size_t full = 0;
   for (std::uint64_t n = 1; n < 9; ++n) {
     set_up({.out_of_memory_at = n});
     try {
       build();
       card_step(samples(0, 8));
     } catch (const device_error& e) {
+      ++full;
       EXPECT_THAT(e.what(), HasSubstr("out of memory")) << n;
     }
     on_card_.reset();
   }
+  EXPECT_GE(full, 5U) << "words, scratch memory, weights, gradient and loss";
+}
+
+TEST_F(CardReplicaFaults, LeaveNothingUnderWayOfAStepThatCannotBeQueued) {
+  build();
+  card_step(samples(0, 8));
+  set_up({.launch_error_at = 1});
+  EXPECT_THROW(on_card_->begin_step(samples(0, 8), on_card_->make_gradient()), device_error);
+  EXPECT_EQ(on_card_->give_up(), step_state::finished) << "nobody will tell of its end";
+  EXPECT_EQ(watch_->watched(), 0U);
+}
+
+TEST_F(CardReplicaFaults, LetACardThatDoesNotAnswerBeRefused) {
+  set_up({});
+  require_here({device_kind::cuda, 0});
+  set_up({.silent_card = 0});
+  EXPECT_THAT([] { require_here({device_kind::cuda, 0}); },
+              ThrowsMessage<device_error>(HasSubstr("device cuda:0 does not answer")));
 }
 
 } // namespace

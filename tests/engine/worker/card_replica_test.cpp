@@ -115,7 +115,8 @@ TEST_F(CardReplica, RefusesWhatItCannotMean) {
 
 TEST_F(CardReplica, RefusesAModelWithTables) {
   build(find_model("softmax"), testing::sparse_data());
-  EXPECT_THROW(on_card_->begin_step(samples(0, 8), on_card_->make_gradient()), std::exception);
+  EXPECT_THAT([&] { on_card_->begin_step(samples(0, 8), on_card_->make_gradient()); },
+              ThrowsMessage<std::exception>(HasSubstr("has no kernel for a card yet")));
 }
 
 TEST_F(CardReplica, RefusesADeviceThatIsNoCard) {
