@@ -117,7 +117,8 @@ void require_fact(const recording& r, const std::string& what, const std::string
         fmt::format("recording '{}': {} was {}, and is {} here", r.name, what, expected, found));
 }
 
-/// "NVIDIA H100, the host": what each worker computes on. Gradients of a card and of a host round differently.
+/// "NVIDIA H100, the host": what each worker computes on. Gradients of a card and of a host round
+/// differently.
 std::string computers_in_words(const training_options& o) {
   const auto found = cuda::runtime::find_cards();
   std::string words;

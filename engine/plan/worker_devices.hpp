@@ -18,8 +18,8 @@ std::uint32_t seats_of(const training_options& o);
 /// The devices of one worker; several if its model spans them. One that joins later has those of another.
 std::vector<device> devices_of(const training_options& o, std::uint32_t worker);
 
-/// The number of threads for `devices`. A core has one, however many workers it computes. A lane of a card has
-/// one that copies for it, and one more updates weights meanwhile, as far as this machine has cores.
+/// The number of threads for `devices`. A core has one, however many workers it computes. A lane of a card
+/// has one that copies for it, and one more updates weights meanwhile, as far as this machine has cores.
 std::size_t thread_count(const std::vector<device>& devices);
 
 /// Refuses devices that cannot be divided evenly among the workers.
@@ -35,8 +35,8 @@ void require_worker_devices(const training_options& o);
 /// Errors  device_error (no_such_device), one line with what there is instead, or why there is no card.
 void require_here(device d);
 
-/// Refuses cards among the devices if they cannot train this model: each worker on a card has that card alone,
-/// and every operation of the model and of its gradients needs a kernel there.
+/// Refuses cards among the devices if they cannot train this model: each worker on a card has that card
+/// alone, and every operation of the model and of its gradients needs a kernel there.
 ///
 /// Errors  std::invalid_argument: a worker's model spans a card; graph_error with the operation and its line;
 ///         device_error: the model has tables.

@@ -26,7 +26,7 @@ std::uint32_t card_of(const model_request& request) {
 
 const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.where()); }
 
-std::size_t bytes_of(const value& v) { return v.dims().size() * byte_size(v.type().type); }
+std::size_t input_bytes(const value& v) { return v.dims().size() * byte_size(v.type().type); }
 
 } // namespace
 
@@ -63,8 +63,8 @@ public:
   void stage(const batch& inputs) {
     std::byte* to = staged_.as<std::byte>().data();
     for (const auto& input : model_.sources().inputs()) {
-      std::memcpy(to, input.in(inputs), bytes_of(input.what));
-      to += aligned(bytes_of(input.what));
+      std::memcpy(to, input.in(inputs), input_bytes(input.what));
+      to += aligned(input_bytes(input.what));
     }
   }
   /// Queues the copy of the batch to the card.
@@ -80,13 +80,13 @@ public:
 private:
   void place_inputs() {
     std::size_t bytes = 0;
-    for (const auto& input : model_.sources().inputs()) bytes += aligned(bytes_of(input.what));
+    for (const auto& input : model_.sources().inputs()) bytes += aligned(input_bytes(input.what));
     staged_ = cuda::pinned_block(bytes);
     inputs_ = lane_.allocate(bytes);
     const std::byte* on_card = inputs_.on<std::byte>(lane_.where()).data();
     for (const auto& input : model_.sources().inputs()) {
       model_.code().bind(input.what, on_card);
-      on_card += aligned(bytes_of(input.what));
+      on_card += aligned(input_bytes(input.what));
     }
   }
 

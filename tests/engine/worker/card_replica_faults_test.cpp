@@ -114,8 +114,11 @@ TEST_F(CardReplicaFaults, LetACardThatDoesNotAnswerBeRefused) {
   set_up({});
   require_here({device_kind::cuda, 0});
   set_up({.silent_card = 0});
-  EXPECT_THAT([] { require_here({device_kind::cuda, 0}); },
-              ThrowsMessage<device_error>(HasSubstr("device cuda:0 does not answer")));
+  EXPECT_THAT(
+      [] {
+        require_here({device_kind::cuda, 0});
+      },
+      ThrowsMessage<device_error>(HasSubstr("device cuda:0 does not answer")));
 }
 
 } // namespace
