@@ -43,9 +43,13 @@ struct rule_as_begun {
   static_assert(std::is_trivially_copyable_v<rule> && sizeof(rule) <= sizeof(lane_words::update));
   const lane_words* words;
   __device__ rule get() const {
+#ifdef __CUDACC__
+    return *reinterpret_cast<const rule*>(words->update); // with memcpy(), nvcc loads byte by byte
+#else
     rule r;
-    memcpy(&r, words->update, sizeof r);
+    std::memcpy(&r, words->update, sizeof r);
     return r;
+#endif
   }
 };
 
