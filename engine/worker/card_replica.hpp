@@ -27,7 +27,7 @@ namespace mailgrad {
 ///     watch                                                                           the mark has passed: notice
 ///
 /// The first batch of each size compiles a program and takes memory of the card, for which that step waits;
-/// other steps allocate nothing.
+/// other steps take none.
 /// Errors   device_error: no such card, or its memory does not suffice. begin_step: device_error for a model
 ///          whose gradient has rows of tables, or with an operation that has no kernel for a card.
 /// Threads  one caller at a time.

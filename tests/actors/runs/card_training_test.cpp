@@ -1,6 +1,9 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>
@@ -70,6 +73,30 @@ TEST_F(CardRuns, ComeToTheWeightsOfTheProcessorsInSync) {
 
 TEST_F(CardRuns, OfOneWorkerComeToTheSameBitsTwice) {
   EXPECT_EQ(weights_of(card_options("async", 1)), weights_of(card_options("async", 1)));
+}
+
+TEST_F(CardRuns, GoOnFromACheckpointToTheSameWeights) {
+  const scratch_folder folder;
+  training_options o = card_options("async", 1);
+  const std::vector<float> at_once = weights_of(o);
+  o.epochs = 2;
+  o.checkpoints = {.folder = folder.path().string(), .every_steps = 5};
+  weights_of(o);
+  o = card_options("async", 1);
+  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
+  EXPECT_EQ(weights_of(o), at_once);
+}
+
+TEST_F(CardRuns, AreReplayedThereAndRefusedOnCores) {
+  const scratch_folder folder;
+  training_options o = card_options("async", 2);
+  o.record = (folder.path() / "run.rec").string();
+  const std::vector<float> was = weights_of(o);
+  o.replay = std::make_shared<const recording>(read_recording(o.record));
+  o.record.clear();
+  EXPECT_EQ(weights_of(o), was);
+  o.devices = options_for("async", 2).devices;
+  EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of workers")));
 }
 
 TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {
