@@ -131,10 +131,19 @@ class Run:
         return lines[-1]["steps"] if lines else 0
 
     def wait_for_steps(self, count, within=30.0):
+        self._wait(lambda: self.steps() >= count, within,
+                   lambda: f"{self.steps()} of {count} steps")
+
+    def wait_for_time(self, time_s, within=30.0):
+        """Waits until a line of the metrics was written so long after the run began."""
+        self._wait(lambda: (self.lines() or [{"time_s": 0}])[-1]["time_s"] >= time_s, within,
+                   lambda: f"no line of the time {time_s:.1f} s")
+
+    def _wait(self, until, within, found):
         end = time.monotonic() + within
-        while self.steps() < count:
+        while not until():
             if time.monotonic() > end or self.server.process.poll() is not None:
-                raise Failure(f"{self.steps()} of {count} steps after {within:g} s: {self.server.told()}")
+                raise Failure(f"{found()} after {within:g} s: {self.server.told()}")
             time.sleep(0.02)
 
     def ends_within(self, seconds):
