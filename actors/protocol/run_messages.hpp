@@ -167,6 +167,14 @@ struct staleness_observed {
 /// answer.
 struct step_ended {};
 
+/// The runner of a device actor to that actor, from any thread, if the run is traced: the batch of a step has
+/// been copied to the device ahead. No answer.
+struct batch_copied {
+  step_number step;
+  std::int64_t begun = 0; ///< ns of the actor's clock: when the copy was queued
+  std::int64_t ended = 0; ///< ns: when the device was seen to have it
+};
+
 /// The exchange of a device actor to that actor, from any thread: the gradient of this step now holds the sum
 /// of those of all workers. No answer.
 struct gradients_summed {
@@ -251,6 +259,11 @@ auto inspect(Inspector& f, watch_signals& x) {
 template <class Inspector>
 auto inspect(Inspector& f, step_ended& x) {
   return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, batch_copied& x) {
+  return wire::fields(f, x, wire::field("step", x.step), wire::field("begun", x.begun),
+                      wire::field("ended", x.ended));
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradients_summed& x) {

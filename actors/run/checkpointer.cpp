@@ -41,6 +41,7 @@ void checkpointer::on_gone(const worker_report& report, bool lost) {
   w.lost = lost;
   w.last = report;
   w.last.trace = nullptr;
+  w.last.copies = nullptr;
   if (!collecting_) return;
   ask_shards_and_feeder(); // no mark of this worker may have told them
   take_part_of(report.worker.value);

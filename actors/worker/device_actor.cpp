@@ -79,6 +79,7 @@ void device_actor::sit(const seat_given& x) {
   report_ = x.so_far;
   report_.worker = options_.worker;
   report_.trace.reset();
+  report_.copies.reset();
   report_.stages.clear();
   if (report_.last_losses.samples() == 0) report_.loss_bits = no_loss;
   marked_ = x.checkpoint;
@@ -108,6 +109,7 @@ caf::message_handler device_actor::messages_of_a_run() {
          [this](const dealt_batch& x) {
            next_batch_ = x.values;
            start_step_if_ready();
+           foresee();
          }),
       on(self_, [this](const dealt_samples& x) { cut_batch(x); }),
       on(self_,
@@ -121,6 +123,11 @@ caf::message_handler device_actor::messages_of_a_run() {
            flush_before_switch();
          }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
+      on(self_,
+         [this](const batch_copied& x) {
+           if (options_.copies)
+             options_.copies->work({trace_kind::copy, instant{x.begun}, instant{x.ended}, 0, x.step.value});
+         }),
       on(self_, [this](const gradients_summed& x) { on_sum(x); }),
       on(self_, [this](const trace_taken& x) { timeline_.on_taken(x); }),
       on(self_, [this](const pause_worker& x) { on_pause(x); }),
@@ -191,6 +198,7 @@ void device_actor::cut_batch(const dealt_samples& x) {
     report_.own_bytes += bytes_of(*next_batch_);
   });
   start_step_if_ready();
+  foresee();
 }
 
 void device_actor::on_pause(const pause_worker& x) {
@@ -254,6 +262,20 @@ void device_actor::end_wait_for_batch() {
 
 void device_actor::ask_for_batch() {
   send(self_, options_.feeder, next_batch{options_.worker, options_.life, options_.samples != nullptr});
+}
+
+/// As a rule during the step before, since batches are asked for one ahead.
+void device_actor::foresee() {
+  if (!next_batch_ || !options_.runner->copies_ahead()) return;
+  or_fail(report_.steps + 1, [this] { options_.runner->foresee(next_batch_, copy_notice()); });
+}
+
+std::function<void()> device_actor::copy_notice() const {
+  if (!options_.copies) return {};
+  return [us = caf::actor_cast<caf::actor>(self_), time = options_.time, step = step_number{batches_ + 1},
+          begun = options_.time->now()] {
+    send_anonymously(us, batch_copied{step, begun.count(), time->now().count()});
+  };
 }
 
 // -- a step ------------------------------------------------------------------------------------------------
@@ -382,6 +404,7 @@ void device_actor::end_with(Notice notice) {
   notice.life = options_.life;
   under_way_ = options_.runner->give_up() == step_state::under_way && under_way_;
   notice.report.trace = std::move(options_.trace);
+  notice.report.copies = std::move(options_.copies);
   notice.report.stages = options_.runner->stage_reports();
   notices_.notify(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
   lines_.leave();

@@ -40,7 +40,8 @@ struct device_actor_options {
   notice_pace pace{}; ///< how often the tracker is told of steps
   caf::actor coordinator;
   std::shared_ptr<const time_source> time;
-  std::shared_ptr<trace_track> trace{}; ///< the timeline; owned by the actor while it lives
+  std::shared_ptr<trace_track> trace{};  ///< the timeline; owned by the actor while it lives
+  std::shared_ptr<trace_track> copies{}; ///< that of batches copied ahead; owned by the actor while it lives
   std::string tells_trace{}; ///< as the worker on this device, to a coordinator elsewhere; empty: it does not
   std::uint64_t sample_gap = 0;            ///< see shard_exchange
   std::shared_ptr<saved_fields> resumed{}; ///< the worker's part of a checkpoint to go on from; or null
@@ -95,6 +96,8 @@ private:
   void end_wait_for_batch();
 
   void ask_for_batch();
+  void foresee();
+  std::function<void()> copy_notice() const;
   void start_step();
   void compute(std::shared_ptr<const batch> inputs);
   void on_step_ended();

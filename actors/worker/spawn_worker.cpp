@@ -49,7 +49,9 @@ public:
     options.time = with_.time;
     options.sample_gap = terms_.sample_gap;
     options.resumed = terms_.resumed;
-    options.trace = new_track(track_name(options.runner_hears != nullptr));
+    const std::string track = track_name(options.runner_hears != nullptr);
+    options.trace = new_track(track);
+    if (options.runner->copies_ahead()) options.copies = new_track(track + ", copies");
     if (with_.tells_timeline) options.tells_trace = to_string(terms_.request.devices.front());
     return {spawn<device_actor>(system_, std::move(options)), std::move(stages_)};
   }

@@ -39,10 +39,12 @@ struct worker_report {
   staleness_histogram gaps;                   ///< of gradients that the worker applied itself
   time_split times;                           ///< of the same gradients
   std::shared_ptr<const trace_track> trace{}; ///< null if not wanted
-  running_stat gradient_cosine{};             ///< of the sampled gradients
-  std::vector<stage_report> stages{};         ///< of a worker that spans several devices
-  std::uint64_t own_batches = 0;              ///< mini-batches that it cut from samples of its own
-  std::uint64_t own_bytes = 0;                ///< of these, which nobody had to send
+  /// Batches that were copied to its device ahead; null if not wanted, or if it copies none.
+  std::shared_ptr<const trace_track> copies{};
+  running_stat gradient_cosine{};     ///< of the sampled gradients
+  std::vector<stage_report> stages{}; ///< of a worker that spans several devices
+  std::uint64_t own_batches = 0;      ///< mini-batches that it cut from samples of its own
+  std::uint64_t own_bytes = 0;        ///< of these, which nobody had to send
 
   /// Without timelines and stages, which tell of one process.
   void keep(archive& a) {

@@ -191,6 +191,7 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
   for (const worker_report& w : outcome.workers) {
     const std::string name = "worker " + std::to_string(w.worker.value);
     if (!add_told(t, outcome, timeline_teller::of(w.worker, {}))) add(w.trace, name);
+    if (w.copies) t.tracks.push_back(w.copies);
     for (const stage_report& p : w.stages) add(p.trace, name + ", stage on " + p.device);
   }
   for (std::size_t i = 0; i < outcome.shards.size(); ++i) {

@@ -75,6 +75,8 @@ kind_words words_of(trace_kind kind) {
     return {"waits for its worker", "wait"};
   case trace_kind::wire:
     return {"on the wire, there and back", "wait"};
+  case trace_kind::copy:
+    return {"copies a batch ahead", "work"};
   }
   return {"unknown", "unknown"};
 }
@@ -85,6 +87,7 @@ double in_microseconds(instant span) { return static_cast<double>(span.count()) 
 json args_of(const trace_event& e) {
   switch (e.what) {
   case trace_kind::compute:
+  case trace_kind::copy:
     return {{"step", e.step}};
   case trace_kind::compute_part:
     return {{"step", e.step}, {"micro_batch", e.peer}, {"segment", e.version}};

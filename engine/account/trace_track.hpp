@@ -37,7 +37,8 @@ enum class trace_kind : std::uint8_t {
   stage_values,        ///< stage: waits for the values of other stages
   credit,              ///< stage: waits until other stages have used its values
   next_step,           ///< stage: waits for its worker
-  wire                 ///< worker: its gradient and the weights are between two processes
+  wire,                ///< worker: its gradient and the weights are between two processes
+  copy                 ///< worker's copies: a batch is copied to the device before its step begins
 };
 
 /// Whether such an event has no duration.

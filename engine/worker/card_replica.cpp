@@ -1,6 +1,5 @@
 #include <mailgrad/engine/worker/card_replica.hpp>
 
-#include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/cuda/step_record.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -9,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -26,83 +24,13 @@ std::uint32_t card_of(const model_request& request) {
 
 const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.where()); }
 
-std::size_t input_bytes(const value& v) { return v.dims().size() * byte_size(v.type().type); }
-
 } // namespace
-
-/// The model for one batch size. Its inputs lie side by side, in pinned memory and on the card.
-class card_replica::training_program {
-public:
-  training_program(const card_replica& of, const model_request& request, cuda::card_lane& place)
-      : lane_(place), model_(
-                          of.build_, request, *of.layout_,
-                          [&](graph& g, const model_outputs& outputs) {
-                            list_ = loss_and_gradients(g, outputs, *of.layout_, request);
-                            return list_.fetches;
-                          },
-                          place),
-        covered_(coverage_of(*of.layout_, list_.dense_variables())) {
-    if (!list_.sparse.empty())
-      throw device_error(
-          world_errc::no_such_device,
-          fmt::format("the model has tables, whose gradients {} cannot compute yet", to_string(of.place_)));
-    place_inputs();
-  }
-
-  /// Binds what every step of this program uses.
-  void bind(const float* weights, float* gradient, float* loss, const parameter_layout& layout) {
-    for (const auto& v : model_.sources().variables())
-      model_.code().bind(v.what, weights + layout.variables()[v.index].offset);
-    for (const dense_fetch& f : list_.dense) model_.code().bind_fetch(f.index, gradient + f.offset);
-    model_.code().bind_fetch(training_fetches::loss, loss);
-  }
-
-  /// Copies the batch to pinned memory.
-  ///
-  /// Errors  graph_error for a batch of other samples.
-  void stage(const batch& inputs) {
-    std::byte* to = staged_.as<std::byte>().data();
-    for (const auto& input : model_.sources().inputs()) {
-      std::memcpy(to, input.in(inputs), input_bytes(input.what));
-      to += aligned(input_bytes(input.what));
-    }
-  }
-  /// Queues the copy of the batch to the card.
-  void send() {
-    const auto on_card = inputs_.on<std::byte>(lane_.where());
-    cuda::runtime::copy(stream_of(lane_).stream, on_card.data(), staged_.as<std::byte>().data(),
-                        on_card.size());
-  }
-
-  program& code() { return model_.code(); }
-  const std::shared_ptr<const coverage>& covered() const { return covered_; }
-
-private:
-  void place_inputs() {
-    std::size_t bytes = 0;
-    for (const auto& input : model_.sources().inputs()) bytes += aligned(input_bytes(input.what));
-    staged_ = cuda::pinned_block(bytes);
-    inputs_ = lane_.allocate(bytes);
-    const std::byte* on_card = inputs_.on<std::byte>(lane_.where()).data();
-    for (const auto& input : model_.sources().inputs()) {
-      model_.code().bind(input.what, on_card);
-      on_card += aligned(input_bytes(input.what));
-    }
-  }
-
-  cuda::card_lane& lane_;
-  training_fetches list_;
-  bound_model model_;
-  std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
-  cuda::pinned_block staged_;
-  memory inputs_; ///< on the card
-};
 
 card_replica::card_replica(model_function build, model_request request,
                            std::shared_ptr<const parameter_layout> layout, std::shared_ptr<mark_watch> watch)
     : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)),
       place_(request_.devices.at(0)), watch_(std::move(watch)), lane_(card_of(request_)),
-      shards_(layout_->shard_count()), staged_(layout_->size() * sizeof(float)),
+      beside_(place_.index), shards_(layout_->shard_count()), staged_(layout_->size() * sizeof(float)),
       record_(sizeof(cuda::step_record)), weights_(lane_.allocate(staged_.bytes())),
       gradient_(lane_.allocate(layout_->dense_size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))) {
 }
@@ -110,7 +38,8 @@ card_replica::card_replica(model_function build, model_request request,
 card_replica::~card_replica() {
   on_end({}); // whoever is told may end with the replica
   try {
-    lane_.finish(); // before the memory goes that the lane still reads and writes
+    lane_.finish(); // before the memory goes that both streams still read and write
+    beside_.finish();
   } catch (const device_error&) {
     // The card is lost, and nothing of it runs any more.
   }
@@ -133,12 +62,12 @@ void card_replica::use_host_weights(std::uint32_t shard, const float* values, st
   shards_[shard] = values;
 }
 
-card_replica::training_program& card_replica::program_for(const batch& inputs) {
+card_program& card_replica::program_for(const batch& inputs) {
   auto& known = programs_[inputs.size];
   if (!known) {
     model_request request = request_;
     request.batch = inputs.size;
-    auto made = std::make_unique<training_program>(*this, request, lane_);
+    auto made = std::make_unique<card_program>(build_, request, *layout_, lane_);
     made->bind(weights_.on<float>(lane_.where()).data(), gradient_.on<float>(lane_.where()).data(),
                loss_.on<float>(lane_.where()).data(), *layout_);
     known = std::move(made);
@@ -157,15 +86,46 @@ void card_replica::stage_weights() {
   }
 }
 
+/// The batch goes to the set that the step under way does not read. Its last copy is over: either a step has
+/// ended that read it, or it was of the batch that `next` replaces.
+void card_replica::foresee(std::shared_ptr<const batch> next, std::function<void()> copied) {
+  if (!next) return;
+  if (foreseen_ && (foreseen_->inputs == next || !foreseen_->copied.passed())) return;
+  const auto known = programs_.find(next->size);
+  if (known == programs_.end()) return;
+  foreseen_.reset();
+  cuda::runtime::make_current(place_.index);
+  card_program& p = *known->second;
+  const std::size_t set = queued_ && queued_->code == &p ? card_program::other(queued_->set) : 0;
+  p.stage(set, *next);
+  mark done = p.send_beside(set, beside_);
+  foreseen_.emplace(foreseen_batch{&p, set, std::move(next), done});
+  if (copied)
+    watch_->when_passed(std::move(done), [tell = std::move(copied)](const std::exception_ptr& why) {
+      if (!why) tell(); // else the step fails as well, and says why
+    });
+}
+
+/// Chooses the set of inputs of a step, and fills it unless that was foreseen. A batch that nobody has
+/// foreseen goes to the set that the foreseen one does not lie in, which may come later.
+card_replica::queued_step card_replica::place(std::shared_ptr<const batch> inputs,
+                                              std::shared_ptr<gradient> out) {
+  if (foreseen_ && foreseen_->inputs == inputs)
+    return {foreseen_->code, foreseen_->set, std::move(inputs), std::move(out)};
+  card_program& p = program_for(*inputs);
+  const std::size_t set = foreseen_ && foreseen_->code == &p ? card_program::other(foreseen_->set) : 0;
+  p.stage(set, *inputs);
+  return {&p, set, std::move(inputs), std::move(out)};
+}
+
 step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   require_step(inputs.get(), out.get());
   cuda::runtime::make_current(place_.index);
-  training_program& p = program_for(*inputs);
-  p.stage(*inputs);
+  auto step = std::make_unique<queued_step>(place(std::move(inputs), std::move(out)));
   stage_weights();
-  out->source = inputs;
-  if (out->covered != p.covered()) out->covered = p.covered();
-  queued_ = std::make_unique<queued_step>(queued_step{&p, std::move(inputs), std::move(out)});
+  step->out->source = step->inputs;
+  if (step->out->covered != step->code->covered()) step->out->covered = step->code->covered();
+  queued_ = std::move(step);
   try {
     queue();
   } catch (...) {
@@ -179,7 +139,13 @@ void card_replica::queue() {
   const cuda_stream& s = stream_of(lane_);
   cuda::runtime::copy(s.stream, weights_.on<float>(lane_.where()).data(), staged_.as<float>().data(),
                       staged_.bytes());
-  queued_->code->send();
+  if (foreseen_ && foreseen_->inputs == queued_->inputs) {
+    lane_.wait_for(foreseen_->copied);
+    foreseen_.reset();
+  } else {
+    queued_->code->send(queued_->set);
+  }
+  queued_->code->use(queued_->set);
   queued_->code->code().run(lane_.where(), queued_->inputs->number, {});
   cuda::runtime::copy(s.stream, queued_->out->dense.data(), gradient_.on<std::byte>(lane_.where()).data(),
                       gradient_.bytes());
@@ -195,6 +161,7 @@ void card_replica::queue() {
 void card_replica::abandon() noexcept {
   try {
     lane_.take_fault();
+    beside_.finish();
   } catch (const std::exception&) {
     // The card is lost, and the caller hears why.
   }

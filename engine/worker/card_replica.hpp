@@ -2,9 +2,11 @@
 
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/worker/card_program.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/copy_stream.hpp>
 #include <mailgrad/tensor/device.hpp>
 
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,14 +23,18 @@ namespace mailgrad {
 
 /// A model on a lane of a card. A step copies weights and batch to the card, runs the model's kernels there
 /// and copies the gradient back; all of it is queued when begin_step() returns, and nothing waits for it. The
-/// watch tells when it has ended.
+/// watch tells when it has ended. A batch that was foreseen is copied by a stream beside the lane, under the
+/// step before, and the lane waits for that copy on the card.
 ///
-///     owner's thread  weights, batch -> pinned memory | queue                        end_step: loss, or a fault
-///     lane                             copies to the card, kernels, copy back, record |
-///     watch                                                                           the mark has passed: notice
+///     owner's thread  weights, batch k -> pinned memory | queue   foresee: batch k+1 -> pinned memory   end_step
+///     lane                               copies, kernels of step k, copy back, record  |
+///     beside                                                       copy of batch k+1 |
+///     watch                                                            the mark has passed: notice
 ///
 /// The first batch of each size compiles a program and takes memory of the card, for which that step waits;
-/// other steps take none.
+/// other steps take none. foresee() does nothing for a batch of such a size, since the owner could not take
+/// the end of the step under way meanwhile. It also does nothing while the batch that was foreseen before,
+/// and that another replaces, is still being copied.
 /// Errors   device_error: no such card, or its memory does not suffice. begin_step: device_error for a model
 ///          whose gradient has rows of tables, or with an operation that has no kernel for a card.
 /// Threads  one caller at a time.
@@ -36,7 +43,7 @@ public:
   /// `request.batch` is ignored, and the first of `request.devices` is the lane.
   card_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
                std::shared_ptr<mark_watch> watch);
-  /// Waits for the step that is under way.
+  /// Waits for the step and the copy that are under way.
   ~card_replica() override;
 
   /// Gradients lie in pinned memory.
@@ -44,6 +51,8 @@ public:
   void on_end(std::function<void()> notice) override;
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
 
+  bool copies_ahead() const noexcept override { return true; }
+  void foresee(std::shared_ptr<const batch> next, std::function<void()> copied) override;
   /// Always `under_way`.
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   float end_step() override;
@@ -51,8 +60,6 @@ public:
   std::string waits_for() const override;
 
 private:
-  class training_program;
-
   /// What the watch and the replica share: a mark may pass when the replica is gone.
   struct ending {
     std::mutex mutex; ///< guards `tell`
@@ -61,12 +68,21 @@ private:
   };
   /// The work that is queued, and what it reads and writes.
   struct queued_step {
-    training_program* code;
+    card_program* code;
+    std::size_t set; ///< of the program's inputs
     std::shared_ptr<const batch> inputs;
     std::shared_ptr<gradient> out;
   };
+  /// The batch that was foreseen. The replica holds it, so that its address belongs to no other one.
+  struct foreseen_batch {
+    card_program* code;
+    std::size_t set;
+    std::shared_ptr<const batch> inputs;
+    mark copied;
+  };
 
-  training_program& program_for(const batch& inputs);
+  card_program& program_for(const batch& inputs);
+  queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);
   void stage_weights();
   void queue();
   void abandon() noexcept;
@@ -78,11 +94,13 @@ private:
   std::shared_ptr<mark_watch> watch_;
   std::shared_ptr<ending> ending_ = std::make_shared<ending>();
   cuda::card_lane lane_;
+  cuda::copy_stream beside_;
   std::vector<const float*> shards_; ///< the weights of each, on the host
   cuda::pinned_block staged_, record_;
-  memory weights_, gradient_, loss_;                                  ///< on the card
-  std::map<std::size_t, std::unique_ptr<training_program>> programs_; ///< by batch size
-  std::unique_ptr<queued_step> queued_;                               ///< null between two steps
+  memory weights_, gradient_, loss_;                              ///< on the card
+  std::map<std::size_t, std::unique_ptr<card_program>> programs_; ///< by batch size
+  std::unique_ptr<queued_step> queued_;                           ///< null between two steps
+  std::optional<foreseen_batch> foreseen_;
 };
 
 } // namespace mailgrad

@@ -52,6 +52,19 @@ public:
   /// Whether begin_step() computes the whole step before it returns.
   virtual bool computes_at_once() const noexcept { return false; }
 
+  /// Whether foresee() copies batches ahead.
+  virtual bool copies_ahead() const noexcept { return false; }
+
+  /// Tells the runner which batch the next step is likely to compute, while a step is under way or between
+  /// two. A runner may queue its copy to the device then. It calls `copied`, unless that is empty, once when
+  /// the copy has run, on any thread; the notice may only send a message, and is not called if nothing was
+  /// copied. The next step may still compute another batch. A runner may hold `next` until a step has begun
+  /// with it, or it was told of another one.
+  ///
+  /// Errors  as begin_step() for that batch. A step under way still ends, and the owner begins no other.
+  virtual void foresee([[maybe_unused]] std::shared_ptr<const batch> next,
+                       [[maybe_unused]] std::function<void()> copied) {}
+
   /// Computes the loss and the gradient of `inputs`; the gradient goes to `out`. The owner touches neither
   /// `inputs` nor `out` until the step has ended.
   ///

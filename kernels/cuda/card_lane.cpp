@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 
+#include <mailgrad/kernels/cuda/stream_mark.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -11,17 +12,6 @@
 namespace mailgrad::cuda {
 
 namespace {
-
-/// A point of a card's stream.
-class card_event final : public mark::event {
-public:
-  explicit card_event(std::uint32_t card) : event_(card) {}
-  bool passed() const override { return runtime::has_passed(event_.get()); }
-  void* get() const noexcept { return event_.get(); }
-
-private:
-  owned_event event_;
-};
 
 device_block zeroed(std::uint32_t card, void* stream, std::size_t bytes) {
   device_block made({device_kind::cuda, card}, runtime::allocate(card, bytes), bytes,
@@ -84,19 +74,9 @@ void card_lane::write(std::span<const float> from, memory& to) {
   writes_.push_back({std::move(values), record()});
 }
 
-void card_lane::wait_for(const mark& m) {
-  if (m.what() == nullptr) return;
-  const auto* event = dynamic_cast<const card_event*>(m.what());
-  if (event == nullptr)
-    throw device_error(world_errc::device_failure, "a card waits only for a mark of a card");
-  runtime::wait(stream_.get(), event->get());
-}
+void card_lane::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }
 
-mark card_lane::record() {
-  const auto event = std::make_shared<const card_event>(stream_.card());
-  runtime::record(event->get(), stream_.get());
-  return mark(event);
-}
+mark card_lane::record() { return record_mark(stream_.card(), stream_.get()); }
 
 void card_lane::read(const memory& from, std::span<std::byte> to) {
   if (to.size() > from.bytes()) throw shape_error("read", shape{to.size()}, shape{from.bytes()});

@@ -184,6 +184,7 @@ TEST(RunTrace, ShowsOfEachKindWhatItMeans) {
       {credit, "waits until others have used its values", "wait", "{}"},
       {next_step, "waits for its worker", "wait", "{}"},
       {wire, "on the wire, there and back", "wait", R"({"shard":3})"},
+      {copy, "copies a batch ahead", "work", R"({"step":17})"},
   };
   for (const shown_kind& k : kinds) {
     SCOPED_TRACE(k.name);

@@ -54,6 +54,101 @@ TEST_F(CardReplicaFaults, ReadNothingOfAStepBeforeItHasRun) {
   }
 }
 
+/// Whatever runs late: kernels of a step before the copy that they need, or a copy after its memory has
+/// changed.
+TEST_F(CardReplicaFaults, ReadEachForeseenBatchWhenItsCopyHasRun) {
+  for (std::uint64_t queries = 0; queries < 4; ++queries) {
+    simulated_card::settings late = simulated_card::default_settings();
+    late.when = simulated_card::timing::late;
+    late.late_queries = queries;
+    simulated_card::set_up(late);
+    build();
+    card_step(samples(0, 8));
+    late.may_wait = false;
+    simulated_card::set_up(late);
+    std::vector<std::shared_ptr<const batch>> batches;
+    for (std::uint32_t i = 0; i < 6; ++i) batches.push_back(samples(8 * i, 8, i));
+    const std::vector<result> ahead = foreseen_steps(batches);
+    for (std::size_t i = 0; i < batches.size(); ++i) expect_close(ahead[i], host_step(batches[i]));
+    set_up({});
+  }
+}
+
+/// The memory of a set is zeroed on the lane, and the copy runs first if it does not wait for that.
+TEST_F(CardReplicaFaults, KeepABatchThatIsCopiedBeforeTheLaneHasRun) {
+  simulated_card::settings late = simulated_card::default_settings();
+  late.when = simulated_card::timing::late;
+  late.late_queries = 0;
+  simulated_card::set_up(late);
+  build();
+  const auto b = samples(8, 8);
+  const auto g = on_card_->make_gradient();
+  on_card_->begin_step(samples(0, 8), g);
+  on_card_->foresee(b, [] {});
+  EXPECT_TRUE(watch_->ask_last());
+  await_end();
+  on_card_->end_step();
+  expect_close(card_step(b), host_step(b));
+  set_up({});
+}
+
+/// The copy that was foreseen runs only when somebody asks for it, and nobody does.
+TEST_F(CardReplicaFaults, OverwriteNoBatchThatIsStillBeingCopied) {
+  simulated_card::settings late = simulated_card::default_settings();
+  late.when = simulated_card::timing::late;
+  late.late_queries = 4;
+  simulated_card::set_up(late);
+  build();
+  const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
+  card_step(a);
+  late.may_wait = false;
+  simulated_card::set_up(late);
+  foreseeing_step(a, b);
+  expect_close(card_step(c), host_step(c));
+  on_card_->begin_step(c, on_card_->make_gradient());
+  on_card_->foresee(a, {}); // asks once whether b has been copied
+  await_end();
+  on_card_->end_step();
+  expect_close(card_step(b), host_step(b));
+  expect_close(card_step(a), host_step(a));
+  set_up({});
+}
+
+TEST_F(CardReplicaFaults, CopyEachBatchOnce) {
+  build();
+  const auto a = samples(0, 8), b = samples(8, 8);
+  card_step(a);
+  set_up({});
+  card_step(a);
+  const std::size_t bytes = simulated_card::count().bytes_to_card;
+  foreseeing_step(a, b);
+  foreseeing_step(b, a);
+  card_step(a);
+  EXPECT_EQ(simulated_card::count().bytes_to_card, 4 * bytes);
+}
+
+TEST_F(CardReplicaFaults, AreThrownAtEveryCallOfAForeseenStep) {
+  std::size_t refused = 0, ended = 0;
+  for (std::uint64_t n = 1; n < 80; ++n) {
+    build();
+    card_step(samples(0, 8));
+    const auto b = samples(8, 8);
+    set_up({.lost_card_at = n});
+    try {
+      foreseeing_step(samples(0, 8), b);
+      expect_close(foreseeing_step(b, samples(0, 8)), host_step(b));
+      ++ended;
+    } catch (const device_error&) {
+      ++refused;
+    }
+    on_card_.reset();
+    set_up({});
+    while (watch_->watched() > 0) watch_->ask();
+  }
+  EXPECT_GT(refused, 30U);
+  EXPECT_GT(ended, 1U);
+}
+
 TEST_F(CardReplicaFaults, EndAStepOnALostCard) {
   build();
   card_step(samples(0, 8));

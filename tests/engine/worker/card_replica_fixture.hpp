@@ -34,6 +34,14 @@ public:
       return true;
     });
   }
+  /// Asks the mark that was given last. Returns whether it has passed.
+  bool ask_last() {
+    if (!watched_.back().first.passed()) return false;
+    const auto last = std::move(watched_.back());
+    watched_.pop_back();
+    last.second(nullptr);
+    return true;
+  }
   std::size_t watched() const { return watched_.size(); }
 
 private:
@@ -101,6 +109,23 @@ protected:
     await_end();
     return result_of(on_card_->end_step(), *g);
   }
+  /// Computes `b` while the replica is told of the next batch.
+  result foreseeing_step(const std::shared_ptr<const batch>& b, const std::shared_ptr<const batch>& next,
+                         const std::function<void()>& copied = {}) {
+    const auto g = on_card_->make_gradient();
+    gradients_.push_back(g);
+    EXPECT_EQ(on_card_->begin_step(b, g), step_state::under_way);
+    on_card_->foresee(next, copied);
+    await_end();
+    return result_of(on_card_->end_step(), *g);
+  }
+  /// Computes each batch while the next one is foreseen.
+  std::vector<result> foreseen_steps(const std::vector<std::shared_ptr<const batch>>& batches) {
+    std::vector<result> all;
+    for (std::size_t i = 0; i < batches.size(); ++i)
+      all.push_back(foreseeing_step(batches[i], i + 1 < batches.size() ? batches[i + 1] : nullptr));
+    return all;
+  }
   static void expect_close(const result& found, const result& expected) {
     EXPECT_NEAR(found.loss, expected.loss, 1e-5);
     ASSERT_EQ(found.gradient.size(), expected.gradient.size());
@@ -113,6 +138,7 @@ protected:
   std::vector<float> weights_;
   std::shared_ptr<asked_watch> watch_ = std::make_shared<asked_watch>();
   int ended_ = 0;
+  std::vector<std::shared_ptr<gradient>> gradients_; ///< kept, since a card finishes all its work to free one
   std::optional<replica> on_host_;
   std::optional<card_replica> on_card_;
 };

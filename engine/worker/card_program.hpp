@@ -1,0 +1,66 @@
+#pragma once
+
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/training_fetches.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/copy_stream.hpp>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+namespace mailgrad {
+
+/// A model for one batch size, compiled for a lane of a card. It has two sets of inputs, each with the same
+/// bytes side by side in pinned memory and on the card: while a step reads one set, the batch of the next
+/// step goes to the other.
+///
+/// Errors   compile: as bound_model; device_error for a model whose gradient has rows of tables, and for lack
+///          of memory.
+/// Threads  one caller at a time.
+class card_program {
+public:
+  static constexpr std::size_t sets = 2;
+  static constexpr std::size_t other(std::size_t set) { return sets - 1 - set; }
+
+  /// `place` outlives the program, and is a lane of the first of the request's devices.
+  card_program(const model_function& build, const model_request& request, const parameter_layout& layout,
+               cuda::card_lane& place);
+
+  /// Binds what every step of this program uses.
+  void bind(const float* weights, float* gradient, float* loss, const parameter_layout& layout);
+
+  /// Writes a batch to the pinned memory of a set, of which no copy is under way.
+  ///
+  /// Errors  graph_error for a batch of other samples.
+  void stage(std::size_t set, const batch& inputs);
+  /// Queues the copy of a set to the card on the lane.
+  void send(std::size_t set);
+  /// Queues it beside the lane, when no step reads this set. Returns a mark that passes when it is done.
+  mark send_beside(std::size_t set, cuda::copy_stream& beside);
+  /// Lets the runs from now on read this set.
+  void use(std::size_t set);
+
+  program& code() { return model_.code(); }
+  const std::shared_ptr<const coverage>& covered() const { return covered_; }
+
+private:
+  struct input_set {
+    cuda::pinned_block staged;
+    memory on_card;
+  };
+
+  std::byte* address_of(std::size_t set) { return inputs_[set].on_card.on<std::byte>(lane_.where()).data(); }
+
+  cuda::card_lane& lane_;
+  training_fetches list_;
+  bound_model model_;
+  std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
+  std::array<input_set, sets> inputs_;
+  mark
+      zeroed_; ///< of the sets' memory on the card, until a copy beside the lane has been told to wait for it
+};
+
+} // namespace mailgrad

@@ -1,0 +1,16 @@
+#include <mailgrad/kernels/cuda/copy_stream.hpp>
+
+#include <mailgrad/kernels/cuda/stream_mark.hpp>
+
+namespace mailgrad::cuda {
+
+mark copy_stream::copy(void* to, const void* from, std::size_t bytes) {
+  runtime::copy(stream_.get(), to, from, bytes);
+  return record_mark(stream_.card(), stream_.get());
+}
+
+void copy_stream::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }
+
+void copy_stream::finish() { runtime::synchronise(stream_.get()); }
+
+} // namespace mailgrad::cuda

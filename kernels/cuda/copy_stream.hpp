@@ -1,0 +1,31 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/handles.hpp>
+#include <mailgrad/tensor/mark.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mailgrad::cuda {
+
+/// A stream beside that of a lane, for copies that run while the lane computes.
+///
+/// Errors  device_error, with the driver's reason.
+/// Threads one caller at a time.
+class copy_stream {
+public:
+  explicit copy_stream(std::uint32_t card) : stream_(card) {}
+
+  /// Queues a copy from pinned memory to memory of the card. Returns a mark that passes when it is done.
+  /// Until then nobody writes to either.
+  mark copy(void* to, const void* from, std::size_t bytes);
+  /// Lets copies that are queued later wait for `m`, which may be of a lane.
+  void wait_for(const mark& m);
+  /// Waits until everything queued has run, so no actor may call this.
+  void finish();
+
+private:
+  owned_stream stream_;
+};
+
+} // namespace mailgrad::cuda

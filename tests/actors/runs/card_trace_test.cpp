@@ -1,0 +1,127 @@
+#include <mailgrad/tests/actors/runs/card_runs.hpp>
+#include <mailgrad/tests/engine/ticking_time.hpp>
+#include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/simulated_card/card_control.hpp>
+#include <mailgrad/tests/support/test_name.hpp>
+
+#include <mailgrad/engine/account/report_of_run.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+// The timelines of runs on lanes of the simulated card, which runs what is queued as late as it may. The
+// clock goes on whenever it is read.
+
+namespace mailgrad {
+namespace {
+
+using testing::asked_watch;
+using testing::assembled_run;
+using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
+using ::testing::HasSubstr;
+using testing::on_card;
+
+class CardTrace : public ::testing::TestWithParam<const char*> {
+protected:
+  void SetUp() override {
+    simulated_card::settings late = simulated_card::default_settings();
+    late.when = simulated_card::timing::late;
+    late.late_queries = 0;
+    simulated_card::set_up(late);
+  }
+  void TearDown() override { simulated_card::set_up(simulated_card::default_settings()); }
+
+  /// A run whose watch asks when no message is on its way, or now and then as well.
+  run_trace trace_of_run(drawn_order order, bool asks_now_and_then, std::size_t events = 1000) {
+    assembly a;
+    a.policy = GetParam();
+    a.batches = 30;
+    a.trace_events = events;
+    const auto watch = std::make_shared<asked_watch>();
+    const auto data = testing::small_data();
+    const assembled_run run(system_.actors(), on_card(a, data, watch), data,
+                            std::make_shared<testing::ticking_time>());
+    do
+      while (system_.step(order))
+        if (asks_now_and_then && order.below(4) == 0) watch->ask();
+    while (watch->ask() > 0 || watch->watched() > 0);
+    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+    return trace_of(run.outcome(), instant{0}, instant{0});
+  }
+
+  /// Steps by their number.
+  static std::map<std::uint64_t, trace_event> steps_of(const trace_track& worker) {
+    std::map<std::uint64_t, trace_event> found;
+    for (const trace_event& e : worker.events())
+      if (e.what == trace_kind::compute) found.emplace(e.step, e);
+    return found;
+  }
+  /// The track of a worker is before that of its copies.
+  template <class Check>
+  static void for_each_worker(const run_trace& trace, const Check& check) {
+    std::size_t workers = 0;
+    for (std::size_t i = 1; i < trace.tracks.size(); ++i) {
+      if (!trace.tracks[i]->name().ends_with(", copies")) continue;
+      EXPECT_EQ(trace.tracks[i - 1]->name() + ", copies", trace.tracks[i]->name());
+      check(steps_of(*trace.tracks[i - 1]), trace.tracks[i]->events());
+      ++workers;
+    }
+    EXPECT_EQ(workers, 3U);
+  }
+
+  testing::deterministic_system system_;
+};
+
+TEST_P(CardTrace, ShowsTheCopyOfEachBatchUnderTheStepBeforeIt) {
+  for (const drawn_order& order : drawn_orders(10)) {
+    const run_trace trace = trace_of_run(order, false);
+    for_each_worker(trace, [](const auto& steps, const std::vector<trace_event>& copies) {
+      ASSERT_FALSE(steps.empty());
+      ASSERT_EQ(copies.size(), steps.size() - 1) << "all but the first";
+      for (const trace_event& copy : copies) {
+        EXPECT_EQ(copy.what, trace_kind::copy);
+        const trace_event& before = steps.at(copy.step - 1);
+        EXPECT_GT(copy.begin, before.begin) << copy.step;
+        EXPECT_LT(copy.begin, copy.end) << copy.step;
+        EXPECT_LT(copy.end, before.end) << copy.step;
+      }
+    });
+  }
+}
+
+TEST_P(CardTrace, ShowsNoTwoCopiesAtOnce) {
+  for (const drawn_order& order : drawn_orders(10)) {
+    const run_trace trace = trace_of_run(order, true);
+    for_each_worker(trace, [](const auto& steps, const std::vector<trace_event>& copies) {
+      instant last{0};
+      for (const trace_event& copy : copies) {
+        EXPECT_GE(copy.begin, last);
+        last = copy.end;
+        EXPECT_LE(copy.begin, steps.at(copy.step).begin) << copy.step;
+      }
+    });
+  }
+}
+
+TEST_P(CardTrace, IsWrittenWithItsCopies) {
+  std::ostringstream out;
+  write_trace(out, trace_of_run(drawn_order(1), false));
+  EXPECT_THAT(out.str(), HasSubstr("copies a batch ahead"));
+  EXPECT_THAT(out.str(), HasSubstr(", copies"));
+}
+
+TEST_P(CardTrace, IsNotMadeUnlessWanted) {
+  EXPECT_TRUE(trace_of_run(drawn_order(1), false, 0).tracks.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CardTrace, ::testing::Values("async", "sync", "ssp:1", "hogwild"),
+                         [](const auto& policy) { return testing::test_name(policy.param); });
+
+} // namespace
+} // namespace mailgrad

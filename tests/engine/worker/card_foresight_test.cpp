@@ -1,0 +1,130 @@
+#include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+
+#include <gmock/gmock.h>
+
+// One source for two cards: the simulated one, and a real one.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class CardForesight : public testing::card_replica_test {};
+
+TEST_F(CardForesight, ChangesNoBitOfAStep) {
+  build();
+  card_step(samples(0, 8)); // compiles the program
+  std::vector<std::shared_ptr<const batch>> batches;
+  for (std::uint32_t i = 0; i < 6; ++i) batches.push_back(samples(8 * i, 8, i));
+  const std::vector<result> ahead = foreseen_steps(batches);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const result alone = card_step(batches[i]);
+    EXPECT_EQ(ahead[i].loss, alone.loss) << i;
+    EXPECT_EQ(ahead[i].gradient, alone.gradient) << i;
+    expect_close(alone, host_step(batches[i]));
+  }
+}
+
+TEST_F(CardForesight, LeavesTheNextStepFreeToTakeAnotherBatch) {
+  build();
+  const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
+  card_step(a);
+  foreseeing_step(a, b);
+  expect_close(card_step(c), host_step(c));
+  expect_close(card_step(a), host_step(a));
+  expect_close(card_step(b), host_step(b)); // it is still there
+  foreseeing_step(b, a);
+  expect_close(card_step(b), host_step(b));
+}
+
+TEST_F(CardForesight, MayBeOfAnotherBatchThanBefore) {
+  build();
+  const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
+  card_step(a);
+  for (const auto& next : {b, c, a}) {
+    on_card_->begin_step(a, on_card_->make_gradient());
+    on_card_->foresee(b, {});
+    on_card_->foresee(c, {}); // nothing, if b is still being copied
+    on_card_->foresee(c, {});
+    await_end();
+    on_card_->end_step();
+    on_card_->foresee(c, {});
+    expect_close(card_step(next), host_step(next));
+  }
+}
+
+TEST_F(CardForesight, KnowsBatchesOfTwoSizes) {
+  build();
+  card_step(samples(0, 8));
+  card_step(samples(0, 3));
+  std::vector<std::shared_ptr<const batch>> batches;
+  for (std::uint32_t i = 0; i < 8; ++i) batches.push_back(samples(8 * (i % 4), i % 3 == 2 ? 3 : 8, i));
+  const std::vector<result> ahead = foreseen_steps(batches);
+  for (std::size_t i = 0; i < batches.size(); ++i) expect_close(ahead[i], host_step(batches[i]));
+}
+
+TEST_F(CardForesight, LeavesABatchOfANewSizeToItsStep) {
+  build();
+  bool copied = false;
+  const auto note = [&] { copied = true; };
+  on_card_->foresee(samples(0, 8), note); // no step has been computed yet
+  const auto small = samples(0, 3);
+  card_step(samples(0, 8));
+  foreseeing_step(samples(0, 8), small, note);
+  EXPECT_EQ(watch_->watched(), 0U);
+  EXPECT_FALSE(copied);
+  expect_close(card_step(small), host_step(small));
+}
+
+TEST_F(CardForesight, TellsOnceThatABatchHasBeenCopied) {
+  build();
+  const auto a = samples(0, 8), b = samples(8, 8);
+  card_step(a);
+  int copied = 0;
+  on_card_->begin_step(a, on_card_->make_gradient());
+  on_card_->foresee(b, [&] { ++copied; });
+  on_card_->foresee(b, [&] { ++copied; });
+  EXPECT_EQ(watch_->watched(), 2U);
+  EXPECT_EQ(copied, 0);
+  while (watch_->watched() > 0) watch_->ask();
+  EXPECT_EQ(copied, 1);
+  on_card_->end_step();
+  expect_close(card_step(b), host_step(b));
+  EXPECT_EQ(copied, 1);
+}
+
+TEST_F(CardForesight, RefusesOtherSamplesAndLetsTheStepEnd) {
+  build();
+  const auto a = samples(0, 8), other = samples(0, 8);
+  card_step(a);
+  other->features = tensor({8, 5});
+  on_card_->begin_step(a, on_card_->make_gradient());
+  EXPECT_THAT([&] { on_card_->foresee(other, {}); },
+              ThrowsMessage<graph_error>(HasSubstr("other samples than these")));
+  await_end();
+  on_card_->end_step();
+  expect_close(card_step(a), host_step(a));
+}
+
+TEST_F(CardForesight, MayBeOfNothing) {
+  build();
+  on_card_->foresee(nullptr, {});
+  expect_close(card_step(samples(0, 8)), host_step(samples(0, 8)));
+}
+
+TEST_F(CardForesight, EndsWithItsReplica) {
+  build();
+  card_step(samples(0, 8));
+  on_card_->begin_step(samples(0, 8), on_card_->make_gradient());
+  int copied = 0;
+  on_card_->foresee(samples(8, 8), [&] { ++copied; });
+  on_card_.reset(); // waits for the step and for the copy
+  while (watch_->watched() > 0) watch_->ask();
+  EXPECT_EQ(copied, 1);
+}
+
+} // namespace
+} // namespace mailgrad
