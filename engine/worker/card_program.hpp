@@ -6,6 +6,7 @@
 #include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/copy_stream.hpp>
+#include <mailgrad/kernels/cuda/kept_graphs.hpp>
 
 #include <array>
 #include <cstddef>
@@ -42,6 +43,9 @@ public:
   mark send_beside(std::size_t set, cuda::copy_stream& beside);
   /// Lets the runs from now on read this set.
   void use(std::size_t set);
+
+  /// Says which memory the runs read and write, after use() of this set.
+  cuda::kept_graphs::key key_of(std::size_t set) { return {this, address_of(set)}; }
 
   program& code() { return model_.code(); }
   const std::shared_ptr<const coverage>& covered() const { return covered_; }

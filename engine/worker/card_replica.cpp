@@ -27,13 +27,14 @@ const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.whe
 } // namespace
 
 card_replica::card_replica(model_function build, model_request request,
-                           std::shared_ptr<const parameter_layout> layout, std::shared_ptr<mark_watch> watch)
+                           std::shared_ptr<const parameter_layout> layout, std::shared_ptr<mark_watch> watch,
+                           std::size_t graphs)
     : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)),
       place_(request_.devices.at(0)), watch_(std::move(watch)), lane_(card_of(request_)),
       beside_(place_.index), shards_(layout_->shard_count()), staged_(layout_->size() * sizeof(float)),
       record_(sizeof(cuda::step_record)), weights_(lane_.allocate(staged_.bytes())),
-      gradient_(lane_.allocate(layout_->dense_size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))) {
-}
+      gradient_(lane_.allocate(layout_->dense_size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))),
+      graphs_(graphs) {}
 
 card_replica::~card_replica() {
   on_end({}); // whoever is told may end with the replica
@@ -146,10 +147,13 @@ void card_replica::queue() {
     queued_->code->send(queued_->set);
   }
   queued_->code->use(queued_->set);
-  queued_->code->code().run(lane_.where(), queued_->inputs->number, {});
+  cuda::begin_step(s, queued_->inputs->number);
+  graphs_.run(s.stream, queued_->code->key_of(queued_->set), [&] {
+    queued_->code->code().queue(s);
+    cuda::write_record(s, loss_.on<float>(lane_.where()).data(), &record_.as<cuda::step_record>().front());
+  });
   cuda::runtime::copy(s.stream, queued_->out->dense.data(), gradient_.on<std::byte>(lane_.where()).data(),
                       gradient_.bytes());
-  cuda::write_record(s, loss_.on<float>(lane_.where()).data(), &record_.as<cuda::step_record>().front());
   watch_->when_passed(lane_.record(), [ended = ending_](std::exception_ptr why) {
     const std::lock_guard held(ended->mutex);
     ended->failure = std::move(why);

@@ -7,6 +7,7 @@
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/copy_stream.hpp>
+#include <mailgrad/kernels/cuda/kept_graphs.hpp>
 #include <mailgrad/tensor/device.hpp>
 
 #include <cstdint>
@@ -41,8 +42,9 @@ namespace mailgrad {
 class card_replica final : public step_runner {
 public:
   /// `request.batch` is ignored, and the first of `request.devices` is the lane.
+  /// `graphs` is how many steps at most are kept as graphs; with 0, kernels are always launched one by one.
   card_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
-               std::shared_ptr<mark_watch> watch);
+               std::shared_ptr<mark_watch> watch, std::size_t graphs = cuda::kept_graphs::most_kept);
   /// Waits for the step and the copy that are under way.
   ~card_replica() override;
 
@@ -101,6 +103,7 @@ private:
   std::map<std::size_t, std::unique_ptr<card_program>> programs_; ///< by batch size
   std::unique_ptr<queued_step> queued_;                           ///< null between two steps
   std::optional<foreseen_batch> foreseen_;
+  cuda::kept_graphs graphs_;
 };
 
 } // namespace mailgrad

@@ -127,6 +127,21 @@ TEST_F(CardReplicaFaults, CopyEachBatchOnce) {
   EXPECT_EQ(simulated_card::count().bytes_to_card, 4 * bytes);
 }
 
+TEST_F(CardReplicaFaults, LaunchAStepThatIsAGraphAsOne) {
+  build();
+  const auto a = samples(0, 8);
+  for (int i = 0; i < 2; ++i) card_step(a);
+  set_up({});
+  card_step(a);
+  EXPECT_EQ(simulated_card::count().launches, 2U) << "the step's number, and all kernels";
+  EXPECT_GT(simulated_card::count().kernels, 5U);
+  build(testing::small_model(), testing::small_data(), 0);
+  for (int i = 0; i < 2; ++i) card_step(a);
+  set_up({});
+  card_step(a);
+  EXPECT_GT(simulated_card::count().launches, 5U);
+}
+
 TEST_F(CardReplicaFaults, AreThrownAtEveryCallOfAForeseenStep) {
   std::size_t refused = 0, ended = 0;
   for (std::uint64_t n = 1; n < 80; ++n) {

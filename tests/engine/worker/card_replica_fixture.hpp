@@ -54,7 +54,8 @@ protected:
   void SetUp() override { MAILGRAD_NEEDS_CARD(); }
 
   void build(const model_function& model = small_model(),
-             const std::shared_ptr<const data_split>& data = small_data()) {
+             const std::shared_ptr<const data_split>& data = small_data(),
+             std::size_t graphs = cuda::kept_graphs::most_kept) {
     data_ = data;
     model_request request;
     request.sample_dims = data->train.sample_dims();
@@ -64,7 +65,7 @@ protected:
     weights_ = first_values(*layout_, 5);
     on_host_.emplace(model, request, layout_);
     request.devices = {{device_kind::cuda, 0}};
-    on_card_.emplace(model, request, layout_, watch_);
+    on_card_.emplace(model, request, layout_, watch_, graphs);
     on_card_->on_end([this] { ++ended_; });
     for (std::uint32_t s = 0; s < 2; ++s) use_weights(s);
   }

@@ -49,6 +49,26 @@ TEST_F(CardReplica, DropsWhatTheHostDrops) {
     expect_close(card_step(samples(0, 8, step)), host_step(samples(0, 8, step)));
 }
 
+/// A step is launched the first time, captured the second time, and a graph from then on; each batch size and
+/// each set of inputs begins anew.
+TEST_F(CardReplica, ComputesTheSameBitsByLaunchesAndAsGraphs) {
+  build();
+  std::vector<std::shared_ptr<const batch>> batches;
+  for (std::uint32_t i = 0; i < 16; ++i) batches.push_back(samples(8 * (i % 5), i % 4 == 3 ? 3 : 8, i));
+  std::vector<std::vector<result>> all;
+  for (const std::size_t graphs : {0, 2, 16}) {
+    build(find_model("mlp:hidden=32,dropout=0.5"), testing::small_data(), graphs);
+    all.push_back(foreseen_steps(batches));
+  }
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    expect_close(all[0][i], host_step(batches[i]));
+    for (const auto& others : {all[1], all[2]}) {
+      EXPECT_EQ(all[0][i].loss, others[i].loss) << i;
+      EXPECT_EQ(all[0][i].gradient, others[i].gradient) << i;
+    }
+  }
+}
+
 TEST_F(CardReplica, SaysWhatItsGradientCovers) {
   build();
   const auto g = on_card_->make_gradient(), expected = on_host_->make_gradient();

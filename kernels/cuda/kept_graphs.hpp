@@ -1,0 +1,44 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/handles.hpp>
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+
+namespace mailgrad::cuda {
+
+/// Graphs of work that comes to a stream again and again. Work that a key has come with twice is captured,
+/// and is queued as one graph from then on. The key says all that may differ between two times: the addresses
+/// that the work reads and writes. Graphs and launches give the same bits.
+///
+/// Work that cannot be captured, such as an operation of a user that asks the card for memory, is queued by
+/// launches for good. A graph that makes room for another one is destroyed, so the work before it must be
+/// over whenever run() is called.
+/// Errors   run: device_error, and what `queue` throws.
+/// Threads  one caller at a time.
+class kept_graphs {
+public:
+  static constexpr std::size_t most_kept = 16;
+  using key = std::array<const void*, 2>;
+
+  /// Keeps as many graphs, of the keys that came last; 0: all work is queued by launches.
+  explicit kept_graphs(std::size_t most = most_kept) : most_(most) {}
+
+  /// Queues on `stream` what `queue` queues there.
+  void run(void* stream, const key& k, const std::function<void()>& queue);
+
+private:
+  struct known_key {
+    key what;
+    std::unique_ptr<captured_graph> graph{}; ///< null until it came twice
+    bool refused = false;                    ///< it could not be captured
+  };
+
+  std::size_t most_;
+  std::list<known_key> known_; ///< the last that came is the first
+};
+
+} // namespace mailgrad::cuda
