@@ -60,7 +60,14 @@ void card_replica::use_host_weights(std::uint32_t shard, const float* values, st
   if (shard >= shards_.size() || values == nullptr)
     throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",
                                             shard, shards_.size()));
-  shards_[shard] = values;
+  shards_[shard] = {values};
+}
+
+void card_replica::use_weights(std::uint32_t shard, const snapshot& values) {
+  step_runner::use_weights(shard, values);
+  if (queued_ || racing()) return; // the copy of the step under way may still read there
+  stage_weights(shard);
+  shards_[shard].staged = true;
 }
 
 card_program& card_replica::program_for(const batch& inputs) {
@@ -76,14 +83,20 @@ card_program& card_replica::program_for(const batch& inputs) {
   return *known;
 }
 
-/// Copies the weights of all shards, which under hogwild other workers write to meanwhile.
-void card_replica::stage_weights() {
+void card_replica::stage_weights(std::uint32_t shard) {
+  const shard_range range = layout_->shard(shard);
+  std::copy_n(shards_[shard].values, range.size(), staged_.as<float>().data() + range.begin);
+}
+
+/// Copies the weights that may have changed since they were given: those that are no snapshot, to which under
+/// hogwild other workers write meanwhile.
+void card_replica::stage_other_weights() {
   std::optional<racing_read> others_write;
   if (racing()) others_write.emplace();
-  for (std::size_t s = 0; s < shards_.size(); ++s) {
-    if (shards_[s] == nullptr) throw std::invalid_argument(fmt::format("weights: none of shard {} yet", s));
-    const shard_range range = layout_->shard(s);
-    std::copy_n(shards_[s], range.size(), staged_.as<float>().data() + range.begin);
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    if (shards_[s].values == nullptr)
+      throw std::invalid_argument(fmt::format("weights: none of shard {} yet", s));
+    if (!shards_[s].staged) stage_weights(s);
   }
 }
 
@@ -123,7 +136,7 @@ step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::sh
   require_step(inputs.get(), out.get());
   cuda::runtime::make_current(place_.index);
   auto step = std::make_unique<queued_step>(place(std::move(inputs), std::move(out)));
-  stage_weights();
+  stage_other_weights();
   step->out->source = step->inputs;
   if (step->out->covered != step->code->covered()) step->out->covered = step->code->covered();
   queued_ = std::move(step);

@@ -51,6 +51,9 @@ public:
   /// Gradients lie in pinned memory.
   std::shared_ptr<gradient> make_gradient() const override;
   void on_end(std::function<void()> notice) override;
+  /// Copies them to pinned memory, if no step is under way and nobody else writes to them. As a rule the
+  /// worker still waits for other shards.
+  void use_weights(std::uint32_t shard, const snapshot& values) override;
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
 
   bool copies_ahead() const noexcept override { return true; }
@@ -67,6 +70,11 @@ private:
     std::mutex mutex; ///< guards `tell`
     std::function<void()> tell;
     std::exception_ptr failure; ///< why the step will not end; null: it has
+  };
+  /// The weights of a shard, on the host.
+  struct given_weights {
+    const float* values = nullptr;
+    bool staged = false; ///< in pinned memory
   };
   /// The work that is queued, and what it reads and writes.
   struct queued_step {
@@ -85,7 +93,8 @@ private:
 
   card_program& program_for(const batch& inputs);
   queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);
-  void stage_weights();
+  void stage_weights(std::uint32_t shard);
+  void stage_other_weights();
   void queue();
   void abandon() noexcept;
 
@@ -97,7 +106,7 @@ private:
   std::shared_ptr<ending> ending_ = std::make_shared<ending>();
   cuda::card_lane lane_;
   cuda::copy_stream beside_;
-  std::vector<const float*> shards_; ///< the weights of each, on the host
+  std::vector<given_weights> shards_;
   cuda::pinned_block staged_, record_;
   memory weights_, gradient_, loss_;                              ///< on the card
   std::map<std::size_t, std::unique_ptr<card_program>> programs_; ///< by batch size

@@ -114,6 +114,22 @@ TEST_F(CardReplicaFaults, OverwriteNoBatchThatIsStillBeingCopied) {
   set_up({});
 }
 
+TEST_F(CardReplicaFaults, LeaveTheWeightsOfTheStepUnderWayAlone) {
+  simulated_card::settings late = simulated_card::default_settings();
+  late.when = simulated_card::timing::late;
+  simulated_card::set_up(late);
+  build();
+  const auto g = on_card_->make_gradient();
+  on_card_->begin_step(samples(0, 8), g);
+  const shard_range range = layout_->shard(0);
+  const auto others = std::make_shared<memory>(block(range.size() * sizeof(float)));
+  on_card_->use_weights(0, snapshot(others));
+  await_end();
+  expect_close(result_of(on_card_->end_step(), *g), host_step(samples(0, 8)));
+  std::fill_n(weights_.begin() + static_cast<std::ptrdiff_t>(range.begin), range.size(), 0.0F);
+  expect_close(card_step(samples(0, 8)), host_step(samples(0, 8)));
+}
+
 TEST_F(CardReplicaFaults, CopyEachBatchOnce) {
   build();
   const auto a = samples(0, 8), b = samples(8, 8);

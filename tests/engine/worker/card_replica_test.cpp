@@ -43,6 +43,51 @@ TEST_F(CardReplica, ReadsTheWeightsAtEachStep) {
   expect_close(card_step(samples(0, 8)), host_step(samples(0, 8)));
 }
 
+TEST_F(CardReplica, CopiesASnapshotWhenItIsGivenOne) {
+  build();
+  const auto a = samples(0, 8);
+  card_step(a);
+  const auto given = [&](std::uint32_t shard, float plus) {
+    const shard_range range = layout_->shard(shard);
+    const auto values = std::make_shared<memory>(block(range.size() * sizeof(float)));
+    for (std::size_t i = 0; i < range.size(); ++i)
+      values->on_host<float>()[i] = weights_[range.begin + i] += plus;
+    on_card_->use_weights(shard, snapshot(values));
+    return values;
+  };
+  const auto first = given(0, 0.5F);
+  expect_close(card_step(a), host_step(a)); // the other shard's are where they were
+  given(0, 0.25F);
+  given(0, -0.75F); // the last one counts
+  const auto second = given(1, 0);
+  const result now = card_step(a);
+  expect_close(now, host_step(a));
+  on_card_->begin_step(a, on_card_->make_gradient());
+  const auto third = given(1, 0.5F); // the step under way does not read it
+  await_end();
+  EXPECT_EQ(on_card_->end_step(), now.loss);
+  expect_close(card_step(a), host_step(a));
+  use_weights(1);
+  for (float& w : weights_) w += 0.125F;
+  use_weights(0);
+  expect_close(card_step(a), host_step(a));
+}
+
+/// Other workers write to them until the step begins, and longer.
+TEST_F(CardReplica, CopiesRacingWeightsWhenTheStepBegins) {
+  build();
+  const auto a = samples(0, 8);
+  on_card_->use_racing_weights(true);
+  std::vector<std::shared_ptr<memory>> block_of;
+  for (std::uint32_t s = 0; s < 2; ++s) {
+    block_of.push_back(std::make_shared<memory>(block(layout_->shard(s).size() * sizeof(float))));
+    on_card_->use_weights(s, snapshot(block_of[s]));
+    std::ranges::copy(std::span(weights_).subspan(layout_->shard(s).begin, layout_->shard(s).size()),
+                      block_of[s]->on_host<float>().begin());
+  }
+  expect_close(card_step(a), host_step(a));
+}
+
 TEST_F(CardReplica, DropsWhatTheHostDrops) {
   build(find_model("mlp:hidden=32,dropout=0.5"));
   for (const std::uint64_t step : {1U, 2U})
