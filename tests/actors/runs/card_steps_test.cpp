@@ -163,6 +163,34 @@ INSTANTIATE_TEST_SUITE_P(Policies, RecordedOnProcessors,
                                            card_case{"async", 2}, card_case{"async", 0, 0, "dana-zero"}),
                          name_of);
 
+class CardSync : public CardSteps {};
+
+/// In `sync` the order makes no difference, so neither may a step that runs before the copy of its batch, nor
+/// a batch that comes while the step before still reads.
+TEST_F(CardSync, ComesToTheWeightsOfTheProcessorsInEveryOrder) {
+  assembly a;
+  a.policy = "sync";
+  a.batches = 36;
+  const auto expected = finish(a, 1);
+  ASSERT_TRUE(expected);
+  for (drawn_order& order : drawn_orders(orders)) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    {
+      const assembled_run run = assemble(on_card(a, data_, watch));
+      forbid_waits(order.seed() % 4);
+      play(order, *watch);
+      set_up();
+      ASSERT_EQ(run.times_ended(), 1U);
+      const std::vector<float> found = run.weights();
+      ASSERT_EQ(found.size(), expected->weights.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], expected->weights[i], 1e-5) << i << " in order " << order.seed();
+    }
+    system_.run();
+  }
+}
+
 class CardFaultsInRuns : public CardSteps {};
 
 /// The card is lost at each call in turn.
