@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 // Whole runs on lanes of a card, on threads: the simulated card, or a real one.
@@ -97,6 +98,30 @@ TEST_F(CardRuns, AreReplayedThereAndRefusedOnCores) {
   EXPECT_EQ(weights_of(o), was);
   o.devices = options_for("async", 2).devices;
   EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of workers")));
+}
+
+/// A step of a small model may end before the next batch has come, so not every copy lies under a step.
+TEST_F(CardRuns, ShowTheCopiesOfTheirBatchesBeforeTheSteps) {
+  training_options o = card_options("async", 2);
+  o.trace_events = 1000;
+  training run(small_model(), small_data(), o);
+  run.report();
+  const run_trace trace = run.trace();
+  std::size_t tracks = 0;
+  for (std::size_t i = 1; i < trace.tracks.size(); ++i) {
+    const trace_track& copies = *trace.tracks[i];
+    if (!copies.name().ends_with(", copies")) continue;
+    ++tracks;
+    EXPECT_FALSE(copies.events().empty());
+    for (const trace_event& step : trace.tracks[i - 1]->events()) {
+      if (step.what != trace_kind::compute) continue;
+      const auto of = std::ranges::find(copies.events(), step.step, &trace_event::step);
+      if (of != copies.events().end()) {
+        EXPECT_LE(of->begin, step.begin) << step.step;
+      }
+    }
+  }
+  EXPECT_EQ(tracks, 2U);
 }
 
 TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {
