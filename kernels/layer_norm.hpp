@@ -17,7 +17,7 @@ struct layer_norm_rows {
 ///
 /// Source  Ba, Kiros & Hinton, "Layer Normalization", 2016, arXiv:1607.06450, equation 4.
 /// Shapes  x, y: float32[rows, width]; gamma, beta: [width]; mean, inverse: [rows].
-/// Errors  device_error for a stream of a GPU.
+/// Errors  device_error for a stream of a card in a build without CUDA.
 void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                 const float* beta, float* y, float* mean, float* inverse);
 

@@ -71,7 +71,6 @@ public:
       throw shape_error("expected the mean and the deviation of each row, and the gradient of the result");
     return {x, gamma, gamma};
   }
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<gradient_executable>(rows_of(inputs[0].dims, epsilon_));
@@ -107,7 +106,6 @@ public:
     return {parts.begin(), parts.end()};
   }
 
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<layer_norm_executable>(rows_of(inputs[0].dims, epsilon_));

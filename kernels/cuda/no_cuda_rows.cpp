@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/cuda/bias_gelu.hpp>
 #include <mailgrad/kernels/cuda/cross_entropy.hpp>
 #include <mailgrad/kernels/cuda/gather.hpp>
+#include <mailgrad/kernels/cuda/layer_norm.hpp>
 #include <mailgrad/kernels/cuda/reduce.hpp>
 #include <mailgrad/kernels/cuda/right_labels.hpp>
 #include <mailgrad/kernels/cuda/softmax.hpp>
@@ -40,6 +41,16 @@ void bias_gelu(const cuda_stream& s, const float*, const float*, float*, float*,
 void bias_gelu_gradient(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t,
                         std::size_t) {
   refuse_card(s, "bias_gelu_gradient");
+}
+
+void layer_norm(const cuda_stream& s, const layer_norm_rows&, const float*, const float*, const float*,
+                float*, float*, float*) {
+  refuse_card(s, "layer_norm");
+}
+
+void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows&, const float*, const float*,
+                         const float*, const float*, const float*, float*, float*, float*) {
+  refuse_card(s, "layer_norm_gradient");
 }
 
 void gather(const cuda_stream& s, std::span<const float>, std::size_t, std::span<const std::int32_t>,

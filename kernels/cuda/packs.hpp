@@ -55,6 +55,15 @@ __device__ void store_floats(float* x, const moved_floats<size>& m) {
     store_pack(x, {{m.v[0], m.v[1], m.v[2], m.v[3]}});
 }
 
+/// The same for shared memory, which has instructions of its own.
+template <unsigned size>
+__device__ void store_in_block(float* x, const moved_floats<size>& m) {
+  if constexpr (size == 1)
+    x[0] = m.v[0];
+  else
+    *reinterpret_cast<float_pack*>(x) = {{m.v[0], m.v[1], m.v[2], m.v[3]}};
+}
+
 /// Elements first to first + 3 of arrays that are aligned.
 struct whole_pack {
   std::size_t first;

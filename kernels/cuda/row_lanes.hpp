@@ -99,6 +99,10 @@ struct register_row {
       if (column < columns) store_floats<size>(to + column, made);
     }
   }
+  /// Whether the row has the element in place `i` of `v`.
+  __device__ static bool has(unsigned i, const row_lanes& n, unsigned lane) {
+    return (lane + i / size * n.width) * size < n.columns;
+  }
   /// The place in `v` of the element in this column, at least `count` if another thread has it.
   __device__ static unsigned place_of(unsigned column, const row_lanes& n, unsigned lane) {
     const unsigned pack = column / size;

@@ -1,16 +1,14 @@
-#include <mailgrad/kernels/layer_norm.hpp>
+#include <mailgrad/kernels/host/layer_norm.hpp>
 
 #include <mailgrad/kernels/host/row_sum.hpp>
-#include <mailgrad/tensor/require_host.hpp>
 
 #include <algorithm>
 #include <cmath>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
-void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
+void layer_norm(const layer_norm_rows& r, const float* x, const float* gamma,
                 const float* beta, float* y, float* mean, float* inverse) {
-  require_host(s, "layer_norm");
   const auto n = static_cast<float>(r.width);
   for (std::size_t row = 0; row < r.rows; ++row, x += r.width, y += r.width) {
     const float mu = row_sum(r.width, [=](std::size_t c) { return x[c]; }) / n;
@@ -24,10 +22,9 @@ void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const
   }
 }
 
-void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
+void layer_norm_gradient(const layer_norm_rows& r, const float* x, const float* gamma,
                          const float* mean, const float* inverse, const float* dy, float* dx, float* dgamma,
                          float* dbeta) {
-  require_host(s, "layer_norm_gradient");
   std::fill_n(dgamma, r.width, 0.0F);
   std::fill_n(dbeta, r.width, 0.0F);
   const auto n = static_cast<float>(r.width);
@@ -52,4 +49,4 @@ void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float*
   }
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host
