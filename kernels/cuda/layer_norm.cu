@@ -14,8 +14,9 @@ __device__ float inverse_of(float squares, float columns, float epsilon) {
 }
 
 template <unsigned count, unsigned size>
-__global__ void layer_norm_kernel(const float* x, const float* gamma, const float* beta, float* y,
-                                  float* mean, float* inverse, row_lanes n, float epsilon) {
+__global__ void __launch_bounds__(threads_per_block, count > 24 ? 1 : 2)
+    layer_norm_kernel(const float* x, const float* gamma, const float* beta, float* y, float* mean,
+                      float* inverse, row_lanes n, float epsilon) {
   const row_lanes one_row{1, n.columns, n.width};
   const auto columns = static_cast<float>(n.columns);
   for_each_row(n, [=](std::size_t row, unsigned lane) {
@@ -106,7 +107,7 @@ __device__ void sum_over_groups(const float (&mine)[count], float* room, float* 
 }
 
 template <unsigned count, unsigned size>
-__global__ void __launch_bounds__(gradient_threads)
+__global__ void __launch_bounds__(gradient_threads, count > 24 ? 2 : 3)
     layer_norm_gradient_kernel(gradient_operands from, float* dx, parameter_parts parts, row_lanes n) {
   const row_lanes one_row{1, n.columns, n.width};
   const auto columns = static_cast<float>(n.columns);
@@ -164,17 +165,19 @@ __global__ void long_parameter_kernel(gradient_operands from, parameter_parts pa
   const float *const x = from.x, *const dy = from.dy, *const mean = from.mean, *const inverse = from.inverse;
   const auto x_hat = [=](std::size_t row) { return (x[row * columns + column] - mean[row]) * inverse[row]; };
   const std::size_t place = blockIdx.y * columns + column;
-  parts.gamma[place] = strided_sum(blockIdx.y, rows, gridDim.y, [=](std::size_t row) {
-    return dy[row * columns + column] * x_hat(row);
-  });
-  parts.beta[place] = strided_sum(blockIdx.y, rows, gridDim.y,
-                                  [=](std::size_t row) { return dy[row * columns + column]; });
+  parts.gamma[place] = strided_sum(blockIdx.y, rows, gridDim.y,
+                                   [=](std::size_t row) { return dy[row * columns + column] * x_hat(row); });
+  parts.beta[place] =
+      strided_sum(blockIdx.y, rows, gridDim.y, [=](std::size_t row) { return dy[row * columns + column]; });
 }
 
 /// How many parts of both sums the scratch memory holds, at most `wanted`, and at least one.
 std::size_t parts_in_scratch(const cuda_stream& s, std::size_t wanted, std::size_t columns) {
   return std::clamp<std::size_t>(s.scratch_bytes / (2 * sizeof(float) * columns), 1, wanted);
 }
+
+/// Longer rows that allow no packs would need more registers than a thread has.
+constexpr std::size_t longest_register_gradient = 512;
 
 /// Calls compute(parts), which writes `count` parts of both gradients, and adds these up.
 template <class Compute>
@@ -203,18 +206,18 @@ void long_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradien
 }
 
 void short_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradient_operands& from, float* dx,
-                    float* dgamma, float* dbeta) {
+                    float* dgamma, float* dbeta, bool packed) {
   const row_lanes n = lanes_of(r.rows, r.width);
   const std::size_t rows_of_block = gradient_threads / n.width;
   const std::size_t wanted =
       std::clamp<std::size_t>((r.rows + rows_of_block - 1) / rows_of_block, 1, gradient_blocks);
   const std::size_t count = parts_in_scratch(s, wanted, r.width);
-  const bool packed = are_packed_rows(r.width, from.x, from.gamma, from.dy, dx);
   sum_parameters(s, count, r.width, dgamma, dbeta, [&](const parameter_parts& parts) {
     with_register_count(r.width, packed, [&]<unsigned elements, unsigned size>() {
-      launch(s, "layer_norm_gradient", static_cast<unsigned>(count), gradient_threads,
-             rows_of_block * r.width * sizeof(float), layer_norm_gradient_kernel<elements, size>, from, dx,
-             parts, n);
+      if constexpr (size > 1 || elements * warp_size <= longest_register_gradient)
+        launch(s, "layer_norm_gradient", static_cast<unsigned>(count), gradient_threads,
+               rows_of_block * r.width * sizeof(float), layer_norm_gradient_kernel<elements, size>, from, dx,
+               parts, n);
     });
   });
 }
@@ -242,10 +245,11 @@ void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows& r, const f
                          float* dbeta) {
   if (r.width == 0) return;
   const gradient_operands from{x, gamma, mean, inverse, dy};
-  if (r.width > longest_register_row)
+  const bool packed = are_packed_rows(r.width, x, gamma, dy, dx);
+  if (r.width > (packed ? longest_register_row : longest_register_gradient))
     long_gradient(s, r, from, dx, dgamma, dbeta);
   else
-    short_gradient(s, r, from, dx, dgamma, dbeta);
+    short_gradient(s, r, from, dx, dgamma, dbeta, packed);
 }
 
 } // namespace mailgrad::cuda

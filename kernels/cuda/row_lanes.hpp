@@ -124,6 +124,7 @@ void with_register_count(std::size_t columns, bool packed, Launch launch_with) {
   if (needed <= 4) return with.template operator()<4>();
   if (needed <= 8) return with.template operator()<8>();
   if (needed <= 16) return with.template operator()<16>();
+  if (needed <= 24) return with.template operator()<24>();
   with.template operator()<32>();
 }
 

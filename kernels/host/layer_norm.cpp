@@ -7,8 +7,8 @@
 
 namespace mailgrad::host {
 
-void layer_norm(const layer_norm_rows& r, const float* x, const float* gamma,
-                const float* beta, float* y, float* mean, float* inverse) {
+void layer_norm(const layer_norm_rows& r, const float* x, const float* gamma, const float* beta, float* y,
+                float* mean, float* inverse) {
   const auto n = static_cast<float>(r.width);
   for (std::size_t row = 0; row < r.rows; ++row, x += r.width, y += r.width) {
     const float mu = row_sum(r.width, [=](std::size_t c) { return x[c]; }) / n;
@@ -22,9 +22,8 @@ void layer_norm(const layer_norm_rows& r, const float* x, const float* gamma,
   }
 }
 
-void layer_norm_gradient(const layer_norm_rows& r, const float* x, const float* gamma,
-                         const float* mean, const float* inverse, const float* dy, float* dx, float* dgamma,
-                         float* dbeta) {
+void layer_norm_gradient(const layer_norm_rows& r, const float* x, const float* gamma, const float* mean,
+                         const float* inverse, const float* dy, float* dx, float* dgamma, float* dbeta) {
   std::fill_n(dgamma, r.width, 0.0F);
   std::fill_n(dbeta, r.width, 0.0F);
   const auto n = static_cast<float>(r.width);
