@@ -54,6 +54,14 @@ public:
   virtual std::size_t scratch_bytes() const noexcept { return 0; }
   virtual void run(const stream& s, const call& c) = 0;
 
+  /// The bytes of output `i`, if the kernel keeps something else there than the value of the output, for the
+  /// kernel of the gradient alone. No fetch and no other kernel may then read it.
+  virtual std::optional<std::size_t> kept_bytes([[maybe_unused]] std::size_t i) const noexcept {
+    return std::nullopt;
+  }
+  /// Whether input `i` must be what another kernel keeps so.
+  virtual bool reads_kept([[maybe_unused]] std::size_t i) const noexcept { return false; }
+
   /// What this kernel is, if it adds its second operand to each row of its first.
   virtual std::optional<row_bias> as_row_bias() const noexcept { return std::nullopt; }
   /// Takes over what the kernel behind this one does to its result. The bias is then its last operand.
@@ -99,6 +107,7 @@ public:
                                         std::span<const std::optional<value>> dy) const;
 
   /// Chooses the kernels for these shapes on a device of that kind, and reserves scratch memory for no other.
+  /// Errors  shape_error for shapes that the device does not compute; the caller names the user's line.
   virtual std::unique_ptr<executable> prepare(std::span<const value_type> inputs,
                                               std::span<const value_type> outputs,
                                               device_kind where) const = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -12,29 +13,42 @@ struct attention_shape {
   std::size_t batch = 0, window = 0, heads = 0;
   std::size_t head_width = 0; ///< numbers of a query, a key or a value of one head
 
-  std::size_t width() const noexcept { return heads * head_width; }
+  constexpr std::size_t width() const noexcept { return heads * head_width; }
 };
 
-std::size_t attention_scratch_bytes(const attention_shape& a) noexcept;
-std::size_t attention_gradient_scratch_bytes(const attention_shape& a) noexcept;
+/// A card computes heads of at most so many numbers.
+inline constexpr std::size_t widest_head_of_card = 128;
+
+/// What attention needs on a device of one kind, besides operands and result.
+struct attention_room {
+  std::size_t kept_floats = 0;            ///< that the gradient reads again
+  std::size_t scratch_bytes = 0;          ///< of causal_attention
+  std::size_t gradient_scratch_bytes = 0; ///< of causal_attention_gradient
+};
+
+/// Errors  shape_error for heads that a card does not compute.
+attention_room attention_room_on(device_kind where, const attention_shape& a);
 
 /// Causal scaled dot-product attention: row i of a head is the sum over j <= i of p(i, j) value j, where p(i,
 /// .) is the softmax of query i . key j / sqrt(head_width).
 ///
 /// Source  Vaswani et al., "Attention Is All You Need", NIPS 2017, equation 1, with the mask of its section
-///         3.2.3. Differs: most of what the mask hides is not computed.
+///         3.2.3. Differs: most of what the mask hides is not computed. A card goes over the keys once, as
+///         cuda/attention_tile.hpp says.
 /// Shapes  qkv: float32[batch, window, 3, heads, head_width]: queries, keys, values; y: [batch, window,
-///         heads, head_width]; probabilities: [batch, heads, window, window], zeros above the diagonal;
-///         scratch: attention_scratch_bytes(a), 64-byte aligned.
-/// Errors  device_error for a stream of a GPU.
-void causal_attention(const stream& s, const attention_shape& a, const float* qkv, float* y,
-                      float* probabilities, void* scratch);
+///         heads, head_width]; kept: on the host the probabilities, [batch, heads, window, window], zeros
+///         above the diagonal; on a card the logarithm of the sum of each row's exponentials, [batch, heads,
+///         window]; scratch: as attention_room has it, 64-byte aligned.
+/// Errors  shape_error for heads that a card does not compute; device_error for a stream of a card in a build
+///         without CUDA.
+void causal_attention(const stream& s, const attention_shape& a, const float* qkv, float* y, float* kept,
+                      void* scratch);
 
 /// Computes the gradient with respect to qkv from dy, the gradient with respect to y.
 ///
-/// Shapes  as causal_attention; dqkv as qkv; scratch: attention_gradient_scratch_bytes(a).
+/// Shapes  as causal_attention; dqkv as qkv.
 /// Errors  as causal_attention.
-void causal_attention_gradient(const stream& s, const attention_shape& a, const float* qkv,
-                               const float* probabilities, const float* dy, float* dqkv, void* scratch);
+void causal_attention_gradient(const stream& s, const attention_shape& a, const float* qkv, const float* y,
+                               const float* kept, const float* dy, float* dqkv, void* scratch);
 
 } // namespace mailgrad

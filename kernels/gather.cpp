@@ -1,9 +1,10 @@
 #include <mailgrad/kernels/gather.hpp>
 
 #include <mailgrad/kernels/cuda/gather.hpp>
+#include <mailgrad/kernels/cuda/row_order.hpp>
+#include <mailgrad/kernels/cuda/scatter_rows.hpp>
 #include <mailgrad/kernels/host/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
 
 namespace mailgrad {
 
@@ -24,10 +25,15 @@ void gather(const stream& s, std::span<const float> table, std::size_t width,
   host::gather(table, width, rows, result);
 }
 
+std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept {
+  return where == device_kind::cpu ? 0 : cuda::row_order_bytes(rows);
+}
+
 void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
-                  std::span<float> table) {
-  require_host(s, "scatter_rows");
+                  std::span<float> table, void* scratch) {
   require_whole_rows("scatter_rows", table.size(), width);
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::scatter_rows(*card, rows, values, width, table, scratch);
   host::scatter_rows(rows, values, width, table);
 }
 

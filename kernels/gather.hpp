@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -17,12 +18,16 @@ namespace mailgrad {
 void gather(const stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result);
 
-/// Zeroes a table, then adds row i of `values` to its row rows[i]. A row may occur more than once. A negative
-/// row number ends the list.
+/// Bytes of scratch memory that scatter_rows() needs for so many rows.
+std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept;
+
+/// Zeroes a table, then adds row i of `values` to its row rows[i]. A row may occur more than once; on a card,
+/// too, its values are added in a fixed order. A negative row number ends the list.
 ///
-/// Shapes  values: float32[rows.size(), width]; table: float32[table rows, width], overwritten.
-/// Errors  as gather on the host; device_error for a stream of a GPU.
+/// Shapes  values: float32[rows.size(), width]; table: float32[table rows, width], overwritten; scratch:
+///         scatter_scratch_bytes(), 64-byte aligned.
+/// Errors  as gather; on a card shape_error for 2^31 rows or more.
 void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
-                  std::span<float> table);
+                  std::span<float> table, void* scratch = nullptr);
 
 } // namespace mailgrad

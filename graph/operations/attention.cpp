@@ -35,29 +35,41 @@ std::vector<value_type> results_of(const value_type& x, std::size_t heads) {
 
 class attention_executable : public executable {
 public:
-  explicit attention_executable(const attention_shape& a) : a_(a) {}
-  std::size_t scratch_bytes() const noexcept override { return attention_scratch_bytes(a_); }
+  attention_executable(const attention_shape& a, device_kind where)
+      : a_(a), room_(attention_room_on(where, a)), keeps_less_(where == device_kind::cuda) {}
+  std::size_t scratch_bytes() const noexcept override { return room_.scratch_bytes; }
+  std::optional<std::size_t> kept_bytes(std::size_t i) const noexcept override {
+    if (i == 1 && keeps_less_) return room_.kept_floats * sizeof(float);
+    return std::nullopt;
+  }
   void run(const stream& s, const call& c) override {
     mailgrad::causal_attention(s, a_, c.in(0), c.out(0), c.out(1), c.scratch);
   }
 
 private:
   attention_shape a_;
+  attention_room room_;
+  bool keeps_less_;
 };
 
 class gradient_executable : public executable {
 public:
-  explicit gradient_executable(const attention_shape& a) : a_(a) {}
-  std::size_t scratch_bytes() const noexcept override { return attention_gradient_scratch_bytes(a_); }
+  gradient_executable(const attention_shape& a, device_kind where)
+      : a_(a), scratch_(attention_room_on(where, a).gradient_scratch_bytes),
+        keeps_less_(where == device_kind::cuda) {}
+  std::size_t scratch_bytes() const noexcept override { return scratch_; }
+  bool reads_kept(std::size_t i) const noexcept override { return i == 2 && keeps_less_; }
   void run(const stream& s, const call& c) override {
-    causal_attention_gradient(s, a_, c.in(0), c.in(1), c.in(2), c.out(), c.scratch);
+    causal_attention_gradient(s, a_, c.in(0), c.in(1), c.in(2), c.in(3), c.out(), c.scratch);
   }
 
 private:
   attention_shape a_;
+  std::size_t scratch_;
+  bool keeps_less_;
 };
 
-/// Inputs: qkv, probabilities, the gradient of the result. Output: the gradient of qkv.
+/// Inputs: qkv, the result, the probabilities, the gradient of the result. Output: the gradient of qkv.
 class gradient_operation : public operation, public travelling<gradient_operation> {
 public:
   explicit gradient_operation(std::size_t heads = 1) : heads_(heads) {}
@@ -68,16 +80,15 @@ public:
 
   std::string_view name() const noexcept override { return "causal_attention_gradient"; }
   std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 3);
+    require_operand_count(inputs, 4);
     const std::vector<value_type> results = results_of(inputs[0], heads_);
-    if (inputs[1] != results[1] || inputs[2] != results[0])
-      throw shape_error("expected the probabilities and the gradient of the result");
+    if (inputs[1] != results[0] || inputs[2] != results[1] || inputs[3] != results[0])
+      throw shape_error("expected the result, the probabilities and the gradient of the result");
     return {inputs[0]};
   }
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<gradient_executable>(shape_of(inputs[0].dims, heads_));
+                                      device_kind where) const override {
+    return std::make_unique<gradient_executable>(shape_of(inputs[0].dims, heads_), where);
   }
 
 private:
@@ -103,14 +114,13 @@ public:
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override {
     graph& model = inputs[0].owner();
-    return {model.apply_one(std::make_shared<gradient_operation>(heads_), {inputs[0], outputs[1], *dy[0]},
-                            model.of(outputs[0]).where)};
+    return {model.apply_one(std::make_shared<gradient_operation>(heads_),
+                            {inputs[0], outputs[0], outputs[1], *dy[0]}, model.of(outputs[0]).where)};
   }
 
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<attention_executable>(shape_of(inputs[0].dims, heads_));
+                                      device_kind where) const override {
+    return std::make_unique<attention_executable>(shape_of(inputs[0].dims, heads_), where);
   }
 
   std::string describe() const override { return fmt::format("{} heads", heads_); }

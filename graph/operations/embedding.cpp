@@ -66,14 +66,17 @@ public:
 
 class scatter_executable : public executable {
 public:
-  scatter_executable(const shape& table, std::size_t count) : table_(table), count_(count) {}
+  scatter_executable(const shape& table, std::size_t count, device_kind where)
+      : table_(table), count_(count), scratch_(scatter_scratch_bytes(where, count)) {}
+  std::size_t scratch_bytes() const noexcept override { return scratch_; }
   void run(const stream& s, const call& c) override {
-    mailgrad::scatter_rows(s, {c.in<std::int32_t>(0), count_}, c.in(1), table_[1], {c.out(), table_.size()});
+    mailgrad::scatter_rows(s, {c.in<std::int32_t>(0), count_}, c.in(1), table_[1], {c.out(), table_.size()},
+                           c.scratch);
   }
 
 private:
   shape table_;
-  std::size_t count_;
+  std::size_t count_, scratch_;
 };
 
 class scatter_operation : public operation, public travelling<scatter_operation> {
@@ -99,10 +102,9 @@ public:
     return {{table_, dtype::float32}};
   }
 
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<scatter_executable>(table_, inputs[0].dims[0]);
+                                      device_kind where) const override {
+    return std::make_unique<scatter_executable>(table_, inputs[0].dims[0], where);
   }
 
 private:

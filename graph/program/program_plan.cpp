@@ -50,6 +50,7 @@ private:
   std::size_t add(storage s);
   void place_node(std::uint32_t id);
   void place_operation(std::uint32_t id, const operation& op);
+  std::unique_ptr<executable> prepared(std::uint32_t id, const operation& op) const;
   void place_run(const fused_run& run);
   void place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
                   std::span<const value> outputs, std::optional<std::size_t> overwrites);
@@ -113,16 +114,24 @@ void planner::place_operation(std::uint32_t id, const operation& op) {
     plan_.storages_of[id][0] = plan_.storage_of(n.inputs[0]);
     return;
   }
+  std::vector<value> outputs;
+  for (std::uint32_t i = 0; i < n.outputs.size(); ++i)
+    outputs.emplace_back(const_cast<graph&>(model_), id, i); // a value is only a handle
+  place_step(prepared(id, op), n.inputs, outputs, op.overwrites());
+}
+
+std::unique_ptr<executable> planner::prepared(std::uint32_t id, const operation& op) const {
+  const node& n = model_.nodes()[id];
   if (!op.runs_on(where_))
     throw graph_error(fmt::format("{} has no kernel for a card yet", in_words(model_, id)));
   std::vector<value_type> types;
   for (const value& v : n.inputs) types.push_back(v.type());
-  std::vector<value> outputs;
-  for (std::uint32_t i = 0; i < n.outputs.size(); ++i)
-    outputs.emplace_back(const_cast<graph&>(model_), id, i); // a value is only a handle
-  auto work = op.prepare(types, n.outputs, where_);
-  if (!work) throw graph_error(fmt::format("{} has nothing to run", in_words(model_, id)));
-  place_step(std::move(work), n.inputs, outputs, op.overwrites());
+  try {
+    if (auto work = op.prepare(types, n.outputs, where_)) return work;
+  } catch (const shape_error& e) {
+    throw graph_error(fmt::format("{}: {}", in_words(model_, id), e.what()));
+  }
+  throw graph_error(fmt::format("{} has nothing to run", in_words(model_, id)));
 }
 
 void planner::place_run(const fused_run& run) {
@@ -136,13 +145,18 @@ void planner::place_step(std::unique_ptr<executable> work, std::span<const value
   const std::size_t position = plan_.steps.size();
   made.words = in_words(model_, outputs.front().node());
   made.overwrites = overwrites;
-  for (const value& v : inputs) {
-    made.inputs.push_back(plan_.storage_of(v));
-    plan_.storages[plan_.storage_of(v)].last = position;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    storage& s = plan_.storages[plan_.storage_of(inputs[i])];
+    if (s.kept != made.work->reads_kept(i))
+      throw graph_error(fmt::format("{}: operand {} is what a kernel keeps for its gradient", made.words, i));
+    made.inputs.push_back(plan_.storage_of(inputs[i]));
+    s.last = position;
   }
-  for (const value& v : outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const value& v = outputs[i];
     storage s;
-    s.bytes = bytes_of(v.type());
+    s.kept = made.work->kept_bytes(i).has_value();
+    s.bytes = made.work->kept_bytes(i).value_or(bytes_of(v.type()));
     s.first = s.last = position;
     made.outputs.push_back(plan_.storages_of[v.node()][v.output()] = add(std::move(s)));
   }
@@ -153,6 +167,9 @@ void planner::place_fetches(std::span<const value> fetches) {
   for (std::size_t i = 0; i < fetches.size(); ++i) {
     std::size_t s = plan_.storage_of(fetches[i]);
     const storage& found = plan_.storages[s];
+    if (found.kept)
+      throw graph_error(
+          fmt::format("{}: a card does not make this value", in_words(model_, fetches[i].node())));
     if (found.where != storage::place::arena || found.fetch != storage::none) s = copy_of(s);
     plan_.storages[s].fetch = i;
     plan_.fetches.push_back(s);

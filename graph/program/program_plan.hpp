@@ -30,6 +30,7 @@ struct storage {
   std::size_t only_step = none;   ///< the step that writes it as its only output, if no other step uses it
   std::size_t offset = 0;         ///< in the arena
   const void* constant = nullptr; ///< the values of a constant
+  bool kept = false;              ///< it has what executable::kept_bytes() says, and not its value
   std::string name{};             ///< of a source, for errors
 };
 

@@ -30,12 +30,16 @@ inline unsigned blocks_for(std::size_t n, std::size_t per_block = threads_per_bl
 
 /// Queues `kernel` on `s`. The arguments are converted to the kernel's parameters.
 ///
-/// `name` stands in errors. `shared_bytes` is what shared_memory() of each block may use, at most 48 KiB.
+/// `name` stands in errors. `shared_bytes` is what shared_memory() of each block may use: at most 99 KiB, so
+/// that every card since compute capability 8.0 has them.
 template <class... Parameters, class... Arguments>
 void launch(const cuda_stream& s, const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
   runtime::make_current(s.device);
 #ifdef __CUDACC__
+  constexpr std::size_t unasked = 48 << 10;
+  if (shared_bytes > unasked)
+    runtime::allow_shared_bytes(reinterpret_cast<const void*>(kernel), shared_bytes);
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(s.stream)>>>(arguments...);
 #else
   simulated_card::launch(s.stream, name, grid, block, shared_bytes, kernel, Parameters(arguments)...);

@@ -172,6 +172,11 @@ void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes) {
 
 void make_current(std::uint32_t card) { use(card); }
 
+void allow_shared_bytes(const void* kernel, std::size_t bytes) {
+  require(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+          "cudaFuncSetAttribute");
+}
+
 void check_launch(const char* name) { require(cudaGetLastError(), name); }
 
 void begin_capture(void* stream) {

@@ -69,6 +69,8 @@ void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes);
 
 /// Makes `card` the one that this thread launches kernels on. launch() and products call it themselves.
 void make_current(std::uint32_t card);
+/// Lets blocks of a kernel have more shared memory than those of any kernel may.
+void allow_shared_bytes(const void* kernel, std::size_t bytes);
 /// Throws what the launch of kernel `name` was refused for.
 void check_launch(const char* name);
 

@@ -1,15 +1,14 @@
-#include <mailgrad/kernels/attention.hpp>
+#include <mailgrad/kernels/host/attention.hpp>
 
 #include <mailgrad/kernels/host/product/gemm_tile.hpp>
 #include <mailgrad/kernels/host/product/transpose.hpp>
 #include <mailgrad/kernels/host/softmax_row.hpp>
-#include <mailgrad/tensor/require_host.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
 namespace {
 
@@ -210,22 +209,20 @@ std::size_t attention_gradient_scratch_bytes(const attention_shape& a) noexcept 
   return backward_pass::scratch_floats(a) * sizeof(float);
 }
 
-void causal_attention(const stream& s, const attention_shape& a, const float* qkv, float* y,
-                      float* probabilities, void* scratch) {
-  require_host(s, "causal_attention");
+void causal_attention(const attention_shape& a, const float* qkv, float* y, float* probabilities,
+                      void* scratch) {
   const forward_pass pass(a, static_cast<float*>(scratch));
   for_each_head(a, [&](std::size_t head, std::size_t in, std::size_t out) {
     pass.run(qkv + in, y + out, probabilities + head * a.window * a.window);
   });
 }
 
-void causal_attention_gradient(const stream& s, const attention_shape& a, const float* qkv,
-                               const float* probabilities, const float* dy, float* dqkv, void* scratch) {
-  require_host(s, "causal_attention_gradient");
+void causal_attention_gradient(const attention_shape& a, const float* qkv, const float* probabilities,
+                               const float* dy, float* dqkv, void* scratch) {
   const backward_pass pass(a, static_cast<float*>(scratch));
   for_each_head(a, [&](std::size_t head, std::size_t in, std::size_t out) {
     pass.run(qkv + in, probabilities + head * a.window * a.window, dy + out, dqkv + in);
   });
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

@@ -33,8 +33,8 @@ std::optional<std::string> refusal_of(const kernel_launch& l) {
     return fmt::format("a block of {}x{}x{} threads; a card runs 1 to 1024", l.block.x, l.block.y, l.block.z);
   if (blocks == 0 || l.grid.x > 0x7fffffffU || l.grid.y > 65535 || l.grid.z > 65535)
     return fmt::format("a grid of {}x{}x{} blocks", l.grid.x, l.grid.y, l.grid.z);
-  if (l.shared_bytes > 48 * 1024)
-    return fmt::format("{} bytes of shared memory; a block has 48 KiB", l.shared_bytes);
+  if (l.shared_bytes > 99 * 1024)
+    return fmt::format("{} bytes of shared memory; a block has 99 KiB", l.shared_bytes);
   return std::nullopt;
 }
 

@@ -165,7 +165,7 @@ TEST_F(Bounds, OfAGridAreThoseOfACard) {
   EXPECT_EQ(launched(1, 1025, 0), "copy: a block of 1025x1x1 threads; a card runs 1 to 1024");
   EXPECT_EQ(launched(0, 32, 0), "copy: a grid of 0x1x1 blocks");
   EXPECT_EQ(launched({1, 65536}, 32, 0), "copy: a grid of 1x65536x1 blocks");
-  EXPECT_EQ(launched(1, 32, 49153), "copy: 49153 bytes of shared memory; a block has 48 KiB");
+  EXPECT_EQ(launched(1, 32, 101377), "copy: 101377 bytes of shared memory; a block has 99 KiB");
   EXPECT_EQ(launched(1, 32, 49152), "");
 }
 

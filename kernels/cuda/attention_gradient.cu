@@ -1,0 +1,175 @@
+#include <mailgrad/kernels/cuda/attention.hpp>
+#include <mailgrad/kernels/cuda/attention_tile.hpp>
+
+namespace mailgrad::cuda {
+
+namespace {
+
+/// What both kernels of the gradient read.
+struct attention_operands {
+  attention_heads heads;
+  const float *qkv, *dy;
+  const float *log_sums, *projections; ///< float32[batch, heads, window]
+  float scale;
+
+  /// The probability of a pair, from the product of its vectors and the row's logarithm.
+  __device__ float probability(float product, float log_sum) const {
+    return exp2f(product * (scale * log2_of_e) - log_sum * log2_of_e);
+  }
+};
+
+/// The projection of each query: the product of its result and the gradient of that, which is the sum of dP P
+/// along its row.
+template <unsigned count, unsigned size>
+__global__ void projection_kernel(attention_shape a, const float* y, const float* dy, float* projections,
+                                  row_lanes n) {
+  for_each_row(n, [=](std::size_t row, unsigned lane) { // row: of float32[batch, window, heads]
+    const register_row<count, size> of_y(y, n, row, lane, 0), of_dy(dy, n, row, lane, 0);
+    float sum = 0;
+#pragma unroll
+    for (unsigned i = 0; i < count; ++i) sum += of_y.v[i] * of_dy.v[i];
+    sum = over_lanes(sum, n.width, plus{});
+    if (row >= n.rows || lane != 0) return;
+    const std::size_t position = row / a.heads, head = row % a.heads;
+    projections[(position / a.window * a.heads + head) * a.window + position % a.window] = sum;
+  });
+}
+
+/// The gradient of the queries: dS K, where dS = P (dP - projection) / sqrt(d) and dP = dY V^T.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::threads) query_gradient_kernel(attention_operands from, float* dqkv) {
+  float* const queries = shared_memory<float>();
+  float* const dys = queries + Tile::vectors_of_rows;
+  float* const keys = dys + Tile::vectors_of_rows;
+  float* const values = keys + Tile::vectors_of_columns;
+  float* const room = values + Tile::vectors_of_columns;
+  const attention_place<Tile> at;
+  const attention_heads& heads = from.heads;
+  const auto window = static_cast<unsigned>(heads.a.window);
+  const unsigned first = (gridDim.y - 1 - blockIdx.y) * Tile::rows;
+  const unsigned end = window - first < Tile::rows ? window : first + Tile::rows;
+  float log_sum[Tile::thread_rows] = {}, projection[Tile::thread_rows] = {};
+#pragma unroll
+  for (unsigned i = 0; i < Tile::thread_rows; ++i) {
+    const unsigned position = first + at.row(i);
+    if (position >= window) continue;
+    log_sum[i] = from.log_sums[heads.in_positions() + position];
+    projection[i] = from.projections[heads.in_positions() + position];
+  }
+
+  load_vectors<Tile, Tile::rows>(queries, heads.vectors_of_qkv(from.qkv, 0), first);
+  load_vectors<Tile, Tile::rows>(dys, heads.vectors_of_y(from.dy), first);
+  attention_rows<Tile> result{};
+  for (unsigned key = 0; key < end; key += Tile::columns) {
+    __syncthreads(); // the keys and values before may still be read
+    load_vectors<Tile, Tile::columns>(keys, heads.vectors_of_qkv(from.qkv, 1), key);
+    load_vectors<Tile, Tile::columns>(values, heads.vectors_of_qkv(from.qkv, 2), key);
+    __syncthreads();
+    attention_pairs<Tile> scores, gradient;
+    scores.multiply(queries, keys, at);
+    gradient.multiply(dys, values, at);
+#pragma unroll
+    for (unsigned i = 0; i < Tile::thread_rows; ++i)
+#pragma unroll
+      for (unsigned j = 0; j < Tile::thread_columns; ++j) {
+        const bool hidden = key + at.column(j) > first + at.row(i);
+        const float p = from.probability(scores.v[i][j], log_sum[i]);
+        gradient.v[i][j] = hidden ? 0 : p * (gradient.v[i][j] - projection[i]) * from.scale;
+      }
+    result.add(gradient, keys, room, at);
+  }
+  result.store(dqkv + heads.in_qkv(0), heads.vectors_of_qkv(dqkv, 0), first, at);
+}
+
+/// The gradients of keys and values: dS^T Q and P^T dY. Here the rows are keys, and the columns queries.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::threads) key_gradient_kernel(attention_operands from, float* dqkv) {
+  float* const keys = shared_memory<float>();
+  float* const values = keys + Tile::vectors_of_rows;
+  float* const queries = values + Tile::vectors_of_rows;
+  float* const dys = queries + Tile::vectors_of_columns;
+  float* const room = dys + Tile::vectors_of_columns;
+  float* const log_sums = room + Tile::weights;
+  float* const projections = log_sums + Tile::columns;
+  const attention_place<Tile> at;
+  const attention_heads& heads = from.heads;
+  const auto window = static_cast<unsigned>(heads.a.window);
+  const unsigned first = blockIdx.y * Tile::rows;
+
+  load_vectors<Tile, Tile::rows>(keys, heads.vectors_of_qkv(from.qkv, 1), first);
+  load_vectors<Tile, Tile::rows>(values, heads.vectors_of_qkv(from.qkv, 2), first);
+  attention_rows<Tile> of_keys{}, of_values{};
+  static_assert(Tile::rows % Tile::columns == 0, "the first queries that see a key begin a tile");
+  for (unsigned query = first; query < window; query += Tile::columns) {
+    __syncthreads(); // the queries before may still be read
+    load_vectors<Tile, Tile::columns>(queries, heads.vectors_of_qkv(from.qkv, 0), query);
+    load_vectors<Tile, Tile::columns>(dys, heads.vectors_of_y(from.dy), query);
+    if (threadIdx.x < Tile::columns) {
+      const unsigned position = query + threadIdx.x;
+      const bool there = position < window;
+      log_sums[threadIdx.x] = there ? from.log_sums[heads.in_positions() + position] : 0;
+      projections[threadIdx.x] = there ? from.projections[heads.in_positions() + position] : 0;
+    }
+    __syncthreads();
+    attention_pairs<Tile> weights, gradient;
+    weights.multiply(keys, queries, at);
+#pragma unroll
+    for (unsigned i = 0; i < Tile::thread_rows; ++i)
+#pragma unroll
+      for (unsigned j = 0; j < Tile::thread_columns; ++j) {
+        const unsigned position = query + at.column(j);
+        const bool hidden = position < first + at.row(i) || position >= window;
+        const float p = from.probability(weights.v[i][j], log_sums[at.column(j)]);
+        weights.v[i][j] = hidden ? 0 : p;
+      }
+    of_values.add(weights, dys, room, at);
+    gradient.multiply(values, dys, at);
+#pragma unroll
+    for (unsigned i = 0; i < Tile::thread_rows; ++i)
+#pragma unroll
+      for (unsigned j = 0; j < Tile::thread_columns; ++j)
+        gradient.v[i][j] = weights.v[i][j] * (gradient.v[i][j] - projections[at.column(j)]) * from.scale;
+    of_keys.add(gradient, queries, room, at);
+  }
+  of_keys.store(dqkv + heads.in_qkv(1), heads.vectors_of_qkv(dqkv, 1), first, at);
+  of_values.store(dqkv + heads.in_qkv(2), heads.vectors_of_qkv(dqkv, 2), first, at);
+}
+
+void compute_projections(const cuda_stream& s, const attention_shape& a, const float* y, const float* dy,
+                         float* projections) {
+  const row_lanes n = lanes_of(a.batch * a.window * a.heads, a.head_width);
+  const auto with = [&]<unsigned count, unsigned size>() {
+    launch(s, "causal_attention_gradient", blocks_of(n), threads_per_block, 0, projection_kernel<count, size>,
+           a, y, dy, projections, n);
+  };
+  if (are_packed_rows(a.head_width, y, dy)) return with.template operator()<4, float_pack::size>();
+  with.template operator()<4, 1>();
+}
+
+template <class Tile>
+void run(const cuda_stream& s, const attention_operands& from, float* dqkv) {
+  const attention_shape& a = from.heads.a;
+  constexpr unsigned vectors = 2 * Tile::vectors_of_rows + 2 * Tile::vectors_of_columns + Tile::weights;
+  launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads, vectors * sizeof(float),
+         query_gradient_kernel<Tile>, from, dqkv);
+  launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads,
+         (vectors + 2 * Tile::columns) * sizeof(float), key_gradient_kernel<Tile>, from, dqkv);
+}
+
+} // namespace
+
+void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, const float* qkv,
+                               const float* y, const float* log_sums, const float* dy, float* dqkv,
+                               void* scratch) {
+  if (a.batch * a.window * a.width() == 0) return;
+  auto* const projections = static_cast<float*>(scratch);
+  compute_projections(s, a, y, dy, projections);
+  const attention_operands from{heads_of(a, qkv, dy, dqkv), qkv, dy, log_sums, projections,
+                                attention_scale(a)};
+  if (a.head_width <= 32) return run<attention_tile<32, 4, 4, 8>>(s, from, dqkv);
+  if (a.head_width <= 64) return run<attention_tile<64, 4, 4, 8>>(s, from, dqkv);
+  if (a.head_width <= 96) return run<attention_tile<96, 4, 4, 4>>(s, from, dqkv);
+  run<attention_tile<128, 2, 4, 4>>(s, from, dqkv);
+}
+
+} // namespace mailgrad::cuda

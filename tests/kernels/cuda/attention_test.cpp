@@ -1,0 +1,196 @@
+#include "../../support/card_test.hpp"
+#include "../../support/card_values.hpp"
+
+#include <mailgrad/kernels/attention.hpp>
+#include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using testing::card_array;
+using testing::expect_close;
+using testing::normal_values;
+using testing::shifted_array;
+
+/// Operands, and what the host makes of them.
+struct attended {
+  attention_shape a;
+  std::size_t numbers = a.batch * a.window * a.width();
+  std::vector<float> qkv = normal_values(3 * numbers, 1), dy = normal_values(numbers, 2);
+  std::vector<float> y, log_sums, dqkv;
+
+  explicit attended(const attention_shape& of) : a(of) { compute(); }
+
+  void compute() {
+    const attention_room room = attention_room_on(device_kind::cpu, a);
+    std::vector<float> probabilities(room.kept_floats);
+    const block scratch(std::max<std::size_t>(room.scratch_bytes, room.gradient_scratch_bytes));
+    auto* const memory = const_cast<std::byte*>(scratch.data());
+    y.resize(numbers);
+    dqkv.resize(qkv.size());
+    causal_attention(host_stream{}, a, qkv.data(), y.data(), probabilities.data(), memory);
+    causal_attention_gradient(host_stream{}, a, qkv.data(), y.data(), probabilities.data(), dy.data(),
+                              dqkv.data(), memory);
+    compute_log_sums();
+  }
+
+  /// The number of a query (part 0), a key (1) or a value (2).
+  float& number(std::size_t sample, std::size_t position, std::size_t part, std::size_t head, std::size_t i) {
+    return qkv[((sample * a.window + position) * 3 + part) * a.width() + head * a.head_width + i];
+  }
+
+private:
+  double score(std::size_t sample, std::size_t head, std::size_t query, std::size_t key) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.head_width; ++i)
+      sum += static_cast<double>(number(sample, query, 0, head, i)) *
+             static_cast<double>(number(sample, key, 1, head, i));
+    return sum / std::sqrt(static_cast<double>(a.head_width));
+  }
+  void compute_log_sums() {
+    log_sums.clear();
+    for (std::size_t sample = 0; sample < a.batch; ++sample)
+      for (std::size_t head = 0; head < a.heads; ++head)
+        for (std::size_t query = 0; query < a.window; ++query) {
+          double largest = score(sample, head, query, 0), sum = 0;
+          for (std::size_t key = 1; key <= query; ++key)
+            largest = std::max(largest, score(sample, head, query, key));
+          for (std::size_t key = 0; key <= query; ++key)
+            sum += std::exp(score(sample, head, query, key) - largest);
+          log_sums.push_back(static_cast<float>(largest + std::log(sum)));
+        }
+  }
+};
+
+class card_attention_test : public testing::card_test {
+protected:
+  struct results {
+    std::vector<float> y, log_sums, dqkv;
+  };
+
+  results on_card(const attended& of, std::size_t shift = 0) {
+    const attention_room room = attention_room_on(device_kind::cuda, of.a);
+    const shifted_array<float> qkv(lane(), of.qkv, shift), dy(lane(), of.dy, shift);
+    const shifted_array<float> y(lane(), of.numbers, shift), dqkv(lane(), of.qkv.size(), shift);
+    const auto log_sums = unwritten<float>(room.kept_floats);
+    const auto scratch = unwritten<float>(room.gradient_scratch_bytes / sizeof(float));
+    causal_attention(card(), of.a, qkv.data(), y.data(), log_sums.data(), nullptr);
+    causal_attention_gradient(card(), of.a, qkv.data(), y.data(), log_sums.data(), dy.data(), dqkv.data(),
+                              scratch.data());
+    return {y.read(), log_sums.read(), dqkv.read()};
+  }
+
+  void expect_as_on_host(const attended& of, std::size_t shift = 0, float scale = 1) {
+    const results found = on_card(of, shift);
+    expect_close(found.y, of.y, scale);
+    expect_close(found.log_sums, of.log_sums, scale);
+    expect_close(found.dqkv, of.dqkv, 2 * scale);
+  }
+};
+
+/// Batch, window, heads and numbers of a head.
+class CardAttention
+    : public card_attention_test,
+      public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>> {
+protected:
+  attention_shape shape_of_case() const {
+    const auto [batch, window, heads, width] = GetParam();
+    return {batch, window, heads, width};
+  }
+};
+
+TEST_P(CardAttention, HasTheResultAndTheGradientOfTheHost) { expect_as_on_host(attended(shape_of_case())); }
+
+// A window of one position, one less than a tile, a tile, one more, and several tiles with a rest.
+INSTANTIATE_TEST_SUITE_P(Windows, CardAttention,
+                         ::testing::Combine(::testing::Values(1U),
+                                            ::testing::Values(1U, 2U, 31U, 32U, 33U, 63U, 64U, 65U, 127U,
+                                                              128U, 129U, 200U),
+                                            ::testing::Values(2U), ::testing::Values(64U)));
+INSTANTIATE_TEST_SUITE_P(
+    Heads, CardAttention,
+    ::testing::Combine(::testing::Values(2U), ::testing::Values(3U, 70U), ::testing::Values(1U, 3U),
+                       ::testing::Values(1U, 5U, 16U, 20U, 32U, 33U, 48U, 80U, 96U, 100U, 127U, 128U)));
+INSTANTIATE_TEST_SUITE_P(ManyTiles, CardAttention, ::testing::Values(std::tuple(1U, 401U, 1U, 64U)));
+
+using CardAttentionEdges = card_attention_test;
+
+TEST_F(CardAttentionEdges, ArraysMayStartAtAnyFloat) {
+  for (const std::size_t width : {8U, 64U, 96U, 128U}) expect_as_on_host(attended({1, 70, 2, width}), 1);
+}
+
+TEST_F(CardAttentionEdges, GivesTheSameBitsTwice) {
+  const attended of({2, 150, 2, 64});
+  const results first = on_card(of), second = on_card(of);
+  EXPECT_EQ(first.y, second.y);
+  EXPECT_EQ(first.dqkv, second.dqkv);
+}
+
+TEST_F(CardAttentionEdges, AQueryDoesNotSeeWhatIsBehindIt) {
+  for (const std::size_t width : {32U, 64U, 96U, 128U}) {
+    attended of({1, 140, 1, width});
+    const results before = on_card(of);
+    for (std::size_t part = 1; part < 3; ++part)
+      for (std::size_t i = 0; i < width; ++i) of.number(0, 100, part, 0, i) += 3;
+    const results after = on_card(of);
+    for (std::size_t position = 0; position < of.a.window; ++position) {
+      const auto first = static_cast<std::ptrdiff_t>(position * width), last = first + std::ptrdiff_t(width);
+      const bool same =
+          std::equal(before.y.begin() + first, before.y.begin() + last, after.y.begin() + first);
+      EXPECT_EQ(same, position < 100) << position;
+    }
+  }
+}
+
+TEST_F(CardAttentionEdges, ScoresMayBeTooLargeForTheirExponentials) {
+  attended of({1, 90, 1, 64});
+  for (std::size_t position = 0; position < of.a.window; ++position)
+    for (std::size_t i = 0; i < 64; ++i) of.number(0, position, 0, 0, i) *= 40; // scores of several hundreds
+  of.compute();
+  const results found = on_card(of);
+  for (const float log_sum : of.log_sums) ASSERT_TRUE(std::isfinite(log_sum));
+  // A score of 300 is rounded to 3e-5, and so differs by as much from that of another order of its sum.
+  expect_close(found.y, of.y, 20);
+  expect_close(found.log_sums, of.log_sums, 20);
+  expect_close(found.dqkv, of.dqkv, 500);
+}
+
+TEST_F(CardAttentionEdges, LargeNegativeScoresOfTheFirstTilesAreForgotten) {
+  attended of({1, 140, 1, 64});
+  for (std::size_t position = 0; position < of.a.window; ++position)
+    for (std::size_t i = 0; i < 64; ++i) {
+      of.number(0, position, 0, 0, i) = 4;
+      of.number(0, position, 1, 0, i) = position < 70 ? -10.F : static_cast<float>(position % 3) / 64;
+    }
+  of.compute();
+  expect_as_on_host(of, 0, 4);
+}
+
+TEST_F(CardAttentionEdges, ANanSpoilsOnlyWhatSeesIt) {
+  attended of({1, 80, 1, 64});
+  of.number(0, 50, 0, 0, 3) = std::numeric_limits<float>::quiet_NaN();
+  const results found = on_card(of);
+  for (std::size_t position = 0; position < of.a.window; ++position)
+    EXPECT_EQ(std::isnan(found.y[position * 64]), position == 50) << position;
+}
+
+TEST_F(CardAttentionEdges, RefusesHeadsThatAreTooWide) {
+  EXPECT_THROW(attention_room_on(device_kind::cuda, {1, 4, 1, 129}), shape_error);
+  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, nullptr, nullptr, nullptr, nullptr), shape_error);
+  EXPECT_NO_THROW(attention_room_on(device_kind::cpu, {1, 4, 1, 129}));
+}
+
+TEST_F(CardAttentionEdges, OfNothingIsNothing) {
+  for (const attention_shape& a : {attention_shape{0, 4, 1, 8}, {1, 0, 1, 8}, {1, 4, 0, 8}}) {
+    causal_attention(card(), a, nullptr, nullptr, nullptr, nullptr);
+    causal_attention_gradient(card(), a, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  }
+}
+
+} // namespace
+} // namespace mailgrad
