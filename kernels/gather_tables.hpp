@@ -19,7 +19,8 @@ struct row_table {
 /// Shapes  rows: int32[samples, tables]: column j holds rows of table j; result: float32[samples, tables,
 ///         width].
 /// Errors  shape_error if there is not a row of every table for each sample; std::out_of_range for a row that
-///         its table lacks; device_error for a stream of a GPU.
+///         its table lacks. On a card such a row is noted in the lane's words instead; device_error for a
+///         card in a build without CUDA.
 void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
                    std::span<const std::int32_t> rows, float* result);
 
@@ -33,7 +34,7 @@ struct table_gradient {
 ///
 /// Shapes  gradient: float32[samples, tables, width]; of each part rows: int32[samples], values:
 ///         float32[samples, width].
-/// Errors  shape_error as gather_tables; device_error for a stream of a GPU.
+/// Errors  shape_error and device_error as gather_tables.
 void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
                             std::size_t width, std::span<const table_gradient> parts);
 

@@ -18,7 +18,7 @@ struct vector_sets {
 /// The dot products of all pairs of vectors in a sample, in the order (1,0), (2,0), (2,1), (3,0), ...
 ///
 /// Shapes  x: float32[samples, count, width]; dots: float32[samples, pairs].
-/// Errors  device_error for a stream of a GPU.
+/// Errors  device_error for a stream of a card in a build without CUDA.
 void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots);
 
 /// The gradient with respect to x, from ddots, the gradient with respect to the dot products.

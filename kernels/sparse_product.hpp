@@ -22,7 +22,8 @@ struct compressed_rows {
 ///
 /// Shapes  table: float32[columns of x, width]; y: float32[x.rows(), width].
 /// Errors  shape_error without offsets; std::out_of_range for a column that the table lacks or an offset
-///         behind the entries; device_error for a stream of a GPU.
+///         behind the entries. On a card such a fault is noted in the lane's words instead; device_error for
+///         a card in a build without CUDA.
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y);
 

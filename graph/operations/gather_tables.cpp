@@ -69,7 +69,6 @@ public:
     outputs.insert(outputs.end(), dy[1], {shape{dy[0], dy[2]}, dtype::float32});
     return outputs;
   }
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<tables_gradient_executable>(inputs[1].dims);
@@ -106,7 +105,6 @@ public:
     return found;
   }
 
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<tables_executable>(inputs);

@@ -52,7 +52,6 @@ public:
     if (inputs[1] != dots_of(inputs[0])) throw shape_error("expected the gradient of each product");
     return {inputs[0]};
   }
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<dots_gradient_executable>(inputs[0].dims);
@@ -73,7 +72,6 @@ public:
     return {model.apply_one(std::make_shared<dots_gradient_operation>(), {inputs[0], *dy[0]},
                             model.of(outputs[0]).where)};
   }
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<dots_executable>(inputs[0].dims);

@@ -73,7 +73,6 @@ public:
       throw shape_error("the gradient must be float32[rows, width]");
     return {{shape{inputs[0].dims[0], dy.dims[1]}, dtype::float32}};
   }
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<gradient_executable>(inputs);
@@ -102,7 +101,6 @@ public:
     return {{}, {}, {}, sparse_rows{inputs[0], rows}};
   }
 
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
     return std::make_unique<product_executable>(inputs);

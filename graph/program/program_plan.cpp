@@ -5,6 +5,7 @@
 #include <mailgrad/graph/program/fusion.hpp>
 #include <mailgrad/graph/program/joined_products.hpp>
 #include <mailgrad/kernels/copy_bytes.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 namespace mailgrad::cuda {
 
 /// What a kernel may find wrong in its data.
-enum class fault_kind : std::uint32_t { none, label, row };
+enum class fault_kind : std::uint32_t { none, label, row, column, entries };
 
 /// The first thing that a kernel found wrong, as the host would have found it: of the first kernel that
 /// found something, the element with the smallest number. A kernel cannot throw, so it writes this and goes
@@ -16,8 +16,8 @@ struct fault_word {
 
   word cause = 0; ///< cuda_stream::operation of the kernel's launch, and a fault_kind below it
   word first = 0; ///< the element's number, inverted so that the largest word is the first element, and below
-                  ///< it the label or row that does not exist
-  word limit = 0; ///< the number of classes, or of rows of the table
+                  ///< it the label, row, column or entry that does not exist
+  word limit = 0; ///< the number of classes, of the table's rows, or of entries
 
   static constexpr word cause_of(fault_kind kind, std::uint32_t operation) {
     return static_cast<word>(operation) << 32 | static_cast<std::uint32_t>(kind);
@@ -27,6 +27,7 @@ struct fault_word {
   }
   fault_kind kind() const { return static_cast<fault_kind>(cause & 0xffffffffU); }
   std::uint32_t operation() const { return static_cast<std::uint32_t>(cause >> 32); }
+  std::uint32_t element() const { return ~static_cast<std::uint32_t>(first >> 32); }
   std::int32_t found() const { return static_cast<std::int32_t>(first & 0xffffffffU); }
 };
 

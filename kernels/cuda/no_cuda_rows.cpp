@@ -1,11 +1,9 @@
 #include <mailgrad/kernels/cuda/attention.hpp>
 #include <mailgrad/kernels/cuda/bias_gelu.hpp>
 #include <mailgrad/kernels/cuda/cross_entropy.hpp>
-#include <mailgrad/kernels/cuda/gather.hpp>
 #include <mailgrad/kernels/cuda/layer_norm.hpp>
 #include <mailgrad/kernels/cuda/reduce.hpp>
 #include <mailgrad/kernels/cuda/right_labels.hpp>
-#include <mailgrad/kernels/cuda/scatter_rows.hpp>
 #include <mailgrad/kernels/cuda/softmax.hpp>
 
 #include <mailgrad/tensor/require_host.hpp>
@@ -62,16 +60,6 @@ void layer_norm(const cuda_stream& s, const layer_norm_rows&, const float*, cons
 void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows&, const float*, const float*,
                          const float*, const float*, const float*, float*, float*, float*) {
   refuse_card(s, "layer_norm_gradient");
-}
-
-void gather(const cuda_stream& s, std::span<const float>, std::size_t, std::span<const std::int32_t>,
-            float*) {
-  refuse_card(s, "gather");
-}
-
-void scatter_rows(const cuda_stream& s, std::span<const std::int32_t>, const float*, std::size_t,
-                  std::span<float>, void*) {
-  refuse_card(s, "scatter_rows");
 }
 
 void count_right_labels(const cuda_stream& s, const float*, const std::int32_t*, std::int32_t*, std::size_t,

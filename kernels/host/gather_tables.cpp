@@ -1,14 +1,11 @@
-#include <mailgrad/kernels/gather_tables.hpp>
-
-#include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/kernels/host/gather_tables.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
 namespace {
 
@@ -30,17 +27,11 @@ const float* address(const row_table& table, std::int32_t row, std::size_t width
   throw std::out_of_range(fmt::format("row {} of a table of {} rows", row, table.height));
 }
 
-void require_whole_samples(const char* kernel, std::size_t rows, std::size_t tables) {
-  if (tables == 0 ? rows > 0 : rows % tables != 0) throw shape_error(kernel, shape{rows}, shape{tables});
-}
-
 } // namespace
 
-void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
-                   std::span<const std::int32_t> rows, float* result) {
-  require_host(s, "gather_tables");
+void gather_tables(std::span<const row_table> tables, std::size_t width, std::span<const std::int32_t> rows,
+                   float* result) {
   const std::size_t step = tables.size();
-  require_whole_samples("gather_tables", rows.size(), step);
   for (std::size_t i = 0; i < rows.size(); i += step)
     for (std::size_t j = 0; j < step; ++j) {
       if (const std::size_t later = i + ahead * step + j;
@@ -50,10 +41,8 @@ void gather_tables(const stream& s, std::span<const row_table> tables, std::size
     }
 }
 
-void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
-                            std::size_t width, std::span<const table_gradient> parts) {
-  require_host(s, "gather_tables_gradient");
-  require_whole_samples("gather_tables_gradient", rows.size(), parts.size());
+void gather_tables_gradient(std::span<const std::int32_t> rows, const float* gradient, std::size_t width,
+                            std::span<const table_gradient> parts) {
   const std::size_t samples = rows.size() / std::max<std::size_t>(1, parts.size());
   for (std::size_t i = 0; i < samples; ++i)
     for (std::size_t j = 0; j < parts.size(); ++j, gradient += width) {
@@ -62,4 +51,4 @@ void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows,
     }
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

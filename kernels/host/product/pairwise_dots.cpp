@@ -1,10 +1,8 @@
-#include <mailgrad/kernels/pairwise_dots.hpp>
-
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/kernels/host/product/pairwise_dots.hpp>
 
 #include <algorithm>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
 namespace {
 
@@ -22,17 +20,14 @@ void add_scaled(float factor, const float* x, float* sum, std::size_t n) {
 
 } // namespace
 
-void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots) {
-  require_host(s, "pairwise_dots");
+void pairwise_dots(const vector_sets& sets, const float* x, float* dots) {
   const std::size_t n = sets.width;
   for (std::size_t sample = 0; sample < sets.samples; ++sample, x += sets.count * n)
     for (std::size_t i = 1; i < sets.count; ++i)
       for (std::size_t j = 0; j < i; ++j) *dots++ = dot(x + i * n, x + j * n, n);
 }
 
-void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const float* x, const float* ddots,
-                            float* dx) {
-  require_host(s, "pairwise_dots_gradient");
+void pairwise_dots_gradient(const vector_sets& sets, const float* x, const float* ddots, float* dx) {
   const std::size_t n = sets.width;
   std::fill_n(dx, sets.samples * sets.count * n, 0.0F);
   for (std::size_t sample = 0; sample < sets.samples; ++sample, x += sets.count * n, dx += sets.count * n)
@@ -43,4 +38,4 @@ void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const floa
       }
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

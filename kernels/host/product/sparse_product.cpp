@@ -1,7 +1,4 @@
-#include <mailgrad/kernels/sparse_product.hpp>
-
-#include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/kernels/host/product/sparse_product.hpp>
 
 #include <fmt/format.h>
 
@@ -9,7 +6,7 @@
 #include <array>
 #include <stdexcept>
 
-namespace mailgrad {
+namespace mailgrad::host {
 
 namespace {
 
@@ -83,17 +80,9 @@ void wide_product(const compressed_rows& x, std::span<const float> table, std::s
   }
 }
 
-void require_offsets(const char* kernel, const compressed_rows& x) {
-  if (x.offsets.empty())
-    throw shape_error(fmt::format("{}: there are no offsets, not even of no rows", kernel));
-}
-
 } // namespace
 
-void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
-                    std::size_t width, float* y) {
-  require_host(s, "sparse_product");
-  require_offsets("sparse_product", x);
+void sparse_product(const compressed_rows& x, std::span<const float> table, std::size_t width, float* y) {
   switch (width) {
   case 1:
     return narrow_product<1>(x, table, y);
@@ -108,10 +97,7 @@ void sparse_product(const stream& s, const compressed_rows& x, std::span<const f
   }
 }
 
-void sparse_product_gradient(const stream& s, const compressed_rows& x, const float* dy, std::size_t width,
-                             float* rows) {
-  require_host(s, "sparse_product_gradient");
-  require_offsets("sparse_product_gradient", x);
+void sparse_product_gradient(const compressed_rows& x, const float* dy, std::size_t width, float* rows) {
   for (std::size_t i = 0; i < x.rows(); ++i, dy += width) {
     const entries row = entries_of(x, i);
     for (std::size_t j = row.begin; j < row.end; ++j) {
@@ -123,4 +109,4 @@ void sparse_product_gradient(const stream& s, const compressed_rows& x, const fl
   }
 }
 
-} // namespace mailgrad
+} // namespace mailgrad::host

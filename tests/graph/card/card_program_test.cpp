@@ -29,7 +29,13 @@ public:
   trained_model(const char* name, model_request request) : request_(std::move(request)) {
     const model_outputs made = build_model(find_model(name), graph_, request_);
     fetches_ = {made.loss, made.logits};
-    for (const adjoint& a : gradients(made.loss, graph_.variables())) fetches_.push_back(a.dense.value());
+    for (const adjoint& a : gradients(made.loss, graph_.variables())) {
+      if (a.dense) fetches_.push_back(*a.dense);
+      for (const sparse_rows& rows : a.sparse) {
+        fetches_.push_back(rows.rows); // whole numbers, which are compared as if they were none
+        fetches_.push_back(rows.values);
+      }
+    }
     for (const value& v : graph_.variables()) draw_variable(v);
     for (const value& v : graph_.inputs()) draw_input(v);
   }
@@ -101,12 +107,19 @@ private:
       fed_.emplace_back(v, test::random_tensor(v.dims(), 5));
       return;
     }
-    tensor labels(v.dims(), dtype::int32);
+    tensor drawn(v.dims(), dtype::int32);
     std::minstd_rand random(3);
-    auto* const first = reinterpret_cast<std::int32_t*>(labels.data());
-    std::generate_n(first, labels.size(),
-                    [&] { return static_cast<std::int32_t>(random() % request_.classes); });
-    fed_.emplace_back(v, std::move(labels));
+    auto* const first = reinterpret_cast<std::int32_t*>(drawn.data());
+    std::size_t at = 0;
+    const std::vector<std::size_t>& rows = request_.categories;
+    std::generate_n(first, drawn.size(), [&] {
+      const bool of_table = graph_.of(v).name == "categories";
+      return static_cast<std::int32_t>(random() % (of_table ? rows[at++ % rows.size()] : request_.classes));
+    });
+    if (graph_.of(v).name == "offsets")
+      for (std::size_t i = 0; i < drawn.size(); ++i)
+        first[i] = static_cast<std::int32_t>(i * request_.nonzeros / (drawn.size() - 1));
+    fed_.emplace_back(v, std::move(drawn));
   }
 
   graph graph_;
@@ -131,7 +144,20 @@ struct model_case {
   const char* model;
   shape sample;
   answer wanted = answer::a_class;
+  feature_kind features = feature_kind::numbers;
+  std::vector<std::size_t> categories{};
+  std::size_t nonzeros = 0;
 
+  model_request request() const {
+    model_request made{.sample_dims = sample,
+                       .features = features,
+                       .categories = categories,
+                       .wanted = wanted,
+                       .classes = wanted == answer::a_number ? 0U : 10U,
+                       .batch = 12,
+                       .nonzeros = nonzeros};
+    return made;
+  }
   friend std::ostream& operator<<(std::ostream& to, const model_case& c) { return to << c.model; }
 };
 
@@ -139,10 +165,7 @@ class CardProgram : public ::testing::TestWithParam<model_case> {};
 
 TEST_P(CardProgram, GivesTheLossTheLogitsAndTheGradientsOfTheHost) {
   MAILGRAD_NEEDS_CARD();
-  const model_case& c = GetParam();
-  model_request request{.sample_dims = c.sample, .wanted = c.wanted, .classes = 10, .batch = 12};
-  if (c.wanted == answer::a_number) request.classes = 0;
-  trained_model model(c.model, request);
+  trained_model model(GetParam().model, GetParam().request());
   cuda::card_lane lane(0);
   for (const std::uint64_t step : {0, 7}) {
     const auto expected = model.on_host(step), found = model.on_card(lane, step);
@@ -152,6 +175,21 @@ TEST_P(CardProgram, GivesTheLossTheLogitsAndTheGradientsOfTheHost) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    Texts, CardProgram,
+    ::testing::Values(
+        model_case{"gpt:layers=2,width=32,heads=2", {37}, answer::a_class, feature_kind::tokens},
+        model_case{
+            "gpt:layers=1,width=66,heads=3,dropout=0.2,tied=no", {70}, answer::a_class, feature_kind::tokens},
+        model_case{"gpt:layers=1,width=5,heads=1", {1}, answer::a_class, feature_kind::tokens}));
+INSTANTIATE_TEST_SUITE_P(
+    Tables, CardProgram,
+    ::testing::Values(
+        model_case{
+            "dlrm:width=8,bottom=12x6,top=10", {5}, answer::a_class, feature_kind::numbers, {10, 40, 17}},
+        model_case{
+            "dlrm:width=5,top=7,interaction=concat", {0}, answer::a_number, feature_kind::numbers, {1, 30}},
+        model_case{"softmax", {40}, answer::a_class, feature_kind::sparse, {}, 96}));
 INSTANTIATE_TEST_SUITE_P(Models, CardProgram,
                          ::testing::Values(model_case{"softmax", {28, 28, 1}},
                                            model_case{"mlp:hidden=48x20", {28, 28, 1}},
