@@ -94,10 +94,6 @@ void require_trained_by(const std::vector<device>& devices, const model_function
   graph g;
   const model_outputs outputs = build_fitting(model, g, request);
   const training_fetches list = loss_and_gradients(g, outputs, layout, request);
-  if (!list.sparse.empty())
-    throw device_error(world_errc::no_such_device,
-                       fmt::format("the model has tables with gradients of rows, which {} cannot compute yet",
-                                   to_string(*card)));
   plan_program(g, list.fetches, {}, device_kind::cuda);
 }
 

@@ -38,8 +38,7 @@ void require_here(device d);
 /// Refuses cards among the devices if they cannot train this model: each worker on a card has that card
 /// alone, and every operation of the model and of its gradients needs a kernel there.
 ///
-/// Errors  std::invalid_argument: a worker's model spans a card; graph_error with the operation and its line;
-///         device_error: the model has tables.
+/// Errors  std::invalid_argument: a worker's model spans a card; graph_error with the operation and its line.
 void require_trained_by(const std::vector<device>& devices, const model_function& model,
                         const model_request& request, const parameter_layout& layout);
 

@@ -1,9 +1,6 @@
 #include <mailgrad/engine/worker/card_program.hpp>
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
 
 #include <cstring>
 #include <utility>
@@ -26,14 +23,53 @@ card_program::card_program(const model_function& build, const model_request& req
                         },
                         place),
       covered_(coverage_of(layout, list_.dense_variables())) {
-  if (!list_.sparse.empty())
-    throw device_error(world_errc::no_such_device,
-                       fmt::format("the model has tables, whose gradients {} cannot compute yet",
-                                   to_string(request.devices.at(0))));
   std::size_t bytes = 0;
   for (const auto& input : model_.sources().inputs()) bytes += aligned(input_bytes(input.what));
   for (input_set& s : inputs_) s = {cuda::pinned_block(bytes), lane_.allocate(bytes)};
+  place_rows();
   zeroed_ = lane_.record();
+}
+
+/// Places what each gradient of a table fetches, and binds it.
+void card_program::place_rows() {
+  std::size_t bytes = 0;
+  const auto place = [&](std::size_t count) { return std::exchange(bytes, bytes + aligned(count * 4)); };
+  for (const sparse_fetch& f : list_.sparse) {
+    const std::size_t values = place(f.count * f.width);
+    places_.push_back({values, f.rows ? place(f.count) : 0});
+  }
+  if (bytes == 0) return;
+  rows_ = lane_.allocate(bytes);
+  std::byte* const first = rows_.on<std::byte>(lane_.where()).data();
+  for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
+    const sparse_fetch& f = list_.sparse[i];
+    model_.code().bind_fetch(f.values, first + places_[i].values);
+    if (f.rows) model_.code().bind_fetch(*f.rows, first + places_[i].rows);
+  }
+}
+
+void card_program::prepare(gradient& out) const {
+  if (out.sparse_memory.empty()) out.sparse_memory.resize(1);
+  block& memory = out.sparse_memory.front();
+  if (memory.bytes() < rows_.bytes()) memory = cuda::pinned_memory(rows_.bytes());
+  out.sparse.resize(list_.sparse.size());
+  for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
+    const sparse_fetch& f = list_.sparse[i];
+    const rows_place& at = places_[i];
+    const auto rows = f.rows
+                          ? std::span(reinterpret_cast<const std::int32_t*>(memory.data() + at.rows), f.count)
+                          : f.rows_in_batch->of(*out.source).values<std::int32_t>();
+    out.sparse[i] = {f.variable,
+                     f.width,
+                     rows,
+                     {reinterpret_cast<const float*>(memory.data() + at.values), f.count * f.width}};
+  }
+}
+
+void card_program::fetch_rows(gradient& out) const {
+  if (rows_.bytes() == 0) return;
+  cuda::runtime::copy(std::get<cuda_stream>(lane_.where()).stream, out.sparse_memory.front().data(),
+                      rows_.on<std::byte>(lane_.where()).data(), rows_.bytes());
 }
 
 void card_program::bind(const float* weights, float* gradient, float* loss, const parameter_layout& layout) {

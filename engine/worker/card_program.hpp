@@ -11,15 +11,15 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 namespace mailgrad {
 
 /// A model for one batch size, compiled for a lane of a card. It has two sets of inputs, each with the same
 /// bytes side by side in pinned memory and on the card: while a step reads one set, the batch of the next
-/// step goes to the other.
+/// step goes to the other. The rows of its gradients of tables lie side by side on the card, too.
 ///
-/// Errors   compile: as bound_model; device_error for a model whose gradient has rows of tables, and for lack
-///          of memory.
+/// Errors   compile: as bound_model; device_error for lack of memory.
 /// Threads  one caller at a time.
 class card_program {
 public:
@@ -47,6 +47,11 @@ public:
   /// Says which memory the runs read and write, after use() of this set.
   cuda::kept_graphs::key key_of(std::size_t set) { return {this, address_of(set)}; }
 
+  /// Gives a gradient of `out.source` memory for the rows of this program's tables.
+  void prepare(gradient& out) const;
+  /// Queues the copy of these rows to the gradient.
+  void fetch_rows(gradient& out) const;
+
   program& code() { return model_.code(); }
   const std::shared_ptr<const coverage>& covered() const { return covered_; }
 
@@ -56,6 +61,12 @@ private:
     memory on_card;
   };
 
+  /// Where the rows of one table lie, in bytes: values and row numbers, unless the batch has these.
+  struct rows_place {
+    std::size_t values, rows;
+  };
+
+  void place_rows();
   std::byte* address_of(std::size_t set) { return inputs_[set].on_card.on<std::byte>(lane_.where()).data(); }
 
   cuda::card_lane& lane_;
@@ -63,6 +74,8 @@ private:
   bound_model model_;
   std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
   std::array<input_set, sets> inputs_;
+  std::vector<rows_place> places_; ///< of each gradient of a table
+  memory rows_;                    ///< of all of them, on the card
   mark
       zeroed_; ///< of the sets' memory on the card, until a copy beside the lane has been told to wait for it
 };

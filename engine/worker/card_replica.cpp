@@ -139,6 +139,7 @@ step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::sh
   stage_other_weights();
   step->out->source = step->inputs;
   if (step->out->covered != step->code->covered()) step->out->covered = step->code->covered();
+  step->code->prepare(*step->out);
   queued_ = std::move(step);
   try {
     queue();
@@ -167,6 +168,7 @@ void card_replica::queue() {
   });
   cuda::runtime::copy(s.stream, queued_->out->dense.data(), gradient_.on<std::byte>(lane_.where()).data(),
                       gradient_.bytes());
+  queued_->code->fetch_rows(*queued_->out);
   watch_->when_passed(lane_.record(), [ended = ending_](std::exception_ptr why) {
     const std::lock_guard held(ended->mutex);
     ended->failure = std::move(why);

@@ -36,8 +36,8 @@ namespace mailgrad {
 /// other steps take none. foresee() does nothing for a batch of such a size, since the owner could not take
 /// the end of the step under way meanwhile. It also does nothing while the batch that was foreseen before,
 /// and that another replaces, is still being copied.
-/// Errors   device_error: no such card, or its memory does not suffice. begin_step: device_error for a model
-///          whose gradient has rows of tables, or with an operation that has no kernel for a card.
+/// Errors   device_error: no such card, or its memory does not suffice. begin_step: graph_error for a model with
+///          an operation that a card does not compute.
 /// Threads  one caller at a time.
 class card_replica final : public step_runner {
 public:

@@ -1,9 +1,11 @@
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>
@@ -134,8 +136,54 @@ TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {
   spanning.workers = 1;
   EXPECT_THAT([&] { trained(spanning); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("a card holds whole models only")));
-  EXPECT_THAT([] { trained(card_options("async", 1), testing::sparse_data()); },
-              ThrowsMessage<std::exception>(HasSubstr("tables with gradients of rows, which cuda:0")));
+}
+
+/// A model with the data that it learns from.
+struct learning {
+  const char* model;
+  std::shared_ptr<const data_split> data;
+};
+
+const std::vector<learning>& other_models() {
+  static const std::vector<learning> all{{"gpt:layers=1,width=16,heads=2,dropout=0.1", testing::text()},
+                                         {"dlrm:width=4,bottom=6,top=8", testing::tastes()},
+                                         {"softmax", testing::sparse_data()}};
+  return all;
+}
+
+TEST_F(CardRuns, OfTextTablesAndSparseSamplesComeToTheWeightsOfTheProcessors) {
+  for (const learning& l : other_models()) {
+    SCOPED_TRACE(l.model);
+    const auto weights = [&](const training_options& o) {
+      training run(*built_in_model(l.model), l.data, o);
+      const training_report r = run.report();
+      EXPECT_EQ(r.ended, "completed") << r.why;
+      EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+      const auto found = run.parameters();
+      return std::vector<float>(found.begin(), found.end());
+    };
+    for (const char* policy : {"sync", "async"}) {
+      const std::uint32_t workers = std::string_view(policy) == "sync" ? 2 : 1;
+      const std::vector<float> there = weights(card_options(policy, workers)),
+                               here = weights(options_for(policy, workers));
+      ASSERT_EQ(there.size(), here.size());
+      for (std::size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 2e-5) << i;
+      EXPECT_EQ(weights(card_options(policy, workers)), there) << "other bits in the second run";
+    }
+  }
+}
+
+TEST_F(CardRuns, OfTextTablesAndSparseSamplesGoWithEveryPolicyBesideACore) {
+  for (const learning& l : other_models())
+    for (const char* policy : {"hogwild", "ssp:2", "async, sync@6"}) {
+      SCOPED_TRACE(std::string(l.model) + ", " + policy);
+      training_options o = card_options(policy, 3);
+      o.devices[1] = {device_kind::cpu, 0};
+      const training_report r = train(*built_in_model(l.model), l.data, o);
+      EXPECT_EQ(r.ended, "completed") << r.why;
+      EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+      EXPECT_TRUE(std::isfinite(r.test_loss.value()));
+    }
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
+#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/worker/card_replica.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
@@ -57,10 +58,7 @@ protected:
              const std::shared_ptr<const data_split>& data = small_data(),
              std::size_t graphs = cuda::kept_graphs::most_kept) {
     data_ = data;
-    model_request request;
-    request.sample_dims = data->train.sample_dims();
-    request.classes = data->train.classes();
-    request.nonzeros = data->train.is_sparse() ? max_nonzeros(data->train, 8) : 0;
+    model_request request = request_for(*data, 8);
     layout_ = std::make_shared<parameter_layout>(lay_out(model, request, 2));
     weights_ = first_values(*layout_, 5);
     on_host_.emplace(model, request, layout_);
@@ -90,9 +88,16 @@ protected:
     float loss;
     std::vector<float> gradient;
   };
+  /// The dense gradient, then that of each list of rows: their numbers and values.
   static result result_of(float loss, const gradient& g) {
     const auto values = g.dense.as<float>();
-    return {loss, {values.begin(), values.end()}};
+    result found{loss, {values.begin(), values.end()}};
+    for (const gradient_rows& part : g.sparse) {
+      const gradient_rows listed = listed_rows(part);
+      for (const std::int32_t row : listed.rows) found.gradient.push_back(static_cast<float>(row));
+      found.gradient.insert(found.gradient.end(), listed.values.begin(), listed.values.end());
+    }
+    return found;
   }
   result host_step(const std::shared_ptr<const batch>& b) {
     const auto g = on_host_->make_gradient();

@@ -1,6 +1,6 @@
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
 
-#include <mailgrad/graph/operations/layer_norm.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
@@ -178,10 +178,68 @@ TEST_F(CardReplica, RefusesWhatItCannotMean) {
   expect_close(card_step(samples(0, 8)), host_step(samples(0, 8)));
 }
 
-TEST_F(CardReplica, RefusesAModelWithTables) {
+TEST_F(CardReplica, ComputesTheRowsOfTablesThatTheHostComputes) {
+  const auto expect_same_rows = [this](std::size_t lists) {
+    for (const std::size_t count : {8U, 3U, 8U}) {
+      const auto b = samples(0, count);
+      expect_close(card_step(b), host_step(b));
+      const auto g = on_card_->make_gradient(), expected = on_host_->make_gradient();
+      on_host_->begin_step(b, expected);
+      on_card_->begin_step(b, g);
+      await_end();
+      on_card_->end_step();
+      ASSERT_EQ(g->sparse.size(), lists);
+      for (std::size_t i = 0; i < lists; ++i) {
+        EXPECT_EQ(g->sparse[i].variable, expected->sparse[i].variable);
+        EXPECT_TRUE(std::ranges::equal(listed_rows(g->sparse[i]).rows, listed_rows(expected->sparse[i]).rows));
+      }
+    }
+  };
   build(find_model("softmax"), testing::sparse_data());
+  expect_same_rows(1); // whose numbers the batch has
+  build(find_model("dlrm:width=4,bottom=6,top=8"), testing::tastes());
+  expect_same_rows(2); // whose numbers the program fetches
+}
+
+TEST_F(CardReplica, ReusesAGradientForMoreRows) {
+  build(find_model("dlrm:width=4,bottom=6,top=8"), testing::tastes());
+  const auto g = on_card_->make_gradient();
+  for (const std::size_t count : {3U, 8U, 2U}) {
+    const auto b = samples(0, count);
+    on_card_->begin_step(b, g);
+    await_end();
+    expect_close(result_of(on_card_->end_step(), *g), host_step(b));
+  }
+}
+
+TEST_F(CardReplica, TrainsATransformer) {
+  build(find_model("gpt:layers=2,width=16,heads=2,dropout=0.2"), testing::text());
+  for (const std::size_t count : {8U, 3U, 8U}) {
+    const auto b = samples(0, count, count);
+    expect_close(card_step(b), host_step(b));
+  }
+}
+
+TEST_F(CardReplica, RefusesARowThatATableLacksInTheWordsOfTheHost) {
+  build(find_model("gpt:layers=1,width=8,heads=2"), testing::text());
+  const auto bad = samples(0, 8), good = samples(0, 8);
+  bad->features.values<std::int32_t>()[5] = 99;
+  std::string words;
+  try {
+    host_step(bad);
+    FAIL() << "the host takes it";
+  } catch (const std::out_of_range& e) {
+    words = e.what();
+  }
+  EXPECT_THAT([&] { card_step(bad); }, ThrowsMessage<std::out_of_range>(words));
+  expect_close(card_step(good), host_step(good));
+}
+
+TEST_F(CardReplica, RefusesHeadsThatAreTooWideForACard) {
+  build(find_model("gpt:layers=1,width=130,heads=1"), testing::text());
   EXPECT_THAT([&] { on_card_->begin_step(samples(0, 8), on_card_->make_gradient()); },
-              ThrowsMessage<std::exception>(HasSubstr("has no kernel for a card yet")));
+              ThrowsMessage<graph_error>(
+                  HasSubstr("causal_attention: heads of 130 numbers; a card computes those of at most 128")));
 }
 
 TEST_F(CardReplica, RefusesADeviceThatIsNoCard) {

@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
             "dlrm:width=8,bottom=12x6,top=10", {5}, answer::a_class, feature_kind::numbers, {10, 40, 17}},
         model_case{
             "dlrm:width=5,top=7,interaction=concat", {0}, answer::a_number, feature_kind::numbers, {1, 30}},
-        model_case{"softmax", {40}, answer::a_class, feature_kind::sparse, {}, 96}));
+        model_case{"softmax", {40}, answer::a_class, feature_kind::numbers, {}, 96}));
 INSTANTIATE_TEST_SUITE_P(Models, CardProgram,
                          ::testing::Values(model_case{"softmax", {28, 28, 1}},
                                            model_case{"mlp:hidden=48x20", {28, 28, 1}},
