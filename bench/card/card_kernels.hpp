@@ -25,6 +25,7 @@ using kernel_maker = timed_kernel (*)(card_arrays&);
 
 std::vector<kernel_maker> element_kernels(); ///< copies, updates, element-wise functions
 std::vector<kernel_maker> row_kernels();     ///< sums, softmax, losses, pooling
+std::vector<kernel_maker> model_kernels();   ///< attention and what else gpt and dlrm need
 std::vector<kernel_maker> product_kernels(); ///< matrix products, and the convolutions of LeNet
 
 } // namespace mailgrad::bench

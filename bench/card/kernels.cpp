@@ -60,6 +60,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   cuda::card_lane lane(card);
-  for (const auto kernels : {element_kernels, row_kernels, product_kernels})
+  for (const auto kernels : {element_kernels, row_kernels, model_kernels, product_kernels})
     for (const kernel_maker make : kernels()) measure(lane, make);
 }

@@ -3,7 +3,8 @@
   peers.py ceilings    the card's own limits: a copy, products in float32, TF32 and bfloat16
   peers.py steps       whole training steps of steps.cpp: eager with the fused optimiser, and as a CUDA graph
   peers.py compiled    the same steps by torch.compile, launched, and how long it compiles
-  peers.py kernels     the kernels of kernels.cpp that PyTorch hands to cuBLAS and cuDNN, under the same names
+  peers.py kernels     the kernels of kernels.cpp that PyTorch hands to cuBLAS and cuDNN, its fused attention and its gradient of an
+                       embedding, under the same names
 
 Prints lines of a name, microseconds (median), spread in percent, GB/s and TFLOP/s, apart by tabs; and lines of a name and
 words.
@@ -95,6 +96,25 @@ def convolutions():
     for batch in (64, 1024):
         passes("conv1", batch, 28, 1, 32, False)
         passes("conv2", batch, 14, 32, 64, True)
+
+
+def attention(batch=8, heads=12, window=1024, width=64):
+    """Launched, since a graph cannot hold a backward pass alone; each takes much longer than its launch."""
+    qkv = torch.rand(batch, window, 3, heads, width, device="cuda") * 2 - 1
+    operands = [qkv[:, :, i].transpose(1, 2).detach().requires_grad_() for i in range(3)]
+    dy = torch.rand(batch, window, heads, width, device="cuda").transpose(1, 2)
+    of_one_product = batch * heads * window * window * width
+    with torch.no_grad():
+        tell("causal attention", lambda: F.scaled_dot_product_attention(*operands, is_causal=True), operations=2 * of_one_product)
+    y = F.scaled_dot_product_attention(*operands, is_causal=True)
+    tell("gradient of causal attention", lambda: torch.autograd.grad(y, operands, dy, retain_graph=True), operations=5 * of_one_product)
+
+
+def embeddings(tokens=8192, width=768):
+    dy = torch.rand(tokens, width, device="cuda")
+    for name, height in [("embedding gradient, 50257 words", 50257), ("embedding gradient, 65 letters", 65)]:
+        rows = torch.randint(0, height, (tokens,), device="cuda")
+        tell(name, lambda: torch.ops.aten.embedding_dense_backward(dy, rows, height, -1, False), values=(tokens + height) * width)
 
 
 def network(name):
@@ -189,6 +209,8 @@ def main():
     if sys.argv[1] == "compiled":
         return compiled()
     products()
+    attention()
+    embeddings()
     convolutions()
 
 

@@ -30,13 +30,13 @@ struct online_softmax {
 #pragma unroll
       for (unsigned j = 0; j < Tile::thread_columns; ++j) most = larger{}(most, scores.v[i][j]);
       most = over_lanes(most, 8, larger{});
-      const float correction = exp2f((largest[i] - most) * scale);
+      const float correction = power_of_2((largest[i] - most) * scale);
       largest[i] = most;
       sum[i] *= correction;
       sums.scale(i, correction);
 #pragma unroll
       for (unsigned j = 0; j < Tile::thread_columns; ++j) {
-        scores.v[i][j] = exp2f((scores.v[i][j] - most) * scale);
+        scores.v[i][j] = power_of_2((scores.v[i][j] - most) * scale);
         sum[i] += scores.v[i][j];
       }
     }
@@ -56,7 +56,7 @@ __device__ void mask(attention_pairs<Tile>& scores, unsigned first_query, unsign
 
 /// The longest rows come first, so that no block begins one when the others end.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::threads)
+__global__ void __launch_bounds__(Tile::threads, 2)
     attention_kernel(attention_heads heads, const float* qkv, float* y, float* log_sums, float scale,
                      float lowest) {
   float* const queries = shared_memory<float>();

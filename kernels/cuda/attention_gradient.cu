@@ -14,7 +14,7 @@ struct attention_operands {
 
   /// The probability of a pair, from the product of its vectors and the row's logarithm.
   __device__ float probability(float product, float log_sum) const {
-    return exp2f(product * (scale * log2_of_e) - log_sum * log2_of_e);
+    return power_of_2(product * (scale * log2_of_e) - log_sum * log2_of_e);
   }
 };
 
@@ -37,7 +37,8 @@ __global__ void projection_kernel(attention_shape a, const float* y, const float
 
 /// The gradient of the queries: dS K, where dS = P (dP - projection) / sqrt(d) and dP = dY V^T.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::threads) query_gradient_kernel(attention_operands from, float* dqkv) {
+__global__ void __launch_bounds__(Tile::threads, 2)
+    query_gradient_kernel(attention_operands from, float* dqkv) {
   float* const queries = shared_memory<float>();
   float* const dys = queries + Tile::vectors_of_rows;
   float* const keys = dys + Tile::vectors_of_rows;
@@ -83,7 +84,8 @@ __global__ void __launch_bounds__(Tile::threads) query_gradient_kernel(attention
 
 /// The gradients of keys and values: dS^T Q and P^T dY. Here the rows are keys, and the columns queries.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::threads) key_gradient_kernel(attention_operands from, float* dqkv) {
+__global__ void __launch_bounds__(Tile::threads, 2)
+    key_gradient_kernel(attention_operands from, float* dqkv) {
   float* const keys = shared_memory<float>();
   float* const values = keys + Tile::vectors_of_rows;
   float* const queries = values + Tile::vectors_of_rows;

@@ -58,10 +58,24 @@ struct attention_place {
 
 __device__ inline float_pack pack_in_block(const float* x) { return *reinterpret_cast<const float_pack*>(x); }
 
-__device__ inline float_pack numbers_of(const head_vectors& from, unsigned position, unsigned number) {
+/// 2^x, of which the smallest are 0. exp2f() takes two more instructions, for those.
+__device__ inline float power_of_2(float x) {
+#ifdef __CUDACC__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
+/// Four numbers of one of the first `count` vectors, zeros where there are none. Within a tile, offsets have
+/// 32 bits.
+__device__ inline float_pack numbers_of(const head_vectors& from, unsigned count, unsigned vector,
+                                        unsigned number) {
   float_pack found{};
-  if (position >= from.window) return found;
-  const float* const at = from.values + position * from.step + number;
+  if (vector >= count) return found;
+  const float* const at = from.values + (vector * static_cast<unsigned>(from.step) + number);
   if (from.packs) {
     if (number < from.width) found = load_pack(at);
     return found;
@@ -79,24 +93,40 @@ constexpr unsigned loads_together(unsigned n) {
   return found;
 }
 
-/// Copies the vectors of `count` positions to shared memory. Those behind the window are zeros.
-template <class Tile, unsigned count>
-__device__ void load_vectors(float* room, const head_vectors& from, unsigned first) {
+/// Copies packs of `count` vectors to shared memory, of which find(vector, number) has one.
+template <class Tile, unsigned count, class Find>
+__device__ void copy_vectors(float* room, Find find) {
   constexpr unsigned packs = Tile::width / float_pack::size, turns = count * packs / Tile::threads;
   constexpr unsigned together = loads_together(turns);
   static_assert(count * packs % Tile::threads == 0);
+#pragma unroll 1
   for (unsigned turn = 0; turn < turns; turn += together) {
     float_pack found[together];
 #pragma unroll
     for (unsigned t = 0; t < together; ++t) {
       const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
-      found[t] = numbers_of(from, first + k / packs, k % packs * float_pack::size);
+      found[t] = find(k / packs, k % packs * float_pack::size);
     }
 #pragma unroll
     for (unsigned t = 0; t < together; ++t) {
       const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
       *reinterpret_cast<float_pack*>(room + k / packs * Tile::step + k % packs * float_pack::size) = found[t];
     }
+  }
+}
+
+/// Copies the vectors of `count` positions to shared memory. Those behind the window are zeros.
+template <class Tile, unsigned count>
+__device__ void load_vectors(float* room, head_vectors from, unsigned first) {
+  const unsigned left = from.window - first;
+  from.values += first * from.step;
+  if (from.packs && from.width == Tile::width && left >= count) { // as most are
+    copy_vectors<Tile, count>(room, [&](unsigned vector, unsigned number) {
+      return load_pack(from.values + (vector * static_cast<unsigned>(from.step) + number));
+    });
+  } else {
+    copy_vectors<Tile, count>(
+        room, [&](unsigned vector, unsigned number) { return numbers_of(from, left, vector, number); });
   }
 }
 
