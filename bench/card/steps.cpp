@@ -17,6 +17,7 @@
 #include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/update.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -27,19 +28,44 @@ using namespace mailgrad::bench;
 
 namespace {
 
-/// A model of Fashion-MNIST's pictures, with its weights, gradients and one batch on the card.
+/// A model, and the batches that it learns from.
+struct measured_model {
+  const char* name;
+  const char* model; ///< with its settings
+  model_request request;
+};
+
+/// Models of Fashion-MNIST's pictures, and a transformer of 10.7 million weights for letters, as Karpathy's nanoGPT
+/// has it.
+std::vector<measured_model> measured_models() {
+  const model_request pictures{.sample_dims = {28, 28, 1}, .classes = 10, .batch = 64};
+  const model_request letters{
+      .sample_dims = {256}, .features = feature_kind::tokens, .classes = 65, .batch = 64};
+  return {{"softmax", "softmax", pictures},
+          {"mlp", "mlp", pictures},
+          {"lenet", "lenet", pictures},
+          {"gpt", "gpt:layers=6,width=384,heads=6", letters}};
+}
+
+/// The same for a trial of the program.
+std::vector<measured_model> tiny_models() {
+  const model_request letters{.sample_dims = {8}, .features = feature_kind::tokens, .classes = 9, .batch = 2};
+  return {measured_models().front(), {"gpt", "gpt:layers=1,width=8,heads=2", letters}};
+}
+
+/// A model with its weights, gradients and one batch on the card.
 class card_model {
 public:
-  card_model(cuda::card_lane& lane, const char* name) : lane_(lane), arrays_(lane) {
-    const model_request request{.sample_dims = {28, 28, 1}, .classes = 10, .batch = 64};
-    const model_outputs made = build_model(find_model(name), graph_, request);
+  card_model(cuda::card_lane& lane, const measured_model& m) : lane_(lane), arrays_(lane) {
+    const model_outputs made = build_model(find_model(m.model), graph_, m.request);
     std::vector<value> fetches{made.loss};
     for (const adjoint& a : gradients(made.loss, graph_.variables())) fetches.push_back(a.dense.value());
     program_.emplace(graph_, fetches, std::span<const value>{}, lane);
     bind();
+    const auto classes = static_cast<std::int32_t>(m.request.classes);
     for (const value& v : graph_.inputs())
       program_->bind(v, v.type().type == dtype::int32
-                            ? static_cast<const void*>(arrays_.labels(v.dims().size(), 10))
+                            ? static_cast<const void*>(arrays_.labels(v.dims().size(), classes))
                             : arrays_.floats(v.dims().size()));
   }
 
@@ -103,15 +129,16 @@ std::vector<double> launched(cuda::card_lane& lane, card_model& model, int round
   return took;
 }
 
-void measure(cuda::card_lane& lane, const char* name, bool tiny) {
-  card_model model(lane, name);
+void measure(cuda::card_lane& lane, const measured_model& m, bool tiny) {
+  card_model model(lane, m);
   model.queue_step();
   lane.finish();
-  print_row(std::string("step of ") + name + ", launched",
-            launched(lane, model, tiny ? 3 : 15, tiny ? 1 : 200));
-  const timed_kernel step{name, 0, 0, [&model](const stream&) { model.queue_step(); }};
-  print_row(std::string("step of ") + name + ", as a graph", card_timer(lane).microseconds(step));
-  std::printf("step of %s\t%zu kernels\n", name, model.kernels());
+  const double once = launched(lane, model, 1, 1).front();
+  const int steps = tiny ? 1 : std::clamp(static_cast<int>(1e5 / once), 5, 200);
+  print_row(std::string("step of ") + m.name + ", launched", launched(lane, model, tiny ? 3 : 15, steps));
+  const timed_kernel step{m.name, 0, 0, [&model](const stream&) { model.queue_step(); }};
+  print_row(std::string("step of ") + m.name + ", as a graph", card_timer(lane).microseconds(step));
+  std::printf("step of %s\t%zu kernels\n", m.name, model.kernels());
 }
 
 /// How a step is queued.
@@ -119,8 +146,8 @@ enum class way : std::uint8_t { launched, as_a_graph };
 
 /// The weights of a new model after some steps. The first is launched, since cuBLAS chooses its algorithms
 /// then.
-std::vector<float> trained(cuda::card_lane& lane, const char* name, int steps, way how) {
-  card_model model(lane, name);
+std::vector<float> trained(cuda::card_lane& lane, const measured_model& m, int steps, way how) {
+  card_model model(lane, m);
   model.queue_step();
   if (how == way::launched) {
     for (int k = 1; k < steps; ++k) model.queue_step();
@@ -133,22 +160,22 @@ std::vector<float> trained(cuda::card_lane& lane, const char* name, int steps, w
   return model.weights();
 }
 
-void compare_replays(cuda::card_lane& lane, const char* name, int steps) {
+void compare_replays(cuda::card_lane& lane, const measured_model& m, int steps) {
   std::set<std::string> digests;
   bool finite = true;
   for (const way how : {way::launched, way::launched, way::as_a_graph, way::as_a_graph}) {
-    const std::vector<float> weights = trained(lane, name, steps, how);
+    const std::vector<float> weights = trained(lane, m, steps, how);
     for (const float w : weights) finite = finite && std::isfinite(w);
     digests.insert(sha256(std::as_bytes(std::span(weights))).substr(0, 12));
   }
   std::string words;
   for (const std::string& d : digests) words += " " + d;
   if (digests.size() != 1)
-    std::printf("%d steps of %s\tfailed: the weights differ:%s\n", steps, name, words.c_str());
+    std::printf("%d steps of %s\tfailed: the weights differ:%s\n", steps, m.name, words.c_str());
   else if (!finite)
-    std::printf("%d steps of %s\tfailed: weights are not finite\n", steps, name);
+    std::printf("%d steps of %s\tfailed: weights are not finite\n", steps, m.name);
   else
-    std::printf("%d steps of %s\t4 equal digests,%s\n", steps, name, words.c_str());
+    std::printf("%d steps of %s\t4 equal digests,%s\n", steps, m.name, words.c_str());
   std::fflush(stdout);
 }
 
@@ -163,11 +190,9 @@ int main(int argc, char** argv) {
   const std::set<std::string_view> words(argv + 1, argv + argc);
   const bool tiny = words.contains("--tiny");
   cuda::card_lane lane(0);
-  if (words.contains("--replays")) {
-    for (const char* name : {"softmax", "mlp", "lenet"})
-      if (!tiny || name != std::string_view("lenet")) compare_replays(lane, name, tiny ? 3 : 100);
-    return 0;
-  }
-  if (tiny) return measure(lane, "softmax", true), 0;
-  for (const char* name : {"softmax", "mlp", "lenet"}) measure(lane, name, false);
+  for (const measured_model& m : tiny ? tiny_models() : measured_models())
+    if (words.contains("--replays"))
+      compare_replays(lane, m, tiny ? 3 : 100);
+    else
+      measure(lane, m, tiny);
 }

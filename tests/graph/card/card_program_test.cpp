@@ -1,6 +1,7 @@
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/attention.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/tests/support/card_array.hpp>
@@ -212,6 +213,32 @@ TEST(CardPrograms, ReserveNoMemoryForTheKernelsOfTheHost) {
     const trained_model::program_on_card p(model, lane);
     EXPECT_LE(p.code.arena_bytes(), model.value_bytes()) << name;
   }
+}
+
+TEST(CardPrograms, KeepOneNumberOfAttentionForARow) {
+  MAILGRAD_NEEDS_CARD();
+  trained_model model("gpt:layers=2,width=8,heads=4",
+                      {.sample_dims = {64}, .features = feature_kind::tokens, .classes = 10, .batch = 2});
+  cuda::card_lane lane(0);
+  const trained_model::program_on_card p(model, lane);
+  constexpr std::size_t probabilities = 2 * 4 * 64 * 64 * sizeof(float); // of a layer
+  EXPECT_LT(p.code.arena_bytes() + 2 * probabilities, model.value_bytes() + probabilities / 8);
+}
+
+TEST(CardPrograms, GiveWhatACardKeepsToNobodyElse) {
+  MAILGRAD_NEEDS_CARD();
+  graph g;
+  const value y = causal_attention(g.input("qkv", {2, 5, 12}), 2);
+  const value probabilities(g, y.node(), 1);
+  cuda::card_lane lane(0);
+  const auto on_card = [&](const value& fetch) { program(g, std::vector{fetch}, {}, lane); };
+  for (const value& fetch : {probabilities, probabilities * 2})
+    EXPECT_NO_THROW(program(g, std::vector{fetch})) << "the host has them";
+  EXPECT_NO_THROW(on_card(y));
+  EXPECT_THAT([&] { on_card(probabilities); },
+              ThrowsMessage<graph_error>(HasSubstr("causal_attention: a card does not make this value")));
+  EXPECT_THAT([&] { on_card(probabilities * 2); },
+              ThrowsMessage<graph_error>(HasSubstr("operand 0 is what a kernel keeps for its gradient")));
 }
 
 TEST(CardPrograms, JoinProductsAndTheirBias) {
