@@ -119,10 +119,9 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     for (unsigned i = 0; i < Tile::thread_rows; ++i)
 #pragma unroll
       for (unsigned j = 0; j < Tile::thread_columns; ++j) {
-        const unsigned position = query + at.column(j);
-        const bool hidden = position < first + at.row(i) || position >= window;
+        const bool hidden = query + at.column(j) < first + at.row(i);
         const float p = from.probability(weights.v[i][j], log_sums[at.column(j)]);
-        weights.v[i][j] = hidden ? 0 : p;
+        weights.v[i][j] = hidden ? 0 : p; // what is behind the window meets a dY of zeros
       }
     of_values.add(weights, dys, room, at);
     gradient.multiply(values, dys, at);
