@@ -35,8 +35,8 @@ struct measured_model {
   model_request request;
 };
 
-/// Models of Fashion-MNIST's pictures, and a transformer of 10.7 million weights for letters, as Karpathy's nanoGPT
-/// has it.
+/// Models of Fashion-MNIST's pictures, and a transformer of 10.7 million weights for letters, as Karpathy's
+/// nanoGPT has it.
 std::vector<measured_model> measured_models() {
   const model_request pictures{.sample_dims = {28, 28, 1}, .classes = 10, .batch = 64};
   const model_request letters{

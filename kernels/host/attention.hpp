@@ -4,8 +4,8 @@
 
 namespace mailgrad::host {
 
-// kernels/attention.hpp on the calling thread. It keeps the probabilities: float32[batch, heads, window, window],
-// zeros above the diagonal.
+// kernels/attention.hpp on the calling thread. It keeps the probabilities: float32[batch, heads, window,
+// window], zeros above the diagonal.
 
 std::size_t attention_scratch_bytes(const attention_shape& a) noexcept;
 std::size_t attention_gradient_scratch_bytes(const attention_shape& a) noexcept;

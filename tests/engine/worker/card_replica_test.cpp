@@ -191,7 +191,8 @@ TEST_F(CardReplica, ComputesTheRowsOfTablesThatTheHostComputes) {
       ASSERT_EQ(g->sparse.size(), lists);
       for (std::size_t i = 0; i < lists; ++i) {
         EXPECT_EQ(g->sparse[i].variable, expected->sparse[i].variable);
-        EXPECT_TRUE(std::ranges::equal(listed_rows(g->sparse[i]).rows, listed_rows(expected->sparse[i]).rows));
+        EXPECT_TRUE(
+            std::ranges::equal(listed_rows(g->sparse[i]).rows, listed_rows(expected->sparse[i]).rows));
       }
     }
   };
