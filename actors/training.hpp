@@ -44,7 +44,7 @@ public:
   /// have joined as `serve` says. The devices of the options are not used: each worker brings one.
   ///
   /// Errors  as above, and those of remote::worker_server; std::runtime_error if the owner gives up waiting,
-  ///         or its patience ends.
+  ///         or its patience ends; remote::called_off if a watcher stops it before all have joined.
   training(model_function model, std::shared_ptr<const data_split> data, training_options options,
            remote::serve_options serve,
            std::shared_ptr<const time_source> time = std::make_shared<machine_time>());

@@ -1,5 +1,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 
+#include <mailgrad/actors/remote/serve_options.hpp>
+
 #include <stdexcept>
 #include <system_error>
 
@@ -7,6 +9,7 @@ namespace mailgrad {
 
 int exit_code_of(const std::exception& e) {
   if (const auto* by = dynamic_cast<const ended_by_signal*>(&e)) return exit_code::of_signal(by->number());
+  if (dynamic_cast<const remote::called_off*>(&e) != nullptr) return exit_code::done;
   const bool mendable = dynamic_cast<const std::invalid_argument*>(&e) != nullptr ||
                         dynamic_cast<const std::system_error*>(&e) != nullptr;
   return mendable ? exit_code::bad_input : exit_code::failed;

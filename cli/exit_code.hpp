@@ -8,8 +8,8 @@ namespace mailgrad {
 
 /// The exit codes of the tool.
 struct exit_code {
-  static constexpr int done = 0;
-  static constexpr int failed = 1;    ///< a run that started did not reach its end
+  static constexpr int done = 0;      ///< also of a run that ended early because somebody asked for it
+  static constexpr int failed = 1;    ///< a run that started went wrong
   static constexpr int bad_input = 2; ///< options or files that cannot be used; nothing was trained
   static constexpr int differs = 3;   ///< a replay reached its end, with other parameters than recorded
   static constexpr int cut_short = 4; ///< a replay went as far as the recording of a killed run goes
@@ -28,8 +28,8 @@ private:
   int number_;
 };
 
-/// That of the signal for ended_by_signal, bad_input for errors that the user can correct (options, models,
-/// files, devices), failed for all others.
+/// That of the signal for ended_by_signal, done for a run that was called off before it had begun, bad_input
+/// for errors that the user can correct (options, models, files, devices), failed for all others.
 int exit_code_of(const std::exception& e);
 
 } // namespace mailgrad

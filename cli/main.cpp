@@ -71,9 +71,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "'mailgrad help COMMAND' and 'mailgrad COMMAND --help' tell more about each command.\n"
-      "Exit codes: 0 done, 1 the run failed or was stopped from elsewhere, 2 wrong options or damaged\n"
-      "input, 3 a replay differs, 4 a replay of a killed run went as far as its recording, 130, 143 and\n"
-      "129 stopped by Ctrl-C, SIGTERM and SIGHUP.");
+      "Exit codes: 0 done, or ended as 'mailgrad stop', the live page or --stop-when asked, 1 the run\n"
+      "failed, 2 wrong options or damaged input, 3 a replay differs, 4 a replay of a killed run went as\n"
+      "far as its recording, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.");
   const command commands[] = {make_train_command(app),  make_serve_command(app),   make_launch_command(app),
                               make_join_command(app),   make_shard_command(app),   make_status_command(app),
                               make_switch_command(app), make_stop_command(app),    make_replay_command(app),

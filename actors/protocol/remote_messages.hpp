@@ -28,7 +28,9 @@ struct shards_ready {
 };
 
 /// A worker's process to server, as its last message: the worker has ended. The server ends the session.
-struct worker_leaves {};
+struct worker_leaves {
+  bool early = false; ///< before the run had ended, since its owner asked for it
+};
 
 /// Watcher to server: what it wants to know or to change. The server answers with `run_answered`.
 struct run_asked {
@@ -54,7 +56,7 @@ auto inspect(Inspector& f, shards_ready& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_leaves& x) {
-  return wire::fields(f, x);
+  return wire::fields(f, x, wire::field("early", x.early));
 }
 template <class Inspector>
 auto inspect(Inspector& f, run_asked& x) {

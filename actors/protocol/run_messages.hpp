@@ -116,7 +116,7 @@ struct bring_worker {
 };
 
 /// The owner of a device to that device: leave the run after the present step, when its gradient is answered.
-/// No answer.
+/// An owner that is an actor gets a `worker_left` if the device leaves before the run has ended.
 struct leave_run {};
 
 /// Coordinator to device: what the worker waits for will not come, so it reports and ends. The owner of a run

@@ -25,7 +25,9 @@ std::vector<caf::actor> gathering::place_shards(shard_duties with) {
 }
 
 void gathering::require_patience(const std::string& what) const {
-  if (given_up_ || (options_.go_on_waiting && !options_.go_on_waiting(server_.joined())))
+  if (given_up_)
+    throw called_off(fmt::format("ended before the run had begun, as another process asked: {}", what));
+  if (options_.go_on_waiting && !options_.go_on_waiting(server_.joined()))
     throw std::runtime_error("given up: " + what);
   if (options_.patience.count() > 0 && time_.now() - since_ >= options_.patience)
     throw std::runtime_error(fmt::format("given up: {} within {} s", what,

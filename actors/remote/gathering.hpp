@@ -12,9 +12,9 @@ namespace mailgrad::remote {
 
 /// The time before a run over processes begins: all who are to begin it come to the server.
 ///
-/// Errors   of wait_for_all() and place_shards(): std::runtime_error with words if the run is given up,
-///          because its owner says so or the patience of the options is over, or if a parameter host has gone
-///          again.
+/// Errors   of wait_for_all() and place_shards(): called_off if `given_up` is set; std::runtime_error with
+///          words if the owner of the run gives it up, if the patience of the options is over, or if a
+///          parameter host has gone again.
 /// Threads  one owner; any may set `given_up`.
 class gathering {
 public:

@@ -16,8 +16,9 @@ caf::behavior worker_desk::make_behavior() {
   by_->post({duty::host}, {}, kind_of<terms_told>(), caf::make_message(terms_told{write_terms_()}));
   return {
       on(self_,
-         [this](const worker_leaves&) {
-           by_->leave("the work of the worker is done");
+         [this](const worker_leaves& x) {
+           by_->leave(x.early ? "its owner ended it before the end of the run"
+                              : "the work of the worker is done");
            self_->quit();
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),

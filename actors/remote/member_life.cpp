@@ -61,9 +61,13 @@ worker_peers member_life::peers() const {
 }
 
 void member_life::leave() {
-  const caf::actor now = worker();
-  if (now)
-    send_anonymously(now, leave_run{});
+  caf::actor host;
+  {
+    const std::lock_guard lock(self_->mutex);
+    if (self_->worker) host = self_->host;
+  }
+  if (host)
+    send_anonymously(host, leave_run{});
   else
     client_.way()->leave("it left before it had begun");
 }

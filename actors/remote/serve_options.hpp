@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 namespace mailgrad::net {
@@ -13,6 +14,12 @@ class network;
 }
 
 namespace mailgrad::remote {
+
+/// A run was ended by a watcher before it had begun, so it has no report that could say so.
+class called_off : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
 
 /// How workers of other processes find a run.
 struct serve_options {
@@ -26,9 +33,11 @@ struct serve_options {
   /// What carries the bytes; null: shared memory for memory:NAME, else TCP, which then needs a loopback
   /// address.
   std::shared_ptr<net::network> network{};
-  /// Called for everybody who comes, goes or is refused, with one line of words, from the network's thread.
-  /// It must not block.
+  /// Called for everybody who comes or goes, with one line of words, from the network's thread. It must not
+  /// block.
   std::function<void(const std::string&)> on_event{};
+  /// Called in the same way for everybody who is lost or refused; null: on_event is.
+  std::function<void(const std::string&)> on_trouble{};
   /// Asked a few times a second while workers or parameter hosts are missing, with the number of workers that
   /// have joined. False: the run is given up.
   std::function<bool(std::uint32_t joined)> go_on_waiting{};

@@ -15,7 +15,7 @@
 #include <utility>
 
 namespace mailgrad::remote {
-using messaging::on, messaging::send_anonymously, messaging::spawn, messaging::watch;
+using messaging::on, messaging::send, messaging::send_anonymously, messaging::spawn, messaging::watch;
 
 namespace {
 
@@ -54,11 +54,13 @@ caf::behavior worker_host::make_behavior() {
            ++ready_;
            begin_if_ready();
          }),
+      on(self_, [this](const leave_run& x) { send(self_, worker_, x); }),
+      on(self_, [this](const worker_left&) { early_ = true; }),
       on(self_,
          [this](const worker_lost& x) {
            if (x.why.empty())
              options_.by->post({duty::host}, {}, kind_of<worker_leaves>(),
-                               caf::make_message(worker_leaves{}));
+                               caf::make_message(worker_leaves{early_}));
            else
              options_.by->fail("its worker failed: " + x.why);
            self_->quit();
@@ -183,10 +185,10 @@ void worker_host::begin() {
   with.blocks = net::blocks_of(options_.heap);
   if (found_) with.samples = found_->samples;
   if (told_->terms.all_reduce) with.sums = join_sums();
-  const caf::actor worker =
+  worker_ =
       add_worker(0, [&] { return spawn_worker(self_->system(), told_->terms, std::move(with)).device; });
-  watch(self_, worker, worker_lost{told_->terms.worker});
-  options_.on_begin(worker, peers);
+  watch(self_, worker_, worker_lost{told_->terms.worker});
+  options_.on_begin(worker_, peers);
 }
 
 } // namespace mailgrad::remote

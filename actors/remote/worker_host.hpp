@@ -72,6 +72,8 @@ private:
   std::vector<std::unique_ptr<client_side>> shard_hosts_; ///< as in the terms
   std::shared_ptr<own_samples::answer> found_;            ///< null: it does not look
   std::size_t ready_ = 0; ///< parameter hosts that are there, and the search that is over
+  caf::actor worker_;     ///< null before it works
+  bool early_ = false;    ///< it leaves before the run has ended
 };
 
 } // namespace mailgrad::remote

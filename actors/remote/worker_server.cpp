@@ -150,7 +150,11 @@ net::session_events& worker_server::let_in(net::session& s) {
   return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
 }
 
-void worker_server::turned_away(const net::refusal& why) { tell("refused: " + why.words()); }
+void worker_server::tell_trouble(const std::string& words) const {
+  options_.on_trouble ? options_.on_trouble(words) : tell(words);
+}
+
+void worker_server::turned_away(const net::refusal& why) { tell_trouble("refused: " + why.words()); }
 
 void worker_server::on_joined(std::uint64_t session) {
   net::member who;
@@ -192,7 +196,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   if (why.reason == net::end_reason::left)
     tell(fmt::format("{} has left: {}", to_string(who), why.words));
   else
-    tell(fmt::format("lost {}", why.words));
+    tell_trouble(fmt::format("lost {}", why.words));
 }
 
 /// Workers that had joined may have gone again before the run has begun. Nobody would wait for less.

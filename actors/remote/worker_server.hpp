@@ -119,6 +119,7 @@ private:
   void tell_missing(const caf::actor& coordinator) const;
   void greet_watcher(guest& g);
   void tell(const std::string& words) const;
+  void tell_trouble(const std::string& words) const;
 
   serve_options options_;
   const wire_format wire_; ///< of gradients

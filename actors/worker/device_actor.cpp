@@ -62,7 +62,12 @@ caf::behavior device_actor::waiting_for_a_seat() {
   return {
       on(self_, [this](const seat_given& x) { sit(x); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [this](const leave_run&) { self_->quit(); }),
+      on(self_,
+         [this](const leave_run&) {
+           owner_ = sender_of(self_);
+           tell_owner();
+           self_->quit();
+         }),
       on(self_, [this](const copy_books&) { return worker_books{report_}; }),
       on(self_,
          [this, since](const name_waits&) {
@@ -144,6 +149,7 @@ caf::message_handler device_actor::messages_of_a_run() {
       on(self_,
          [this](const leave_run&) {
            leaves_ = true;
+           owner_ = sender_of(self_);
            start_step_if_ready();
          }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
@@ -392,7 +398,13 @@ void device_actor::on_give_up() {
 /// The batch that it has in hand or asked for is for others.
 void device_actor::leave() {
   send(self_, options_.feeder, deal_again{options_.worker, options_.life, lines_.trained()});
+  tell_owner();
   finish("its owner asked for it");
+}
+
+/// That it leaves before the run has ended.
+void device_actor::tell_owner() {
+  if (owner_) send(self_, owner_, worker_left{options_.worker, options_.life});
 }
 
 /// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A

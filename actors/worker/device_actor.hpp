@@ -112,6 +112,7 @@ private:
   void or_fail(std::uint64_t step, const Work& work);
   void finish(const std::string& why_left = {});
   void leave();
+  void tell_owner();
   void on_give_up();
   template <class Notice>
   void end_with(Notice notice);
@@ -141,7 +142,8 @@ private:
   bool exhausted_ = false;               ///< the feeder has no further batch
   std::optional<step_number> ahead_;     ///< the last one before a switch, until all up to it is pushed
   std::optional<pause_worker> pause_;    ///< that the coordinator asked for
-  bool leaves_ = false;                  ///< its owner asked for it
+  bool leaves_ = false;                  ///< its owner asked for it,
+  caf::actor owner_;                     ///< who is this one; null: no actor
   bool finished_ = false;                ///< it trains no more
   bool reported_ = false;
   std::uint64_t marked_ = 0; ///< the last checkpoint

@@ -3,6 +3,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
@@ -85,6 +86,13 @@ int compare(const recording& r, const training_report& again, std::ostream& out)
   return exit_code::differs;
 }
 
+/// Ends a replay that did not reach its end. Code 0 would say that the parameters are the same.
+int end_of_stopped(int code) {
+  if (code != exit_code::done) return code;
+  say_failure("the replay was stopped before its end, so nothing was compared");
+  return exit_code::failed;
+}
+
 /// Ends the replay of a killed run, which left no weights to compare with; returns the exit code.
 int end_of_killed(const training_report& again, std::ostream& out) {
   if (again.ended != "completed") return exit_code::failed;
@@ -97,7 +105,7 @@ int replay_with(const replay_words& w) {
   const auto what = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*what);
   const auto [again, code] = train_again(words_for_train(w, *what), what);
-  if (again.ended == "stopped" || again.ended == "failed") return code;
+  if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
   std::ostream& out = w.report == output_file::standard_output ? std::cerr : std::cout;
   if (!what->killed) return compare(*what, again, out);
   return code == exit_code::failed ? end_of_killed(again, out) : code; // otherwise a signal ended the test
@@ -135,8 +143,8 @@ command make_replay_command(CLI::App& app) {
       "compare with. The next run that records into FILE renames FILE.partial to FILE.killed, unless\n"
       "that file exists.\n"
       "\nExit codes: 0 the parameters are the same, 3 they differ, 4 the recording of a killed run is\n"
-      "repeated as far as it goes, 1 the run failed, 2 wrong options or a recording that cannot be used,\n"
-      "130, 143 and 129 stopped by Ctrl-C, SIGTERM and SIGHUP.\n"
+      "repeated as far as it goes, 1 the run failed or was stopped on the live page, 2 wrong options or a\n"
+      "recording that cannot be used, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --devices cpu:0,cpu:1 --policy ssp:2 --record run.rec\n"
       "  mailgrad replay run.rec");

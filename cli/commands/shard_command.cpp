@@ -37,7 +37,7 @@ int hold_shards(const shard_words& w) {
   remote::parameter_host_options options{.listen = w.listen,
                                          .network = network_with(w.server, w.keys, side::worker)};
   if (!w.quiet) options.on_begin = tell_begin;
-  if (!w.quiet) options.on_event = [](const std::string& words) { std::cerr << words + '\n'; };
+  options.on_event = [](const std::string& words) { std::cerr << words + '\n'; };
   remote::parameter_host host(w.server, std::move(options));
   if (!w.quiet) std::cerr << host.name() << " has joined the run at " << w.server << '\n';
   bool leaving = false;

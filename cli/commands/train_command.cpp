@@ -19,11 +19,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace mailgrad {
 
@@ -81,11 +84,11 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   return stopping;
 }
 
-/// A run that ended early as it was asked to has done its work. A signal decides the exit code only if it
-/// ended the training or the test.
+/// A run that ended early because its options or somebody asked for it has done its work. A signal decides
+/// the exit code only if it ended the training or the test.
 int exit_code_of(const training_report& r, int signal) {
   if (r.ended == "completed" && r.why.empty()) return exit_code::done;
-  if (r.ended == "stopped" && r.enough) return exit_code::done;
+  if (r.ended == "stopped" && (r.enough || signal == 0)) return exit_code::done;
   const bool ended_early = r.ended == "completed" || r.ended == "stopped";
   return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
 }
@@ -95,6 +98,17 @@ bool judged_by_test(const training_options& o, const data_split& data) {
   const bool by_tests =
       o.patience > 0 || o.keep == kept_weights::best || (!o.stop_when.empty() && !o.evaluate_every.never());
   return by_tests && !o.replay && data.validation.size() == 0;
+}
+
+/// The report of a run that has ended. Says that the weights are tested on so many samples when that begins,
+/// since a run that has diverged or lost a shard has none to test; 0: says nothing.
+training_report tested_report(training& run, std::size_t samples, const std::function<bool()>& ends_test) {
+  return run.report([&ends_test, untold = samples]() mutable {
+    if (ends_test()) return true;
+    if (const std::size_t n = std::exchange(untold, 0); n > 0)
+      std::cerr << "testing on " << n << " samples\n";
+    return false;
+  });
 }
 
 /// Adds what only the tool knows, such as the commit.
@@ -180,10 +194,9 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   progress_display display(std::cerr, style, run.total_steps());
   const bool stopped = watch_run(run, display, ctrl_c,
                                  served ? &*served : nullptr); // if it stopped, the weights so far are tested
-  if (!w.quiet && data->test.size() > 0 && (!served || served->has_time_to_test()))
-    std::cerr << "testing on " << data->test.size() << " samples\n";
-  training_report report =
-      run.report([&] { return ctrl_c.requested() && (!stopped || (served && !served->has_time_to_test())); });
+  training_report report = tested_report(run, w.quiet ? 0 : data->test.size(), [&] {
+    return ctrl_c.requested() && (!stopped || (served && !served->has_time_to_test()));
+  });
   if (served) served->end();
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);

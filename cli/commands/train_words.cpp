@@ -262,7 +262,7 @@ void add_outputs(CLI::App& parser, train_words& w) {
       ->check(number(0, 1000))
       ->capture_default_str()
       ->group("Output");
-  parser.add_flag("--quiet", w.quiet, "Show no progress, only the summary")
+  parser.add_flag("--quiet", w.quiet, "Show no progress, only the summary and what goes wrong")
       ->disable_flag_override()
       ->group("Output");
 }

@@ -54,9 +54,12 @@ remote::serve_options served_run::options(std::size_t workers) {
   o.listen = words_.serve ? words_.listen : here();
   o.patience = std::chrono::seconds{words_.wait_for_workers};
   o.network = words_.network ? words_.network : network_with(o.listen, words_.keys, side::server);
-  o.on_event = [this](const std::string& words) {
+  o.on_trouble = [this](const std::string& words) {
     const std::lock_guard lock(mutex_);
     news_.push_back(words);
+  };
+  o.on_event = [this, tell = o.on_trouble](const std::string& words) {
+    if (!quiet_) tell(words);
   };
   o.go_on_waiting = [this, workers](std::uint32_t joined) { return go_on_waiting(joined, workers); };
   o.status = [this] { return status(); };
@@ -122,7 +125,6 @@ void served_run::tell_news() {
     const std::lock_guard lock(mutex_);
     news.swap(news_);
   }
-  if (quiet_) return;
   for (const std::string& words : news) std::cerr << words << '\n';
 }
 

@@ -20,7 +20,8 @@ namespace mailgrad {
 /// Threads the owner's; what options() hands out is called on others.
 class served_run {
 public:
-  /// `local` says how workers that it starts join. `add` adds to a report what only the tool knows; any
+  /// `quiet`: says of nobody who comes or goes, but still of those who are lost or refused. `local` says how
+  /// workers that it starts join. `add` adds to a report what only the tool knows; any
   /// thread may call it.
   served_run(const remote_words& w, worker_words local, bool quiet, const interrupt& ctrl_c,
              std::function<void(training_report&)> add);

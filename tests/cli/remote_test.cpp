@@ -17,6 +17,7 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::tool;
@@ -126,7 +127,7 @@ TEST_P(RemoteToolBy, GoesOnWithoutAKilledWorkerAndEndsWhenAsked) {
   EXPECT_THAT(status.out(), HasSubstr(" produced = ")) << "what is under way stands apart";
   tool stop({"stop", address, "seen enough"});
   EXPECT_EQ(stop.code(), 0) << stop.err();
-  server.code();
+  EXPECT_EQ(server.code(), 0) << server.err();
   EXPECT_EQ(stays.code(), 0) << stays.err();
   EXPECT_EQ(comes.code(), 0) << comes.err();
   EXPECT_EQ(report("report")["why"], "seen enough");
@@ -165,6 +166,7 @@ TEST_F(RemoteTool, EndsInOrderWithoutAKilledParameterHost) {
   host.signal(SIGKILL);
   EXPECT_EQ(server.code(), 1);
   EXPECT_THAT(server.err(), HasSubstr("lost parameter host 0 (incarnation 1)"));
+  EXPECT_THAT(server.err(), Not(HasSubstr("testing on"))) << "its weights are gone";
   EXPECT_TRUE(report("report")["final_loss"].is_number()) << "the lost worker has told of its losses";
   worker.code();
   EXPECT_EQ(report("report")["ended"], "failed");
@@ -184,7 +186,7 @@ TEST_F(RemoteTool, ComesBackByItselfAfterItStoodStill) {
   EXPECT_TRUE(sleeps.says("worker 1 is back as incarnation 2\n")) << sleeps.err();
   tool stop({"stop", address, "seen enough"});
   EXPECT_EQ(stop.code(), 0) << stop.err();
-  server.code();
+  EXPECT_EQ(server.code(), 0) << server.err();
   EXPECT_EQ(stays.code(), 0) << stays.err();
   EXPECT_EQ(sleeps.code(), 0) << sleeps.err();
   EXPECT_EQ(report("report")["why"], "seen enough");
@@ -215,6 +217,22 @@ TEST_F(RemoteTool, TakesNoNumberOfAWorkerThatIsThere) {
   tool stop({"stop", address});
   EXPECT_EQ(stop.code(), 0) << stop.err();
   EXPECT_EQ(first.code(), 0) << first.err() << ": nobody took its place";
+}
+
+TEST_F(RemoteTool, SaysWhoIsRefusedOrLostEvenIfItIsQuiet) {
+  tool server(serve("2") + words{"--epochs", "100000", "--quiet"});
+  const std::string address = address_of(server);
+  tool dies({"join", address, "--number", "0"});
+  ASSERT_TRUE(dies.says("has joined")) << dies.err();
+  tool stays({"join", address, "--number", "1"});
+  ASSERT_TRUE(stays.says("has joined")) << stays.err();
+  EXPECT_EQ(tool({"join", address, "--number", "0"}).code(), 1);
+  dies.signal(SIGKILL);
+  EXPECT_TRUE(server.says("lost worker 0 (incarnation 1)")) << server.err();
+  tool stop({"stop", address});
+  EXPECT_EQ(server.code(), 0);
+  EXPECT_THAT(server.err(), HasSubstr("\nrefused: number: expected worker 0 to be gone"));
+  EXPECT_THAT(server.err(), Not(AnyOf(HasSubstr("has joined"), HasSubstr("has left"))));
 }
 
 TEST_P(RemoteToolBy, EndsAllProcessesByOneSignal) {
@@ -255,8 +273,9 @@ TEST_F(RemoteTool, IsStoppedWhileItWaitsForWorkers) {
   EXPECT_THAT(another.err(), HasSubstr("the run has not begun: it waits for 3 workers"));
   tool stop({"stop", address});
   EXPECT_EQ(stop.code(), 0) << stop.err();
-  EXPECT_EQ(server.code(), 1);
-  EXPECT_THAT(server.err(), HasSubstr("given up: 0 of 3 workers had joined"));
+  EXPECT_EQ(server.code(), 0);
+  EXPECT_THAT(server.err(), HasSubstr("mailgrad: ended before the run had begun, as another process asked: 0 "
+                                      "of 3 workers had joined\n"));
 }
 
 TEST_F(RemoteTool, IsEndedByASignalWhileItWaitsForWorkers) {
@@ -296,9 +315,10 @@ TEST_F(RemoteTool, WaitsForAnotherWorkerWhenAllAreGone) {
   ASSERT_TRUE(comes.says("worker 0 (incarnation 2) has joined")) << comes.err();
   comes.signal(SIGINT);
   EXPECT_EQ(comes.code(), 128 + SIGINT) << "it leaves, and the run waits again";
+  EXPECT_THAT(comes.err(), HasSubstr("its owner ended it before the end of the run\n"));
   tool stop({"stop", address, "seen enough"});
   EXPECT_EQ(stop.code(), 0) << stop.err();
-  server.code();
+  EXPECT_EQ(server.code(), 0) << server.err();
   EXPECT_EQ(report("report")["why"], "seen enough");
   EXPECT_EQ(report("report")["ended"], "stopped");
 }

@@ -121,10 +121,15 @@ TEST(RemoteTraining, GoesOnWithoutAWorkerThatLeaves) {
     membership leaves(run.address(), {});
     ASSERT_TRUE(leaves.wait_for_begin(std::chrono::seconds{20}));
     leaves.leave();
-    EXPECT_EQ(leaves.wait().reason, net::end_reason::left);
+    const net::ending end = leaves.wait();
+    EXPECT_EQ(end.reason, net::end_reason::left);
+    EXPECT_THAT(end.words, HasSubstr("its owner ended it before the end of the run"));
+    run.wait_for_event("its owner ended it before the end of the run");
   }
   watcher(run.address()).ask("stop");
-  EXPECT_EQ(stays.wait().reason, net::end_reason::left);
+  const net::ending end = stays.wait();
+  EXPECT_EQ(end.reason, net::end_reason::left);
+  EXPECT_THAT(end.words, ::testing::Not(HasSubstr("its owner"))) << "it was there to the end";
   const training_report r = run.report();
   EXPECT_EQ(r.ended, "stopped") << r.why;
   EXPECT_EQ(r.ledger.lost, 0U) << "it left when its last gradient was answered";

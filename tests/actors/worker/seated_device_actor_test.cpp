@@ -72,8 +72,9 @@ TEST_F(DeviceActor, LeavesAfterTheStepUnderWayAndGivesItsNextBatchBack) {
   give_all_weights(0);
   give_batch();
   give_batch();
-  tell(device_, leave_run{});
+  auto owner = ask<worker_left>(device_, leave_run{});
   EXPECT_THAT(coordinator_.heard<worker_finished>(), IsEmpty()) << "its gradient is not answered";
+  EXPECT_THAT(owner.heard<worker_left>(), IsEmpty());
   give_all_weights(1);
   ASSERT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
   EXPECT_NE(coordinator_.heard<worker_finished>()[0].why_left, "");
@@ -82,12 +83,27 @@ TEST_F(DeviceActor, LeavesAfterTheStepUnderWayAndGivesItsNextBatchBack) {
   EXPECT_EQ(feeder_.heard<deal_again>()[0].trained, 1U);
   EXPECT_THAT(feeder_.heard<worker_left>(), SizeIs(1));
   EXPECT_THAT(shards_[1].heard<worker_left>(), SizeIs(1));
+  ASSERT_THAT(owner.heard<worker_left>(), SizeIs(1));
+  EXPECT_EQ(owner.heard<worker_left>()[0].worker, rank{3});
+}
+
+/// Its owner learns that it has not left early.
+TEST_F(DeviceActor, TellsItsOwnerNothingIfTheRunEndsBeforeItCanLeave) {
+  begin();
+  give_all_weights(0);
+  give_batch();
+  auto owner = ask<worker_left>(device_, leave_run{});
+  tell(device_, give_up{});
+  ASSERT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
+  EXPECT_EQ(coordinator_.heard<worker_finished>()[0].why_left, "");
+  EXPECT_THAT(owner.heard<worker_left>(), IsEmpty());
 }
 
 TEST_F(DeviceActor, LeavesWithoutAWordIfItHasNoSeat) {
   life_ = 1;
   begin();
-  tell(device_, leave_run{});
+  auto owner = ask<worker_left>(device_, leave_run{});
+  EXPECT_THAT(owner.heard<worker_left>(), SizeIs(1)) << "but to its owner";
   tell(device_, seat_given{});
   EXPECT_THAT(shards_[0].heard<join_shard>(), IsEmpty());
 }
