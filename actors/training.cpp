@@ -25,6 +25,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <filesystem>
@@ -50,10 +51,11 @@ run_id drawn_run_id() {
   return {std::uint64_t{source()} << 32 | source()};
 }
 
-/// The plan of a run on the processors of this machine, or of the replay that the options name.
+/// The plan of a run on the processors of this machine or of others, or of the replay that the options name.
 run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split> data,
-                         training_options options) {
-  for (const device d : options.devices) require_here(d);
+                         training_options options, bool workers_are_here) {
+  for (const device d : options.devices)
+    if (workers_are_here) require_here(d);
   run_plan plan = plan_run(std::move(model), std::move(data), std::move(options));
   plan.run = drawn_run_id();
   if (plan.options.replay) plan_replay(plan);
@@ -69,13 +71,14 @@ best_weights best_weights_of(const run_plan& plan) {
                       plan.resumed ? plan.resumed->best : std::nullopt);
 }
 
-/// One device for each worker of another process, which brings its own. Those here say how many threads the
-/// server has: as many as if the workers were here, so that each that waits leaves its processor to an
-/// update.
+/// Devices for workers of other processes, which bring their own. Those here say how many threads the server
+/// has: as many as if the workers were here, so that each that waits leaves its processor to an update. A
+/// worker has no device twice, also if it has more than this machine has processors.
 training_options for_workers_elsewhere(training_options options, const remote::serve_options& serve) {
-  const auto cores = std::max(1U, std::thread::hardware_concurrency());
+  const auto cores = std::max({1U, std::thread::hardware_concurrency(), serve.devices});
   options.devices.clear();
-  for (std::uint32_t w = 0; w < serve.workers; ++w) options.devices.push_back({device_kind::cpu, w % cores});
+  for (std::uint32_t d = 0; d < serve.workers * serve.devices; ++d)
+    options.devices.push_back({device_kind::cpu, d % cores});
   options.workers = serve.workers;
   return options;
 }
@@ -157,7 +160,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                                          training_options options, std::optional<remote::serve_options> serve,
                                          std::shared_ptr<const time_source> time)
     : time_(required(std::move(time), "time source")), created_(time_->now()),
-      plan_(plan_on_threads(std::move(model), std::move(data), std::move(options))),
+      plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve)),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (!plan_.options.record.empty()) record();
   if (!plan_.options.checkpoints.folder.empty()) keep_checkpoints();

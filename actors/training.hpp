@@ -41,7 +41,8 @@ public:
   training(model_function model, std::shared_ptr<const data_split> data, training_options options,
            std::shared_ptr<const time_source> time = std::make_shared<machine_time>());
   /// A run whose workers are other processes, which join it (remote/membership.hpp). It returns when as many
-  /// have joined as `serve` says. The devices of the options are not used: each worker brings one.
+  /// have joined as `serve` says. The devices of the options are not used: each worker brings its own, as
+  /// many as `serve` says.
   ///
   /// Errors  as above, and those of remote::worker_server; std::runtime_error if the owner gives up waiting,
   ///         or its patience ends; remote::called_off if a watcher stops it before all have joined.

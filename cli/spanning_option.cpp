@@ -27,14 +27,18 @@ void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& 
       ->group(group);
 }
 
-void require_several(const spanning_words& w, std::size_t devices_of_a_worker) {
+void require_several(const spanning_words& w, std::size_t devices_of_a_worker, const std::string& option) {
   if (devices_of_a_worker > 1) return;
-  throw std::invalid_argument("--" + w.name() + ": each worker has one device; name more --devices");
+  throw std::invalid_argument("--" + w.name() + ": each worker has one device; name more by " + option);
 }
 
 model_function spanning(model_function model, const spanning_words& w) {
   if (w.replicate) return replicated(std::move(model));
   return w.pipeline ? pipelined(std::move(model)) : model;
+}
+
+std::uint32_t device_count(const std::string& list) {
+  return static_cast<std::uint32_t>(std::ranges::count(list, ',')) + 1;
 }
 
 std::vector<device> read_devices(std::string list) {

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,12 @@ void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& 
 /// `model`, spanning several devices if the user wants that.
 model_function spanning(model_function model, const spanning_words& w);
 
-/// Errors  std::invalid_argument if each worker has only one device.
-void require_several(const spanning_words& w, std::size_t devices_of_a_worker);
+/// Errors  std::invalid_argument if each worker has only one device. `option` names more.
+void require_several(const spanning_words& w, std::size_t devices_of_a_worker,
+                     const std::string& option = "--devices");
+
+/// How many devices "cpu:0, cpu:1" names. This machine may lack them.
+std::uint32_t device_count(const std::string& list);
 
 /// Reads "cpu:0, cpu:1".
 ///

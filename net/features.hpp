@@ -26,6 +26,7 @@ inline constexpr std::string_view model = "model";             ///< SHA-256 of t
 inline constexpr std::string_view data = "data";               ///< SHA-256 of the training samples
 inline constexpr std::string_view wire = "wire";               ///< how numbers travel: "float32"
 inline constexpr std::string_view build = "build";             ///< commit, compiler and instructions
+inline constexpr std::string_view devices = "devices";         ///< that a worker brings, in decimal
 } // namespace feature
 
 inline constexpr std::size_t most_features = 32;

@@ -14,9 +14,23 @@ namespace mailgrad::net {
 namespace {
 
 constexpr std::array<std::string_view, 2> plane_names{"control", "bulk"};
-constexpr std::array<std::string_view, 16> code_names{
-    "",     "hello", "protocol", "run",     "role", "number",      "incarnation", "model",
-    "data", "wire",  "build",    "session", "time", "connections", "keys",        "user"};
+constexpr std::array<std::string_view, 17> code_names{"",
+                                                      "hello",
+                                                      "protocol",
+                                                      "run",
+                                                      "role",
+                                                      "number",
+                                                      "incarnation",
+                                                      "model",
+                                                      "data",
+                                                      "wire",
+                                                      "build",
+                                                      "session",
+                                                      "time",
+                                                      "connections",
+                                                      "keys",
+                                                      "user",
+                                                      "devices of a worker"};
 
 /// Both texts of a refusal together leave room for its other bytes.
 constexpr std::size_t most_refusal_text = 1024;
@@ -76,7 +90,8 @@ bytes encode(const welcome& w) {
       .u32(static_cast<std::uint32_t>(w.times.heartbeat().count()))
       .u32(w.messages)
       .u32(w.bodies)
-      .u64(w.most_body_bytes);
+      .u64(w.most_body_bytes)
+      .u32(w.devices);
   return written;
 }
 
@@ -100,6 +115,8 @@ welcome decode_welcome(byte_view payload) {
   w.messages = reader.u32();
   w.bodies = reader.u32();
   w.most_body_bytes = reader.u64();
+  w.devices = reader.u32();
+  if (w.devices == 0) reader.fail("expected a worker of 1 device or more, found 0");
   reader.end();
   return w;
 }
@@ -151,6 +168,7 @@ std::vector<demand> demands_of(const features& server, const std::vector<role>& 
   same(feature::build, refusal_code::build, false);
   same(feature::model, refusal_code::model, true);
   same(feature::data, refusal_code::data, true);
+  same(feature::devices, refusal_code::devices, true);
   if (!wires.empty()) all.push_back({std::string(feature::wire), wires, refusal_code::wire});
   return all;
 }

@@ -36,6 +36,7 @@ enum class refusal_code : std::uint8_t {
   full = 13,       ///< the server has as many connections as it takes
   keys = 14,       ///< other keys than the server's, or none
   user = 15,       ///< another user of the machine, where the server takes its own alone
+  devices = 16,    ///< a worker with more or fewer devices than each worker of the run has
 };
 std::string_view to_string(refusal_code c) noexcept;
 
@@ -79,6 +80,7 @@ struct welcome {
   std::uint32_t messages = 64;
   std::uint32_t bodies = 4;
   std::uint64_t most_body_bytes = std::uint64_t{1} << 30;
+  std::uint32_t devices = 1; ///< that each worker of the run brings
 
   friend bool operator==(const welcome&, const welcome&) = default;
 };
@@ -104,8 +106,8 @@ struct demand {
 std::optional<refusal> compare(const std::vector<demand>& expected, const features& says);
 
 /// The demands of a server with these features: the same protocol and build, a role among `roles`, a wire
-/// format among `wires`. Run, model and data are compared if the peer names them. A feature that the server
-/// does not have is not demanded.
+/// format among `wires`. Run, model, data and devices are compared if the peer names them. A feature that the
+/// server does not have is not demanded.
 std::vector<demand> demands_of(const features& server, const std::vector<role>& roles,
                                const std::vector<std::string>& wires);
 

@@ -195,7 +195,8 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                 .times = options_.times,
                 .messages = options_.messages,
                 .bodies = options_.bodies,
-                .most_body_bytes = options_.most_body_bytes};
+                .most_body_bytes = options_.most_body_bytes,
+                .devices = options_.devices};
   if (const auto wrong = seat(said, terms.you, now)) return refuse(c, *wrong);
   const auto life = fence_.admit(terms.you, said.incarnation);
   if (const auto* wrong = std::get_if<refusal>(&life)) return refuse(c, *wrong);

@@ -20,6 +20,7 @@ struct server_options {
   std::uint32_t messages = 64; ///< first credit, of each peer and in both directions
   std::uint32_t bodies = 4;
   std::uint64_t most_body_bytes = std::uint64_t{1} << 30;
+  std::uint32_t devices = 1; ///< that each worker brings
   std::size_t most_connections = 1024;
   std::function<std::uint64_t()> draw{}; ///< gives numbers that nobody can guess, for sessions
 };

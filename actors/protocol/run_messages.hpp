@@ -278,8 +278,8 @@ auto inspect(Inspector& f, go_on& x) {
 
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_finished& x) {
-  return wire::fields(f, x, wire::field("report", x.report), wire::field("life", x.life),
-                      wire::field("why_left", x.why_left));
+  return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
+                      wire::field("life", x.life), wire::field("why_left", x.why_left));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, shard_counts& x) {
@@ -314,13 +314,13 @@ auto inspect(Inspector& f, shard_trace_told& x) {
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, loss_diverged& x) {
-  return wire::fields(f, x, wire::field("report", x.report), wire::field("step", x.step),
-                      wire::field("life", x.life));
+  return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
+                      wire::field("step", x.step), wire::field("life", x.life));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_failed& x) {
-  return wire::fields(f, x, wire::field("report", x.report), wire::field("step", x.step),
-                      wire::field("why", x.why), wire::field("life", x.life));
+  return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
+                      wire::field("step", x.step), wire::field("why", x.why), wire::field("life", x.life));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, seat_given& x) {

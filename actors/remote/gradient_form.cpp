@@ -18,10 +18,41 @@ namespace {
 
 constexpr wire_format exact{};
 
+/// The first device of a worker, and each that computes no part of a sum, have an addend of nothing.
+bool adds_nothing(const dense_addend& a) { return a.covered && a.covered->empty(); }
+
 /// Whether the dense values alone are all that a shard needs.
 bool is_plain(const push_gradient& x) {
   const gradient& g = *x.payload.values;
-  return !g.covered && g.addends.empty() && g.sparse.empty() && !x.payload.read;
+  return !g.covered && std::ranges::all_of(g.addends, adds_nothing) && g.sparse.empty() && !x.payload.read;
+}
+
+/// Writes what further devices add in `range`. Shards add all addends in one order, so a sum that was made
+/// before would round differently.
+void pack_addends(byte_archive_writer& a, const gradient& g, const shard_range& range) {
+  auto count = static_cast<std::size_t>(
+      std::ranges::count_if(g.addends, [](const dense_addend& x) { return !adds_nothing(x); }));
+  a.field("addends", count);
+  for (const dense_addend& further : g.addends) {
+    if (adds_nothing(further)) continue;
+    std::shared_ptr<const coverage> covered = further.covered;
+    keep_ranges(a, "covered", covered);
+    a.hold("dense", nullptr, further.values.as<float>().subspan(range.begin, range.size()));
+  }
+}
+
+/// Memory of an earlier gradient is used again. Each of so many devices has an addend at most.
+void unpack_addends(byte_archive_reader& a, gradient& into, const shard_range& range, std::uint32_t devices) {
+  std::size_t count = 0;
+  a.field("addends", count);
+  if (count > devices)
+    throw archive_error(fmt::format("gradient: expected at most {} addends, found {}", devices, count));
+  into.addends.resize(count);
+  for (dense_addend& further : into.addends) {
+    keep_ranges(a, "covered", further.covered);
+    if (further.values.bytes() == 0) further.values = block::for_overwrite(into.dense.bytes());
+    a.floats("dense", further.values.as<float>().subspan(range.begin, range.size()));
+  }
 }
 
 /// Bytes of a peer that are no numbers make no message.
@@ -73,7 +104,7 @@ gradient_form::packing gradient_form::packing_of(const push_gradient& x, bool en
 std::optional<gradient_encoder::messages> gradient_form::encode(const push_gradient& x,
                                                                 std::uint32_t shard) const {
   const gradient& g = *x.payload.values;
-  if (!terms_.encoder || g.covered || !g.addends.empty()) return std::nullopt;
+  if (!terms_.encoder || g.covered || !std::ranges::all_of(g.addends, adds_nothing)) return std::nullopt;
   const float scale = std::bit_cast<float>(x.header.scale_bits);
   const shard_range range = dense_range_of(*terms_.layout, shard);
   std::vector<float> dense(range.size());
@@ -116,9 +147,8 @@ attached gradient_form::pack(const push_gradient& x, std::uint32_t shard) const 
   byte_archive_writer a;
   std::shared_ptr<const coverage> covered = g.covered;
   keep_ranges(a, "covered", covered);
-  const std::vector<float> summed = g.addends.empty() ? std::vector<float>() : whole_dense(g);
-  const std::span<const float> dense = g.addends.empty() ? g.dense.as<float>() : std::span(summed);
-  a.hold("dense", nullptr, dense.subspan(range.begin, range.size()));
+  a.hold("dense", nullptr, g.dense.as<float>().subspan(range.begin, range.size()));
+  pack_addends(a, g, range);
   std::size_t tables = g.sparse.size();
   a.field("tables", tables);
   for (const gradient_rows& part : g.sparse) {
@@ -145,6 +175,7 @@ void gradient_form::unpack(const std::string& bytes, std::uint32_t shard, bool i
   } else {
     keep_ranges(a, "covered", into.covered);
     a.floats("dense", dense);
+    unpack_addends(a, into, range, terms_.devices);
   }
   std::size_t tables = 0;
   a.field("tables", tables);
@@ -229,6 +260,7 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   into->covered.reset();
   into->sparse.clear();
   into->held.clear();
+  if (how != packing::archive) into->addends.clear();
   if (how == packing::archive || how == packing::encoded_archive)
     return unpacked_later(header, shard, into, how == packing::encoded_archive, size);
   const shard_range range = dense_range_of(*terms_.layout, shard);

@@ -23,6 +23,7 @@ struct exchange_terms {
   std::shared_ptr<const time_source> time;
   std::shared_ptr<exchange_clock> clock;
   wire_format wire{};                          ///< how gradients travel
+  std::uint32_t devices = 1;                   ///< of the worker, each of which may add to a gradient
   std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
   bool all_reduce = false; ///< every gradient is part of a sum, whose values one of them carries
 };
@@ -30,7 +31,8 @@ struct exchange_terms {
 /// Gradients as bytes. A shard gets its own range.
 ///
 /// As float32, a dense range lies in the message as it lies in memory and is not copied; rows of tables,
-/// ranges that are covered in part, and weights for a sampled gap make an archive. In a lossy format the
+/// ranges that are covered in part, addends of further devices, and weights for a sampled gap make an
+/// archive. In a lossy format the
 /// factor of clipping is multiplied in before, and a dense range alone is the bytes of the format; a gradient
 /// with numbers that are not finite goes as float32.
 ///

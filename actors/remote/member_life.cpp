@@ -22,8 +22,8 @@ member_life::member_life(caf::actor_system& home, options o)
                                 [own = client_.network(), server = o.address](const std::string& at) {
                                   return net::fitting_network(own, server, at);
                                 },
-                                heap, o.place, std::move(o.known), std::move(o.time), std::move(o.samples),
-                                std::move(o.on_streamed), std::move(o.join_sums),
+                                heap, std::move(o.devices), std::move(o.known), std::move(o.time),
+                                std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums),
                                 [of = self_](const caf::actor& worker, const worker_peers& peers) {
                                   of->take(worker, peers);
                                 }});

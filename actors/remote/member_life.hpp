@@ -27,7 +27,7 @@ public:
     std::string address; ///< of the server
     net::hello says;
     bool tries_once = false; ///< whether the server is known to have listened
-    device place;
+    std::vector<device> devices;
     operation_registry known;
     std::shared_ptr<const time_source> time;
     std::shared_ptr<own_samples> samples; ///< of this machine; null: the server sends batches

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -25,14 +26,23 @@ net::hello hello_of(const join_options& o) {
   return says;
 }
 
+void require_devices(const std::vector<device>& devices) {
+  if (devices.empty()) throw std::invalid_argument("join: expected a device or several, found none");
+  for (auto d = devices.begin(); d != devices.end(); ++d) {
+    if (d->kind != device_kind::cpu) // a recording would not tell of the card, nor a plan ask what it can do
+      throw std::invalid_argument(fmt::format(
+          "join: {}: a worker of another process computes on a core; cards train in the process of the run",
+          to_string(*d)));
+    if (std::find(devices.begin(), d, *d) != d)
+      throw std::invalid_argument(fmt::format(
+          "join: the worker would have {} twice; a model spans different devices", to_string(*d)));
+  }
+}
+
 join_options checked_join(const std::string& address, join_options o) {
   if (o.rejoin.count() < 0)
     throw std::invalid_argument("join: expected a time of rejoining of 0 or more, found a negative one");
-  if (o.place.kind !=
-      device_kind::cpu) // a recording would not tell of the card, nor a plan ask what it can do
-    throw std::invalid_argument(fmt::format(
-        "join: {}: a worker of another process computes on a core; cards train in the process of the run",
-        to_string(o.place)));
+  require_devices(o.devices);
   if (!o.network) o.network = net::usual_network(address);
   return o;
 }
@@ -121,7 +131,7 @@ private:
 
 membership::implementation::implementation(const std::string& address, join_options options)
     : address_(address), options_(checked_join(address, std::move(options))), plan_(options_.rejoin),
-      home_({options_.place}) {
+      home_(options_.devices) {
   const auto first = new_life(hello_of(options_), false);
   life_ = first;
   try {
@@ -145,6 +155,7 @@ membership::implementation::~implementation() {
 }
 
 std::shared_ptr<member_life> membership::implementation::new_life(net::hello says, bool tries_once) {
+  says.says[std::string(net::feature::devices)] = std::to_string(options_.devices.size());
   const auto begin = [this] {
     const std::lock_guard lock(mutex_);
     begun_ = true;
@@ -152,7 +163,7 @@ std::shared_ptr<member_life> membership::implementation::new_life(net::hello say
   };
   return std::make_shared<member_life>(
       home_.system(), member_life::options{options_.network, address_, std::move(says), tries_once,
-                                           options_.place, options_.known, options_.time, options_.samples,
+                                           options_.devices, options_.known, options_.time, options_.samples,
                                            options_.on_streamed, options_.join_sums, begin});
 }
 

@@ -25,6 +25,7 @@ public:
 struct serve_options {
   std::string listen = "127.0.0.1:0"; ///< HOST:PORT, port 0: a free one; or memory:NAME
   std::uint32_t workers = 1;          ///< the run begins when so many have joined
+  std::uint32_t devices = 1;          ///< that each worker brings, over which its model spans
   std::uint32_t shard_hosts = 0;      ///< processes that hold the shards; 0: the server holds them itself
   std::string wire = "float32";       ///< how gradients travel, as parse_wire_format() reads it
   /// How long the run waits for them before it is given up; 0: for ever.

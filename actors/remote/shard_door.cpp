@@ -36,7 +36,7 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   terms.seats = {{net::role::worker, options_.seats}};
   terms.run = options_.run.value;
   terms.times = options_.times;
-  terms.most_body_bytes = largest_exchange(*options_.layout);
+  terms.most_body_bytes = largest_exchange(*options_.layout, options_.devices);
   terms.draw = unguessable;
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   end_->lend_from(options_.heap);
@@ -69,6 +69,7 @@ void shard_door::on_joined(std::uint64_t session) {
       options_.run,    worker,        {g.terms.incarnation - 1},
       options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
   exchange.wire = options_.wire;
+  exchange.devices = options_.devices;
   link& by = *g.by;
   by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
   by.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));

@@ -19,7 +19,8 @@ struct shard_door_options {
   net::timing times{};
   std::shared_ptr<net::shared_heap> heap{}; ///< in which the shards lie; null: it lends nothing
   run_id run{};
-  std::uint32_t seats = 1; ///< the most workers
+  std::uint32_t seats = 1;   ///< the most workers
+  std::uint32_t devices = 1; ///< of each worker
   std::shared_ptr<const parameter_layout> layout;
   wire_format wire{}; ///< of gradients
   std::shared_ptr<const time_source> time;

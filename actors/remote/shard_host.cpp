@@ -48,6 +48,7 @@ void shard_host::begin(const terms_told& x) {
   door.times = options_.times();
   door.run = terms.front().run;
   door.seats = terms.front().seats;
+  door.devices = terms.front().devices;
   door.wire = parse_wire_format(terms.front().wire);
   door.layout = terms.front().layout;
   door.time = options_.time;

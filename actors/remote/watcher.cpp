@@ -92,6 +92,8 @@ public:
     return answer_->text;
   }
 
+  std::uint32_t devices_per_worker() const { return client_.terms()->devices; } // it has joined
+
 private:
   void end() {
     client_.close("the watcher has left");
@@ -119,5 +121,6 @@ std::string watcher::ask(const std::string& what, const std::string& argument,
                          std::chrono::milliseconds span) {
   return self_->ask(what, argument, span);
 }
+std::uint32_t watcher::devices_per_worker() const { return self_->devices_per_worker(); }
 
 } // namespace mailgrad::remote

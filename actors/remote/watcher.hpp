@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,9 @@ public:
   /// Errors  std::invalid_argument with the words of a refusal; std::runtime_error if no answer comes.
   std::string ask(const std::string& what, const std::string& argument = {},
                   std::chrono::milliseconds span = std::chrono::seconds{10});
+
+  /// How many devices each worker of the run brings; several if its model spans them.
+  std::uint32_t devices_per_worker() const;
 
 private:
   class implementation;

@@ -36,6 +36,7 @@ worker_host::worker_host(caf::event_based_actor* self, worker_host_options optio
 
 worker_host::~worker_host() {
   for (const auto& host : shard_hosts_) host->leave("its worker has ended");
+  for (const caf::actor& stage : stages_) send_anonymously(stage, give_up{});
 }
 
 caf::behavior worker_host::make_behavior() {
@@ -72,7 +73,11 @@ caf::behavior worker_host::make_behavior() {
 void worker_host::take_terms(const terms_told& x) {
   if (told_) return; // the server tells them once
   told_ = read_terms(x.terms, options_.known);
-  told_->terms.request.devices = {options_.place};
+  const std::size_t wanted = told_->terms.request.devices.size();
+  if (wanted != options_.devices.size())
+    throw std::invalid_argument(
+        fmt::format("expected {} devices, found {}", wanted, options_.devices.size()));
+  told_->terms.request.devices = options_.devices;
   for (const shard_place& place : told_->terms.shard_hosts) connect(place);
   if (options_.samples) look_for_samples();
   begin_if_ready();
@@ -126,6 +131,7 @@ exchange_terms worker_host::terms_of_exchange() const {
                           t.layout, options_.time, std::make_shared<exchange_clock>(t.layout->shard_count())};
   exchange.wire = parse_wire_format(t.wire);
   exchange.all_reduce = t.all_reduce;
+  exchange.devices = static_cast<std::uint32_t>(t.request.devices.size());
   if (is_lossy(exchange.wire))
     exchange.encoder = std::make_shared<gradient_encoder>(exchange.wire, exchange.layout);
   return exchange;
@@ -185,8 +191,11 @@ void worker_host::begin() {
   with.blocks = net::blocks_of(options_.heap);
   if (found_) with.samples = found_->samples;
   if (told_->terms.all_reduce) with.sums = join_sums();
-  worker_ =
-      add_worker(0, [&] { return spawn_worker(self_->system(), told_->terms, std::move(with)).device; });
+  worker_ = add_worker(0, [&] {
+    spawned_worker made = spawn_worker(self_->system(), told_->terms, std::move(with));
+    stages_ = std::move(made.stages);
+    return made.device;
+  });
   watch(self_, worker_, worker_lost{told_->terms.worker});
   options_.on_begin(worker_, peers);
 }

@@ -25,7 +25,7 @@ struct worker_host_options {
   std::function<std::shared_ptr<net::network>(const std::string& address)> network_to;
   /// Where the worker's gradients lie, so that shards read them there; null: in memory of this process.
   std::shared_ptr<net::shared_heap> heap;
-  device place;
+  std::vector<device> devices; ///< as many as each worker of the run has
   operation_registry known;
   std::shared_ptr<const time_source> time;
   std::shared_ptr<own_samples> samples; ///< where it looks for those of the run; null: nowhere
@@ -51,7 +51,7 @@ public:
   static constexpr const char* name = "mailgrad.worker-host";
 
   worker_host(caf::event_based_actor* self, worker_host_options options);
-  /// Says goodbye to the parameter hosts.
+  /// Says goodbye to the parameter hosts, and ends the stages of the worker.
   ~worker_host();
   caf::behavior make_behavior();
 
@@ -71,9 +71,10 @@ private:
   std::optional<told_terms> told_;
   std::vector<std::unique_ptr<client_side>> shard_hosts_; ///< as in the terms
   std::shared_ptr<own_samples::answer> found_;            ///< null: it does not look
-  std::size_t ready_ = 0; ///< parameter hosts that are there, and the search that is over
-  caf::actor worker_;     ///< null before it works
-  bool early_ = false;    ///< it leaves before the run has ended
+  std::size_t ready_ = 0;          ///< parameter hosts that are there, and the search that is over
+  caf::actor worker_;              ///< null before it works
+  std::vector<caf::actor> stages_; ///< of a worker that spans several devices
+  bool early_ = false;             ///< it leaves before the run has ended
 };
 
 } // namespace mailgrad::remote

@@ -46,13 +46,12 @@ void require_spreadable(const run_plan& plan, std::uint32_t hosts, const wire_fo
                                             to_string(wire), hosts));
   if (hosts > 0 && plan.options.replay)
     throw std::invalid_argument("serve: a replay holds its shards itself; name no parameter hosts");
-  if (plan.options.devices.size() != plan.workers())
-    deny("have one device each; name as many workers as devices");
 }
 
 /// What a peer may name of its own, to be refused if it is another run, model or data set.
 net::features features_of(const run_plan& plan) {
-  net::features says{{std::string(net::feature::run), net::key_text(plan.run.value)}};
+  net::features says{{std::string(net::feature::run), net::key_text(plan.run.value)},
+                     {std::string(net::feature::devices), std::to_string(plan.devices_per_worker())}};
   for (const auto& [name, value] : facts_of(plan.model, plan.request, *plan.data, plan.options)) {
     if (name == model_fact) says[std::string(net::feature::model)] = value;
     if (name == samples_fact) says[std::string(net::feature::data)] = value;
@@ -86,6 +85,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
                  {net::role::shard, options_.shard_hosts},
                  {net::role::watcher, most_watchers}};
   terms.run = plan.run.value;
+  terms.devices = plan.devices_per_worker();
   terms.times = options_.times;
   terms.most_body_bytes = largest_ = std::max(of_terms, largest_body(plan, options_.shard_hosts));
   terms.draw = unguessable;

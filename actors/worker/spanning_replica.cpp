@@ -36,7 +36,7 @@ caf::message_handler spanning_replica::hear(caf::event_based_actor* worker) {
 }
 
 std::shared_ptr<gradient> spanning_replica::make_gradient() const {
-  return mailgrad::make_gradient(*options_.layout);
+  return mailgrad::make_gradient(*options_.layout, options_.blocks);
 }
 
 void spanning_replica::use_host_weights(std::uint32_t shard, const float* values,

@@ -33,6 +33,7 @@ public:
     /// A gradient to which several devices contribute has an addend for each stage, instead of one sum.
     /// Shards then add them in the pass that applies the gradient. The stages must have the same setting.
     bool sums_apart = false;
+    block_source blocks{}; ///< where its gradients lie; null: in its process
   };
 
   explicit spanning_replica(options o);

@@ -76,7 +76,7 @@ private:
     }
     spanning_replica::options span{terms_.worker,        request.devices,       {},
                                    terms_.micro_batches, terms_.replica_layout, {},
-                                   terms_.sums_apart};
+                                   terms_.sums_apart,    with_.blocks};
     for (std::size_t p = 0; p < request.devices.size(); ++p) {
       span.stages.push_back(spawn<stage_actor>(
           system_, stage_actor_options{p, request.devices, with_.model, request, terms_.replica_layout,

@@ -44,7 +44,7 @@ struct worker_surroundings {
   bool tells_timeline = false;          ///< to the coordinator, which is in another process
   notice_pace pace{};                   ///< how often it tells the tracker of its steps
   std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
-  block_source blocks{}; ///< where its gradients lie, if it computes on one device; null: in its process
+  block_source blocks{};                ///< where its gradients lie; null: in its process
   std::shared_ptr<const dataset>
       samples{}; ///< those of the run, if it has them; null: the feeder sends batches
   /// Adds its gradients up with those of all other workers; null: they do not.

@@ -25,6 +25,7 @@ namespace {
 struct join_words {
   std::string address;
   std::string devices = "cpu:0";
+  std::uint32_t workers = 0; ///< that share the devices; 0: as the run says
   std::string data;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; // in GiB
   std::optional<std::uint32_t> number;
@@ -36,6 +37,7 @@ struct join_words {
 /// How long `--rejoin yes` tries to come back.
 constexpr std::chrono::seconds usual_rejoin{60};
 constexpr std::uint64_t most_rejoin_seconds = 86'400;
+constexpr std::uint32_t most_joining = 256;
 
 std::chrono::milliseconds read_rejoin(const std::string& word) {
   if (word == "no") return std::chrono::milliseconds{0};
@@ -57,9 +59,10 @@ CLI::Validator rejoin_text() {
 int join(const join_words& w) {
   const std::vector<device> devices = read_devices(w.devices);
   const interrupt ctrl_c;
-  joined_workers workers(w.address, devices,
-                         {w.number, network_with(w.address, w.keys, side::worker), w.quiet,
-                          read_rejoin(w.rejoin), samples_of(w.data, w.data_limit)});
+  const auto network = network_with(w.address, w.keys, side::worker);
+  joined_workers workers(
+      w.address, shared_out(devices, w.workers, w.address, network),
+      {w.number, network, w.quiet, read_rejoin(w.rejoin), samples_of(w.data, w.data_limit)});
   return workers.wait(ctrl_c);
 }
 
@@ -72,8 +75,13 @@ command make_join_command(CLI::App& app) {
       ->required();
   parser
       ->add_option("--devices", words->devices,
-                   "The devices to compute on, with a worker on each: cpu:0,cpu:1")
+                   "The devices to compute on: cpu:0,cpu:1. Each is a worker, unless the model of the run "
+                   "spans several devices; a worker then takes as many as that needs, one after the other")
       ->capture_default_str();
+  parser
+      ->add_option("--workers", words->workers,
+                   "Share the devices out to so many workers; by default the run says how many each has")
+      ->check(whole_number(1, most_joining));
   parser->add_option("--number", words->number, "Be this worker of the run; by default one that is free")
       ->check(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
   parser

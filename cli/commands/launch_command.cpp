@@ -47,6 +47,7 @@ std::string as_server(train_words& w, const launch_words& l, const launch_place&
                                             w.workers, place.launcher, place.size, place.workers()));
   w.workers = place.workers();
   w.remote.serve = true;
+  w.remote.devices = w.span.any() ? device_count(w.devices) : 1;
   w.remote.all_reduce = l.all_reduce;
   w.remote.listen = address_to_listen(l, place, !w.remote.keys.empty());
   w.remote.launch = launched{.place = place, .file = nullptr, .bound = std::chrono::seconds{l.bound_s}};
@@ -101,13 +102,14 @@ joining joining_of(const train_words& w, net::mpi_network& network, std::uint32_
 /// Joins where the file says. It may be that of a run that was killed and is started again under the same
 /// name, so a worker that finds nobody there looks whether it now says another place. While it waits for the
 /// file, a signal ends the process at once; from then on the server may know it, and it leaves in order.
-std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_words& w, device place,
+std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_words& w,
+                                          const std::vector<std::vector<device>>& worker,
                                           std::uint32_t number, std::optional<interrupt>& ctrl_c) {
   while (true) {
     const std::string address = file.wait_for(w.remote.launch->bound);
     if (!ctrl_c) ctrl_c.emplace();
     try {
-      return std::make_unique<joined_workers>(address, std::vector{place}, joining_of(w, address, number));
+      return std::make_unique<joined_workers>(address, worker, joining_of(w, address, number));
     } catch (const remote::join_error&) {
       if (file.read() == address || ctrl_c->requested()) throw;
     }
@@ -120,13 +122,13 @@ int work(const train_words& w, const std::string& devices, net::mpi_network* by_
   require_understood(w);
   const std::vector<device> all = read_devices(devices);
   const std::uint32_t number = with.place.rank - 1;
-  const device place = all[number % all.size()];
+  const std::vector<std::vector<device>> mine{w.span.any() ? all : std::vector{all[number % all.size()]}};
   std::optional<interrupt> ctrl_c;
   if (!with.file) ctrl_c.emplace();
   const auto joined =
       with.file
-          ? joined_by(*with.file, w, place, number, ctrl_c)
-          : std::make_unique<joined_workers>(w.remote.listen, std::vector{place},
+          ? joined_by(*with.file, w, mine, number, ctrl_c)
+          : std::make_unique<joined_workers>(w.remote.listen, mine,
                                              by_mpi ? joining_of(w, *by_mpi, number)
                                                     : joining_of(w, w.remote.listen, number, with.bound));
   const int code = joined->wait(*ctrl_c, for_server);
@@ -177,11 +179,11 @@ command make_launch_command(CLI::App& app) {
   add_wire_option(*parser, words->train.remote);
   add_send_batches_flag(*parser, words->train.remote);
   parser->footer(
-      wrapped(
-          "Rank 0 serves, as 'mailgrad serve' does, and begins when all other ranks have joined it as "
-          "workers, on --devices in turns. The ranks find each other by themselves. The other options are "
-          "those of 'mailgrad train', and what they write is written by rank 0.",
-          help_width) +
+      wrapped("Rank 0 serves, as 'mailgrad serve' does, and begins when all other ranks have joined it as "
+              "workers, on --devices in turns, or each on all of them with --replicate and --pipeline. The "
+              "ranks find each other by themselves. The other options are "
+              "those of 'mailgrad train', and what they write is written by rank 0.",
+              help_width) +
       "\n" +
       wrapped("mpirun ends all ranks when one dies, unless --enable-recovery is given, and binds each of two "
               "ranks to a core, unless --bind-to none is given. srun lets the others wait for a rank that "

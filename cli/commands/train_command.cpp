@@ -16,6 +16,7 @@
 #include <mailgrad/graph/models/model.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -139,7 +140,19 @@ void keep_results(const run_outputs& outputs, training& run, const training_repo
 
 /// What workers are told that `--processes` starts.
 worker_words worker_words_of(const train_words& w) {
-  return {device_names(w.devices), w.remote.sends_batches ? "" : w.data, w.data_limit};
+  const std::vector<std::string> all = device_names(w.devices);
+  const std::size_t each = devices_elsewhere(w);
+  std::vector<std::string> lists;
+  for (std::size_t d = 0; d + each <= all.size(); d += each)
+    lists.push_back(fmt::format("{}", fmt::join(all.begin() + static_cast<std::ptrdiff_t>(d),
+                                                all.begin() + static_cast<std::ptrdiff_t>(d + each), ",")));
+  return {std::move(lists), w.remote.sends_batches ? "" : w.data, w.data_limit};
+}
+
+/// "2 workers of other processes, each on 2 devices"
+std::string workers_in_words(std::uint32_t workers, std::uint32_t devices) {
+  return fmt::format("{} worker{} of other processes{}", workers, workers == 1 ? "" : "s",
+                     devices == 1 ? "" : fmt::format(", each on {} devices", devices));
 }
 
 /// `given` are the options that a recording keeps.
@@ -170,9 +183,9 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (w.remote.any())
     served.emplace(w.remote, worker_words_of(w), w.quiet, ctrl_c,
                    [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
-  const auto made =
-      served ? std::make_unique<training>(model, data, options, served->options(options.devices.size()))
-             : std::make_unique<training>(model, data, options);
+  const auto made = served ? std::make_unique<training>(
+                                 model, data, options, served->options(options.workers, devices_elsewhere(w)))
+                           : std::make_unique<training>(model, data, options);
   training& run = *made;
   if (served) served->begin(run);
   for (const std::string& remark : data->remarks) say_failure(remark);
@@ -181,9 +194,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
   outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
   const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
-  const std::string where = served ? fmt::format("{} worker{} of other processes", options.devices.size(),
-                                                 options.devices.size() == 1 ? "" : "s")
-                                   : "";
+  const std::string where = served ? workers_in_words(options.workers, devices_elsewhere(w)) : "";
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run, where) << '\n';
   if (options.start && w.load_strict == "no") std::cerr << loaded_in_words(*options.start, run.layout());
   std::optional<live_run> page;
@@ -266,13 +277,16 @@ std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) 
     without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
                                    "tensorboard", "metrics-every", "evaluate-every"});
   if (!w.remote.any()) return given_words(parser, without);
-  without.insert(without.end(),
-                 {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices", "send-batches",
-                  "seats", "wait-for-workers", "when-alone", "rendezvous", "meet-within"});
+  without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices",
+                                 "devices-per-worker", "send-batches", "seats", "wait-for-workers",
+                                 "when-alone", "rendezvous", "meet-within"});
   std::vector<std::string> words = given_words(parser, without);
-  std::string devices = "--devices=cpu:0";
-  for (std::uint32_t r = 1; r < workers_elsewhere(w); ++r) devices += ",cpu:0";
+  const std::uint32_t each = devices_elsewhere(w);
+  std::string devices;
+  for (std::uint32_t d = 0; d < each * workers_elsewhere(w); ++d)
+    devices += fmt::format("{}cpu:{}", d == 0 ? "--devices=" : ",", d % each);
   words.push_back(devices);
+  if (each > 1) words.push_back(fmt::format("--workers={}", workers_elsewhere(w)));
   return words;
 }
 

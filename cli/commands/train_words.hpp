@@ -73,6 +73,9 @@ void add_options(CLI::App& parser, train_words& w);
 /// How many workers are processes of their own.
 std::uint32_t workers_elsewhere(const train_words& w);
 
+/// How many devices each of them has.
+std::uint32_t devices_elsewhere(const train_words& w);
+
 /// The options for reading the data set.
 open_options opened_as(const train_words& w);
 

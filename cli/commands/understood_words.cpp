@@ -25,10 +25,22 @@ interval evaluations_of(const train_words& w) {
 /// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
 constexpr std::size_t micro_batches_of_a_pipeline = 8;
 
-/// Workers of other processes bring their devices, one each.
+/// How a model spans the devices of its worker, of which there are so many. `option` names more.
+void read_span(const train_words& w, std::size_t each, const char* option, training_options& o) {
+  if (w.span.any()) require_several(w.span, each, option);
+  if (w.span.replicate && w.batch < each)
+    throw std::invalid_argument(
+        fmt::format("--replicate: a batch of {} over {} devices leaves some without a sample; raise --batch",
+                    w.batch, each));
+  if (w.micro_batches && *w.micro_batches > w.batch)
+    throw std::invalid_argument(
+        fmt::format("--micro-batches {} of a batch of {}: some would be empty", *w.micro_batches, w.batch));
+  o.micro_batches = w.micro_batches.value_or(
+      each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.batch) : 1);
+}
+
+/// Workers of other processes bring their devices.
 void read_workers_elsewhere(const train_words& w, training_options& o) {
-  if (w.span.any())
-    throw std::invalid_argument("--replicate and --pipeline: a worker of another process has one device");
   if (w.remote.serve && w.devices != "cpu:0")
     throw std::invalid_argument("--devices: workers bring them ('mailgrad join --devices'); leave it out");
   if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
@@ -42,7 +54,18 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
                     w.remote.seats, workers));
   o.seats = w.remote.seats;
   o.waits_for_workers = wait_when_alone(w.remote);
-  o.devices.assign(workers, device{device_kind::cpu, 0});
+  const std::uint32_t each = devices_elsewhere(w);
+  if (each > 1 && !w.span.any())
+    throw std::invalid_argument(fmt::format(
+        "--devices-per-worker {}: say --replicate or --pipeline, so that a worker's model spans them", each));
+  if (w.remote.processes > 0 && w.span.any() && device_count(w.devices) % workers != 0)
+    throw std::invalid_argument(
+        fmt::format("--processes {}: {} devices cannot be shared out to so many workers; name so many "
+                    "devices, or a multiple",
+                    workers, device_count(w.devices)));
+  read_span(w, each, w.remote.processes > 0 || w.remote.launch ? "--devices" : "--devices-per-worker", o);
+  o.devices.clear();
+  for (std::uint32_t d = 0; d < each * workers; ++d) o.devices.push_back({device_kind::cpu, d % each});
   o.workers = workers;
   if (has_hogwild(parse_policy_schedule(w.policy, std::max(workers, o.seats))))
     throw std::invalid_argument(
@@ -57,20 +80,11 @@ void read_workers(const train_words& w, training_options& o) {
   o.devices = read_devices(w.devices);
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const std::size_t each = o.devices.size() / o.workers;
-  if (w.span.any() && o.devices.size() % o.workers == 0) require_several(w.span, each);
   if (each > 1 && !w.span.any())
     throw std::invalid_argument(fmt::format("--workers {} for {} devices: say --replicate or --pipeline, so "
                                             "that a worker's model spans its devices",
                                             o.workers, o.devices.size()));
-  if (w.span.replicate && w.batch < each)
-    throw std::invalid_argument(
-        fmt::format("--replicate: a batch of {} over {} devices leaves some without a sample; raise --batch",
-                    w.batch, each));
-  if (w.micro_batches && *w.micro_batches > w.batch)
-    throw std::invalid_argument(
-        fmt::format("--micro-batches {} of a batch of {}: some would be empty", *w.micro_batches, w.batch));
-  o.micro_batches = w.micro_batches.value_or(
-      each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.batch) : 1);
+  if (o.devices.size() % o.workers == 0) read_span(w, each, "--devices", o);
 }
 
 /// Refuses this here, in terms of the options, before placement finds a variable that several devices read.
@@ -85,6 +99,11 @@ void require_spanning_policies(const train_words& w, const std::vector<scheduled
 
 std::uint32_t workers_elsewhere(const train_words& w) {
   return w.remote.serve ? std::max(w.workers, 1U) : w.remote.processes;
+}
+
+std::uint32_t devices_elsewhere(const train_words& w) {
+  if (w.remote.serve) return w.remote.devices;
+  return w.span.any() ? std::max(1U, device_count(w.devices) / w.remote.processes) : 1;
 }
 
 open_options opened_as(const train_words& w) {

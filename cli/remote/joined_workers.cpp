@@ -3,19 +3,26 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 
+#include <mailgrad/actors/remote/watcher.hpp>
+
+#include <fmt/format.h>
+
+#include <cstddef>
 #include <iostream>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
 
-joined_workers::joined_workers(const std::string& address, const std::vector<device>& devices, joining how)
+joined_workers::joined_workers(const std::string& address, const std::vector<std::vector<device>>& workers,
+                               joining how)
     : quiet_(how.quiet) {
   const auto tell = [this](const std::string& words) {
     const std::lock_guard lock(mutex_);
     news_.push_back(words);
   };
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    remote::join_options options{.place = devices[i], .network = how.network, .rejoin = how.rejoin};
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    remote::join_options options{.devices = workers[i], .network = how.network, .rejoin = how.rejoin};
     if (!quiet_) options.on_event = tell;
     options.samples = how.samples;
     options.join_sums = how.join_sums;
@@ -63,6 +70,29 @@ void joined_workers::print_news() {
 void joined_workers::leave(const interrupt& ctrl_c) {
   if (!quiet_) std::cerr << "leaving by " << signal_name(ctrl_c.signal()) << " after the present step\n";
   for (const auto& member : members_) member->leave();
+}
+
+std::vector<std::vector<device>> shared_out(const std::vector<device>& devices, std::uint32_t workers,
+                                            const std::string& address,
+                                            const std::shared_ptr<net::network>& network) {
+  std::size_t each = 1;
+  if (workers > 0) {
+    each = devices.size() / workers;
+    if (devices.size() % workers != 0)
+      throw std::invalid_argument(fmt::format(
+          "--workers {}: expected a multiple of so many --devices, found {}", workers, devices.size()));
+  } else if (devices.size() > 1) {
+    each = remote::watcher(address, network).devices_per_worker();
+    if (devices.size() % each != 0)
+      throw std::invalid_argument(
+          fmt::format("--devices: expected {} or a multiple, since each worker of the run at {} has so many, "
+                      "found {}",
+                      each, address, devices.size()));
+  }
+  std::vector<std::vector<device>> lists;
+  for (auto d = devices.begin(); d != devices.end(); d += static_cast<std::ptrdiff_t>(each))
+    lists.emplace_back(d, d + static_cast<std::ptrdiff_t>(each));
+  return lists;
 }
 
 } // namespace mailgrad

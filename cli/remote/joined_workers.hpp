@@ -35,10 +35,11 @@ struct joining {
 /// Threads one owner.
 class joined_workers {
 public:
-  /// Joins with a worker on each device, which takes as long as the server needs for all workers to come.
+  /// Joins with a worker for each list of devices, which takes as long as the server needs for all workers to
+  /// come.
   ///
   /// Errors  remote::join_error, and std::invalid_argument for an address that is none.
-  joined_workers(const std::string& address, const std::vector<device>& devices, joining how);
+  joined_workers(const std::string& address, const std::vector<std::vector<device>>& workers, joining how);
 
   /// Waits until every worker has ended, and returns an exit code. After a signal it gives the server so long
   /// to end the run, and then leaves after the present step. The code is that of the signal only if it made
@@ -54,5 +55,13 @@ private:
   std::vector<std::unique_ptr<remote::membership>> members_;
   const bool quiet_;
 };
+
+/// Shares devices out to so many workers; 0: as many as the run at this address has devices for, which it is
+/// asked if there are several. A worker gets neighbours.
+///
+/// Errors  std::invalid_argument if they cannot be shared out evenly; remote::join_error as a worker.
+std::vector<std::vector<device>> shared_out(const std::vector<device>& devices, std::uint32_t workers,
+                                            const std::string& address,
+                                            const std::shared_ptr<net::network>& network);
 
 } // namespace mailgrad

@@ -58,6 +58,8 @@ void local_workers::start(const std::string& address, std::uint32_t workers, con
                                   std::to_string(w),
                                   "--devices",
                                   words.devices[w % words.devices.size()],
+                                  "--workers",
+                                  "1",
                                   "--quiet"};
     if (!words.data.empty())
       line.insert(line.end(), {"--data=" + words.data, "--data-limit=" + std::to_string(words.data_limit)});

@@ -75,6 +75,13 @@ void add_listen_options(CLI::App& parser, remote_words& w) {
       ->capture_default_str()
       ->group(group);
   parser
+      .add_option("--devices-per-worker", w.devices,
+                  "How many devices each worker brings, over which its model spans by --replicate or "
+                  "--pipeline")
+      ->check(whole_number(1, most_processes))
+      ->capture_default_str()
+      ->group(group);
+  parser
       .add_option(
           "--seats", w.seats,
           "How many workers may be in the run at once, since more than --workers may join while it goes on; "
@@ -153,8 +160,8 @@ void add_processes_option(CLI::App& parser, remote_words& w) {
   parser
       .add_option(
           "--processes", w.processes,
-          "Start so many workers as processes of their own, on --devices in turns; this process keeps "
-          "coordinator, feeder and shards")
+          "Start so many workers as processes of their own, on --devices in turns, or on equal shares of "
+          "them with --replicate or --pipeline; this process keeps coordinator, feeder and shards")
       ->check(whole_number(1, most_processes))
       ->group(group);
 }

@@ -25,6 +25,7 @@ struct launched {
 struct remote_words {
   bool serve = false; ///< `mailgrad serve` and `mailgrad launch`
   std::string listen = "127.0.0.1:7000";
+  std::uint32_t devices = 1;          ///< of each worker, over which its model spans
   std::uint32_t seats = 0;            ///< workers that may be in at once; 0: as many as the run begins with
   std::uint32_t wait_for_workers = 0; ///< seconds until a run without them is given up; 0: it waits for ever
   std::string when_alone = "end";     ///< what a run does when all its workers are gone

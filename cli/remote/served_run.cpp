@@ -46,9 +46,10 @@ served_run::served_run(const remote_words& w, worker_words local, bool quiet, co
                        std::function<void(training_report&)> add)
     : words_(w), of_local_(std::move(local)), quiet_(quiet), ctrl_c_(ctrl_c), add_(std::move(add)) {}
 
-remote::serve_options served_run::options(std::size_t workers) {
+remote::serve_options served_run::options(std::uint32_t workers, std::uint32_t devices) {
   remote::serve_options o;
-  o.workers = static_cast<std::uint32_t>(workers);
+  o.workers = workers;
+  o.devices = devices;
   o.wire = words_.wire;
   o.shard_hosts = words_.shard_hosts;
   o.listen = words_.serve ? words_.listen : here();
@@ -63,26 +64,27 @@ remote::serve_options served_run::options(std::size_t workers) {
   };
   o.go_on_waiting = [this, workers](std::uint32_t joined) { return go_on_waiting(joined, workers); };
   o.status = [this] { return status(); };
-  o.on_listening = [this, workers](const std::string& address) {
+  o.on_listening = [this, workers, devices](const std::string& address) {
     began_waiting_ = std::chrono::steady_clock::now();
     if (words_.processes > 0) return local_.start(address, words_.processes, of_local_);
-    say_where(address, workers);
+    say_where(address, workers, devices);
   };
   return o;
 }
 
-void served_run::say_where(const std::string& address, std::size_t workers) const {
+void served_run::say_where(const std::string& address, std::uint32_t workers, std::uint32_t devices) const {
   const auto file = words_.launch ? words_.launch->file : nullptr;
   const std::uint32_t hosts = words_.shard_hosts;
   const std::string shards =
       hosts == 0 ? "" : fmt::format(" and {} parameter host{}", hosts, hosts == 1 ? "" : "s");
-  std::cerr << fmt::format("listening on {} for {} worker{}{}{}{}\n", address, workers,
-                           workers == 1 ? "" : "s", shards, limit_of(address, words_.keys),
+  const std::string on = devices == 1 ? "" : fmt::format(" of {} devices", devices);
+  std::cerr << fmt::format("listening on {} for {} worker{}{}{}{}{}\n", address, workers,
+                           workers == 1 ? "" : "s", on, shards, limit_of(address, words_.keys),
                            file ? "; other ranks find it by " + file->path().string() : "");
   if (file) file->publish(address_for_ranks(address, host_name()));
 }
 
-bool served_run::go_on_waiting(std::uint32_t joined, std::size_t workers) {
+bool served_run::go_on_waiting(std::uint32_t joined, std::uint32_t workers) {
   tell_news();
   if (words_.launch && std::chrono::steady_clock::now() - began_waiting_ > words_.launch->bound)
     throw std::runtime_error(

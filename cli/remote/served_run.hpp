@@ -26,8 +26,10 @@ public:
   served_run(const remote_words& w, worker_words local, bool quiet, const interrupt& ctrl_c,
              std::function<void(training_report&)> add);
 
+  /// For so many workers of so many devices each.
+  ///
   /// Errors  as network_with().
-  remote::serve_options options(std::size_t workers);
+  remote::serve_options options(std::uint32_t workers, std::uint32_t devices);
   /// The run has begun, and may be asked. It must outlive end().
   void begin(training& run) { run_ = &run; }
   /// Whether a run that a signal has stopped is still tested: not if its launcher kills it soon, before the
@@ -41,8 +43,8 @@ public:
   void tell_news();
 
 private:
-  void say_where(const std::string& address, std::size_t workers) const;
-  bool go_on_waiting(std::uint32_t joined, std::size_t workers);
+  void say_where(const std::string& address, std::uint32_t workers, std::uint32_t devices) const;
+  bool go_on_waiting(std::uint32_t joined, std::uint32_t workers);
   std::string status() const;
 
   const remote_words words_;

@@ -21,6 +21,12 @@ struct stage_report {
   std::string device;
   std::int64_t busy = 0;                      ///< ns that it computed
   std::shared_ptr<const trace_track> trace{}; ///< null if not wanted, or if the stage was lost
+
+  /// Without the timeline, which tells of one process.
+  void keep(archive& a) {
+    a.field("device", device);
+    a.field("busy", busy);
+  }
 };
 
 /// The report of a worker about its own part of a run.
@@ -46,7 +52,7 @@ struct worker_report {
   std::uint64_t own_batches = 0;      ///< mini-batches that it cut from samples of its own
   std::uint64_t own_bytes = 0;        ///< of these, which nobody had to send
 
-  /// Without timelines and stages, which tell of one process.
+  /// Without timelines, which tell of one process, and without stages, which begin anew if a run is resumed.
   void keep(archive& a) {
     a.version(2);
     a.field("worker", worker);

@@ -190,9 +190,13 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
   };
   for (const worker_report& w : outcome.workers) {
     const std::string name = "worker " + std::to_string(w.worker.value);
-    if (!add_told(t, outcome, timeline_teller::of(w.worker, {}))) add(w.trace, name);
+    const bool is_elsewhere = add_told(t, outcome, timeline_teller::of(w.worker, {}));
+    if (!is_elsewhere) add(w.trace, name);
     if (w.copies) t.tracks.push_back(w.copies);
-    for (const stage_report& p : w.stages) add(p.trace, name + ", stage on " + p.device);
+    for (const stage_report& p : w.stages) {
+      const std::string stage = fmt::format("{}, stage on {}", name, p.device);
+      is_elsewhere ? t.silent.push_back(stage) : add(p.trace, stage); // stages of other processes tell none
+    }
   }
   for (std::size_t i = 0; i < outcome.shards.size(); ++i) {
     const std::string name = "shard " + std::to_string(i);

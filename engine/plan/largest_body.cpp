@@ -35,12 +35,15 @@ std::uint64_t worker_state(const run_plan& plan) { return plan.layout->size() * 
 
 } // namespace
 
-std::uint64_t largest_exchange(const parameter_layout& layout) { return 3 * largest_shard(layout) + room; }
+std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t devices) {
+  return (2 + std::uint64_t{devices}) * largest_shard(layout) + room;
+}
 
 std::uint64_t largest_body(const run_plan& plan, std::uint32_t hosts) {
   const bool keeps = !plan.options.checkpoints.folder.empty();
   const bool resumes = plan.resumed.has_value();
-  std::uint64_t largest = std::max(3 * largest_shard(*plan.layout), batch_bytes(plan));
+  std::uint64_t largest = std::max(
+      (2 + std::uint64_t{plan.devices_per_worker()}) * largest_shard(*plan.layout), batch_bytes(plan));
   if (keeps || resumes) largest = std::max(largest, worker_state(plan));
   if (hosts > 0) {
     const std::uint64_t shards_of_one = (plan.options.shards + hosts - 1) / hosts;

@@ -10,9 +10,9 @@
 
 namespace mailgrad {
 
-/// Of those between a worker and a shard, in bytes: a gradient with the weights that it was computed from, or
-/// two versions of weights.
-std::uint64_t largest_exchange(const parameter_layout& layout);
+/// Of those between a worker of so many devices and a shard, in bytes: a gradient, with what each further
+/// device adds, and the weights that it was computed from; or two versions of weights.
+std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t devices);
 
 /// Of all that the server of this run sends and takes, in bytes: also batches, parts of checkpoints, and the
 /// terms of the shards that each of so many parameter hosts holds; 0: the server holds them.

@@ -71,6 +71,9 @@ void lay_out_weights(run_plan& plan) {
 
 std::uint32_t run_plan::workers() const { return workers_of(options); }
 std::uint32_t run_plan::seats() const { return seats_of(options); }
+std::uint32_t run_plan::devices_per_worker() const {
+  return static_cast<std::uint32_t>(options.devices.size() / workers());
+}
 bool run_plan::is_elastic() const {
   if (shares_block() || options.parameter_actor) return false;
   return !options.replay || recorded_lives(*options.replay).any_change();

@@ -74,8 +74,9 @@ struct run_plan {
   std::size_t update_helpers = 0;
   bool sums_apart = false; ///< the shards add up the gradients that several devices of a worker compute
 
-  std::uint32_t workers() const; ///< with which the run begins
-  std::uint32_t seats() const;   ///< the most that may take part, those that join later included
+  std::uint32_t workers() const;            ///< with which the run begins
+  std::uint32_t seats() const;              ///< the most that may take part, those that join later included
+  std::uint32_t devices_per_worker() const; ///< several if its model spans them
   /// Whether workers may join while the run goes on. In hogwild and with parameter actors of the user's own,
   /// no actor could tell what a lost worker had done. In a replay they join if they did so when it was
   /// recorded.

@@ -18,6 +18,7 @@ namespace mailgrad {
 namespace {
 
 constexpr std::uint32_t most_seats = 1 << 20;
+constexpr std::uint32_t most_devices = 4096;
 
 /// The last step of a worker in the checkpoint that a run goes on from; 0: the worker begins anew.
 step_number kept_step(const resumed_run& from, std::uint32_t worker) {
@@ -38,6 +39,8 @@ void require_sound(const shard_terms& t) {
   if (t.workers == 0 || t.workers > t.seats || t.seats > most_seats)
     refuse(fmt::format("expected 1 to {} workers and as many seats or more, found {} and {}", most_seats,
                        t.workers, t.seats));
+  if (t.devices == 0 || t.devices > most_devices)
+    refuse(fmt::format("expected 1 to {} devices of a worker, found {}", most_devices, t.devices));
   if (!plugins_of_policy(t.policy).empty() || !plugins_of_cure(t.cure).empty())
     refuse(fmt::format(
         "policy '{}', cure '{}': a plug-in is loaded by the process that names it, and by no other", t.policy,
@@ -53,7 +56,7 @@ void require_sound(const shard_terms& t) {
 
 void require_same_run(const shard_terms& a, const shard_terms& b) {
   const auto facts = [](const shard_terms& t) {
-    return std::tie(t.run, t.policy, t.cure, t.workers, t.seats, t.wire, t.records);
+    return std::tie(t.run, t.policy, t.cure, t.workers, t.seats, t.devices, t.wire, t.records);
   };
   const auto same_variable = [](const placed_variable& x, const placed_variable& y) {
     return x.name == y.name && x.dims == y.dims && x.sparse == y.sparse;
@@ -66,7 +69,7 @@ void require_same_run(const shard_terms& a, const shard_terms& b) {
 } // namespace
 
 void shard_terms::keep(archive& a) {
-  a.version(2);
+  a.version(3);
   a.field("run", run);
   a.field("shard", shard);
   keep_layout(a, "layout", layout);
@@ -81,6 +84,7 @@ void shard_terms::keep(archive& a) {
   a.field("cure", cure);
   a.field("workers", workers);
   a.field("seats", seats);
+  a.field("devices", devices);
   a.field("wire", wire);
   a.field("records", records);
   a.field("trace events", trace_events);
@@ -104,6 +108,7 @@ shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with)
   t.cure = plan.cure.text();
   t.workers = plan.workers();
   t.seats = plan.seats();
+  t.devices = plan.devices_per_worker();
   t.wire = with.wire;
   t.records = with.records;
   t.trace_events = o.trace_events;

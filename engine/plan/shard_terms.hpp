@@ -25,6 +25,7 @@ struct shard_terms {
   std::string cure = "none";
   std::uint32_t workers = 1;    ///< with which the run begins
   std::uint32_t seats = 1;      ///< the most that may take part
+  std::uint32_t devices = 1;    ///< of each worker
   std::string wire = "float32"; ///< how gradients travel
   bool records = false;         ///< it tells the recorder what it judges
   std::size_t trace_events = 0; ///< the most events of its timeline; 0: none

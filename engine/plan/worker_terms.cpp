@@ -2,8 +2,10 @@
 
 #include <mailgrad/engine/plan/layout_fields.hpp>
 #include <mailgrad/engine/plan/optimizer_fields.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/nested_fields.hpp>
+#include <mailgrad/graph/placement/replicate.hpp>
 #include <mailgrad/graph/travel/request_fields.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
 
@@ -75,10 +77,15 @@ worker_terms terms_of(const run_plan& plan, rank worker, incarnation life, bool 
 
 std::string write_terms(const run_plan& plan, const worker_terms& terms) {
   worker_terms told = terms;
-  told.request.devices.resize(1);
-  told.sums_apart = false; // one device has one sum
-  std::set<std::size_t> sizes{plan.options.batch};
-  if (const std::size_t rest = plan.data->train.size() % plan.options.batch; rest > 0) sizes.insert(rest);
+  // What a lossy format lacks of a sum is kept at the worker, which therefore has to have the sum.
+  if (is_lossy(parse_wire_format(told.wire))) told.sums_apart = false;
+  std::set<std::size_t> sizes;
+  const auto add_sizes = [&](std::size_t batch) {
+    const std::vector<std::size_t> parts = batch_parts(batch, told.micro_batches);
+    sizes.insert(parts.begin(), parts.end());
+  };
+  add_sizes(plan.options.batch);
+  if (const std::size_t rest = plan.data->train.size() % plan.options.batch; rest > 0) add_sizes(rest);
   std::vector<model_graph> graphs;
   for (const std::size_t size : sizes) {
     model_request r = told.request;

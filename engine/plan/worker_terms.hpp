@@ -62,8 +62,8 @@ struct worker_terms {
 /// a run that is resumed.
 worker_terms terms_of(const run_plan& plan, rank worker, incarnation life = {}, bool late = false);
 
-/// The terms of a worker in another process, which has one device and no code of the model, and its graphs,
-/// one for each size that a batch of the run can have.
+/// The terms of a worker in another process, which has no code of the model, and its graphs, one for each
+/// size that a batch of the run can have, or a micro-batch of a worker that spans several devices.
 ///
 /// Errors  those of worker_terms::keep() and graph_for().
 std::string write_terms(const run_plan& plan, const worker_terms& terms);

@@ -1,5 +1,7 @@
 #include <mailgrad/tests/cli/tool.hpp>
 
+#include <mailgrad/tensor/device.hpp>
+
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -67,6 +69,60 @@ TEST_F(RemoteTool, TrainsInProcessesOfItsOwnToTheSameWeights) {
   ASSERT_EQ(there.code(), 0) << there.err();
   EXPECT_THAT(there.err(), HasSubstr("worker 1 has joined"));
   EXPECT_EQ(report("there")["parameters_sha256"], report("here")["parameters_sha256"]);
+}
+
+/// Workers with two processors each, whose models span them.
+struct SpanningRemoteTool : RemoteTool {
+  void SetUp() override {
+    if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
+  }
+  /// What one process trains.
+  nlohmann::json here(const std::string& span) const {
+    tool t(words{"train", "--policy", "sync", "--devices", four, "--workers", "2", span, "--report",
+                 file("here")} +
+           small_run);
+    EXPECT_EQ(t.code(), 0) << t.err();
+    return report("here");
+  }
+
+  static constexpr const char* four = "cpu:0,cpu:1,cpu:0,cpu:1";
+};
+
+TEST_F(SpanningRemoteTool, TrainsToTheSameWeightsAndIsReplayed) {
+  for (const char* span : {"--pipeline", "--replicate"}) {
+    SCOPED_TRACE(span);
+    tool there(words{"train", "--policy", "sync", "--processes", "2", "--devices", four, span, "--report",
+                     file("there"), "--record", file("recording")} +
+               small_run);
+    ASSERT_EQ(there.code(), 0) << there.err();
+    EXPECT_THAT(there.err(), HasSubstr("2 workers of other processes, each on 2 devices"));
+    EXPECT_EQ(report("there")["parameters_sha256"], here(span)["parameters_sha256"]);
+    EXPECT_EQ(report("there")["stages"].size(), 4U);
+    tool again({"replay", file("recording")});
+    EXPECT_EQ(again.code(), 0) << again.err();
+  }
+}
+
+TEST_F(SpanningRemoteTool, TakesAsManyDevicesAsAWorkerOfTheRunHas) {
+  tool server(serve("2") + words{"--policy", "sync", "--pipeline", "--devices-per-worker", "2", "--report",
+                                 file("there")});
+  const std::string address = address_of(server);
+  EXPECT_THAT(server.said(), HasSubstr(" for 2 workers of 2 devices"));
+  tool one({"join", address});
+  EXPECT_EQ(one.code(), 1);
+  EXPECT_THAT(one.err(), HasSubstr("server refuses: devices of a worker: expected 2, found 1\n"));
+  tool three({"join", address, "--devices", "cpu:0,cpu:1,cpu:0"});
+  EXPECT_EQ(three.code(), 2);
+  EXPECT_EQ(three.err(), "mailgrad: --devices: expected 2 or a multiple, since each worker of the run at " +
+                             address + " has so many, found 3\n");
+  tool shared({"join", address, "--devices", four, "--workers", "3"});
+  EXPECT_EQ(shared.code(), 2);
+  EXPECT_THAT(shared.err(), HasSubstr("--workers 3: expected a multiple of so many --devices, found 4"));
+  tool both({"join", address, "--devices", four});
+  ASSERT_EQ(server.code(), 0) << server.err();
+  EXPECT_EQ(both.code(), 0) << both.err();
+  EXPECT_THAT(both.err(), HasSubstr("worker 1 (incarnation 1) has joined"));
+  EXPECT_EQ(report("there")["parameters_sha256"], here("--pipeline")["parameters_sha256"]);
 }
 
 TEST_F(RemoteTool, ReadsTheDataInEachProcessUnlessToldToSendBatches) {
@@ -407,7 +463,16 @@ TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
   refused(words{"serve", "--listen", "memory:a b"} + small_run, "expected memory:NAME with 1 to 64");
   refused(words{"serve", "--listen", "memory:run", "--keys", "here"} + small_run,
           "--keys: expected none for memory:run");
-  refused(words{"train", "--processes", "2", "--pipeline"} + small_run, "one device");
+  refused(words{"train", "--processes", "2", "--pipeline"} + small_run,
+          "--processes 2: 1 devices cannot be shared out to so many workers");
+  refused(words{"train", "--processes", "1", "--pipeline"} + small_run,
+          "--pipeline: each worker has one device; name more by --devices");
+  refused(serve("1") + words{"--replicate"},
+          "--replicate: each worker has one device; name more by --devices-per-worker");
+  refused(serve("1") + words{"--devices-per-worker", "2"},
+          "--devices-per-worker 2: say --replicate or --pipeline");
+  refused(serve("1") + words{"--devices-per-worker", "2", "--pipeline", "--micro-batches", "5"},
+          "--micro-batches 5 of a batch of 4");
 }
 
 } // namespace

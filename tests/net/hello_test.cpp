@@ -10,7 +10,11 @@ namespace {
 using testing::HasSubstr;
 
 features server_features() {
-  return {{"run", key_text(7)}, {"model", "12ab"}, {"data", "56ef"}, {"build", "4dd287a g++ 12 avx512"}};
+  return {{"run", key_text(7)},
+          {"model", "12ab"},
+          {"data", "56ef"},
+          {"build", "4dd287a g++ 12 avx512"},
+          {"devices", "2"}};
 }
 
 std::vector<demand> server_demands() {
@@ -77,7 +81,7 @@ TEST(Hello, ThatFitsIsNotRefused) { EXPECT_EQ(compare(server_demands(), fitting(
 
 TEST(Hello, MayLeaveOutWhatTheServerTells) {
   features says = fitting();
-  for (const char* name : {"run", "model", "data"}) says.erase(name);
+  for (const char* name : {"run", "model", "data", "devices"}) says.erase(name);
   EXPECT_EQ(compare(server_demands(), says), std::nullopt);
 }
 
@@ -111,6 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
                     wrong_feature{"build", "", "build: expected 4dd287a g++ 12 avx512, found nothing"},
                     wrong_feature{"model", "34cd", "model: expected 12ab, found 34cd"},
                     wrong_feature{"data", "78\n", "data: expected 56ef, found 78\\x0a"},
+                    wrong_feature{"devices", "1", "devices of a worker: expected 2, found 1"},
                     wrong_feature{"wire", "int8", "wire: expected float32 or bfloat16, found int8"}),
     [](const auto& tested) { return std::to_string(tested.index); });
 
@@ -122,7 +127,8 @@ TEST(Welcome, IsReadAsItWasWritten) {
                      .times = timing{std::chrono::milliseconds{100}},
                      .messages = 5,
                      .bodies = 6,
-                     .most_body_bytes = 7};
+                     .most_body_bytes = 7,
+                     .devices = 8};
   EXPECT_EQ(decode_welcome(encode(said)), said);
   const bytes whole = encode(said);
   for (std::size_t size = 0; size < whole.size(); ++size)
@@ -133,6 +139,11 @@ TEST(Welcome, DictatesNoHeartbeatThatNobodyCouldKeep) {
   bytes said = encode(welcome{.times = timing{std::chrono::milliseconds{9}}});
   EXPECT_THAT(protocol_complaint([&] { decode_welcome(said); }),
               HasSubstr("expected a heartbeat each 10 to 60000 ms, found 9"));
+}
+
+TEST(Welcome, ExpectsADeviceOfEachWorker) {
+  EXPECT_THAT(protocol_complaint([] { decode_welcome(encode(welcome{.devices = 0})); }),
+              HasSubstr("expected a worker of 1 device or more, found 0"));
 }
 
 TEST(Refusal, OfLongWordsFitsIntoItsFrame) {
@@ -147,7 +158,7 @@ TEST(Refusal, OfAPeerIsPrintedInOneLine) {
   bytes unknown = encode(r);
   unknown[0] = std::byte{200};
   EXPECT_THAT(protocol_complaint([&] { decode_refusal(unknown); }),
-              HasSubstr("expected a code from 1 to 15"));
+              HasSubstr("expected a code from 1 to 16"));
 }
 
 TEST(Timing, DerivesEveryLimitFromOneNumber) {

@@ -4,6 +4,7 @@
 
 #include <mailgrad/tests/support/manual_time.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -65,6 +66,78 @@ TEST(GradientForm, TakesNoMoreMemoryForAGradientThanTheShardsPart) {
   const std::size_t taken = resident({dense.data(), dense.bytes()});
   EXPECT_GE(taken, part);
   EXPECT_LE(taken, 2 * part);
+}
+
+/// A gradient of 32 weights on each of two shards, with what further devices of its worker add.
+std::shared_ptr<gradient> with_addends(const parameter_layout& layout) {
+  const auto g = make_gradient(layout);
+  std::ranges::fill(g->dense.as<float>(), 1.0F);
+  g->addends.resize(3);
+  g->addends[0].covered = std::make_shared<const coverage>(); // the first device has nothing to add
+  for (const std::size_t a : {1U, 2U}) {
+    g->addends[a].values = block(g->dense.bytes());
+    std::ranges::fill(g->addends[a].values.as<float>(), static_cast<float>(a) + 1);
+  }
+  g->addends[2].covered = std::make_shared<const coverage>(coverage{{0, 2}, {37, 38}});
+  return g;
+}
+
+exchange_terms terms_of_two_shards(std::uint32_t devices) {
+  const auto layout =
+      std::make_shared<parameter_layout>(std::vector<placed_variable>{{"w", shape{64}, {}, 0, false}}, 2);
+  exchange_terms terms{
+      {}, {}, {}, layout, std::make_shared<testing::manual_time>(), std::make_shared<exchange_clock>(2)};
+  terms.devices = devices;
+  return terms;
+}
+
+/// What the shard reads of a gradient that goes through bytes.
+std::shared_ptr<const gradient> at_shard(gradient_form& receiver, const exchange_terms& terms,
+                                         std::shared_ptr<const gradient> sent, std::uint32_t shard) {
+  const address_book nobody;
+  byte_archive_writer written;
+  field_inspector writes(written, nobody);
+  push_gradient x{};
+  x.payload.values = std::move(sent);
+  const attached body = gradient_form(terms).write(caf::make_message(x), {duty::shard, shard}, writes);
+  byte_archive_reader read(written.bytes(), "gradient");
+  field_inspector reads(read, nobody);
+  const arriving values = receiver.begin(reads, {duty::worker, 0}, {duty::shard, shard}, {body.bytes.size()});
+  std::ranges::copy(body.bytes, values.place.begin());
+  return values.finish().get_as<push_gradient>(0).payload.values;
+}
+
+TEST(GradientForm, CarriesWhatEachDeviceOfAWorkerAddsApart) {
+  const exchange_terms terms = terms_of_two_shards(3);
+  gradient_form receiver(terms);
+  const auto found = at_shard(receiver, terms, with_addends(*terms.layout), 1);
+  ASSERT_EQ(found->addends.size(), 2U) << "that of the first device is nothing";
+  EXPECT_FALSE(found->addends[0].covered) << "all of it";
+  ASSERT_TRUE(found->addends[1].covered);
+  const coverage& of_second = *found->addends[1].covered;
+  ASSERT_EQ(of_second.size(), 2U);
+  EXPECT_EQ(of_second[1].begin, 37U);
+  EXPECT_EQ(of_second[1].end, 38U);
+  for (std::size_t i = 32; i < 64; ++i) {
+    EXPECT_EQ(found->dense.as<float>()[i], 1.0F);
+    EXPECT_EQ(found->addends[0].values.as<float>()[i], 2.0F);
+    EXPECT_EQ(found->addends[1].values.as<float>()[i], 3.0F);
+  }
+}
+
+TEST(GradientForm, ForgetsAddendsOfTheGradientBefore) {
+  const exchange_terms terms = terms_of_two_shards(3);
+  gradient_form receiver(terms);
+  at_shard(receiver, terms, with_addends(*terms.layout), 0);
+  EXPECT_TRUE(at_shard(receiver, terms, make_gradient(*terms.layout), 0)->addends.empty());
+}
+
+TEST(GradientForm, RefusesMoreAddendsThanAWorkerHasDevices) {
+  const exchange_terms terms = terms_of_two_shards(1);
+  gradient_form receiver(terms);
+  EXPECT_THAT(
+      [&] { at_shard(receiver, terms, with_addends(*terms.layout), 0); },
+      ::testing::ThrowsMessage<archive_error>(::testing::HasSubstr("expected at most 1 addends, found 2")));
 }
 
 } // namespace

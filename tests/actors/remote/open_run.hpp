@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <gtest/gtest.h>
@@ -16,23 +17,27 @@
 
 namespace mailgrad::remote {
 
-/// A run that waits for its workers in a thread of its own, and tells where it listens.
+/// A run that waits for its workers in a thread of its own, and tells where it listens. If they have several
+/// devices, its model is a pipeline.
 class open_run {
 public:
   open_run(training_options o, std::uint32_t workers, const std::string& listen = "127.0.0.1:0",
-           std::uint32_t hosts = 0) {
+           std::uint32_t hosts = 0, std::uint32_t devices = 1) {
     serve_options serve;
     serve.listen = listen;
     serve.workers = workers;
     serve.shard_hosts = hosts;
+    serve.devices = devices;
     serve.on_listening = [this](const std::string& address) { address_.set_value(address); };
     serve.on_event = [this](const std::string& words) {
       const std::lock_guard lock(mutex_);
       events_.push_back(words);
       changed_.notify_all();
     };
-    ended_ = std::async(std::launch::async, [this, o, serve] {
-      training run(mailgrad::testing::small_model(), mailgrad::testing::small_data(480), o, serve);
+    const model_function model = mailgrad::testing::small_model();
+    ended_ = std::async(std::launch::async, [this, o, serve, model] {
+      training run(serve.devices > 1 ? pipelined(model) : model, mailgrad::testing::small_data(480), o,
+                   serve);
       training_report report = run.report();
       trace_ = run.trace();
       return report;

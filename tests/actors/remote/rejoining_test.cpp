@@ -263,9 +263,19 @@ TEST(Rejoining, RefusesANegativeTime) {
 TEST(Joining, RefusesACard) {
   EXPECT_THAT(
       [] {
-        membership("127.0.0.1:1", {.place = {device_kind::cuda, 0}});
+        membership("127.0.0.1:1", {.devices = {{device_kind::cuda, 0}}});
       },
       ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("cuda:0: a worker of another process")));
+}
+
+TEST(Joining, RefusesNoDeviceAndOneThatIsThereTwice) {
+  EXPECT_THAT([] { membership("127.0.0.1:1", {.devices = {}}); },
+              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("found none")));
+  EXPECT_THAT(
+      [] {
+        membership("127.0.0.1:1", {.devices = {{device_kind::cpu, 1}, {device_kind::cpu, 1}}});
+      },
+      ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("would have cpu:1 twice")));
 }
 
 } // namespace

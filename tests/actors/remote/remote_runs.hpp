@@ -4,7 +4,9 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/net/ending.hpp>
 
 #include <mailgrad/tests/actors/remote/open_run.hpp>
@@ -13,9 +15,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -45,17 +49,20 @@ inline training_report
 trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0, const std::string& wire = "float32",
                   const std::function<std::shared_ptr<own_samples>(std::uint32_t)>& samples = {},
                   const std::function<void(std::uint32_t, const std::string&)>& on_streamed = {}) {
-  const auto workers = static_cast<std::uint32_t>(kind.options.devices.size());
+  const std::uint32_t workers = workers_of(kind.options);
+  const auto each = static_cast<std::uint32_t>(kind.options.devices.size()) / workers;
   std::vector<std::future<net::ending>> members;
   serve_options serve;
   serve.workers = workers;
+  serve.devices = each;
   serve.shard_hosts = hosts;
   serve.wire = wire;
   serve.listen = kind.listen;
   serve.on_listening = [&](const std::string& address) {
     for (std::uint32_t r = 0; r < workers; ++r)
       members.push_back(std::async(std::launch::async, [&, address, r] {
-        join_options o{.place = {device_kind::cpu, 0}, .number = r};
+        join_options o{.devices = {}, .number = r};
+        for (std::uint32_t d = 0; d < each; ++d) o.devices.push_back({device_kind::cpu, d});
         if (samples) o.samples = samples(r);
         if (on_streamed) o.on_streamed = [&, r](const std::string& why) { on_streamed(r, why); };
         membership here(address, std::move(o));
@@ -97,6 +104,37 @@ inline kind_of_run model(std::string name, const std::string& text, std::shared_
   return kind;
 }
 
+/// Workers of two devices each, over which their model spans in this way.
+inline kind_of_run spanning(kind_of_run kind, model_function over_devices) {
+  kind.model = std::move(over_devices);
+  kind.options.workers = static_cast<std::uint32_t>(kind.options.devices.size());
+  kind.options.devices.clear();
+  for (std::uint32_t d = 0; d < 2 * kind.options.workers; ++d)
+    kind.options.devices.push_back({device_kind::cpu, d % 2});
+  return kind;
+}
+
+/// Runs whose workers have two devices each; none if this machine has one.
+inline std::vector<kind_of_run> spanning_kinds() {
+  if (available_devices().size() < 2) return {};
+  const auto micro = [](training_options& o) { o.micro_batches = 3; };
+  kind_of_run tables = model("ReplicatedTables", "dlrm:width=4,bottom=6,top=8", mailgrad::testing::tastes());
+  const model_function of_tables = tables.model;
+  return {
+      spanning(with("Pipeline", "sync", 2, micro), pipelined(small_model())),
+      spanning(with("PipelineOfThreeShards", "sync", 2, [](training_options& o) { o.shards = 3; }),
+               pipelined(small_model())),
+      spanning(with("Replicated", "sync", 2), replicated(small_model())),
+      spanning(with("ReplicatedShortLastBatch", "sync", 2, [](training_options& o) { o.batch = 7; }),
+               replicated(small_model())),
+      spanning(with("ReplicatedClipped", "sync", 2, [](training_options& o) { o.optimizer.clip_norm = 0.1; }),
+               replicated(small_model())),
+      spanning(std::move(tables), replicated(of_tables)),
+      by_memory(spanning(with("Pipeline", "sync", 2, micro), pipelined(small_model()))),
+      by_memory(spanning(with("Replicated", "sync", 2), replicated(small_model()))),
+  };
+}
+
 /// Runs that end with the same bits each time, since one worker trains or a barrier orders them.
 inline std::vector<kind_of_run> kinds() {
   const auto cured = [](const std::string& cure, const std::string& optimizer, std::uint64_t local_steps) {
@@ -107,7 +145,7 @@ inline std::vector<kind_of_run> kinds() {
       o.local_steps = local_steps;
     };
   };
-  return {
+  std::vector<kind_of_run> all{
       with("Sync", "sync", 2),
       with("ThreeShards", "sync", 2, [](training_options& o) { o.shards = 3; }),
       with("OneWorker", "async", 1),
@@ -134,6 +172,8 @@ inline std::vector<kind_of_run> kinds() {
       by_memory(model("LeNet", "lenet", mailgrad::testing::pictures())),
       by_memory(model("Gpt", "gpt:layers=2,width=8,heads=2,dropout=0.1", mailgrad::testing::text())),
   };
+  std::ranges::move(spanning_kinds(), std::back_inserter(all));
+  return all;
 }
 
 } // namespace mailgrad::remote

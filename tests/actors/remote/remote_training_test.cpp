@@ -69,6 +69,50 @@ TEST(RemoteTraining, IsReplayedInOneProcessBitForBit) {
   EXPECT_EQ(here.parameters_sha256, there.parameters_sha256);
 }
 
+TEST(RemoteTraining, IsReplayedInOneProcessWithWorkersOfTwoDevices) {
+  const scratch_folder folder;
+  for (kind_of_run kind : spanning_kinds()) {
+    SCOPED_TRACE(kind.name);
+    kind.options.policy = "async";
+    kind.options.record = (folder.path() / kind.name).string();
+    const training_report there = trained_elsewhere(kind);
+    ASSERT_EQ(there.ended, "completed") << there.why;
+    EXPECT_EQ(there.stages.size(), 4U);
+    training_options again = kind.options;
+    again.record.clear();
+    again.replay = std::make_shared<const recording>(read_recording(kind.options.record));
+    const training_report here = train(kind.model, kind.data, again);
+    EXPECT_EQ(here.ended, "completed") << here.why;
+    EXPECT_EQ(here.parameters_sha256, there.parameters_sha256);
+  }
+}
+
+TEST(Joining, RefusesAnotherNumberOfDevicesThanAWorkerOfTheRunHas) {
+  kind_of_run kind = spanning(with("", "sync", 1), pipelined(small_model()));
+  serve_options serve;
+  serve.devices = 2;
+  std::future<net::ending> member;
+  serve.on_listening = [&](const std::string& address) {
+    member = std::async(std::launch::async, [address] {
+      EXPECT_EQ(watcher(address).devices_per_worker(), 2U);
+      const auto join = [&](std::uint32_t devices) {
+        join_options o{.devices = {}};
+        for (std::uint32_t d = 0; d < devices; ++d) o.devices.push_back({device_kind::cpu, d});
+        return membership(address, std::move(o)).wait();
+      };
+      for (const std::uint32_t devices : {1U, 3U})
+        EXPECT_THAT([&] { join(devices); },
+                    ::testing::ThrowsMessage<join_error>(
+                        HasSubstr("devices of a worker: expected 2, found " + std::to_string(devices))));
+      return join(2);
+    });
+  };
+  training run(kind.model, kind.data, kind.options, serve);
+  const training_report r = run.report();
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  EXPECT_EQ(member.get().reason, net::end_reason::left);
+}
+
 /// A policy, and in how many processes the shards are; 0: in the server's.
 struct spread_policy {
   std::string policy;
@@ -113,6 +157,31 @@ INSTANTIATE_TEST_SUITE_P(Policies, RunsOfAnyPolicy,
                            return mailgrad::testing::test_name(kind.param.policy) + "With" +
                                   std::to_string(kind.param.hosts) + "Hosts";
                          });
+
+TEST(RemoteTraining, LosesAWorkerOfTwoDevicesAndTakesAnotherInItsPlace) {
+  const join_options two{.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}}};
+  for (const char* policy : {"async", "sync"}) {
+    SCOPED_TRACE(policy);
+    open_run run(endless(policy, 2), 2, "127.0.0.1:0", 0, 2);
+    membership stays(run.address(), two);
+    {
+      membership dies(run.address(), two);
+      ASSERT_TRUE(dies.wait_for_begin(std::chrono::seconds{20}));
+      dies.cut();
+      run.wait_for_event("lost worker");
+    }
+    membership comes(run.address(), two);
+    EXPECT_THAT(comes.name(), HasSubstr("(incarnation 2)"));
+    ASSERT_TRUE(comes.wait_for_begin(std::chrono::seconds{20}));
+    comes.leave();
+    EXPECT_THAT(comes.wait().words, HasSubstr("its owner ended it before the end of the run"));
+    watcher(run.address()).ask("stop");
+    EXPECT_EQ(stays.wait().reason, net::end_reason::left);
+    const training_report r = run.report();
+    EXPECT_EQ(r.ended, "stopped") << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  }
+}
 
 TEST(RemoteTraining, GoesOnWithoutAWorkerThatLeaves) {
   open_run run(endless("sync", 2), 2);

@@ -1,5 +1,7 @@
 #include <mailgrad/tests/cli/remote/launched_run.hpp>
 
+#include <mailgrad/tensor/device.hpp>
+
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -109,6 +111,19 @@ TEST_F(Launch, EndsInGoodOrderBySignalsToAllRanks) {
   EXPECT_EQ(report("report")["ended"], "stopped");
   EXPECT_EQ(report("report")["why"], "stopped by SIGTERM");
   expect_files(1);
+}
+
+TEST_F(Launch, GivesEachWorkerAllDevicesIfItsModelSpansThem) {
+  if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
+  const launch_text words = launch({"--pipeline", "--devices", "cpu:0,cpu:1", "--report", file("report")});
+  const auto server = rank("0", "3", words);
+  const auto first = rank("1", "3", words);
+  const auto second = rank("2", "3", words);
+  EXPECT_EQ(server->code(), 0) << server->err();
+  EXPECT_THAT(server->err(), HasSubstr("2 workers of other processes, each on 2 devices"));
+  EXPECT_EQ(first->code(), 0) << first->err();
+  EXPECT_EQ(second->code(), 0) << second->err();
+  EXPECT_EQ(report("report")["stages"].size(), 4U);
 }
 
 TEST_F(Launch, EncryptsAcrossHostsByKeysAlone) {

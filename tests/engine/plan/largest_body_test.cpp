@@ -22,7 +22,8 @@ run_plan plan_of(std::size_t thousands, bool keeps = false) {
 
 TEST(LargestBody, IsThatOfTheRunAndNotOfAnyRun) {
   constexpr std::uint64_t room = 16 << 20, mega = 1 << 20;
-  EXPECT_GE(largest_exchange(*plan_of(1).layout), 3 * (2 * mega) - mega / 2 + room);
+  EXPECT_GE(largest_exchange(*plan_of(1).layout, 1), 3 * (2 * mega) - mega / 2 + room);
+  EXPECT_GE(largest_exchange(*plan_of(1).layout, 3), 5 * (2 * mega) - mega + room);
   EXPECT_LT(largest_body(plan_of(1), 0), 8 * mega + room);
   EXPECT_GT(largest_body(plan_of(8), 0), 40 * mega + room);
 }
