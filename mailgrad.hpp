@@ -25,6 +25,7 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/model/weight_addresses.hpp>
+#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/weights/model_card.hpp>

@@ -22,6 +22,7 @@
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/files/sha256.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <fmt/format.h>
 
@@ -93,6 +94,7 @@ public:
 
   void stop(const std::string& why) { send_anonymously(crew_->coordinator(), stop_training{why}); }
   void switch_policy(const std::string& policy, const std::string& why);
+  void require_known_by_hosts(const std::string& policy) const;
   void take_checkpoint();
   checkpoint_account checkpoints() const;
   bool wait_for(std::chrono::milliseconds span);
@@ -218,6 +220,7 @@ remote::run_answer training::implementation::answer(const std::string& what, con
   if (!begun_) return answer_before_begin(what);
   if (what == "status") return {status_ ? status_() : "{}"};
   if (what == "switch") {
+    require_loaded(argument);
     switch_policy(argument, "asked for from another process");
     return {"policy " + argument + " begins when every worker has finished its step"};
   }
@@ -307,8 +310,19 @@ run_crew_options training::implementation::crew_options() {
   return options;
 }
 
+/// They were told of the plug-ins that the policies of the options name, and of no other.
+void training::implementation::require_known_by_hosts(const std::string& policy) const {
+  if (!elsewhere_ || elsewhere_->holds_shards()) return;
+  const std::vector<std::string> told = plugins_of_policy(options().policy);
+  for (const std::string& file : plugins_of_policy(policy))
+    if (std::ranges::find(told, file) == told.end())
+      throw std::invalid_argument(
+          fmt::format("policy '{}': parameter hosts have only the plug-ins that the run began with", policy));
+}
+
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
   if (options().replay) throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
+  require_known_by_hosts(policy);
   require_switch(options(), plan_.policies, plan_.cure, policy);
   if (!plan_.has_shards())
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");

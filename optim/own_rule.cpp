@@ -15,7 +15,7 @@ constexpr const char* entry = "mailgrad_plugin_rule";
 /// `who` is the name of the rule in an error.
 own_rule checked_rule(const mailgrad_rule& table, std::string_view who) {
   require_complete(table, who);
-  own_rule rule{&table, {}, table.name, {}};
+  own_rule rule{&table, {}, table.name, {}, {}};
   for (std::size_t i = 0; i < table.setting_count; ++i) rule.settings.push_back(table.settings[i].value);
   require_element_by_element(table, rule.settings, who);
   return rule;

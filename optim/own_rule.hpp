@@ -15,6 +15,7 @@ struct own_rule {
   std::vector<double> settings;         ///< in the order of the table
   std::string label;                    ///< its name in the report: "lion", or "lion (./liblion.so)"
   std::string file{};                   ///< the path the user gave; empty for a rule compiled in
+  std::string sha256{};                 ///< of the file, if another process has told the rule; else empty
 };
 
 /// The rule of a table with its default settings: `options.rule = make_own_rule(rule_table<my_functor>)`.

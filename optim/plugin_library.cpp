@@ -36,6 +36,8 @@ plugin_library::plugin_library(std::string_view path, refusal refuse) : refuse_(
   if (!library_) refuse_("cannot be loaded: " + loader_complaint(file));
 }
 
+bool plugin_library::has(const char* function) const { return dlsym(library_.get(), function) != nullptr; }
+
 const void* plugin_library::table_from(const char* function) const {
   const auto describe = reinterpret_cast<const void* (*)()>(dlsym(library_.get(), function));
   if (!describe) refuse_(fmt::format("is no plug-in: it has no function {}", function));

@@ -20,6 +20,7 @@ public:
 
   plugin_library(std::string_view path, refusal refuse);
 
+  bool has(const char* function) const;
   /// The function of this name, which takes nothing and returns a table.
   const void* table_from(const char* function) const;
 

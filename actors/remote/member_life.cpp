@@ -18,15 +18,15 @@ member_life::member_life(caf::actor_system& home, options o)
   client_.lend_from(heap);
   self_->on_change = std::move(o.on_change);
   self_->host = spawn<worker_host>(
-      home, worker_host_options{client_.way(),
-                                [own = client_.network(), server = o.address](const std::string& at) {
-                                  return net::fitting_network(own, server, at);
-                                },
-                                heap, std::move(o.devices), std::move(o.known), std::move(o.time),
-                                std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums),
-                                [of = self_](const caf::actor& worker, const worker_peers& peers) {
-                                  of->take(worker, peers);
-                                }});
+      home,
+      worker_host_options{
+          client_.way(),
+          [own = client_.network(), server = o.address](const std::string& at) {
+            return net::fitting_network(own, server, at);
+          },
+          heap, std::move(o.devices), std::move(o.known), std::move(o.plugins), std::move(o.time),
+          std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums),
+          [of = self_](const caf::actor& worker, const worker_peers& peers) { of->take(worker, peers); }});
   client_.way()->add({duty::host}, self_->host);
 }
 

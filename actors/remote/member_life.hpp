@@ -29,6 +29,7 @@ public:
     bool tries_once = false; ///< whether the server is known to have listened
     std::vector<device> devices;
     operation_registry known;
+    known_plugins plugins;
     std::shared_ptr<const time_source> time;
     std::shared_ptr<own_samples> samples; ///< of this machine; null: the server sends batches
     std::function<void(const std::string& why)> on_streamed; ///< they are not those of the run

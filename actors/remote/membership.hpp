@@ -26,6 +26,7 @@ struct join_options {
   std::vector<device> devices{{device_kind::cpu, 0}};
   std::optional<std::uint32_t> number{}; ///< which worker it wants to be; none: whichever is free
   operation_registry known{};            ///< with operations of the program's own, if the model has such
+  known_plugins plugins{}; ///< with update rules, if the worker takes local steps by one of the user's own
   /// Samples of this machine. If they are those that the run trains on, its workers here are told which of
   /// them to take, and no batch is sent. The same object may be given to several memberships, which then hold
   /// the samples once. Null: the server sends the batches.

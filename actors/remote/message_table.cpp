@@ -64,9 +64,11 @@ void write(const caf::message& m, field_inspector& f) {
 
 /// No peer may have this process load a library.
 void require_harmless(const switch_policy& x) {
-  if (!plugins_of_policy(x.policy).empty())
-    throw archive_error(fmt::format(
-        "policy '{}': a plug-in is loaded by the process that names it, and by no other", x.policy));
+  try {
+    require_loaded(x.policy);
+  } catch (const std::invalid_argument& e) {
+    throw archive_error(e.what());
+  }
 }
 template <class T>
 void require_harmless(const T&) {}

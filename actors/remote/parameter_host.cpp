@@ -63,6 +63,8 @@ parameter_host::implementation::implementation(const std::string& address, param
                           options.listen, [this] { return times(); },
                           options.time,   std::move(options.on_begin)};
   with.on_event = std::move(options.on_event);
+  with.plugins = std::move(options.plugins);
+  with.parameter_actor = std::move(options.parameter_actor);
   if (!with.on_begin) with.on_begin = [](const auto&, const auto&) {};
   {
     const std::lock_guard lock(mutex_);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/network.hpp>
 
@@ -23,6 +25,10 @@ struct parameter_host_options {
   /// address.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
+  /// Plug-ins and update rules of its own, of which the run may need some.
+  known_plugins plugins{};
+  /// The parameter actor of the program's own that the run has in place of Mailgrad's; null: none.
+  std::shared_ptr<const own_parameter_actor> parameter_actor{};
   /// Called when the shards are there, and before the server hears of it, with their numbers and the address
   /// where workers find them, from a thread of the actors. The run waits for it to return.
   std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin{};

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad::remote {
@@ -40,7 +41,8 @@ caf::behavior shard_host::make_behavior() {
 
 void shard_host::begin(const terms_told& x) {
   if (!shards_.empty()) return; // the server tells them once
-  std::vector<shard_terms> terms = read_shard_terms(x.terms);
+  std::vector<shard_terms> terms = read_shard_terms(x.terms, options_.plugins);
+  require_parameter_actor(terms.front().parameter_actor);
   shard_door_options door;
   door.network = options_.network;
   door.listen = options_.listen;
@@ -63,6 +65,16 @@ void shard_host::begin(const terms_told& x) {
   options_.on_begin(mine, door_->address());
   options_.by->post({duty::host}, {}, kind_of<shards_ready>(),
                     caf::make_message(shards_ready{door_->address()}));
+}
+
+void shard_host::require_parameter_actor(const std::string& wanted) const {
+  const std::string found = options_.parameter_actor ? options_.parameter_actor->name : "";
+  if (found == wanted) return;
+  const auto in_words = [](const std::string& kind) {
+    return kind.empty() ? "Mailgrad's" : "'" + kind + "'";
+  };
+  throw std::invalid_argument(
+      fmt::format("parameter actor: expected {}, found {}", in_words(wanted), in_words(found)));
 }
 
 /// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
@@ -88,7 +100,9 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
                                                                      t.trace_events, options_.time->now());
     if (s == 0)
       for (const auto& [index, shard] : all) with.followers.push_back(shard);
-    shards_[s] = all[s] = by.add({duty::shard, s}, [&] { return spawn_shard(system, std::move(t), with); });
+    shards_[s] = all[s] = by.add({duty::shard, s}, [&] {
+      return spawn_shard(system, std::move(t), with, options_.parameter_actor.get());
+    });
     watch(self_, shards_[s], shard_lost{{s}});
   }
 }

@@ -3,6 +3,8 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/shard_door.hpp>
+#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 
 #include <functional>
@@ -23,6 +25,8 @@ struct shard_host_options {
   /// Called when the shards are there, with their numbers and the address where workers find them.
   std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin;
   std::function<void(const std::string&)> on_event{}; ///< as in shard_door_options
+  known_plugins plugins{};
+  std::shared_ptr<const own_parameter_actor> parameter_actor{}; ///< null: Mailgrad's
 };
 
 /// The host of a process that holds shards. When the server has told the terms, it spawns their parameter
@@ -39,6 +43,7 @@ public:
 
 private:
   void begin(const terms_told& x);
+  void require_parameter_actor(const std::string& wanted) const;
   void spawn_shards(std::vector<shard_terms> terms, block_source blocks, const caf::actor& coordinator);
   void end();
 

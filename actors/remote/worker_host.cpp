@@ -72,7 +72,7 @@ caf::behavior worker_host::make_behavior() {
 
 void worker_host::take_terms(const terms_told& x) {
   if (told_) return; // the server tells them once
-  told_ = read_terms(x.terms, options_.known);
+  told_ = read_terms(x.terms, options_.known, options_.plugins);
   const std::size_t wanted = told_->terms.request.devices.size();
   if (wanted != options_.devices.size())
     throw std::invalid_argument(

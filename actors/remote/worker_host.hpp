@@ -27,6 +27,7 @@ struct worker_host_options {
   std::shared_ptr<net::shared_heap> heap;
   std::vector<device> devices; ///< as many as each worker of the run has
   operation_registry known;
+  known_plugins plugins;
   std::shared_ptr<const time_source> time;
   std::shared_ptr<own_samples> samples; ///< where it looks for those of the run; null: nowhere
   /// Called with one line if they are not there, so that the server sends its batches.

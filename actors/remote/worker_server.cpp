@@ -28,9 +28,6 @@ void require_spreadable(const run_plan& plan, std::uint32_t hosts, const wire_fo
   };
   if (plan.shares_block())
     deny("share no block of memory, so policy 'hogwild' is for one process; choose another policy");
-  if (plan.options.parameter_actor)
-    deny(fmt::format("are not known to work with parameter actor '{}'; use Mailgrad's own",
-                     plan.options.parameter_actor->name));
   if (hosts > plan.options.shards)
     throw std::invalid_argument(fmt::format(
         "serve: expected at most as many parameter hosts as shards, {}, found {}; name more shards",
@@ -166,7 +163,7 @@ void worker_server::on_joined(std::uint64_t session) {
     if (who.part == net::role::watcher)
       greet_watcher(g);
     else if (running_ && who.part == net::role::worker)
-      greet_worker(g, true);
+      greet_late_worker(g);
     changed_.notify_all();
   }
   leave_system();

@@ -43,8 +43,7 @@ public:
   /// Listens. Watchers are answered from now on.
   ///
   /// Errors  std::invalid_argument, std::system_error as the network's listen(); std::invalid_argument for a
-  ///         run that cannot be spread over processes (hogwild, a parameter actor or a rule of the user's
-  ///         that workers need).
+  ///         run that cannot be spread over processes (hogwild).
   worker_server(serve_options options, const run_plan& plan, caf::actor_system& system, run_answers answers);
   /// Ends all sessions.
   ~worker_server();
@@ -54,6 +53,8 @@ public:
   /// Where workers find it, with the port that was free.
   const std::string& address() const noexcept { return address_; }
   const wire_format& wire() const noexcept { return wire_; }
+  /// Whether the shards are here, and not with parameter hosts.
+  bool holds_shards() const noexcept { return options_.shard_hosts == 0; }
   /// Where the shards of this process lie, so that workers read their weights there; null: no matter where.
   block_source blocks() const { return net::blocks_of(heap_); }
   std::uint32_t joined() const;
@@ -116,6 +117,7 @@ private:
   void greet_shards(const placed& host, std::string terms);
   void note_ready(std::uint64_t session, const std::string& address);
   void greet_worker(guest& g, bool late);
+  void greet_late_worker(guest& g);
   void tell_missing(const caf::actor& coordinator) const;
   void greet_watcher(guest& g);
   void tell(const std::string& words) const;

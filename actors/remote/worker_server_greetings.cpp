@@ -118,6 +118,14 @@ void worker_server::greet_worker(guest& g, bool late) {
   by.add({duty::host}, g.host);
 }
 
+void worker_server::greet_late_worker(guest& g) {
+  const auto& own = plan_.options.parameter_actor;
+  if (!own) return greet_worker(g, true);
+  g.by->leave(fmt::format("this run takes no worker that comes later, since parameter actor '{}' cannot tell "
+                          "what the one before had done",
+                          own->name));
+}
+
 void worker_server::greet_watcher(guest& g) {
   g.host = spawn<watcher_desk, caf::detached>(system_, g.by, answers_);
   g.by->add({duty::host}, g.host);

@@ -30,6 +30,7 @@ struct join_words {
   std::uint64_t data_limit = parsed_limit().bytes >> 30; // in GiB
   std::optional<std::uint32_t> number;
   std::string keys;
+  std::vector<std::string> plugins;
   std::string rejoin = "yes";
   bool quiet = false;
 };
@@ -60,9 +61,14 @@ int join(const join_words& w) {
   const std::vector<device> devices = read_devices(w.devices);
   const interrupt ctrl_c;
   const auto network = network_with(w.address, w.keys, side::worker);
-  joined_workers workers(
-      w.address, shared_out(devices, w.workers, w.address, network),
-      {w.number, network, w.quiet, read_rejoin(w.rejoin), samples_of(w.data, w.data_limit)});
+  joined_workers workers(w.address, shared_out(devices, w.workers, w.address, network),
+                         {w.number,
+                          network,
+                          w.quiet,
+                          read_rejoin(w.rejoin),
+                          samples_of(w.data, w.data_limit),
+                          {},
+                          plugins_of(w.plugins)});
   return workers.wait(ctrl_c);
 }
 
@@ -93,6 +99,7 @@ command make_join_command(CLI::App& app) {
       ->type_name("no|yes|SECONDS")
       ->capture_default_str();
   add_own_data_options(*parser, words->data, words->data_limit);
+  add_plugin_option(*parser, words->plugins);
   add_keys_option(*parser, words->keys);
   parser->add_flag("--quiet", words->quiet, "Print nothing but failures");
   parser->footer(

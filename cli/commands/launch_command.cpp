@@ -86,7 +86,11 @@ joining joining_of(const train_words& w, const std::string& address, std::uint32
                    std::chrono::milliseconds patience = usual_patience) {
   return {number,
           w.remote.network ? w.remote.network : network_with(address, w.remote.keys, side::worker, patience),
-          true, for_coming_back, w.remote.sends_batches ? nullptr : samples_of(w.data, w.data_limit)};
+          true,
+          for_coming_back,
+          w.remote.sends_batches ? nullptr : samples_of(w.data, w.data_limit),
+          {},
+          plugins_of(plugins_elsewhere(w))};
 }
 
 /// A worker that is cut off from sums cannot come back, since the others wait for this one in the present

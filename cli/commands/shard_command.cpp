@@ -24,6 +24,7 @@ struct shard_words {
   std::string server;
   std::string listen = "127.0.0.1:0";
   std::string keys;
+  std::vector<std::string> plugins;
   bool quiet = false;
 };
 
@@ -35,7 +36,8 @@ void tell_begin(const std::vector<std::uint32_t>& shards, const std::string& add
 int hold_shards(const shard_words& w) {
   const interrupt ctrl_c;
   remote::parameter_host_options options{.listen = w.listen,
-                                         .network = network_with(w.server, w.keys, side::worker)};
+                                         .network = network_with(w.server, w.keys, side::worker),
+                                         .plugins = plugins_of(w.plugins)};
   if (!w.quiet) options.on_begin = tell_begin;
   options.on_event = [](const std::string& words) { std::cerr << words + '\n'; };
   remote::parameter_host host(w.server, std::move(options));
@@ -68,6 +70,7 @@ command make_shard_command(CLI::App& app) {
       ->check(file_name())
       ->type_name("HOST:PORT")
       ->capture_default_str();
+  add_plugin_option(*parser, words->plugins);
   add_keys_option(*parser, words->keys);
   parser->add_flag("--quiet", words->quiet, "Print nothing but failures");
   parser->footer(

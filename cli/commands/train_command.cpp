@@ -16,7 +16,6 @@
 #include <mailgrad/graph/models/model.hpp>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -138,17 +137,6 @@ void keep_results(const run_outputs& outputs, training& run, const training_repo
   throw std::runtime_error(last);
 }
 
-/// What workers are told that `--processes` starts.
-worker_words worker_words_of(const train_words& w) {
-  const std::vector<std::string> all = device_names(w.devices);
-  const std::size_t each = devices_elsewhere(w);
-  std::vector<std::string> lists;
-  for (std::size_t d = 0; d + each <= all.size(); d += each)
-    lists.push_back(fmt::format("{}", fmt::join(all.begin() + static_cast<std::ptrdiff_t>(d),
-                                                all.begin() + static_cast<std::ptrdiff_t>(d + each), ",")));
-  return {std::move(lists), w.remote.sends_batches ? "" : w.data, w.data_limit};
-}
-
 /// "2 workers of other processes, each on 2 devices"
 std::string workers_in_words(std::uint32_t workers, std::uint32_t devices) {
   return fmt::format("{} worker{} of other processes{}", workers, workers == 1 ? "" : "s",
@@ -181,7 +169,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   std::optional<served_run> served;
   if (w.remote.any())
-    served.emplace(w.remote, worker_words_of(w), w.quiet, ctrl_c,
+    served.emplace(w.remote, local_workers_of(w), w.quiet, ctrl_c,
                    [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
   const auto made = served ? std::make_unique<training>(
                                  model, data, options, served->options(options.workers, devices_elsewhere(w)))

@@ -5,6 +5,7 @@
 #include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/output/report_output.hpp>
+#include <mailgrad/cli/remote/local_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/data/open.hpp>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -75,6 +77,14 @@ std::uint32_t workers_elsewhere(const train_words& w);
 
 /// How many devices each of them has.
 std::uint32_t devices_elsewhere(const train_words& w);
+
+/// The plug-ins that each of them needs: one with the rule of its local steps, or none.
+std::vector<std::string> plugins_elsewhere(const train_words& w);
+
+/// What workers are told that --processes starts.
+///
+/// Errors  as device_names().
+worker_words local_workers_of(const train_words& w);
 
 /// The options for reading the data set.
 open_options opened_as(const train_words& w);

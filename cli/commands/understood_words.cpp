@@ -2,9 +2,11 @@
 
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
+#include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -104,6 +106,22 @@ std::uint32_t workers_elsewhere(const train_words& w) {
 std::uint32_t devices_elsewhere(const train_words& w) {
   if (w.remote.serve) return w.remote.devices;
   return w.span.any() ? std::max(1U, device_count(w.devices) / w.remote.processes) : 1;
+}
+
+std::vector<std::string> plugins_elsewhere(const train_words& w) {
+  const std::string file = w.optimizer.substr(0, w.optimizer.find(':'));
+  if (w.local_steps == 0 || !names_a_plugin(file)) return {};
+  return {file};
+}
+
+worker_words local_workers_of(const train_words& w) {
+  const std::vector<std::string> all = device_names(w.devices);
+  const std::size_t each = devices_elsewhere(w);
+  std::vector<std::string> lists;
+  for (std::size_t d = 0; d + each <= all.size(); d += each)
+    lists.push_back(fmt::format("{}", fmt::join(all.begin() + static_cast<std::ptrdiff_t>(d),
+                                                all.begin() + static_cast<std::ptrdiff_t>(d + each), ",")));
+  return {std::move(lists), plugins_elsewhere(w), w.remote.sends_batches ? "" : w.data, w.data_limit};
 }
 
 open_options opened_as(const train_words& w) {

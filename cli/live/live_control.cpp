@@ -1,5 +1,7 @@
 #include <mailgrad/cli/live/live_control.hpp>
 
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <stdexcept>
@@ -28,6 +30,7 @@ std::optional<std::string> policy_in(const std::string& body) {
 http_response switch_policy(training& run, const http_request& asked) {
   const auto policy = policy_in(asked.body);
   if (!policy) return {.status = 400, .body = "Expected {\"policy\": \"sync\"} or the like.\n"};
+  require_loaded(*policy);
   run.switch_policy(*policy, "asked for on the live page");
   return accepted("The workers end their steps, then go on under '" + *policy + "'.");
 }

@@ -26,6 +26,7 @@ joined_workers::joined_workers(const std::string& address, const std::vector<std
     if (!quiet_) options.on_event = tell;
     options.samples = how.samples;
     options.join_sums = how.join_sums;
+    options.plugins = how.plugins;
     if (i == 0) // the others would say the same
       options.on_streamed = [tell](const std::string& why) { tell(why + "; the server sends the batches"); };
     if (how.number) options.number = *how.number + static_cast<std::uint32_t>(i);

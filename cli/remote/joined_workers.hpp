@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/network.hpp>
@@ -28,6 +29,7 @@ struct joining {
   std::shared_ptr<own_samples> samples{}; ///< of this machine; null: the server sends batches
   /// Takes part in sums over all workers; null: it cannot.
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
+  known_plugins plugins{}; ///< of which a worker that takes local steps may need one
 };
 
 /// Workers of this process in a run of another process.

@@ -61,6 +61,7 @@ void local_workers::start(const std::string& address, std::uint32_t workers, con
                                   "--workers",
                                   "1",
                                   "--quiet"};
+    for (const std::string& file : words.plugins) line.push_back("--plugin=" + file);
     if (!words.data.empty())
       line.insert(line.end(), {"--data=" + words.data, "--data-limit=" + std::to_string(words.data_limit)});
     all_.push_back({started(std::move(line))});

@@ -10,9 +10,10 @@ namespace mailgrad {
 
 /// What workers that the tool starts are told on their command lines.
 struct worker_words {
-  std::vector<std::string> devices; ///< each worker has one of these lists, in turns: "cpu:0,cpu:1"
-  std::string data{};               ///< for --data; empty: the server sends the batches
-  std::uint64_t data_limit = 0;     ///< in GiB
+  std::vector<std::string> devices;   ///< each worker has one of these lists, in turns: "cpu:0,cpu:1"
+  std::vector<std::string> plugins{}; ///< for --plugin
+  std::string data{};                 ///< for --data; empty: the server sends the batches
+  std::uint64_t data_limit = 0;       ///< in GiB
 };
 
 /// Workers that the tool starts as processes of their own on this machine.

@@ -152,6 +152,22 @@ void add_own_data_options(CLI::App& parser, std::string& data, std::uint64_t& li
       ->capture_default_str();
 }
 
+void add_plugin_option(CLI::App& parser, std::vector<std::string>& files) {
+  parser
+      .add_option("--plugin", files,
+                  "Load this plug-in, which the run may then ask for: one of the same SHA-256 as that of the "
+                  "server. No other is ever loaded. Several may be named")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+known_plugins plugins_of(const std::vector<std::string>& files) {
+  known_plugins all;
+  for (const std::string& file : files) all.load(file);
+  return all;
+}
+
 std::shared_ptr<own_samples> samples_of(const std::string& data, std::uint64_t limit) {
   return data.empty() ? nullptr : std::make_shared<own_samples>(data, parsed_limit{limit << 30});
 }

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/cli/remote/address_file.hpp>
+#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -58,6 +60,12 @@ void add_wire_option(CLI::App& parser, remote_words& w);
 void add_send_batches_flag(CLI::App& parser, remote_words& w);
 /// Adds --data and --data-limit of a worker.
 void add_own_data_options(CLI::App& parser, std::string& data, std::uint64_t& limit);
+/// Adds --plugin.
+void add_plugin_option(CLI::App& parser, std::vector<std::string>& files);
+/// Loads them.
+///
+/// Errors  as known_plugins::load().
+known_plugins plugins_of(const std::vector<std::string>& files);
 /// Where a worker looks for the samples of its run; null for an empty name. The limit is in GiB.
 std::shared_ptr<own_samples> samples_of(const std::string& data, std::uint64_t limit);
 /// Adds --processes.

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/plan/optimizer_fields.hpp>
 
+#include <mailgrad/engine/plan/known_plugins.hpp>
+
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -32,13 +34,20 @@ void keep(archive& a, delayed_nesterov_options& o) {
   a.field("period", o.period);
   a.field("early", o.early);
 }
-void keep(archive&, own_rule& rule) {
-  throw std::invalid_argument(
-      fmt::format("optimizer '{}': an update rule of your own is known to this process alone, but a worker "
-                  "that takes local "
-                  "steps or a shard in another process needs it; choose one of Mailgrad's",
-                  rule.label));
+/// The table stays where it is. Who reads the rule completes it with one of its own (known_plugins).
+void keep(archive& a, own_rule& rule) {
+  if (!a.reads()) {
+    if (!rule.table)
+      throw std::invalid_argument(fmt::format("optimizer '{}': your own rule has no table", rule.label));
+    rule.label = rule.table->name;
+    if (!rule.file.empty()) rule.sha256 = plugin_digest(rule.file);
+  }
+  a.field("name", rule.label);
+  a.field("sha256", rule.sha256);
+  a.field("settings", rule.settings);
 }
+
+constexpr const char* own_name = "of the user's own";
 
 /// The alternative of that name with its defaults.
 template <std::size_t I = 0>
@@ -59,10 +68,12 @@ void choose(optimizer_options& o, const std::string& name) {
 void keep_optimizer(archive& a, std::string_view name, optimizer_options& o) {
   a.group(name, [&] {
     a.version(1);
-    std::string rule(mailgrad::name(o));
-    if (auto* own = std::get_if<own_rule>(&o.rule)) keep(a, *own);
+    std::string rule(std::holds_alternative<own_rule>(o.rule) ? own_name : mailgrad::name(o));
     a.field("rule", rule);
-    if (a.reads()) choose(o, rule);
+    if (a.reads() && rule == own_name)
+      o.rule = own_rule{};
+    else if (a.reads())
+      choose(o, rule);
     std::visit([&](auto& r) { keep(a, r); }, o.rule);
     a.field("learning_rate", o.learning_rate);
     std::string schedule = to_string(o.schedule);
@@ -73,7 +84,7 @@ void keep_optimizer(archive& a, std::string_view name, optimizer_options& o) {
     if (!a.reads()) return;
     try {
       o.schedule = parse_schedule(schedule);
-      require_valid(o);
+      if (rule != own_name) require_valid(o);
     } catch (const std::invalid_argument& e) {
       throw archive_error(e.what());
     }

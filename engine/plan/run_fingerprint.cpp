@@ -1,6 +1,7 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 
 #include <mailgrad/data/samples_digest.hpp>
+#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/sha256.hpp>
@@ -11,11 +12,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <iterator>
 #include <span>
-#include <system_error>
 
 namespace mailgrad {
 
@@ -92,16 +90,6 @@ std::string settings_of(const own_rule& o) {
   return text;
 }
 
-std::string hash_of_file(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad())
-    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
-                            "plug-in '" + path + "' cannot be read");
-  return hash_of(bytes);
-}
-
 std::string plugin_fact(const std::string& file) { return "SHA-256 of plug-in '" + file + "'"; }
 
 /// "momentum 0.9"
@@ -176,14 +164,14 @@ run_facts facts_of(const model_function& model, const model_request& request, co
   if (has_card(o)) facts.emplace_back(computers_fact, computers_in_words(o));
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
     if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
-      facts.emplace_back(plugin_fact(own->file), hash_of_file(own->file));
+      facts.emplace_back(plugin_fact(own->file), plugin_digest(own->file));
   for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
-    for (const std::string& file : files) facts.emplace_back(plugin_fact(file), hash_of_file(file));
+    for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
   return facts;
 }
 
 std::string require_recorded_plugin(const recording& r, const std::string& file) {
-  const std::string found = hash_of_file(file);
+  const std::string found = plugin_digest(file);
   require_fact(r, "the " + plugin_fact(file), told_fact(r.header.facts, plugin_fact(file)), found);
   return found;
 }

@@ -41,10 +41,12 @@ void require_sound(const shard_terms& t) {
                        t.workers, t.seats));
   if (t.devices == 0 || t.devices > most_devices)
     refuse(fmt::format("expected 1 to {} devices of a worker, found {}", most_devices, t.devices));
-  if (!plugins_of_policy(t.policy).empty() || !plugins_of_cure(t.cure).empty())
-    refuse(fmt::format(
-        "policy '{}', cure '{}': a plug-in is loaded by the process that names it, and by no other", t.policy,
-        t.cure));
+  for (const auto& files : {plugins_of_policy(t.policy), plugins_of_cure(t.cure)})
+    for (const std::string& file : files)
+      if (std::ranges::find(t.plugins, file, &named_plugin::word) == t.plugins.end())
+        refuse(fmt::format(
+            "policy '{}', cure '{}': a plug-in is loaded by the process that names it, and by no other",
+            t.policy, t.cure));
   try {
     const policy_spec policy(t.policy, t.seats);
     const cure_spec cure(t.cure, t.seats);
@@ -56,7 +58,8 @@ void require_sound(const shard_terms& t) {
 
 void require_same_run(const shard_terms& a, const shard_terms& b) {
   const auto facts = [](const shard_terms& t) {
-    return std::tie(t.run, t.policy, t.cure, t.workers, t.seats, t.devices, t.wire, t.records);
+    return std::tie(t.run, t.policy, t.cure, t.plugins, t.parameter_actor, t.workers, t.seats, t.devices,
+                    t.wire, t.records);
   };
   const auto same_variable = [](const placed_variable& x, const placed_variable& y) {
     return x.name == y.name && x.dims == y.dims && x.sparse == y.sparse;
@@ -82,6 +85,8 @@ void shard_terms::keep(archive& a) {
   keep_optimizer(a, "rule", rule);
   a.field("policy", policy);
   a.field("cure", cure);
+  a.field("plugins", plugins);
+  a.field("parameter actor", parameter_actor);
   a.field("workers", workers);
   a.field("seats", seats);
   a.field("devices", devices);
@@ -93,7 +98,6 @@ void shard_terms::keep(archive& a) {
   a.field("same workers", same_workers);
   a.field("present", present);
   a.field("steps", steps);
-  if (a.reads()) require_sound(*this);
 }
 
 shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with) {
@@ -106,6 +110,9 @@ shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with)
   t.rule = plan.shard_rule;
   t.policy = plan.first_policy().text();
   t.cure = plan.cure.text();
+  for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
+    for (const std::string& file : files) t.plugins.push_back({file, plugin_digest(file)});
+  if (o.parameter_actor) t.parameter_actor = o.parameter_actor->name;
   t.workers = plan.workers();
   t.seats = plan.seats();
   t.devices = plan.devices_per_worker();
@@ -127,12 +134,17 @@ std::string write_terms(std::vector<shard_terms> terms) {
   return a.bytes();
 }
 
-std::vector<shard_terms> read_shard_terms(std::string_view bytes) {
+std::vector<shard_terms> read_shard_terms(std::string_view bytes, const known_plugins& plugins) {
   byte_archive_reader a(bytes, "terms");
   std::vector<shard_terms> terms;
   a.field("shards", terms);
   a.require_end();
   if (terms.empty()) refuse("expected a shard, found none");
+  for (shard_terms& t : terms) {
+    for (const named_plugin& p : t.plugins) plugins.take(p);
+    plugins.complete(t.rule);
+    require_sound(t);
+  }
   for (std::size_t i = 1; i < terms.size(); ++i) {
     require_same_run(terms[i], terms.front());
     for (std::size_t j = 0; j < i; ++j)

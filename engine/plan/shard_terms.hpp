@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
@@ -23,12 +24,14 @@ struct shard_terms {
   optimizer_options rule{};     ///< that makes each version from the one before
   std::string policy = "async"; ///< the first one
   std::string cure = "none";
-  std::uint32_t workers = 1;    ///< with which the run begins
-  std::uint32_t seats = 1;      ///< the most that may take part
-  std::uint32_t devices = 1;    ///< of each worker
-  std::string wire = "float32"; ///< how gradients travel
-  bool records = false;         ///< it tells the recorder what it judges
-  std::size_t trace_events = 0; ///< the most events of its timeline; 0: none
+  std::vector<named_plugin> plugins{}; ///< with policies of the run, and its cure
+  std::string parameter_actor{};       ///< one of the user's own; empty: Mailgrad's
+  std::uint32_t workers = 1;           ///< with which the run begins
+  std::uint32_t seats = 1;             ///< the most that may take part
+  std::uint32_t devices = 1;           ///< of each worker
+  std::string wire = "float32";        ///< how gradients travel
+  bool records = false;                ///< it tells the recorder what it judges
+  std::size_t trace_events = 0;        ///< the most events of its timeline; 0: none
   /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
   bool keep_answers = false;
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
@@ -38,8 +41,8 @@ struct shard_terms {
 
   /// Writes or reads all of it.
   ///
-  /// Errors  std::invalid_argument if it cannot be told to another process: an update rule, a policy or a
-  ///         cure of the user's own. archive_error if what is read makes no sense.
+  /// Errors  those of keep_optimizer(); archive_error if what is read makes no sense. The policy and the cure
+  ///         that are read are not looked at, since the user's own may be among them.
   void keep(archive& a);
 };
 
@@ -58,7 +61,8 @@ std::string write_terms(std::vector<shard_terms> terms);
 
 /// The bytes come from a server, which may be broken: they are checked like those of any file.
 ///
-/// Errors  archive_error in one line, also if no shard is among them, or if they are not of one run.
-std::vector<shard_terms> read_shard_terms(std::string_view bytes);
+/// Errors  archive_error in one line, also if no shard is among them, or if they are not of one run;
+///         std::invalid_argument if `plugins` lacks one of the run.
+std::vector<shard_terms> read_shard_terms(std::string_view bytes, const known_plugins& plugins = {});
 
 } // namespace mailgrad

@@ -100,13 +100,14 @@ std::string write_terms(const run_plan& plan, const worker_terms& terms) {
   return a.bytes();
 }
 
-told_terms read_terms(std::string_view bytes, operation_registry known) {
+told_terms read_terms(std::string_view bytes, operation_registry known, const known_plugins& plugins) {
   byte_archive_reader a(bytes, "terms");
   told_terms told;
   std::string model;
   a.field("terms", told.terms);
   a.field("model", model);
   a.require_end();
+  if (told.terms.local) plugins.complete(told.terms.local->optimizer);
   told.model = model_of(read_model(std::as_bytes(std::span(model))), std::move(known));
   return told;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/data_terms.hpp>
+#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
 #include <mailgrad/files/archive.hpp>
@@ -53,8 +54,7 @@ struct worker_terms {
 
   /// Writes or reads all of it.
   ///
-  /// Errors  std::invalid_argument if it cannot be told to another process: an update rule of the user's own
-  ///         in local steps. archive_error if what is read makes no sense.
+  /// Errors  those of keep_optimizer(); archive_error if what is read makes no sense.
   void keep(archive& a);
 };
 
@@ -75,7 +75,9 @@ struct told_terms {
   model_function model;
 };
 
-/// Errors  archive_error in one line; std::invalid_argument as model_of().
-told_terms read_terms(std::string_view bytes, operation_registry known = {});
+/// Errors  archive_error in one line; std::invalid_argument as model_of(), and if a worker that takes steps
+///         of its own would need an update rule that `plugins` lacks.
+told_terms read_terms(std::string_view bytes, operation_registry known = {},
+                      const known_plugins& plugins = {});
 
 } // namespace mailgrad

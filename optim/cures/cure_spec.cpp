@@ -133,6 +133,11 @@ void register_cure(const own_cure_entry& entry) {
   registered().add(entry.name, entry, "cure");
 }
 
+void register_cure(const own_cure_entry& entry, std::string_view word) {
+  require_usable(word, entry);
+  registered().add(word, entry, "cure");
+}
+
 std::vector<std::string> plugins_of_cure(std::string_view text) {
   const std::string_view word = name_of_choice(text);
   if (!names_a_plugin(word)) return {};

@@ -66,6 +66,10 @@ inline constexpr own_cure_entry cure_entry{own_cure_version, C::cure_name, most_
 /// Errors  std::invalid_argument: the name is malformed, or another cure has it.
 /// Threads any.
 void register_cure(const own_cure_entry& entry);
+/// Makes the cure of a plug-in that is loaded known by this word: its file, here or in another process.
+///
+/// Errors  std::invalid_argument: it cannot be used, or another cure has this word.
+void register_cure(const own_cure_entry& entry, std::string_view word);
 
 /// Registers the class, and returns the text for `training_options::cure`.
 ///

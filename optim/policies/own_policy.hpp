@@ -79,6 +79,10 @@ inline constexpr own_policy_entry policy_entry{own_policy_version, P::policy_nam
 /// Errors  std::invalid_argument: the name is malformed, or another policy has it.
 /// Threads any.
 void register_policy(const own_policy_entry& entry);
+/// Makes the policy of a plug-in that is loaded known by this word: its file, here or in another process.
+///
+/// Errors  std::invalid_argument: it cannot be used, or another policy has this word.
+void register_policy(const own_policy_entry& entry, std::string_view word);
 
 /// Registers the class, and returns the text for `training_options::policy`.
 ///

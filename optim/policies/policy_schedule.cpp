@@ -96,6 +96,12 @@ std::vector<std::string> plugins_of_policy(std::string_view text) {
   return files;
 }
 
+void require_loaded(std::string_view text) {
+  for (const std::string& file : plugins_of_policy(text))
+    if (!is_known_policy(file))
+      fail(text, "a plug-in is loaded by the process that names it, and by no other");
+}
+
 bool is_automatic(std::string_view text) { return name_of_choice(trimmed(text)) == auto_rule::policy_name; }
 
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers) {

@@ -197,6 +197,15 @@ void register_policy(const own_policy_entry& entry) {
   registered().add(entry.name, entry, "policy");
 }
 
+void register_policy(const own_policy_entry& entry, std::string_view word) {
+  require_usable(word, entry);
+  registered().add(word, entry, "policy");
+}
+
+bool is_known_policy(std::string_view word) {
+  return std::ranges::find(known, word, &known_policy::name) != known.end() || registered().find(word);
+}
+
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
   const known_policy& p = find(choice.name);

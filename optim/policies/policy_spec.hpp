@@ -50,6 +50,9 @@ private:
 /// The names of all policies for error messages, Mailgrad's first, then users' own.
 std::vector<std::string_view> policy_names();
 
+/// Whether this is the name of a policy, or the file of a plug-in that is loaded.
+bool is_known_policy(std::string_view word);
+
 /// How each is written, with its numbers, and what it does in a few words: {"ssp:S", "..."}.
 struct policy_form {
   std::string_view text;

@@ -1,8 +1,4 @@
-#include <mailgrad/tests/cli/tool.hpp>
-
-#include <mailgrad/tensor/device.hpp>
-
-#include <mailgrad/tests/support/scratch_files.hpp>
+#include <mailgrad/tests/cli/remote/remote_tool.hpp>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -22,37 +18,11 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::operator+;
+using testing::RemoteTool;
+using testing::small_run;
 using testing::tool;
-
-using words = std::vector<std::string>;
-
-words operator+(words all, const words& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-const words small_run{"--model", "mlp:hidden=5", "--data",   MAILGRAD_SMALL_CSV, "--batch",
-                      "4",       "--optimizer",  "momentum", "--seed",           "3"};
-
-struct RemoteTool : ::testing::Test {
-  scratch_folder folder;
-
-  std::string file(const std::string& name) const { return (folder.path() / name).string(); }
-  nlohmann::json report(const std::string& name) const {
-    std::ifstream in(folder.path() / name);
-    return nlohmann::json::parse(in);
-  }
-  /// Where a server says that it listens.
-  static std::string address_of(tool& server) {
-    EXPECT_TRUE(server.says("\n")) << server.err();
-    const std::string& said = server.said();
-    const std::size_t begin = said.find("listening on ") + 13;
-    return said.substr(begin, said.find(' ', begin) - begin);
-  }
-  static words serve(const std::string& workers, const std::string& listen = "127.0.0.1:0") {
-    return words{"serve", "--listen", listen, "--workers", workers} + small_run;
-  }
-};
+using testing::words;
 
 /// The same by each way to meet on one machine.
 struct RemoteToolBy : RemoteTool, ::testing::WithParamInterface<const char*> {};
@@ -69,60 +39,6 @@ TEST_F(RemoteTool, TrainsInProcessesOfItsOwnToTheSameWeights) {
   ASSERT_EQ(there.code(), 0) << there.err();
   EXPECT_THAT(there.err(), HasSubstr("worker 1 has joined"));
   EXPECT_EQ(report("there")["parameters_sha256"], report("here")["parameters_sha256"]);
-}
-
-/// Workers with two processors each, whose models span them.
-struct SpanningRemoteTool : RemoteTool {
-  void SetUp() override {
-    if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
-  }
-  /// What one process trains.
-  nlohmann::json here(const std::string& span) const {
-    tool t(words{"train", "--policy", "sync", "--devices", four, "--workers", "2", span, "--report",
-                 file("here")} +
-           small_run);
-    EXPECT_EQ(t.code(), 0) << t.err();
-    return report("here");
-  }
-
-  static constexpr const char* four = "cpu:0,cpu:1,cpu:0,cpu:1";
-};
-
-TEST_F(SpanningRemoteTool, TrainsToTheSameWeightsAndIsReplayed) {
-  for (const char* span : {"--pipeline", "--replicate"}) {
-    SCOPED_TRACE(span);
-    tool there(words{"train", "--policy", "sync", "--processes", "2", "--devices", four, span, "--report",
-                     file("there"), "--record", file("recording")} +
-               small_run);
-    ASSERT_EQ(there.code(), 0) << there.err();
-    EXPECT_THAT(there.err(), HasSubstr("2 workers of other processes, each on 2 devices"));
-    EXPECT_EQ(report("there")["parameters_sha256"], here(span)["parameters_sha256"]);
-    EXPECT_EQ(report("there")["stages"].size(), 4U);
-    tool again({"replay", file("recording")});
-    EXPECT_EQ(again.code(), 0) << again.err();
-  }
-}
-
-TEST_F(SpanningRemoteTool, TakesAsManyDevicesAsAWorkerOfTheRunHas) {
-  tool server(serve("2") + words{"--policy", "sync", "--pipeline", "--devices-per-worker", "2", "--report",
-                                 file("there")});
-  const std::string address = address_of(server);
-  EXPECT_THAT(server.said(), HasSubstr(" for 2 workers of 2 devices"));
-  tool one({"join", address});
-  EXPECT_EQ(one.code(), 1);
-  EXPECT_THAT(one.err(), HasSubstr("server refuses: devices of a worker: expected 2, found 1\n"));
-  tool three({"join", address, "--devices", "cpu:0,cpu:1,cpu:0"});
-  EXPECT_EQ(three.code(), 2);
-  EXPECT_EQ(three.err(), "mailgrad: --devices: expected 2 or a multiple, since each worker of the run at " +
-                             address + " has so many, found 3\n");
-  tool shared({"join", address, "--devices", four, "--workers", "3"});
-  EXPECT_EQ(shared.code(), 2);
-  EXPECT_THAT(shared.err(), HasSubstr("--workers 3: expected a multiple of so many --devices, found 4"));
-  tool both({"join", address, "--devices", four});
-  ASSERT_EQ(server.code(), 0) << server.err();
-  EXPECT_EQ(both.code(), 0) << both.err();
-  EXPECT_THAT(both.err(), HasSubstr("worker 1 (incarnation 1) has joined"));
-  EXPECT_EQ(report("there")["parameters_sha256"], here("--pipeline")["parameters_sha256"]);
 }
 
 TEST_F(RemoteTool, ReadsTheDataInEachProcessUnlessToldToSendBatches) {

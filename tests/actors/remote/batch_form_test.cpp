@@ -1,6 +1,7 @@
 #include <mailgrad/actors/remote/batch_form.hpp>
 
 #include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/tensor/dtype.hpp>
 
 #include <gmock/gmock.h>
 

@@ -39,6 +39,8 @@ struct kind_of_run {
   std::shared_ptr<const data_split> data = small_data();
   model_function model = small_model();
   std::string listen = "127.0.0.1:0";
+  std::function<void(parameter_host_options&)> at_host{}; ///< changes how parameter hosts join
+  std::function<void(join_options&)> at_worker{};         ///< and workers
 };
 
 inline void PrintTo(const kind_of_run& k, std::ostream* out) { *out << k.name; }
@@ -64,14 +66,17 @@ trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0, const std::s
         join_options o{.devices = {}, .number = r};
         for (std::uint32_t d = 0; d < each; ++d) o.devices.push_back({device_kind::cpu, d});
         if (samples) o.samples = samples(r);
+        if (kind.at_worker) kind.at_worker(o);
         if (on_streamed) o.on_streamed = [&, r](const std::string& why) { on_streamed(r, why); };
         membership here(address, std::move(o));
         return here.wait();
       }));
     for (std::uint32_t h = 0; h < hosts; ++h)
-      members.push_back(std::async(std::launch::async, [address] {
+      members.push_back(std::async(std::launch::async, [&, address] {
         const bool in_memory = address.starts_with("memory:");
-        parameter_host here(address, {.listen = in_memory ? "memory:" : "127.0.0.1:0"});
+        parameter_host_options o{.listen = in_memory ? "memory:" : "127.0.0.1:0"};
+        if (kind.at_host) kind.at_host(o);
+        parameter_host here(address, std::move(o));
         return here.wait();
       }));
   };

@@ -42,12 +42,12 @@ push_gradient pushed(std::optional<sum_mark> sum, bool has_values) {
   return x;
 }
 
-struct arrived {
+struct arrived_part {
   std::size_t bytes = 0; ///< of the body
   push_gradient what{};
 };
 
-arrived sent(const push_gradient& x, bool all_reduce) {
+arrived_part sent(const push_gradient& x, bool all_reduce) {
   const address_book nobody;
   byte_archive_writer written;
   field_inspector writes(written, nobody);
@@ -61,7 +61,7 @@ arrived sent(const push_gradient& x, bool all_reduce) {
 }
 
 TEST(SummedForm, CarriesASumAsAnyGradientWithItsMark) {
-  const arrived a = sent(pushed(sum_mark{me, 3}, true), true);
+  const arrived_part a = sent(pushed(sum_mark{me, 3}, true), true);
   EXPECT_EQ(a.bytes, 64U);
   EXPECT_THAT(a.what.payload.values->dense.as<float>(), ::testing::Each(2.5F));
   EXPECT_EQ(a.what.header.sum->carrier, me);
@@ -69,7 +69,7 @@ TEST(SummedForm, CarriesASumAsAnyGradientWithItsMark) {
 }
 
 TEST(SummedForm, CarriesNoBytesOfAGradientThatAnotherWorkerCarries) {
-  const arrived a = sent(pushed(sum_mark{{0}, 3}, false), true);
+  const arrived_part a = sent(pushed(sum_mark{{0}, 3}, false), true);
   EXPECT_EQ(a.bytes, 0U);
   EXPECT_EQ(a.what.payload.values, nullptr);
   EXPECT_TRUE(a.what.header.is_carried());

@@ -145,6 +145,9 @@ TEST_F(ControlledRun, SwitchesAndStopsFromThePage) {
 
 TEST_F(ControlledRun, SaysInWordsWhatCannotBe) {
   EXPECT_THAT(post("/switch", R"({"policy": "synk"})"), AllOf(StartsWith("HTTP/1.1 409"), HasSubstr("synk")));
+  EXPECT_THAT(
+      post("/switch", R"({"policy": "./libmine.so:1"})"),
+      AllOf(StartsWith("HTTP/1.1 409"), HasSubstr("a plug-in is loaded by the process that names it")));
   EXPECT_THAT(post("/checkpoint", "{}"),
               AllOf(StartsWith("HTTP/1.1 409"), HasSubstr("no folder for checkpoints")));
   for (const char* body :

@@ -104,7 +104,7 @@ TEST(ShardTerms, AreRefusedWhereverTheyAreCut) {
     EXPECT_THROW(read_shard_terms(std::string_view(whole).substr(0, n)), archive_error) << n;
 }
 
-TEST(ShardTerms, TellNoRuleOfTheUsersOwn) {
+TEST(ShardTerms, TellNoRuleOfTheUsersOwnThatHasNoTable) {
   shard_terms t = terms_of_shard(0);
   own_rule mine;
   mine.label = "mine";
