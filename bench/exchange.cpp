@@ -86,7 +86,7 @@ public:
   pusher(caf::event_based_actor* self, caf::actor shard, std::shared_ptr<std::promise<double>> result)
       : self_(self), shard_(std::move(shard)), counter_(std::move(result)) {
     auto g = std::make_shared<gradient>();
-    g->dense = block(floats * sizeof(float));
+    g->dense = memory(block(floats * sizeof(float)));
     gradient_ = std::move(g);
   }
 

@@ -25,8 +25,8 @@ parameter_layout one_variable(std::size_t floats) {
 
 std::shared_ptr<const gradient> some_gradient(std::size_t floats) {
   auto g = std::make_shared<gradient>();
-  g->dense = block(floats * sizeof(float));
-  std::ranges::fill(g->dense.as<float>(), 0.5F);
+  g->dense = memory(block(floats * sizeof(float)));
+  std::ranges::fill(g->dense.on_host<float>(), 0.5F);
   return g;
 }
 
@@ -44,7 +44,7 @@ void measure(std::size_t floats, bool held, const std::string& what) {
   options.learning_rate = learning_rate;
   shard s(one_variable(floats), 0, 1, options);
   const std::vector<contribution> gradients{{some_gradient(floats), 1.0F}};
-  const float* g = gradients[0].values->dense.as<float>().data();
+  const float* g = gradients[0].values->dense.on_host<float>().data();
   block bare[2]{block(floats * sizeof(float)), block(floats * sizeof(float))};
   snapshot reader;
 

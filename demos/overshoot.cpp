@@ -65,8 +65,8 @@ private:
 
   void push(std::uint32_t r) {
     auto values = std::make_shared<gradient>();
-    values->dense = block(64); // a cache line, of which two floats are the point
-    std::ranges::copy(slope(notes_->places[version_[r].value]), values->dense.as<float>().begin());
+    values->dense = memory(block(64)); // a cache line, of which two floats are the point
+    std::ranges::copy(slope(notes_->places[version_[r].value]), values->dense.on_host<float>().begin());
     constexpr auto as_it_is = std::bit_cast<std::uint32_t>(1.0F);
     const gradient_id id{{}, {r}, {}, {version_[r].value + 1}};
     send(self_, shard_, push_gradient{{id, version_[r], {}, as_it_is}, {values}});

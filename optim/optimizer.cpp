@@ -1,8 +1,9 @@
 #include <mailgrad/optim/optimizer.hpp>
 
+#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/optim/own_update.hpp>
 #include <mailgrad/optim/row_sum.hpp>
-#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/require_host.hpp>
 
@@ -95,11 +96,15 @@ float first_state(const optimizer_options& options) {
 template <class Options>
 class rule_optimizer final : public optimizer {
 public:
-  rule_optimizer(const optimizer_options& options, std::size_t size)
-      : options_(options), size_(size), names_(state_names(std::get<Options>(options_.rule))) {
+  rule_optimizer(const optimizer_options& options, std::size_t size, lane& at)
+      : options_(options), size_(size), where_(at.where()),
+        names_(state_names(std::get<Options>(options_.rule))) {
+    if (on_card() && is_own)
+      throw device_error(world_errc::device_failure,
+                         fmt::format("rule '{}' is a user's, which runs on the host", name()));
     for (std::size_t i = 0; i < names_.size(); ++i) {
-      states_[i] = block(size * sizeof(float));
-      if (first_state(options) != 0) std::ranges::fill(states_[i].as<float>(), first_state(options));
+      states_[i] = at.allocate(size * sizeof(float));
+      if (first_state(options) != 0) fill(where_, first_state(options), state_of(i));
     }
   }
 
@@ -111,13 +116,17 @@ public:
 
   std::vector<optimizer_state> state() override {
     std::vector<optimizer_state> all;
-    for (std::size_t i = 0; i < names_.size(); ++i)
-      all.push_back({names_[i], states_[i].as<float>().first(size_)});
+    for (std::size_t i = 0; i < names_.size(); ++i) all.push_back({names_[i], state_of(i)});
     return all;
   }
 
+  void keep(archive& a, lane& at) override {
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      keep_floats(a, "state " + std::string(names_[i]), states_[i], at);
+  }
+
   void update(const stream& s, const dense_update& work) override {
-    require_host(s, "optimizer update");
+    require_place(s);
     require_range(work.first, work.weights.size(), work.step);
     prepare(work.step, work.rate);
     const auto pointers = states_from(work.first);
@@ -125,7 +134,7 @@ public:
                      std::span(pointers).first(names_.size()));
   }
 
-  bool divides() const noexcept override { return !std::is_same_v<Options, own_rule>; }
+  bool divides() const noexcept override { return !is_own; }
 
   /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
   void prepare(update_number step, double scale) override {
@@ -141,7 +150,7 @@ public:
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
     prepare(work.step, work.rate);
-    const bool sums_repeats = !names_.empty() || !penalty_.none() || std::is_same_v<Options, own_rule>;
+    const bool sums_repeats = !names_.empty() || !penalty_.none() || is_own;
     const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
     const auto pointers = states_from(work.first);
     mailgrad::update_rows(s, rule_, penalty_,
@@ -150,6 +159,21 @@ public:
   }
 
 private:
+  static constexpr bool is_own = std::is_same_v<Options, own_rule>;
+
+  bool on_card() const noexcept { return std::holds_alternative<cuda_stream>(where_); }
+  std::span<float> state_of(std::size_t i) { return states_[i].template on<float>(where_).first(size_); }
+
+  void require_place(const stream& s) const {
+    if (!on_card()) return require_host(s, "optimizer update");
+    const auto* const asked = std::get_if<cuda_stream>(&s);
+    const auto& own = std::get<cuda_stream>(where_);
+    if (!asked || asked->device != own.device)
+      throw device_error(world_errc::device_failure,
+                         fmt::format("optimizer update: the state lies on {}",
+                                     to_string(device{device_kind::cuda, own.device})));
+  }
+
   void require_range(std::size_t first, std::size_t count, update_number step) const {
     if (step.of_weights == 0 || step.of_state == 0)
       throw std::invalid_argument("optimizer: steps count from 1");
@@ -160,14 +184,15 @@ private:
 
   std::array<float*, most_states> states_from(std::size_t first) {
     std::array<float*, most_states> pointers{};
-    for (std::size_t i = 0; i < names_.size(); ++i) pointers[i] = states_[i].as<float>().data() + first;
+    for (std::size_t i = 0; i < names_.size(); ++i) pointers[i] = state_of(i).data() + first;
     return pointers;
   }
 
   optimizer_options options_;
   std::size_t size_;
+  stream where_; ///< of the lane whose kernels reach the state
   std::vector<std::string_view> names_;
-  std::array<block, most_states> states_;
+  std::array<memory, most_states> states_;
   row_sum rows_;
   update_number prepared_{0}; ///< the step for which `rule_` and `penalty_` were made
   double prepared_scale_ = 1; ///< the factor on the learning rate of that step
@@ -178,10 +203,16 @@ private:
 } // namespace
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
+  host_lane here;
+  return make_optimizer(options, shard_size, here);
+}
+
+std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size,
+                                          lane& at) {
   require_valid(options);
   return std::visit(
       [&]<class Options>(const Options&) -> std::unique_ptr<optimizer> {
-        return std::make_unique<rule_optimizer<Options>>(options, shard_size);
+        return std::make_unique<rule_optimizer<Options>>(options, shard_size, at);
       },
       options.rule);
 }

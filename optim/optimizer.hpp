@@ -1,7 +1,9 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -53,7 +55,7 @@ struct sparse_update {
 /// A block of optimiser state that a checkpoint keeps beside the weights.
 struct optimizer_state {
   std::string_view name;   ///< "velocity"; distinct within an optimiser
-  std::span<float> values; ///< float32[shard size], in the order of the weights
+  std::span<float> values; ///< float32[shard size], in the order of the weights; for kernels of its lane
 };
 
 /// The update rule of one shard and the state it keeps for each weight.
@@ -62,7 +64,8 @@ struct optimizer_state {
 /// decay. A bias correction counts the steps of the whole state, not those of the row. Plain SGD adds each
 /// row as it comes; a rule with state, or with a penalty on the weights, first sums repeated rows.
 /// Errors  shape_error if sizes disagree or the range leaves the shard, std::invalid_argument for step 0;
-///         nothing has changed then. device_error for the stream of a GPU: the state lies in host memory.
+///         nothing has changed then. device_error for a stream of another device than that of the state, and
+///         for rows or a user's rule on a card.
 ///         std::bad_alloc from update_rows() for a longer list or a taller table than any before; no other
 ///         update allocates.
 /// Threads one caller at a time, unless divides() allows more.
@@ -84,8 +87,10 @@ public:
   /// The learning rate that the schedule gives update `step` of the weights, counted from 1.
   virtual double learning_rate(std::uint64_t step) const = 0;
 
-  /// The state itself, to be saved, compared or restored; empty for plain SGD.
+  /// The state itself, to be compared; empty for plain SGD.
   virtual std::vector<optimizer_state> state() = 0;
+  /// Writes or reads the state, which lies where `at` allocates, as keep_floats() does.
+  virtual void keep(archive& a, lane& at) = 0;
 
 protected:
   optimizer() = default;
@@ -93,9 +98,11 @@ protected:
   optimizer& operator=(const optimizer&) = default;
 };
 
-/// The optimiser of a shard of `shard_size` floats.
+/// The optimiser of a shard of `shard_size` floats. Its state lies where `at` allocates, on the host unless
+/// given.
 ///
-/// Errors  std::invalid_argument as require_valid() has it; std::bad_alloc.
+/// Errors  std::invalid_argument as require_valid() has it; std::bad_alloc; device_error.
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size);
+std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size, lane& at);
 
 } // namespace mailgrad

@@ -175,6 +175,10 @@ struct batch_copied {
   std::int64_t ended = 0; ///< ns: when the device was seen to have it
 };
 
+/// The watch of a card to the actor of a shard on it: weights that were to be read on the host are there, or will
+/// never be. No answer.
+struct weights_copied {};
+
 /// The exchange of a device actor to that actor, from any thread: the gradient of this step now holds the sum
 /// of those of all workers. No answer.
 struct gradients_summed {
@@ -264,6 +268,10 @@ template <class Inspector>
 auto inspect(Inspector& f, batch_copied& x) {
   return wire::fields(f, x, wire::field("step", x.step), wire::field("begun", x.begun),
                       wire::field("ended", x.ended));
+}
+template <class Inspector>
+auto inspect(Inspector& f, weights_copied& x) {
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradients_summed& x) {

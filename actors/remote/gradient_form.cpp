@@ -90,7 +90,7 @@ attached gradient_form::write(const caf::message& m, const actor_address& to, fi
   if (encoded) return pack(x, *encoded);
   if (how == packing::archive) return pack(x, shard);
   const shard_range range = dense_range_of(*terms_.layout, shard);
-  return {std::as_bytes(x.payload.values->dense.as<float>().subspan(range.begin, range.size())),
+  return {std::as_bytes(x.payload.values->dense.on_host<float>().subspan(range.begin, range.size())),
           x.payload.values};
 }
 
@@ -108,7 +108,7 @@ std::optional<gradient_encoder::messages> gradient_form::encode(const push_gradi
   const float scale = std::bit_cast<float>(x.header.scale_bits);
   const shard_range range = dense_range_of(*terms_.layout, shard);
   std::vector<float> dense(range.size());
-  std::ranges::transform(g.dense.as<float>().subspan(range.begin, range.size()), dense.begin(),
+  std::ranges::transform(g.dense.on_host<float>().subspan(range.begin, range.size()), dense.begin(),
                          [scale](float v) { return v * scale; });
   std::vector<rows_of_shard> rows;
   for (const gradient_rows& part : g.sparse) {
@@ -147,7 +147,7 @@ attached gradient_form::pack(const push_gradient& x, std::uint32_t shard) const 
   byte_archive_writer a;
   std::shared_ptr<const coverage> covered = g.covered;
   keep_ranges(a, "covered", covered);
-  a.hold("dense", nullptr, g.dense.as<float>().subspan(range.begin, range.size()));
+  a.hold("dense", nullptr, g.dense.on_host<float>().subspan(range.begin, range.size()));
   pack_addends(a, g, range);
   std::size_t tables = g.sparse.size();
   a.field("tables", tables);
@@ -167,7 +167,7 @@ void gradient_form::unpack(const std::string& bytes, std::uint32_t shard, bool i
   byte_archive_reader a(bytes, "gradient");
   const wire_format& format = is_encoded ? terms_.wire : exact;
   const shard_range range = dense_range_of(*terms_.layout, shard);
-  const std::span<float> dense = into.dense.as<float>().subspan(range.begin, range.size());
+  const std::span<float> dense = into.dense.on_host<float>().subspan(range.begin, range.size());
   if (is_encoded) {
     std::string numbers;
     a.field("dense", numbers);
@@ -238,7 +238,7 @@ std::shared_ptr<const gradient> gradient_form::where_it_lies(const net::borrowed
       lent.block.size() < whole)
     return nullptr;
   auto made = std::make_shared<gradient>();
-  made->dense = block::in_memory_of(lent.keeps, {const_cast<std::byte*>(lent.block.data()), whole});
+  made->dense = memory(block::in_memory_of(lent.keeps, {const_cast<std::byte*>(lent.block.data()), whole}));
   return made;
 }
 
@@ -264,7 +264,7 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   if (how == packing::archive || how == packing::encoded_archive)
     return unpacked_later(header, shard, into, how == packing::encoded_archive, size);
   const shard_range range = dense_range_of(*terms_.layout, shard);
-  const std::span<float> place = into->dense.as<float>().subspan(range.begin, range.size());
+  const std::span<float> place = into->dense.on_host<float>().subspan(range.begin, range.size());
   const std::size_t expected = how == packing::none     ? 0
                                : how == packing::floats ? place.size_bytes()
                                                         : encoded_bytes(terms_.wire, place.size());

@@ -140,6 +140,8 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   with.trace = new_track(fmt::format("shard {}", s));
   with.pace = pace_among(1); // each shard sees the gradients of all workers
   with.blocks = options_.blocks;
+  with.card = o.parameters;
+  with.watch = options_.watch;
   return mailgrad::spawn_shard(
       system_,
       terms_of(plan_, shard_index{s}, {options_.recorder != nullptr, options_.checkpoint_writer != nullptr}),
@@ -214,6 +216,8 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
   if (store_)
     with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
+  with.watch = options_.watch;
+  with.weights = plan_.options.parameters ? weight_place::same_card : weight_place::host;
   with.pace = pace_among(plan_.workers());
   if (plan_.options.all_reduce) with.sums = options_.sums({worker});
   return spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));

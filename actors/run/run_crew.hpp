@@ -19,6 +19,7 @@
 
 namespace mailgrad {
 
+class mark_watch;
 class step_runner;
 
 /// Which actors of a run live in this system. A process may have only some of them.
@@ -51,6 +52,8 @@ struct run_crew_options {
   std::function<void(const wait_named&)> on_wait{}; ///< for each wait that an actor names
   book_keeper::teller on_books{};                   ///< with the books so far, when they are asked for
   std::function<void(const checkpoint_account&)> on_checkpoint{}; ///< each time one is written, or has failed
+  /// Tells when work on a card is done; null: that of the process.
+  std::shared_ptr<mark_watch> watch{};
   /// Gives the actor that a worker uses as shard: one that stands between both, or the shard itself.
   std::function<caf::actor(rank worker, std::uint32_t shard, const caf::actor& handle)> between{};
   /// Gives what a worker adds its gradients up with, if the plan says that it does.

@@ -27,6 +27,7 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       watch_(self, options_.tracker, options_.time, options_.trace, options_.pace, trace_to_coordinator()),
       updater_(self, options_.weights, std::move(options_.helpers), options_.time),
       updates_(options_.weights, options_.cure, workers_, watch_, updater_),
+      readers_(self, options_.weights, options_.watch),
       order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),
               options_.recorder, options_.replayed}),
       lease_(options_.weights, options_.store),
@@ -106,7 +107,8 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const report_shard&) { on_report_asked(); }),
       on(self_, [this](const trace_taken& x) { watch_.on_taken(x); }),
-      on(self_, [this](const read_shard&) { return read(); }),
+      on(self_, [this](const read_shard&) { on_read(sender_of(self_)); }),
+      on(self_, [this](const weights_copied&) { readers_.serve(); }),
       on(self_, [this](const copy_books&) { return books(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };
@@ -158,7 +160,9 @@ void parameter_actor::answer(worker_slot& worker, const std::optional<stay_at_sh
 }
 
 void parameter_actor::report_cut() {
-  if (auto part = cut_.finished()) send(self_, cut_.collector(), std::move(*part));
+  auto part = cut_.finished();
+  if (!part) return;
+  readers_.when_copied([this, to = cut_.collector(), part = std::move(*part)] { send(self_, to, part); });
 }
 
 /// The order alone says whom the policy counts, so that all shards that follow it count the same workers. A

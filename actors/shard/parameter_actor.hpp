@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/shard/gradient_order.hpp>
+#include <mailgrad/actors/shard/host_readers.hpp>
 #include <mailgrad/actors/shard/shard_cut.hpp>
 #include <mailgrad/actors/shard/shard_telemetry.hpp>
 #include <mailgrad/actors/shard/shard_updater.hpp>
@@ -49,7 +50,8 @@ struct parameter_actor_options {
   std::vector<step_number> steps{};
   /// Ranks from `workers` to seats - 1 may join while the run goes on; 0: none may.
   std::uint32_t seats = 0;
-  notice_pace pace{}; ///< how often the tracker is told of gradients
+  notice_pace pace{};                  ///< how often the tracker is told of gradients
+  std::shared_ptr<mark_watch> watch{}; ///< if the weights lie on a card; null: that of the process
 
   std::uint32_t ranks() const { return std::max(workers, seats); }
 };
@@ -123,9 +125,9 @@ private:
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
   shard_counts counts();
-  shard_read read();
+  void on_read(const caf::actor& asker);
   shard_books books() const;
-  shard_report report();
+  shard_report report(const snapshot& values);
   void on_report_asked();
   std::function<void(trace_piece)> trace_to_coordinator();
 
@@ -136,6 +138,7 @@ private:
   shard_telemetry watch_;
   shard_updater updater_;
   update_maker updates_;
+  host_readers readers_;
   std::optional<rank> taking_; ///< whose gradient is being judged, unless the order is followed
   instant barrier_opened_{0};
   policy_epoch epoch_;

@@ -35,10 +35,14 @@ shard_counts parameter_actor::counts() {
   return all;
 }
 
-shard_read parameter_actor::read() {
+void parameter_actor::on_read(const caf::actor& asker) {
   const shard& weights = *options_.weights;
-  if (lease_.active()) return {weights.index(), weights.version(), true, {}};
-  return {weights.index(), weights.version(), false, weights.snapshot()};
+  shard_read answer{weights.index(), weights.version(), lease_.active(), {}};
+  if (answer.in_block) return send(self_, asker, answer);
+  readers_.give([this, asker, answer](const snapshot& values) mutable {
+    answer.values = values;
+    send(self_, asker, answer);
+  });
 }
 
 shard_books parameter_actor::books() const {
@@ -58,18 +62,16 @@ std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
 /// The rest of a timeline that is told comes first. Whoever asks again meanwhile gets one report.
 void parameter_actor::on_report_asked() {
   if (watch_.is_ending()) return;
-  watch_.end_telling([this, asker = sender_of(self_)] { send(self_, asker, report()); });
+  watch_.end_telling([this, asker = sender_of(self_)] {
+    lease_.fetch();
+    readers_.give([this, asker](const snapshot& values) { send(self_, asker, report(values)); });
+  });
 }
 
-shard_report parameter_actor::report() {
+shard_report parameter_actor::report(const snapshot& values) {
   order_.flush();
   watch_.flush_gaps();
-  lease_.fetch();
-  shard_report r{options_.weights->index(),
-                 options_.weights->version(),
-                 {},
-                 options_.weights->snapshot(),
-                 watch_.take_trace()};
+  shard_report r{options_.weights->index(), options_.weights->version(), {}, values, watch_.take_trace()};
   for (std::uint32_t w = 0; w < workers_.used(); ++w) {
     worker_account& account = r.workers.emplace_back(workers_[{w}].account);
     account.ledger.lost += updates_.waiting({w}); // in a batch that was never complete

@@ -15,10 +15,7 @@ void keep_state(archive& a, const shard_state& of, bool same_workers) {
   a.group("cure", [&] { of.updates.keep_cure(a); });
   if (!same_workers) return;
   a.field("policy", *of.rule);
-  a.group("workers", [&] {
-    of.workers.keep(
-        a, [&](const archived_array& x) { return of.weights.restored(x); }, of.order.replays());
-  });
+  a.group("workers", [&] { of.workers.keep(a, of.weights, of.order.replays()); });
   a.group("batch", [&] { of.updates.keep_batch(a, of.run); });
   a.group("order", [&] { of.order.keep(a); });
 }

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/shard/own_parameter_actor.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
 
 #include <fmt/format.h>
 
@@ -20,23 +21,27 @@ const own_parameter_actor& own_kind(const parameter_actor_kind& chosen) {
   return *own;
 }
 
+std::shared_ptr<lane> lane_of(shard_surroundings& with) {
+  if (with.card) return std::make_shared<cuda::card_lane>(with.card->index);
+  return std::make_shared<host_lane>(std::move(with.blocks));
+}
+
 } // namespace
 
 void require_spawnable(const parameter_actor_kind& kind) { own_kind(kind); }
 
 caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surroundings with,
                        const parameter_actor_kind* own) {
-  parameter_actor_options duties{std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values,
-                                                         terms.rule,
-                                                         std::make_shared<host_lane>(std::move(with.blocks))),
-                                 policy_spec(terms.policy, terms.seats),
-                                 terms.workers,
-                                 std::move(with.tracker),
-                                 std::move(with.time),
-                                 std::move(with.followers),
-                                 cure_spec(terms.cure, terms.seats),
-                                 std::move(with.recorder),
-                                 std::move(with.replayed)};
+  parameter_actor_options duties{
+      std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule, lane_of(with)),
+      policy_spec(terms.policy, terms.seats),
+      terms.workers,
+      std::move(with.tracker),
+      std::move(with.time),
+      std::move(with.followers),
+      cure_spec(terms.cure, terms.seats),
+      std::move(with.recorder),
+      std::move(with.replayed)};
   duties.run = terms.run;
   duties.store = std::move(with.store);
   duties.trace = std::move(with.trace);
@@ -44,6 +49,7 @@ caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surro
   duties.helpers = std::move(with.helpers);
   duties.seats = terms.seats;
   duties.pace = with.pace;
+  duties.watch = std::move(with.watch);
   duties.keep_answers = terms.keep_answers;
   duties.resumed = std::move(terms.resumed);
   duties.same_workers = terms.same_workers;

@@ -7,10 +7,13 @@
 #include <mailgrad/engine/plan/parameter_actor_kind.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/worker/mark_watch.hpp>
 #include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace mailgrad {
@@ -29,6 +32,8 @@ struct shard_surroundings {
   notice_pace pace{};                          ///< how often it tells the tracker of gradients
   caf::actor tells_trace_to{};                 ///< as in parameter_actor_options
   block_source blocks{};                       ///< where its weights lie; null: in its process
+  std::optional<device> card{};                ///< on which they lie instead
+  std::shared_ptr<mark_watch> watch{};         ///< of that card; null: that of the process
 };
 
 /// Spawns the parameter actor of a shard: Mailgrad's, or one of the kind `own`.

@@ -121,34 +121,32 @@ bool worker_slots::all_wait() const {
 
 namespace {
 
-void keep_snapshot(archive& a, std::string_view name, snapshot& values,
-                   const std::function<snapshot(const archived_array&)>& restore) {
+void keep_snapshot(archive& a, std::string_view name, snapshot& values, shard& of) {
   bool present = static_cast<bool>(values);
   a.field(fmt::format("has {}", name), present);
   if (!present) return;
   if (a.reads())
-    values = restore(a.array(name));
+    values = of.restored(a.array(name));
   else
-    a.hold(name, values.owner(), values.on_host());
+    of.keep(a, name, values);
 }
 
-void keep_slot(archive& a, worker_slot& w, const std::function<snapshot(const archived_array&)>& restore) {
+void keep_slot(archive& a, worker_slot& w, shard& of) {
   a.field("account", w.account);
   a.field("merged", w.merged);
   a.field("in_policy", w.in_policy);
   a.field("owed", w.owed);
   a.field("met_step", w.met.step);
-  keep_snapshot(a, "met", w.met.values, restore);
+  keep_snapshot(a, "met", w.met.values, of);
   a.field("answer_version", w.answer.version);
-  keep_snapshot(a, "answer", w.answer.values, restore);
+  keep_snapshot(a, "answer", w.answer.values, of);
   a.field("answer_met_step", w.answer.met.step);
-  keep_snapshot(a, "answer_met", w.answer.met.values, restore);
+  keep_snapshot(a, "answer_met", w.answer.met.values, of);
 }
 
 } // namespace
 
-void worker_slots::keep(archive& a, const std::function<snapshot(const archived_array&)>& restore,
-                        bool all_return) {
+void worker_slots::keep(archive& a, shard& of, bool all_return) {
   std::size_t workers = slots_.size();
   a.field("count", workers);
   if (workers != slots_.size())
@@ -158,7 +156,7 @@ void worker_slots::keep(archive& a, const std::function<snapshot(const archived_
     bool returns = w.greeted && (w.in_policy || all_return);
     a.group(fmt::format("worker {}", r), [&] {
       a.field("returns", returns);
-      keep_slot(a, w, restore);
+      keep_slot(a, w, of);
     });
     if (!a.reads()) continue;
     w.waiting_step = w.account.last_step;

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -95,10 +96,10 @@ public:
   bool all_wait() const;
 
   /// Writes or reads what is known of each worker. Points in time are not kept. When it is read, no worker
-  /// has joined yet, and `restore` makes snapshots of the arrays. `all_return`: so do workers that had left.
+  /// has joined yet. The snapshots are those of `of`. `all_return`: workers that had left come back as well.
   ///
   /// Errors  archive_error, also for another number of workers.
-  void keep(archive& a, const std::function<snapshot(const archived_array&)>& restore, bool all_return);
+  void keep(archive& a, shard& of, bool all_return);
 
 private:
   run_id run_;

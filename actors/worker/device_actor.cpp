@@ -39,6 +39,7 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
                                          std::move(options_.shard_begins), options_.tracker, options_.pace);
   exchange_ = options_.direct ? into_block_.get() : over_shards_.get();
   options_.runner->use_racing_weights(options_.direct);
+  if (options_.clip_norm != 0) options_.runner->use_norms();
   if (options_.resumed) keep(*options_.resumed);
   options_.resumed.reset();
   options_.runner->on_end([us = caf::actor_cast<caf::actor>(self)] { send_anonymously(us, step_ended{}); });
@@ -369,7 +370,7 @@ instant device_actor::note_computed() {
 
 float device_actor::clip() const {
   if (options_.clip_norm == 0) return 1;
-  return clip_factor(std::sqrt(squared_norm(*computing_)), options_.clip_norm);
+  return clip_factor(std::sqrt(options_.runner->squared_norm(*computing_)), options_.clip_norm);
 }
 
 // -- the end -----------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 #include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/actors/worker/spanning_replica.hpp>
 #include <mailgrad/actors/worker/stage_actor.hpp>
-#include <mailgrad/engine/worker/card_replica.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
 #include <fmt/format.h>
@@ -94,7 +93,7 @@ private:
     if (request.devices.front().kind == device_kind::cpu)
       return std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
     return std::make_shared<card_replica>(with_.model, request, terms_.replica_layout,
-                                          with_.watch ? with_.watch : watch_of_process());
+                                          with_.watch ? with_.watch : watch_of_process(), with_.weights);
   }
 
   caf::actor_system& system_;

@@ -4,6 +4,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/notice_pace.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/worker/card_replica.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/net/all_reduce.hpp>
@@ -49,6 +50,7 @@ struct worker_surroundings {
       samples{}; ///< those of the run, if it has them; null: the feeder sends batches
   /// Adds its gradients up with those of all other workers; null: they do not.
   std::shared_ptr<net::all_reduce> sums{};
+  weight_place weights = weight_place::host; ///< if it computes on a card
   std::shared_ptr<mark_watch> watch{}; ///< tells when the steps on a card end; null: that of the process
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};

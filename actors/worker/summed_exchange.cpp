@@ -35,7 +35,7 @@ void summed_exchange::deliver(computed_gradient g) {
                              "this model is none; run it without --all-reduce");
   const std::shared_ptr<gradient> values = g.values;
   summing_ = std::move(g);
-  sums_->add(values->dense.as<float>(), values,
+  sums_->add(values->dense.on_host<float>(), values,
              [us = caf::actor_cast<caf::actor>(of_.self), step = lines_.step().value + 1](const auto& who) {
                send_anonymously(us, gradients_summed{{step}, mark_of(who)});
              });

@@ -102,6 +102,12 @@ void add_how(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("How to run it");
   parser
+      .add_option(
+          "--parameters", w.parameters,
+          "The card on which the weights lie and are updated, such as cuda:0, if all devices are lanes of it")
+      ->default_str("the host")
+      ->group("How to run it");
+  parser
       .add_option("--policy", w.policy,
                   "How closely the workers keep together, as listed below; several in turn as \"async, "
                   "sync@1000\"")

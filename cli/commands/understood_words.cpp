@@ -48,6 +48,8 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
   if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
     throw std::invalid_argument(fmt::format(
         "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
+  if (!w.parameters.empty())
+    throw std::invalid_argument("--parameters: workers of other processes compute on cores; leave it out");
   parse_wire_format(w.remote.wire); // refuses what is none
   const std::uint32_t workers = workers_elsewhere(w);
   if (w.remote.seats > 0 && w.remote.seats < workers)
@@ -80,6 +82,7 @@ void read_workers(const train_words& w, training_options& o) {
         "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
   if (w.remote.any()) return read_workers_elsewhere(w, o);
   o.devices = read_devices(w.devices);
+  if (!w.parameters.empty()) o.parameters = parse_device(w.parameters);
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const std::size_t each = o.devices.size() / o.workers;
   if (each > 1 && !w.span.any())

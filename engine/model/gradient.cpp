@@ -17,7 +17,7 @@ gradient_rows listed_rows(const gradient_rows& part) {
 }
 
 std::vector<float> whole_dense(const gradient& g) {
-  const std::span<const float> first = g.dense.as<float>();
+  const std::span<const float> first = g.dense.on_host<float>();
   std::vector<float> whole(first.begin(), first.end());
   const shard_range all{0, whole.size()}; // it must outlive the loop, which may point to it
   for (const dense_addend& further : g.addends)
@@ -31,7 +31,7 @@ std::vector<float> whole_dense(const gradient& g) {
 }
 
 double squared_norm(const gradient& g) {
-  double squares = sum_of_squares(host_stream{}, g.dense.as<float>());
+  double squares = sum_of_squares(host_stream{}, g.dense.on_host<float>());
   for (const gradient_rows& part : g.sparse)
     squares += sum_of_squares(host_stream{}, listed_rows(part).values);
   return squares;
@@ -40,7 +40,7 @@ double squared_norm(const gradient& g) {
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks) {
   auto made = std::make_shared<gradient>();
   const std::size_t bytes = layout.dense_size() * sizeof(float);
-  made->dense = blocks ? blocks(bytes) : block(bytes);
+  made->dense = memory(blocks ? blocks(bytes) : block(bytes));
   return made;
 }
 

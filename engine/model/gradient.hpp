@@ -4,6 +4,7 @@
 #include <mailgrad/engine/model/coverage.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +38,10 @@ struct dense_addend {
 ///
 /// A worker whose graph lacks a variable has no gradient of it, which differs from a gradient of zero.
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
+///
+/// The dense part lies on the host, or on the card of the shards that read it. All else lies on the host.
 struct gradient {
-  block dense;                               ///< float32[parameter_layout::dense_size()]
+  memory dense;                              ///< float32[parameter_layout::dense_size()]
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
   std::vector<dense_addend> addends; ///< the dense part is the sum of `dense` and these, in this order
   std::vector<gradient_rows> sparse;

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/all_reduce_terms.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
@@ -145,6 +146,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_parameter_actor(o, policies, cure);
   require_seats(o, policies);
   require_sums_can_be(o);
+  require_parameter_place(o, policies, cure);
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument(
         fmt::format("record: a replay repeats recording '{}' and makes none of its own", o.replay->name));
@@ -175,6 +177,7 @@ void require_switch(const training_options& o, std::vector<scheduled_policy> pol
                     const std::string& policy) {
   policies.push_back({0, policy_spec(policy, seats_of(o))});
   require_switch_can_be(o);
+  require_parameter_place(o, policies, cure);
   cure.require_fits(setting_of(o, policies));
 }
 

@@ -105,25 +105,30 @@ void require_fact(const recording& r, const std::string& what, const std::string
         fmt::format("recording '{}': {} was {}, and is {} here", r.name, what, expected, found));
 }
 
+std::string computer_in_words(device d) {
+  if (d.kind == device_kind::cpu) return "the host";
+  const auto found = cuda::runtime::find_cards();
+  return d.index < found.cards.size() ? found.cards[d.index].name : "a card";
+}
+
 /// "NVIDIA H100, the host": what each worker computes on. Gradients of a card and of a host round
 /// differently.
 std::string computers_in_words(const training_options& o) {
-  const auto found = cuda::runtime::find_cards();
   std::string words;
-  for (std::uint32_t w = 0; w < workers_of(o); ++w) {
-    const device d = devices_of(o, w).front();
-    const bool here = d.kind == device_kind::cuda && d.index < found.cards.size();
-    words += words.empty() ? "" : ", ";
-    words += d.kind == device_kind::cpu ? "the host" : here ? found.cards[d.index].name : "a card";
-  }
+  for (std::uint32_t w = 0; w < workers_of(o); ++w)
+    words += (w == 0 ? "" : ", ") + computer_in_words(devices_of(o, w).front());
   return words;
+}
+
+bool is_recorded(const training_options& o, std::string_view fact) {
+  return o.replay && std::ranges::find(o.replay->header.facts, fact, &run_facts::value_type::first) !=
+                         o.replay->header.facts.end();
 }
 
 /// Whether any worker of the run, or of the recorded one, computes on a card.
 bool has_card(const training_options& o) {
   return std::ranges::find(o.devices, device_kind::cuda, &device::kind) != o.devices.end() ||
-         (o.replay && std::ranges::find(o.replay->header.facts, computers_fact,
-                                        &run_facts::value_type::first) != o.replay->header.facts.end());
+         is_recorded(o, computers_fact);
 }
 
 /// The hash of weights to begin with: of every variable with its name and shape.
@@ -162,6 +167,8 @@ run_facts facts_of(const model_function& model, const model_request& request, co
                   {"seed", std::to_string(o.seed)},
                   {std::string(first_weights_fact), o.start ? hash_of(*o.start) : drawn_weights}};
   if (has_card(o)) facts.emplace_back(computers_fact, computers_in_words(o));
+  if (o.parameters || is_recorded(o, updaters_fact))
+    facts.emplace_back(updaters_fact, computer_in_words(o.parameters.value_or(device{})));
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
     if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
       facts.emplace_back(plugin_fact(own->file), plugin_digest(own->file));

@@ -3,6 +3,7 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/killed_recording.hpp>
@@ -64,6 +65,7 @@ void lay_out_weights(run_plan& plan) {
   if (plan.options.local_steps > 0) // a worker's own weights are one block
     plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));
   require_dense_if_needed(plan.options, plan.cure, *plan.layout);
+  require_parameter_place(plan.options, *plan.layout);
   begin_with(plan, plan.options.start.get());
 }
 
@@ -135,7 +137,7 @@ run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, 
   plan.deal = deal_of(o, *plan.data, plan.first_policy());
   plan.steps = steps_of(plan);
   plan.sums_apart = adds_up_at_shards(plan);
-  plan.update_helpers = thread_count(o.devices) - 1;
+  plan.update_helpers = o.parameters ? 0 : thread_count(o.devices) - 1;
   return plan;
 }
 

@@ -38,6 +38,8 @@ enum class kept_weights : std::uint8_t {
 struct training_options {
   /// Each device runs one worker. A device that is named twice runs two workers in turns.
   std::vector<device> devices{{device_kind::cpu, 0}};
+  /// The card on which the shards keep the weights; then every worker is on a lane of it. None: on the host.
+  std::optional<device> parameters{};
   /// 0: as many workers as devices. With fewer workers, each gets an equal number of devices, in their order.
   /// Its model spans these devices as scopes, replicate() or pipelined() place it.
   std::uint32_t workers = 0;

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/shard/gradient_sum.hpp>
 
 #include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/optim/kept_memory.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -97,7 +98,7 @@ void gradient_sum::keep(archive& a) {
   a.field("covers_all", all_);
   keep_ranges(a, "covered", covered_);
   a.field("tables", tables_);
-  if (any_) a.floats("dense", dense_->on_host<float>());
+  if (any_) keep_floats(a, "dense", *dense_, *at_);
 }
 
 } // namespace mailgrad

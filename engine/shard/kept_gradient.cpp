@@ -1,5 +1,7 @@
 #include <mailgrad/engine/shard/kept_gradient.hpp>
 
+#include <mailgrad/optim/kept_memory.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,14 +13,11 @@ namespace {
 
 constexpr std::size_t most_addends = 4096; ///< a worker has no more devices
 
-std::size_t floats_in(const block& values) { return values.bytes() / sizeof(float); }
-
 /// Writes the floats of `whole` that lie in `part`; fewer if it ends before.
 void write_part(archive& a, std::string_view name, const std::shared_ptr<const gradient>& owner,
-                const block& whole, const shard_range& part) {
-  const std::size_t size = floats_in(whole);
-  const std::size_t begin = std::min(part.begin, size);
-  a.hold(name, owner, whole.as<float>().subspan(begin, std::min(part.end, size) - begin));
+                std::span<const float> whole, const shard_range& part) {
+  const std::size_t begin = std::min(part.begin, whole.size());
+  a.hold(name, owner, whole.subspan(begin, std::min(part.end, whole.size()) - begin));
 }
 
 /// A block that is as long as it must be for readers of `part`, which alone has values.
@@ -31,6 +30,24 @@ block read_part(archive& a, std::string_view name, const shard_range& part) {
   block whole(part.end * sizeof(float));
   std::ranges::copy(found.values, whole.as<float>().begin() + static_cast<std::ptrdiff_t>(part.begin));
   return whole;
+}
+
+/// A gradient on a card goes back to its worker when nobody holds it any more, so the shard holds it until it has
+/// been copied.
+void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& at) {
+  lane& l = *at.at();
+  const shard_range part = at.dense_range();
+  if (!is_on_card(l)) return write_part(a, "dense", of, of->dense.on_host<float>(), part);
+  hold_floats(a, "dense", std::shared_ptr<const memory>(of, &of->dense), part.begin, part.size(), l);
+  at.hold(of);
+}
+
+memory read_dense(archive& a, shard& at) {
+  block whole = read_part(a, "dense", at.dense_range());
+  if (!is_on_card(*at.at())) return memory(std::move(whole));
+  memory there = at.at()->allocate(whole.bytes());
+  at.at()->write(whole.as<float>(), there);
+  return there;
 }
 
 void keep_rows(archive& a, std::string_view name, gradient_rows& part,
@@ -63,7 +80,7 @@ void keep_addends(archive& a, const std::shared_ptr<const gradient>& written, gr
     std::shared_ptr<const coverage> covered = written ? written->addends[i].covered : nullptr;
     keep_ranges(a, name + " covered", covered);
     if (!a.reads()) {
-      write_part(a, name, written, written->addends[i].values, part);
+      write_part(a, name, written, written->addends[i].values.as<float>(), part);
     } else {
       read.addends[i].values = read_part(a, name, part);
       read.addends[i].covered = std::move(covered);
@@ -87,9 +104,9 @@ void keep_gradient(archive& a, waiting_gradient& g, shard& at) {
   std::shared_ptr<const coverage> covered = written ? written->covered : nullptr;
   keep_ranges(a, "covered", covered);
   if (!a.reads())
-    write_part(a, "dense", written, written->dense, at.dense_range());
+    write_dense(a, written, at);
   else
-    read->dense = read_part(a, "dense", at.dense_range());
+    read->dense = read_dense(a, at);
   read->covered = std::move(covered);
   keep_addends(a, written, *read, at.dense_range());
   std::size_t tables = written ? written->sparse.size() : 0;
@@ -102,7 +119,7 @@ void keep_gradient(archive& a, waiting_gradient& g, shard& at) {
   }
   bool knows_read = static_cast<bool>(g.read);
   a.field("knows weights read", knows_read);
-  if (knows_read && !a.reads()) a.hold("weights read", g.read.owner(), g.read.on_host());
+  if (knows_read && !a.reads()) at.keep(a, "weights read", g.read);
   if (!a.reads()) return;
   if (knows_read) g.read = at.restored(a.array("weights read"));
   g.what.payload.values = read;

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/shard/shard.hpp>
 
 #include <mailgrad/kernels/distance.hpp>
+#include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -45,7 +46,7 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
       at_(std::move(at)), blocks_([lane = at_, bytes = (range_.end - range_.begin) * sizeof(float)] {
         return std::make_shared<memory>(lane->allocate(bytes));
       }),
-      current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin)),
+      current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin, *at_)),
       base_learning_rate_(mailgrad::base_learning_rate(options)),
       alone_(std::make_unique<parallel_update>()) {
   if (first.size() != range_.size())
@@ -54,6 +55,16 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
   at_->write(first, *current_);
   written_ = at_->record();
   find_tables(layout);
+  if (!tables_.empty() && is_on_card(*at_))
+    throw device_error(world_errc::no_such_device, "shard: tables stay on the host, and so do their weights");
+}
+
+shard::~shard() {
+  try {
+    at_->finish(); // before the memory goes that the lane still reads and writes
+  } catch (const device_error&) {
+    // The card is lost, and nothing of it runs any more.
+  }
 }
 
 void shard::find_tables(const parameter_layout& layout) {
@@ -67,6 +78,15 @@ void shard::find_tables(const parameter_layout& layout) {
                            static_cast<std::int32_t>(piece.offset_in_variable / width),
                            static_cast<std::int32_t>((piece.offset_in_variable + piece.length) / width)});
   }
+}
+
+snapshot shard::host_snapshot() {
+  if (!is_on_card(*at_)) return snapshot();
+  const auto copy = std::make_shared<memory>(at_->lend_on_host(current_->bytes()));
+  at_->copy_to_host(*current_, 0, *copy);
+  const mailgrad::snapshot result(copy, at_->record());
+  retired_.push_back({result.ready(), current_, {}});
+  return result;
 }
 
 double shard::distance_to(const mailgrad::snapshot& older) const {
@@ -94,6 +114,7 @@ void shard::require_dense(std::size_t floats, std::size_t first) const {
 /// Checks only sizes, once for each gradient. The worker is responsible for the values and the row numbers.
 void shard::require_fitting(const contribution& c) const {
   if (!c.values) throw shape_error("shard: a contribution has no gradient");
+  if (is_on_card(*at_)) require_reachable(*c.values);
   for (const table& t : tables_)
     for (const gradient_rows& part : c.values->sparse)
       if (part.variable == t.variable && part.values.size() / t.width < part.rows.size())
@@ -104,6 +125,13 @@ void shard::require_fitting(const contribution& c) const {
   for (const dense_addend& further : c.values->addends)
     if (!further.covered || !further.covered->empty())
       require_dense(further.values.bytes() / sizeof(float), range_.begin);
+}
+
+void shard::require_reachable(const gradient& g) const {
+  if (!g.addends.empty() || !g.sparse.empty())
+    throw device_error(
+        world_errc::device_failure,
+        "shard: rows of tables and sums of several devices lie on the host, and the weights on a card");
 }
 
 void shard::begin_update(parallel_update& work, std::span<const contribution> gradients, double rate,
@@ -145,8 +173,9 @@ void shard::end_update(parallel_update& work) {
   ++updates_;
 }
 
-void shard::hold(const mailgrad::snapshot& read) {
-  if (const mark done = at_->record(); read && !done.passed()) retired_.push_back({done, read.owner(), {}});
+void shard::hold(std::shared_ptr<const void> read) {
+  if (const mark done = at_->record(); read && !done.passed())
+    retired_.push_back({done, std::move(read), {}});
 }
 
 void shard::let_go_of_retired() {
@@ -158,12 +187,16 @@ void shard::keep(archive& a) {
   a.field("version", version_);
   a.field("updates", updates_);
   if (!a.reads()) {
-    a.hold("weights", current_, std::as_const(*current_).on_host<float>());
+    keep(a, "weights", snapshot());
   } else {
     current_ = std::const_pointer_cast<memory>(restored(a.array("weights")).owner());
     written_ = at_->record();
   }
-  for (const optimizer_state& s : optimizer_->state()) a.floats("state " + std::string(s.name), s.values);
+  optimizer_->keep(a, *at_);
+}
+
+void shard::keep(archive& a, std::string_view name, const mailgrad::snapshot& values) {
+  hold_floats(a, name, values.owner(), 0, values.size(), *at_);
 }
 
 mailgrad::snapshot shard::restored(const archived_array& values) {
@@ -212,7 +245,7 @@ void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scal
 std::span<const float> shard::part_of(const gradient& g) const {
   require_dense(g.dense.bytes() / sizeof(float), range_.begin);
   if (dense_size_ == 0) return {};
-  return g.dense.as<float>().subspan(range_.begin, dense_size_);
+  return g.dense.on<float>(at_->where()).subspan(range_.begin, dense_size_);
 }
 
 std::span<const float> shard::state(std::string_view name) const {
@@ -240,7 +273,7 @@ void shard::find_cuts(std::span<const contribution> gradients) {
     cut_at(c.values->covered);
     for (const dense_addend& further : c.values->addends) cut_at(further.covered);
   }
-  if (optimizer_->divides())
+  if (threads_help())
     for (std::size_t at = parallel_update::part_size; at < dense_size_; at += parallel_update::part_size)
       cuts_.push_back(at);
   std::ranges::sort(cuts_);

@@ -30,10 +30,12 @@ namespace mailgrad {
 /// dense part costs the same memory traffic either way. Of a sparse table, a spare block needs only the rows
 /// that were written since it was the latest (row_log). The first time it needs the whole table.
 ///
-/// A shard owns the lane on which its updates are queued. If updates run later, the shard holds the memory
-/// that they read until they have run.
+/// A shard owns the lane on which its updates are queued. On a card they run later, in the order in which they
+/// were queued, and the shard holds the memory that they read until they have run. Versions count the updates
+/// that are queued, so they say the same on a card as on the host.
 /// Shapes  a snapshot is float32[range of the shard], in the layout of parameter_layout.
-/// Errors  shape_error, std::bad_alloc; nothing has changed then.
+/// Errors  shape_error, std::bad_alloc; nothing has changed then. device_error: a card that fails, or work that
+///         only the host does: tables, and gradients that further devices add to.
 /// Threads  one caller at a time; snapshots may be read on any thread.
 class shard {
 public:
@@ -44,18 +46,25 @@ public:
   shard(const parameter_layout& layout, std::uint32_t index, std::span<const float> first,
         const optimizer_options& options, std::shared_ptr<lane> at = std::make_shared<host_lane>());
 
+  /// Waits for the work that is queued.
+  ~shard();
+
   shard_index index() const noexcept { return {index_}; }
   /// The updates of these weights so far, including those that workers made in the shared block of hogwild.
   version_number version() const noexcept { return version_; }
   /// The updates that this shard made itself.
   std::uint64_t updates() const noexcept { return updates_; }
   mailgrad::snapshot snapshot() const { return mailgrad::snapshot(current_, written_); }
+  /// The same values, to be read on the host when the mark has passed. They are copied only if they lie on a
+  /// card.
+  mailgrad::snapshot host_snapshot();
   const std::shared_ptr<lane>& at() const noexcept { return at_; }
   /// The number of floats that get dense gradients; they come first.
   std::size_t dense_size() const noexcept { return dense_size_; }
   /// The values of `g` for the dense part of this shard, without addends.
   std::span<const float> part_of(const gradient& g) const;
-  /// The optimiser's state of this name, for the dense part; empty if there is none.
+  /// The optimiser's state of this name, for the dense part; empty if there is none. It is for kernels in the
+  /// shard's lane, as part_of() is.
   std::span<const float> state(std::string_view name) const;
   /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }
@@ -74,7 +83,7 @@ public:
   void add_to(gradient_sum& sum, const contribution& what);
 
   /// Holds `read` until the lane has done the work queued so far, which reads it.
-  void hold(const mailgrad::snapshot& read);
+  void hold(std::shared_ptr<const void> read);
 
   /// Makes version t+1 from t by one step of the optimiser on the scaled sum of `gradients`. The learning
   /// rate is multiplied by `rate`. Weights that no gradient covers and rows that none lists do not change,
@@ -88,7 +97,7 @@ public:
                     std::size_t threads = 1, std::shared_ptr<const void> self = nullptr);
   void end_update(parallel_update& work);
   /// Whether several threads can share an update: it has more than one part, and the optimiser divides().
-  bool divides() const noexcept { return dense_size_ > parallel_update::part_size && optimizer_->divides(); }
+  bool divides() const noexcept { return dense_size_ > parallel_update::part_size && threads_help(); }
 
   /// Copies the weights to their place in the block of the whole model, and back. No worker may write to the
   /// block meanwhile. load() adds `updates` to the version.
@@ -96,10 +105,13 @@ public:
   void load(const hogwild_store& store, std::uint64_t updates);
 
   /// Writes or reads the weights, their version, and the optimiser's state. The state is copied; the weights
-  /// are held until they are in a file, and the next update writes elsewhere meanwhile.
+  /// are held until they are in a file, and the next update writes elsewhere meanwhile. What lies on a card is
+  /// copied, and has come when a mark recorded after this call has passed.
   ///
-  /// Errors  archive_error; device_error if the weights do not lie on the host.
+  /// Errors  archive_error; device_error.
   void keep(archive& a);
+  /// Writes a snapshot of this shard in the same way. restored() reads it.
+  void keep(archive& a, std::string_view name, const mailgrad::snapshot& values);
   /// A snapshot of values that were kept: float32[range of the shard].
   ///
   /// Errors  archive_error for another length.
@@ -119,13 +131,15 @@ private:
   /// The memory that work which may still be running reads.
   struct retired {
     mark until;
-    std::shared_ptr<const memory> from;
+    std::shared_ptr<const void> from;
     std::vector<contribution> gradients;
   };
 
+  bool threads_help() const noexcept { return !is_on_card(*at_) && optimizer_->divides(); }
   update_number next_update() const noexcept;
   void require_dense(std::size_t floats, std::size_t first) const;
   void require_fitting(const contribution& c) const;
+  void require_reachable(const gradient& g) const;
   void find_tables(const parameter_layout& layout);
   std::uint64_t& version_in(const memory& b);
   void update_tables(std::span<const contribution> gradients, memory& target, double rate);

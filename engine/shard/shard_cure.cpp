@@ -51,7 +51,7 @@ contribution shard_cure::applied(const push_gradient& x, const snapshot& read) {
   if (read) g.weights_read = read.on(s).first(g.values.size());
   g.velocity = velocity_;
   cure_->compensate(g, result->on<float>(s).first(g.values.size()));
-  weights_->hold(read);
+  weights_->hold(read.owner());
   return {x.payload.values, 1, snapshot(result, weights_->at()->record())};
 }
 

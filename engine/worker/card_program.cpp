@@ -72,10 +72,9 @@ void card_program::fetch_rows(gradient& out) const {
                       rows_.on<std::byte>(lane_.where()).data(), rows_.bytes());
 }
 
-void card_program::bind(const float* weights, float* gradient, float* loss, const parameter_layout& layout) {
+void card_program::bind(const float* weights, float* loss, const parameter_layout& layout) {
   for (const auto& v : model_.sources().variables())
     model_.code().bind(v.what, weights + layout.variables()[v.index].offset);
-  for (const dense_fetch& f : list_.dense) model_.code().bind_fetch(f.index, gradient + f.offset);
   model_.code().bind_fetch(training_fetches::loss, loss);
 }
 
@@ -99,12 +98,14 @@ mark card_program::send_beside(std::size_t set, cuda::copy_stream& beside) {
   return beside.copy(address_of(set), from.as<std::byte>().data(), from.bytes());
 }
 
-void card_program::use(std::size_t set) {
+cuda::kept_graphs::key card_program::use(std::size_t set, float* gradient) {
   const std::byte* on_card = address_of(set);
   for (const auto& input : model_.sources().inputs()) {
     model_.code().bind(input.what, on_card);
     on_card += aligned(input_bytes(input.what));
   }
+  for (const dense_fetch& f : list_.dense) model_.code().bind_fetch(f.index, gradient + f.offset);
+  return {this, address_of(set), gradient};
 }
 
 } // namespace mailgrad

@@ -31,7 +31,7 @@ public:
                cuda::card_lane& place);
 
   /// Binds what every step of this program uses.
-  void bind(const float* weights, float* gradient, float* loss, const parameter_layout& layout);
+  void bind(const float* weights, float* loss, const parameter_layout& layout);
 
   /// Writes a batch to the pinned memory of a set, of which no copy is under way.
   ///
@@ -41,11 +41,9 @@ public:
   void send(std::size_t set);
   /// Queues it beside the lane, when no step reads this set. Returns a mark that passes when it is done.
   mark send_beside(std::size_t set, cuda::copy_stream& beside);
-  /// Lets the runs from now on read this set.
-  void use(std::size_t set);
-
-  /// Says which memory the runs read and write, after use() of this set.
-  cuda::kept_graphs::key key_of(std::size_t set) { return {this, address_of(set)}; }
+  /// Lets the runs from now on read this set, and write the dense gradient, float32[dense_size], to `gradient`.
+  /// Returns what says which memory they use.
+  cuda::kept_graphs::key use(std::size_t set, float* gradient);
 
   /// Gives a gradient of `out.source` memory for the rows of this program's tables.
   void prepare(gradient& out) const;

@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/cuda/step_record.hpp>
+#include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
@@ -28,13 +29,16 @@ const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.whe
 
 card_replica::card_replica(model_function build, model_request request,
                            std::shared_ptr<const parameter_layout> layout, std::shared_ptr<mark_watch> watch,
-                           std::size_t graphs)
+                           weight_place weights, std::size_t graphs)
     : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)),
       place_(request_.devices.at(0)), watch_(std::move(watch)), lane_(card_of(request_)),
-      beside_(place_.index), shards_(layout_->shard_count()), staged_(layout_->size() * sizeof(float)),
-      record_(sizeof(cuda::step_record)), weights_(lane_.allocate(staged_.bytes())),
-      gradient_(lane_.allocate(layout_->dense_size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))),
-      graphs_(graphs) {}
+      beside_(place_.index), weights_at_(weights), shards_(layout_->shard_count()),
+      record_(sizeof(cuda::step_record)), weights_(lane_.allocate(layout_->size() * sizeof(float))),
+      loss_(lane_.allocate(sizeof(float))), norm_(lane_.allocate(sizeof(double))), graphs_(graphs) {
+  if (weights_at_ == weight_place::same_card) return;
+  staged_ = cuda::pinned_block(weights_.bytes());
+  gradient_ = lane_.allocate(layout_->dense_size() * sizeof(float));
+}
 
 card_replica::~card_replica() {
   on_end({}); // whoever is told may end with the replica
@@ -53,17 +57,36 @@ void card_replica::on_end(std::function<void()> notice) {
 
 std::shared_ptr<gradient> card_replica::make_gradient() const {
   cuda::runtime::make_current(place_.index); // pinned memory would else wake the first card
-  return mailgrad::make_gradient(*layout_, cuda::pinned_memory);
+  if (weights_at_ == weight_place::host) return mailgrad::make_gradient(*layout_, cuda::pinned_memory);
+  auto made = std::make_shared<gradient>();
+  made->dense = memory(cuda::allocate_on(stream_of(lane_), layout_->dense_size() * sizeof(float)));
+  return made;
+}
+
+void card_replica::require_shard(std::uint32_t shard, bool values) const {
+  if (shard >= shards_.size() || !values)
+    throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",
+                                            shard, shards_.size()));
 }
 
 void card_replica::use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) {
-  if (shard >= shards_.size() || values == nullptr)
-    throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",
-                                            shard, shards_.size()));
+  require_shard(shard, values != nullptr);
+  if (weights_at_ == weight_place::same_card)
+    throw device_error(world_errc::device_failure,
+                       fmt::format("weights: expected those of shards on {}, found some of the host",
+                                   to_string(device{place_.kind, place_.index})));
   shards_[shard] = {values};
 }
 
 void card_replica::use_weights(std::uint32_t shard, const snapshot& values) {
+  if (values && !values.owner()->is_on_host()) {
+    require_shard(shard, true);
+    if (weights_at_ == weight_place::host)
+      throw device_error(world_errc::device_failure, "weights: expected those of shards on the host");
+    values.on(lane_.where()); // refuses those of another card
+    shards_[shard] = {nullptr, false, values};
+    return;
+  }
   step_runner::use_weights(shard, values);
   if (queued_ || racing()) return; // the copy of the step under way may still read there
   stage_weights(shard);
@@ -76,8 +99,7 @@ card_program& card_replica::program_for(const batch& inputs) {
     model_request request = request_;
     request.batch = inputs.size;
     auto made = std::make_unique<card_program>(build_, request, *layout_, lane_);
-    made->bind(weights_.on<float>(lane_.where()).data(), gradient_.on<float>(lane_.where()).data(),
-               loss_.on<float>(lane_.where()).data(), *layout_);
+    made->bind(weights_.on<float>(lane_.where()).data(), loss_.on<float>(lane_.where()).data(), *layout_);
     known = std::move(made);
   }
   return *known;
@@ -94,9 +116,9 @@ void card_replica::stage_other_weights() {
   std::optional<racing_read> others_write;
   if (racing()) others_write.emplace();
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
-    if (shards_[s].values == nullptr)
+    if (shards_[s].values == nullptr && !shards_[s].on_card)
       throw std::invalid_argument(fmt::format("weights: none of shard {} yet", s));
-    if (!shards_[s].staged) stage_weights(s);
+    if (shards_[s].values && !shards_[s].staged) stage_weights(s);
   }
 }
 
@@ -150,24 +172,57 @@ step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::sh
   return step_state::under_way;
 }
 
+/// They go to the same memory in each step, so that its graph reads the same addresses.
+void card_replica::send_weights() {
+  const cuda_stream& s = stream_of(lane_);
+  float* const there = weights_.on<float>(lane_.where()).data();
+  if (weights_at_ == weight_place::host)
+    return cuda::runtime::copy(s.stream, there, staged_.as<float>().data(), staged_.bytes());
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const snapshot& from = shards_[i].on_card;
+    lane_.wait_for(from.ready());
+    const std::span<const float> values = from.on(lane_.where());
+    cuda::runtime::copy(s.stream, there + layout_->shard(i).begin, values.data(),
+                        layout_->shard(i).size() * sizeof(float));
+  }
+}
+
+float* card_replica::place_for_gradient() {
+  memory& there = weights_at_ == weight_place::host ? gradient_ : queued_->out->dense;
+  return there.on<float>(lane_.where()).data();
+}
+
+/// Queues the record of the step, with the norm of a gradient that the host does not have.
+void card_replica::note_end(const float* gradient) {
+  const bool norm_wanted = norms_ && weights_at_ == weight_place::same_card;
+  double* const norm = norm_wanted ? norm_.on<double>(lane_.where()).data() : nullptr;
+  if (norm) {
+    const std::span<const float> values(gradient, layout_->dense_size());
+    inner_product(lane_.where(), values, values, norm);
+  }
+  cuda::write_record(stream_of(lane_), loss_.on<float>(lane_.where()).data(), norm,
+                     &record_.as<cuda::step_record>().front());
+}
+
 void card_replica::queue() {
   const cuda_stream& s = stream_of(lane_);
-  cuda::runtime::copy(s.stream, weights_.on<float>(lane_.where()).data(), staged_.as<float>().data(),
-                      staged_.bytes());
+  send_weights();
+  float* const gradient = place_for_gradient();
   if (foreseen_ && foreseen_->inputs == queued_->inputs) {
     lane_.wait_for(foreseen_->copied);
     foreseen_.reset();
   } else {
     queued_->code->send(queued_->set);
   }
-  queued_->code->use(queued_->set);
+  const cuda::kept_graphs::key used = queued_->code->use(queued_->set, gradient);
   cuda::begin_step(s, queued_->inputs->number);
-  graphs_.run(s.stream, queued_->code->key_of(queued_->set), [&] {
+  graphs_.run(s.stream, used, [&] {
     queued_->code->code().queue(s);
-    cuda::write_record(s, loss_.on<float>(lane_.where()).data(), &record_.as<cuda::step_record>().front());
+    note_end(gradient);
   });
-  cuda::runtime::copy(s.stream, queued_->out->dense.data(), gradient_.on<std::byte>(lane_.where()).data(),
-                      gradient_.bytes());
+  if (weights_at_ == weight_place::host)
+    cuda::runtime::copy(s.stream, queued_->out->dense.on_host<std::byte>().data(), gradient,
+                        gradient_.bytes());
   queued_->code->fetch_rows(*queued_->out);
   watch_->when_passed(lane_.record(), [ended = ending_](std::exception_ptr why) {
     const std::lock_guard held(ended->mutex);
@@ -185,6 +240,11 @@ void card_replica::abandon() noexcept {
     // The card is lost, and the caller hears why.
   }
   queued_.reset();
+}
+
+double card_replica::squared_norm(const gradient& g) const {
+  if (g.dense.is_on_host()) return mailgrad::squared_norm(g);
+  return record_.as<cuda::step_record>().front().squared_norm;
 }
 
 float card_replica::end_step() {

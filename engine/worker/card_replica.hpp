@@ -22,6 +22,9 @@
 
 namespace mailgrad {
 
+/// Where the shards are for which a worker on a card computes gradients.
+enum class weight_place : std::uint8_t { host, same_card };
+
 /// A model on a lane of a card. A step copies weights and batch to the card, runs the model's kernels there
 /// and copies the gradient back; all of it is queued when begin_step() returns, and nothing waits for it. The
 /// watch tells when it has ended. A batch that was foreseen is copied by a stream beside the lane, under the
@@ -31,6 +34,9 @@ namespace mailgrad {
 ///     lane                               copies, kernels of step k, copy back, record  |
 ///     beside                                                       copy of batch k+1 |
 ///     watch                                                            the mark has passed: notice
+///
+/// With shards on the same card only batch and record cross the bus. The lane waits for the mark of each snapshot
+/// and copies the weights within the card. The gradient stays where the kernels write it.
 ///
 /// The first batch of each size compiles a program and takes memory of the card, for which that step waits;
 /// other steps take none. foresee() does nothing for a batch of such a size, since the owner could not take
@@ -44,17 +50,21 @@ public:
   /// `request.batch` is ignored, and the first of `request.devices` is the lane.
   /// `graphs` is how many steps at most are kept as graphs; with 0, kernels are always launched one by one.
   card_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
-               std::shared_ptr<mark_watch> watch, std::size_t graphs = cuda::kept_graphs::most_kept);
+               std::shared_ptr<mark_watch> watch, weight_place weights = weight_place::host,
+               std::size_t graphs = cuda::kept_graphs::most_kept);
   /// Waits for the step and the copy that are under way.
   ~card_replica() override;
 
-  /// Gradients lie in pinned memory.
+  /// Gradients lie in pinned memory, or on the card if the shards do.
   std::shared_ptr<gradient> make_gradient() const override;
   void on_end(std::function<void()> notice) override;
-  /// Copies them to pinned memory, if no step is under way and nobody else writes to them. As a rule the
-  /// worker still waits for other shards.
+  /// Those of the host are copied to pinned memory, if no step is under way and nobody else writes to them. As a
+  /// rule the worker still waits for other shards.
   void use_weights(std::uint32_t shard, const snapshot& values) override;
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
+
+  void use_norms() override { norms_ = true; }
+  double squared_norm(const gradient& g) const override;
 
   bool copies_ahead() const noexcept override { return true; }
   void foresee(std::shared_ptr<const batch> next, std::function<void()> copied) override;
@@ -71,10 +81,11 @@ private:
     std::function<void()> tell;
     std::exception_ptr failure; ///< why the step will not end; null: it has
   };
-  /// The weights of a shard, on the host.
+  /// The weights of a shard.
   struct given_weights {
-    const float* values = nullptr;
-    bool staged = false; ///< in pinned memory
+    const float* values = nullptr; ///< on the host
+    bool staged = false;           ///< these are in pinned memory
+    snapshot on_card{};
   };
   /// The work that is queued, and what it reads and writes.
   struct queued_step {
@@ -95,7 +106,11 @@ private:
   queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);
   void stage_weights(std::uint32_t shard);
   void stage_other_weights();
+  void require_shard(std::uint32_t shard, bool values) const;
   void queue();
+  void send_weights();
+  float* place_for_gradient();
+  void note_end(const float* gradient);
   void abandon() noexcept;
 
   model_function build_;
@@ -106,9 +121,12 @@ private:
   std::shared_ptr<ending> ending_ = std::make_shared<ending>();
   cuda::card_lane lane_;
   cuda::copy_stream beside_;
+  weight_place weights_at_;
+  bool norms_ = false;
   std::vector<given_weights> shards_;
   cuda::pinned_block staged_, record_;
-  memory weights_, gradient_, loss_;                              ///< on the card
+  memory weights_, loss_, norm_; ///< on the card
+  memory gradient_;              ///< on the card, if a copy of it goes to the host
   std::map<std::size_t, std::unique_ptr<card_program>> programs_; ///< by batch size
   std::unique_ptr<queued_step> queued_;                           ///< null between two steps
   std::optional<foreseen_batch> foreseen_;

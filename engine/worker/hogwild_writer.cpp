@@ -52,7 +52,7 @@ update_number hogwild_writer::next_update() const noexcept {
 
 void hogwild_writer::write_dense(const gradient& g, float scale, update_number step) {
   std::array<float, tile> values;
-  const float* gradients = g.dense.as<float>().data();
+  const float* gradients = g.dense.on_host<float>().data();
   const shard_range all{0, dense_size_};
   for (const shard_range& range : ranges_of(g.covered, all)) {
     for (std::size_t first = range.begin; first < range.end; first += tile) {

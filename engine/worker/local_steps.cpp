@@ -15,7 +15,7 @@ local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const l
       optimizer_(make_optimizer(options.optimizer, layout_->size())), own_(layout_->size() * sizeof(float)),
       read_(layout_->shard_count()), differences_([size = layout_->dense_size()] {
         auto made = std::make_shared<gradient>();
-        made->dense = block(size * sizeof(float));
+        made->dense = memory(block(size * sizeof(float)));
         return made;
       }) {}
 
@@ -39,7 +39,7 @@ void local_steps::step(const gradient& g, float scale) {
   ++steps_;
   const shard_range all{0, layout_->dense_size()};
   for (const shard_range& range : ranges_of(g.covered, all)) {
-    const scaled_gradient one{g.dense.as<float>().data() + range.begin, scale};
+    const scaled_gradient one{g.dense.on_host<float>().data() + range.begin, scale};
     const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
     optimizer_->update(where_, {own, own, {&one, 1}, steps_, range.begin, 1});
   }
@@ -58,7 +58,7 @@ void local_steps::go_on() {
 
 std::shared_ptr<const gradient> local_steps::difference() {
   const std::shared_ptr<gradient> result = differences_.take();
-  const std::span<float> out = result->dense.as<float>();
+  const std::span<float> out = result->dense.on_host<float>();
   for (std::size_t s = 0; s < read_.size(); ++s) {
     const std::size_t begin = layout_->shard(s).begin;
     const std::size_t count = std::min(layout_->shard(s).end, out.size()) - begin;
@@ -86,7 +86,8 @@ snapshot host_snapshot(std::span<const float> values) {
 void local_steps::keep(archive& a) {
   a.version(1);
   a.floats("weights", own_.as<float>());
-  for (const optimizer_state& s : optimizer_->state()) a.floats("state " + std::string(s.name), s.values);
+  host_lane here;
+  optimizer_->keep(a, here);
   a.field("taken", taken_);
   a.field("steps", steps_);
   for (std::size_t s = 0; s < read_.size(); ++s) {
@@ -105,10 +106,10 @@ void local_steps::keep_held(archive& a) {
   a.field("holds a step", held);
   a.field("held_scale", held_scale_);
   if (!held) return;
-  if (!a.reads()) return a.hold("held", held_, held_->dense.as<float>());
+  if (!a.reads()) return a.hold("held", held_, held_->dense.on_host<float>());
   const auto read = std::make_shared<gradient>();
-  read->dense = block(layout_->dense_size() * sizeof(float));
-  a.floats("held", read->dense.as<float>());
+  read->dense = memory(block(layout_->dense_size() * sizeof(float)));
+  a.floats("held", read->dense.on_host<float>());
   read->covered = covered_; // all gradients of a round cover the same
   held_ = read;
 }

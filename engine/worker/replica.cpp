@@ -25,7 +25,7 @@ struct replica::training_program {
 
   void bind(const batch& inputs, const weight_addresses& weights, gradient& out) {
     model.bind(inputs, weights);
-    float* dense = out.dense.as<float>().data();
+    float* dense = out.dense.on_host<float>().data();
     for (const dense_fetch& f : list.dense)
       model.code().bind_fetch(f.index, dense + f.offset, next_use::later);
     bind_sparse(inputs, out);

@@ -66,8 +66,9 @@ struct stage_program::compiled_part {
   }
 
   static std::span<float> whole(const dense_part& d, const stage_sum& sum) {
-    block& into = d.what.further ? sum.into->addends[sum.own_addend].values : sum.into->dense;
-    return into.as<float>().subspan(d.what.offset, d.what.size);
+    const std::span<float> into = d.what.further ? sum.into->addends[sum.own_addend].values.as<float>()
+                                                 : sum.into->dense.on_host<float>();
+    return into.subspan(d.what.offset, d.what.size);
   }
 
   void bind_rows(const sparse_part& p, const micro_batch& m, stage_sum& sum) {

@@ -49,6 +49,11 @@ public:
   /// Sets whether other workers write to the weights during a step (hogwild).
   void use_racing_weights(bool racing) noexcept { racing_ = racing; }
 
+  /// Asks for squared_norm() of each gradient from now on.
+  virtual void use_norms() {}
+  /// The square of the norm of `g`, which the last step computed, after end_step() and use_norms().
+  virtual double squared_norm(const gradient& g) const { return mailgrad::squared_norm(g); }
+
   /// Whether begin_step() computes the whole step before it returns.
   virtual bool computes_at_once() const noexcept { return false; }
 

@@ -74,6 +74,25 @@ void card_lane::write(std::span<const float> from, memory& to) {
   writes_.push_back({std::move(values), record()});
 }
 
+memory card_lane::lend_on_host(std::size_t bytes) {
+  const auto fits = [bytes](const auto& b) {
+    return b.use_count() == 1 && b->bytes() == bytes + block::alignment;
+  };
+  auto found = std::ranges::find_if(lent_, fits);
+  if (found == lent_.end()) {
+    runtime::make_current(stream_.card()); // pinned memory would else wake the first card
+    found = lent_.insert(lent_.end(), std::make_shared<pinned_block>(bytes + block::alignment));
+  }
+  return memory(block::in_memory_of(*found, (*found)->as<std::byte>().first(bytes)));
+}
+
+void card_lane::copy_to_host(const memory& from, std::size_t first, memory& to) {
+  require_part(from, first, to);
+  if (to.bytes() == 0) return;
+  runtime::copy(stream_.get(), to.on_host<std::byte>().data(), from.on<std::byte>(where_).data() + first,
+                to.bytes());
+}
+
 void card_lane::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }
 
 mark card_lane::record() { return record_mark(stream_.card(), stream_.get()); }

@@ -32,13 +32,16 @@ public:
   memory allocate(std::size_t bytes) override;
   /// Waits for nothing: the values go by way of pinned memory, which the lane keeps until they are there.
   void write(std::span<const float> from, memory& to) override;
+  /// Pinned memory, which the lane keeps, since the driver may wait for the card when it gets or frees some.
+  memory lend_on_host(std::size_t bytes) override;
+  void copy_to_host(const memory& from, std::size_t first, memory& to) override;
   void wait_for(const mark& m) override;
   mark record() override;
 
   /// Copies memory of the card to the host, and waits until it is there.
   void read(const memory& from, std::span<std::byte> to);
   /// Waits until everything queued has run. The waiting thread sleeps or spins, so no actor may call this.
-  void finish();
+  void finish() override;
   /// Waits as finish() does, then takes the fault that a kernel has noted since the last call, if there is
   /// one.
   std::optional<fault_word> take_fault();
@@ -57,6 +60,7 @@ private:
   device_block words_, scratch_;
   pinned_block seen_; ///< the words as they were last read
   std::vector<write_under_way> writes_;
+  std::vector<std::shared_ptr<pinned_block>> lent_; ///< free if nobody else has it
   stream where_;
 };
 

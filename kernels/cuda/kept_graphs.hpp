@@ -22,7 +22,7 @@ namespace mailgrad::cuda {
 class kept_graphs {
 public:
   static constexpr std::size_t most_kept = 16;
-  using key = std::array<const void*, 2>;
+  using key = std::array<const void*, 3>;
 
   /// Keeps as many graphs, of the keys that came last; 0: all work is queued by launches.
   explicit kept_graphs(std::size_t most = most_kept) : most_(most) {}

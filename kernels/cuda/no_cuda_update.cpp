@@ -20,7 +20,9 @@ void update_as_begun(const cuda_stream& s, const update_rule&, const weight_upda
   refuse_card(s, "update");
 }
 
-void write_record(const cuda_stream& s, const float*, step_record*) { refuse_card(s, "write_record"); }
+void write_record(const cuda_stream& s, const float*, const double*, step_record*) {
+  refuse_card(s, "write_record");
+}
 
 void map_weights(const cuda_stream& s, const weight_function&, std::span<const float* const>,
                  std::span<float* const>, std::size_t) {

@@ -5,16 +5,18 @@ namespace mailgrad::cuda {
 
 namespace {
 
-__global__ void record_kernel(const float* loss, lane_words* words, step_record* record) {
+__global__ void record_kernel(const float* loss, const double* squared_norm, lane_words* words,
+                              step_record* record) {
   record->loss = *loss;
+  if (squared_norm) record->squared_norm = *squared_norm;
   record->fault = words->fault;
   words->fault = {};
 }
 
 } // namespace
 
-void write_record(const cuda_stream& s, const float* loss, step_record* record) {
-  launch(s, "write_record", 1, 1, 0, record_kernel, loss, s.words, record);
+void write_record(const cuda_stream& s, const float* loss, const double* squared_norm, step_record* record) {
+  launch(s, "write_record", 1, 1, 0, record_kernel, loss, squared_norm, s.words, record);
 }
 
 } // namespace mailgrad::cuda

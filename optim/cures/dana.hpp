@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/map_weights.hpp>
 #include <mailgrad/optim/cures/requirements.hpp>
+#include <mailgrad/optim/kept_memory.hpp>
 
 #include <array>
 #include <memory>
@@ -13,14 +14,14 @@
 namespace mailgrad {
 
 /// Writes or reads the velocity of each worker.
-inline void keep_velocities(archive& a, std::vector<memory>& velocities) {
+inline void keep_velocities(archive& a, std::vector<memory>& velocities, lane& at) {
   std::size_t workers = velocities.size();
   a.field("workers", workers);
   if (workers != velocities.size())
     throw archive_error("a cure kept a velocity for each of " + std::to_string(workers) +
                         " workers; resume with as many");
   for (std::size_t r = 0; r < workers; ++r)
-    a.floats("velocity " + std::to_string(r), velocities[r].on_host<float>());
+    keep_floats(a, "velocity " + std::to_string(r), velocities[r], at);
 }
 
 /// Requires plain SGD, because DANA has a momentum of its own.
@@ -57,8 +58,8 @@ public:
   std::size_t states() const noexcept override { return velocities_.size() + 1; }
   void keep(archive& a) override {
     a.version(1);
-    keep_velocities(a, velocities_);
-    a.floats("sum", sum_.on_host<float>());
+    keep_velocities(a, velocities_, *at_);
+    keep_floats(a, "sum", sum_, *at_);
   }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_dana(text, setting);
@@ -136,7 +137,7 @@ public:
   std::size_t states() const noexcept override { return velocities_.size(); }
   void keep(archive& a) override {
     a.version(1);
-    keep_velocities(a, velocities_);
+    keep_velocities(a, velocities_, *at_);
   }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_dana(text, setting);

@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/map_weights.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/kept_memory.hpp>
 
 #include <array>
 #include <memory>
@@ -54,7 +55,7 @@ public:
   std::size_t states() const noexcept override { return 1; }
   void keep(archive& a) override {
     a.version(1);
-    a.floats("mean_square", mean_square_.on_host<float>());
+    keep_floats(a, "mean_square", mean_square_, *at_);
   }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     float* const squares = mean_square_.on<float>(at_->where()).data();

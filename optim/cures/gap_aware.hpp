@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/map_weights.hpp>
 #include <mailgrad/optim/cures/requirements.hpp>
+#include <mailgrad/optim/kept_memory.hpp>
 
 #include <array>
 #include <memory>
@@ -37,7 +38,7 @@ public:
     a.version(1);
     a.field("updated", updated_);
     a.field("remembered", remembered_);
-    a.floats("mean_square", mean_square_.on_host<float>());
+    keep_floats(a, "mean_square", mean_square_, *at_);
   }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);

@@ -343,16 +343,16 @@ TEST(Refusals, OfGradientsThatDoNotFitTheShard) {
   const parameter_layout layout = testing::layout_of({{"w", {64}}, {"table", {9, 4}, true}}, 2);
   const auto short_of = [](std::size_t floats) {
     auto g = std::make_shared<gradient>();
-    g->dense = block(floats * sizeof(float));
+    g->dense = memory(block(floats * sizeof(float)));
     return g;
   };
   const auto sum_short = std::make_shared<gradient>();
-  sum_short->dense = block(layout.dense_size() * sizeof(float));
+  sum_short->dense = memory(block(layout.dense_size() * sizeof(float)));
   sum_short->addends.emplace_back();
   const std::vector<std::int32_t> rows{0, 8};
   const std::vector<float> values(4);
   const auto rows_short = std::make_shared<gradient>();
-  rows_short->dense = block(layout.dense_size() * sizeof(float));
+  rows_short->dense = memory(block(layout.dense_size() * sizeof(float)));
   rows_short->sparse.push_back({1, 4, rows, values});
   for (std::uint32_t index = 0; index < 2; ++index) {
     shard s(layout, index, 1, testing::sgd(1));

@@ -45,8 +45,8 @@ inline std::vector<float> first_values(const parameter_layout& layout, std::uint
 /// A gradient with the given dense values and no sparse ones.
 inline std::shared_ptr<gradient> dense_gradient(std::span<const float> values) {
   auto g = std::make_shared<gradient>();
-  g->dense = block(values.size_bytes());
-  std::ranges::copy(values, g->dense.as<float>().begin());
+  g->dense = memory(block(values.size_bytes()));
+  std::ranges::copy(values, g->dense.on_host<float>().begin());
   return g;
 }
 

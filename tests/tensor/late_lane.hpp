@@ -17,8 +17,13 @@ public:
   void write(std::span<const float> from, memory& to) override {
     std::ranges::copy(from, to.on_host<float>().begin());
   }
+  memory lend_on_host(std::size_t bytes) override { return allocate(bytes); }
+  void copy_to_host(const memory& from, std::size_t first, memory& to) override {
+    std::ranges::copy(from.on_host<std::byte>().subspan(first, to.bytes()), to.on_host<std::byte>().begin());
+  }
   void wait_for(const mark& m) override { waited_for_.push_back(m); }
   mark record() override { return mark(under_way_); }
+  void finish() override { run(); }
 
   /// The marks that work was told to wait for.
   const std::vector<mark>& waited_for() const noexcept { return waited_for_; }

@@ -100,7 +100,7 @@ TEST(GradientEncoder, GetsAGradientWithItsFactorOfClipping) {
   exchange_terms here = there;
   here.encoder = std::make_shared<gradient_encoder>(here.wire, here.layout);
   const auto g = make_gradient(*here.layout);
-  std::ranges::fill(g->dense.as<float>(), 8.0F);
+  std::ranges::fill(g->dense.on_host<float>(), 8.0F);
   push_gradient x{};
   x.header.scale_bits = std::bit_cast<std::uint32_t>(0.25F);
   x.payload.values = g;
@@ -117,7 +117,7 @@ TEST(GradientEncoder, GetsAGradientWithItsFactorOfClipping) {
   const caf::message told = values.finish();
   const auto& heard = told.get_as<push_gradient>(0);
   EXPECT_EQ(std::bit_cast<float>(heard.header.scale_bits), 1.0F);
-  EXPECT_THAT(heard.payload.values->dense.as<float>(), ::testing::Each(2.0F));
+  EXPECT_THAT(heard.payload.values->dense.on_host<float>(), ::testing::Each(2.0F));
 }
 
 } // namespace

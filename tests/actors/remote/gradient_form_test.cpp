@@ -61,9 +61,9 @@ TEST(GradientForm, TakesNoMoreMemoryForAGradientThanTheShardsPart) {
   const arriving values = at_shard.begin(reads, {duty::worker, 0}, {duty::shard, shard}, {part});
   std::ranges::fill(values.place, std::byte{1});
   const caf::message told = values.finish();
-  const block& dense = told.get_as<push_gradient>(0).payload.values->dense;
+  const auto dense = told.get_as<push_gradient>(0).payload.values->dense.on_host<std::byte>();
   ASSERT_EQ(dense.bytes(), model_bytes);
-  const std::size_t taken = resident({dense.data(), dense.bytes()});
+  const std::size_t taken = resident(dense);
   EXPECT_GE(taken, part);
   EXPECT_LE(taken, 2 * part);
 }
@@ -71,7 +71,7 @@ TEST(GradientForm, TakesNoMoreMemoryForAGradientThanTheShardsPart) {
 /// A gradient of 32 weights on each of two shards, with what further devices of its worker add.
 std::shared_ptr<gradient> with_addends(const parameter_layout& layout) {
   const auto g = make_gradient(layout);
-  std::ranges::fill(g->dense.as<float>(), 1.0F);
+  std::ranges::fill(g->dense.on_host<float>(), 1.0F);
   g->addends.resize(3);
   g->addends[0].covered = std::make_shared<const coverage>(); // the first device has nothing to add
   for (const std::size_t a : {1U, 2U}) {
@@ -119,7 +119,7 @@ TEST(GradientForm, CarriesWhatEachDeviceOfAWorkerAddsApart) {
   EXPECT_EQ(of_second[1].begin, 37U);
   EXPECT_EQ(of_second[1].end, 38U);
   for (std::size_t i = 32; i < 64; ++i) {
-    EXPECT_EQ(found->dense.as<float>()[i], 1.0F);
+    EXPECT_EQ(found->dense.on_host<float>()[i], 1.0F);
     EXPECT_EQ(found->addends[0].values.as<float>()[i], 2.0F);
     EXPECT_EQ(found->addends[1].values.as<float>()[i], 3.0F);
   }

@@ -52,7 +52,7 @@ TEST(LentGradient, IsReadWhereItsWorkerHasWrittenIt) {
   gradient_form out(terms), in(terms);
   push_gradient x{};
   const auto values = make_gradient(*terms.layout);
-  for (std::size_t i = 0; i < 2 * half; ++i) values->dense.as<float>()[i] = static_cast<float>(i);
+  for (std::size_t i = 0; i < 2 * half; ++i) values->dense.on_host<float>()[i] = static_cast<float>(i);
   x.payload.values = values;
   for (const std::uint32_t shard : {0U, 1U}) {
     loan_way way;
@@ -62,7 +62,7 @@ TEST(LentGradient, IsReadWhereItsWorkerHasWrittenIt) {
     caf::message m = came.finish();
     came = {};
     const auto& got = m.get_as<push_gradient>(0).payload.values;
-    EXPECT_EQ(got->dense.data(), values->dense.data());
+    EXPECT_EQ(got->dense.on_host<float>().data(), values->dense.on_host<float>().data());
     EXPECT_EQ(got->dense.bytes(), values->dense.bytes());
     way.lent.keeps.reset();
     EXPECT_EQ(way.keeper.use_count(), 2) << "it is kept by the message";

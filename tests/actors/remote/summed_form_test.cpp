@@ -36,8 +36,8 @@ push_gradient pushed(std::optional<sum_mark> sum, bool has_values) {
   x.header.sum = sum;
   if (!has_values) return x;
   const auto values = std::make_shared<gradient>();
-  values->dense = block(16 * sizeof(float));
-  std::ranges::fill(values->dense.as<float>(), 2.5F);
+  values->dense = memory(block(16 * sizeof(float)));
+  std::ranges::fill(values->dense.on_host<float>(), 2.5F);
   x.payload.values = values;
   return x;
 }
@@ -63,7 +63,7 @@ arrived_part sent(const push_gradient& x, bool all_reduce) {
 TEST(SummedForm, CarriesASumAsAnyGradientWithItsMark) {
   const arrived_part a = sent(pushed(sum_mark{me, 3}, true), true);
   EXPECT_EQ(a.bytes, 64U);
-  EXPECT_THAT(a.what.payload.values->dense.as<float>(), ::testing::Each(2.5F));
+  EXPECT_THAT(a.what.payload.values->dense.on_host<float>(), ::testing::Each(2.5F));
   EXPECT_EQ(a.what.header.sum->carrier, me);
   EXPECT_EQ(a.what.header.sum->gradients, 3U);
 }

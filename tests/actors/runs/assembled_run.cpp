@@ -60,7 +60,10 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   training_options o;
   o.devices.clear();
   for (std::uint32_t r = 0; r < a.workers; ++r)
-    for (std::uint32_t d = 0; d < a.devices_each; ++d) o.devices.push_back({device_kind::cpu, d});
+    for (std::uint32_t d = 0; d < a.devices_each; ++d)
+      o.devices.push_back(a.parameters ? device{device_kind::cuda, a.parameters->index, r}
+                                       : device{device_kind::cpu, d});
+  o.parameters = a.parameters;
   o.workers = a.workers;
   o.seats = a.seats;
   o.waits_for_workers = a.waits_for_workers;
@@ -69,6 +72,7 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   o.cure = a.cure;
   o.optimizer = parse_optimizer(a.optimizer);
   o.optimizer.learning_rate = a.learning_rate;
+  o.optimizer.clip_norm = a.clip_norm;
   o.local_steps = a.local_steps;
   o.batch = a.batch;
   o.steps = a.batches;
@@ -100,6 +104,7 @@ assembled_run::assembled_run(caf::actor_system& system, const assembly& a,
   options.checkpoint_writer = a.checkpoint_writer;
   options.coordinator_has_thread = false;
   options.runner = a.runner;
+  options.watch = a.watch;
   options.sums = a.sums;
   options.on_end = [this](run_outcome outcome) {
     std::lock_guard guard(mutex_);

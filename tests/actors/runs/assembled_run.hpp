@@ -56,6 +56,10 @@ struct assembly {
   caf::actor checkpoint_writer{};              ///< the actor that gets the checkpoints
   std::uint64_t checkpoint_every = 0;          ///< batches; 0: none is due by itself
   std::shared_ptr<const checkpoint> resume{};  ///< to go on from
+  /// The card on which the weights lie; each worker is then on a lane of it.
+  std::optional<device> parameters{};
+  std::shared_ptr<mark_watch> watch{}; ///< of that card
+  double clip_norm = 0;
   /// Makes the runner that a worker uses in place of its own, which is the second argument.
   std::function<std::shared_ptr<step_runner>(rank, std::shared_ptr<step_runner>)> runner{};
   /// Gives what a worker adds its gradients up with; null: each gradient goes to the shards by itself.

@@ -16,6 +16,7 @@ namespace mailgrad {
 namespace {
 
 using messaging::send_anonymously;
+using ::testing::AnyOf;
 using testing::asked_watch;
 using testing::assembled_run;
 using testing::assembly;
@@ -31,12 +32,16 @@ struct card_case {
   std::uint64_t local_steps = 0;
   std::uint64_t sample_gap = 0;
   const char* cure = "none";
+  bool weights_there = false; ///< on the card
+  double clip_norm = 0;
 };
 
 std::string name_of(const ::testing::TestParamInfo<card_case>& info) {
   return testing::test_name(std::string(info.param.policy) + (info.param.local_steps > 0 ? " local" : "") +
                             (info.param.sample_gap > 0 ? " sampled" : "") +
-                            (std::string_view(info.param.cure) == "none" ? "" : info.param.cure));
+                            (std::string_view(info.param.cure) == "none" ? "" : info.param.cure) +
+                            (info.param.clip_norm > 0 ? " clipped" : "") +
+                            (info.param.weights_there ? " with weights there" : ""));
 }
 
 assembly assembly_of(const card_case& c) {
@@ -45,7 +50,17 @@ assembly assembly_of(const card_case& c) {
   a.local_steps = c.local_steps;
   a.sample_gap = c.sample_gap;
   a.cure = c.cure;
+  a.clip_norm = c.clip_norm;
   if (c.local_steps > 0 || a.cure != "none") a.optimizer = "sgd";
+  return a;
+}
+
+/// The run on the card, with or without its weights.
+assembly placed(const card_case& c, assembly a, const std::shared_ptr<const data_split>& data,
+                const std::shared_ptr<mark_watch>& watch = std::make_shared<testing::prompt_watch>()) {
+  if (!c.weights_there) return on_card(std::move(a), data, watch);
+  a.parameters = device{device_kind::cuda, 0};
+  a.watch = watch;
   return a;
 }
 
@@ -85,7 +100,7 @@ TEST_P(CardSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {
-      const assembled_run run = assemble(on_card(assembly_of(GetParam()), data_, watch));
+      const assembled_run run = assemble(placed(GetParam(), assembly_of(GetParam()), data_, watch));
       forbid_waits(order.seed() % 4);
       play(order, *watch);
       set_up();
@@ -103,11 +118,16 @@ TEST_P(CardSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {
-      const assembled_run run = assemble(on_card(assembly_of(GetParam()), data_, watch));
+      const assembled_run run = assemble(placed(GetParam(), assembly_of(GetParam()), data_, watch));
       play(order, *watch, order.below(150));
       for (const caf::actor& device : run.devices) send_anonymously(device, give_up{});
       deliver(order);
-      EXPECT_EQ(run.times_ended(), 1U) << "nobody waits for a step that nobody wants";
+      // The report waits for weights that come from the card, but nobody waits for a step that nobody wants.
+      while (GetParam().weights_there && run.times_ended() == 0 && watch->watched() > 0) {
+        watch->ask();
+        deliver(order);
+      }
+      ASSERT_EQ(run.times_ended(), 1U);
       while (watch->watched() > 0) watch->ask();
       system_.run();
       testing::expect_balanced(run);
@@ -116,12 +136,17 @@ TEST_P(CardSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryWayOfAGradient, CardSteps,
-                         ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"hogwild"},
-                                           card_case{"ssp:1"}, card_case{"backup:1"},
-                                           card_case{"async, hogwild@4, sync@8"}, card_case{"async", 2},
-                                           card_case{"async", 0, 2}, card_case{"async", 0, 0, "dana-zero"}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    EveryWayOfAGradient, CardSteps,
+    ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"hogwild"}, card_case{"ssp:1"},
+                      card_case{"backup:1"}, card_case{"async, hogwild@4, sync@8"}, card_case{"async", 2},
+                      card_case{"async", 0, 2}, card_case{"async", 0, 0, "dana-zero"},
+                      card_case{"async", 0, 0, "none", true, 0.5}, card_case{"sync", 0, 0, "none", true},
+                      card_case{"ssp:1", 0, 0, "dc-asgd-a", true}, card_case{"backup:1", 0, 0, "none", true},
+                      card_case{"k-async:2", 0, 0, "none", true},
+                      card_case{"async, sync@4, ssp:2@8", 0, 0, "none", true},
+                      card_case{"async", 0, 0, "dana-zero", true}),
+    name_of);
 
 /// A run on processors is recorded, and repeated on the card.
 class RecordedOnProcessors : public CardSteps {};
@@ -132,7 +157,7 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
     a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish(on_card(a, data_), order.seed() + 1);
+    const auto is = finish(placed(GetParam(), a, data_), order.seed() + 1);
     ASSERT_TRUE(is);
     EXPECT_EQ(was->report.ledger, is->report.ledger);
     EXPECT_EQ(was->report.samples, is->report.samples);
@@ -148,7 +173,7 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
 
 TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
   for (const drawn_order& order : drawn_orders((orders + 3) / 4)) {
-    assembly a = on_card(assembly_of(GetParam()), data_);
+    assembly a = placed(GetParam(), assembly_of(GetParam()), data_);
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
     a.replayed = std::make_shared<const recording>(was->order);
@@ -160,7 +185,12 @@ TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, RecordedOnProcessors,
                          ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"ssp:1"},
-                                           card_case{"async", 2}, card_case{"async", 0, 0, "dana-zero"}),
+                                           card_case{"async", 2}, card_case{"async", 0, 0, "dana-zero"},
+                                           card_case{"async", 0, 0, "none", true, 0.5},
+                                           card_case{"sync", 0, 0, "none", true},
+                                           card_case{"k-async:2", 0, 0, "none", true},
+                                           card_case{"async", 0, 0, "gap-aware", true},
+                                           card_case{"async", 0, 0, "dana-slim", true}),
                          name_of);
 
 class CardSync : public CardSteps {};
@@ -191,23 +221,44 @@ TEST_F(CardSync, ComesToTheWeightsOfTheProcessorsInEveryOrder) {
   }
 }
 
+/// Only batches cross the bus in a step if the weights lie on the card. The records of steps are written by kernels.
+TEST_F(CardSteps, WithWeightsThereCopyNothingButTheBatch) {
+  const auto copied = [&](std::uint64_t batches) {
+    set_up();
+    assembly a;
+    a.batches = batches;
+    a.shards = 1;
+    EXPECT_TRUE(finish(placed({.policy = "async", .weights_there = true}, a, data_), 3));
+    return simulated_card::count();
+  };
+  const simulated_card::counters few = copied(6), many = copied(12);
+  const std::size_t labels = 4 * sizeof(std::int32_t);
+  const std::size_t features = 4 * data_->train.sample_dims().size() * sizeof(float);
+  const auto aligned_to_lines = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+  EXPECT_EQ(many.bytes_to_card - few.bytes_to_card,
+            6 * (aligned_to_lines(features) + aligned_to_lines(labels)));
+  EXPECT_EQ(many.bytes_to_host, few.bytes_to_host);
+  const std::size_t weights = plan_of({.workers = 1, .shards = 1}, data_).layout->size() * sizeof(float);
+  EXPECT_EQ(many.bytes_on_card - few.bytes_on_card, 6 * weights);
+}
+
 class CardFaultsInRuns : public CardSteps {};
 
 /// The card is lost at each call in turn.
-TEST_F(CardFaultsInRuns, EndTheRunInOrderAtEveryCall) {
+TEST_P(CardFaultsInRuns, EndTheRunInOrderAtEveryCall) {
   std::size_t failed = 0;
   for (std::uint64_t n = 1; n < 400; n += 7) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     drawn_order order(n);
     {
-      const assembled_run run = assemble(on_card({}, data_, watch));
+      const assembled_run run = assemble(placed(GetParam(), {}, data_, watch));
       set_up({.lost_card_at = n});
       play(order, *watch);
       ASSERT_EQ(run.times_ended(), 1U) << n;
       if (run.outcome().how == run_outcome::ending::failed) {
         ++failed;
-        EXPECT_THAT(run.outcome().why, HasSubstr("worker")) << n;
+        EXPECT_THAT(run.outcome().why, AnyOf(HasSubstr("worker"), HasSubstr("shard"))) << n;
       }
       testing::expect_balanced(run);
       set_up();
@@ -216,6 +267,10 @@ TEST_F(CardFaultsInRuns, EndTheRunInOrderAtEveryCall) {
   }
   EXPECT_GT(failed, 20U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Weights, CardFaultsInRuns,
+                         ::testing::Values(card_case{"async"}, card_case{"async", 0, 0, "none", true}),
+                         name_of);
 
 } // namespace
 } // namespace mailgrad

@@ -6,6 +6,7 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>
@@ -124,6 +125,111 @@ TEST_F(CardRuns, ShowTheCopiesOfTheirBatchesBeforeTheSteps) {
     }
   }
   EXPECT_EQ(tracks, 2U);
+}
+
+/// The weights lie on the card as well.
+training_options all_on_card(const std::string& policy, std::uint32_t lanes) {
+  training_options o = card_options(policy, lanes);
+  o.parameters = device{device_kind::cuda, 0};
+  return o;
+}
+
+TEST_F(CardRuns, WithWeightsThereComeToTheWeightsOfTheProcessorsInSync) {
+  for (const char* rule : {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam"})
+    for (const std::uint32_t shards : {1U, 3U}) {
+      training_options on_card = all_on_card("sync", 2), here = options_for("sync", 2);
+      for (training_options* o : {&on_card, &here}) {
+        o->optimizer = parse_optimizer(rule);
+        o->optimizer.clip_norm = 0.5;
+        o->optimizer.weight_decay = 0.01;
+        o->shards = shards;
+      }
+      const std::vector<float> found = weights_of(on_card), expected = weights_of(here);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << rule << i;
+    }
+}
+
+TEST_F(CardRuns, WithWeightsThereBalanceTheLedgerUnderEveryPolicyAndCure) {
+  const std::pair<const char*, const char*> all[]{
+      {"async", "none"},        {"sync", "none"},
+      {"ssp:2", "none"},        {"k-async:2", "none"},
+      {"backup:1", "none"},     {"rennala:3", "none"},
+      {"ringmaster:4", "none"}, {"async", "dc-asgd"},
+      {"async", "dc-asgd-a"},   {"async", "gap-aware"},
+      {"async", "dana-zero"},   {"async", "dana-slim"},
+      {"async", "inverse"},     {"async, sync@20, ssp:1@30", "none"}};
+  for (const auto& [policy, cure] : all) {
+    training_options o = all_on_card(policy, 3);
+    o.cure = cure;
+    if (o.cure != "none") o.optimizer = parse_optimizer("sgd");
+    if (o.cure != "none") o.optimizer.learning_rate = 0.05;
+    o.shards = 2;
+    o.evaluate_every = {.steps = 10};
+    const training_report r = trained(o, small_data(200));
+    EXPECT_EQ(r.ended, "completed") << policy << ' ' << cure << ": " << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << policy << ' ' << cure << to_string(r.ledger);
+    EXPECT_EQ(r.samples, 800U) << policy << ' ' << cure;
+    EXPECT_GT(r.test_accuracy, 0.8) << policy << ' ' << cure;
+  }
+}
+
+/// The run goes on there, and on processors.
+TEST_F(CardRuns, WithWeightsThereGoOnFromACheckpoint) {
+  for (const auto& [policy, cure] : {std::pair("async", "none"), std::pair("async", "dc-asgd-a"),
+                                     std::pair("sync", "none"), std::pair("k-batch-async:3", "none")}) {
+    const scratch_folder folder;
+    const bool alone = std::string_view(policy) != "sync";
+    training_options o = all_on_card(policy, alone ? 1 : 2);
+    o.cure = cure;
+    o.optimizer = parse_optimizer(o.cure == "none" ? "adam" : "sgd");
+    const training_options whole = o;
+    const std::vector<float> at_once = weights_of(o);
+    o.epochs = 2;
+    o.checkpoints = {.folder = folder.path().string(), .every_steps = 5};
+    weights_of(o);
+    const auto last = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
+    o = whole;
+    o.resume = last;
+    EXPECT_EQ(weights_of(o), at_once) << policy << ' ' << cure;
+    o.parameters.reset();
+    for (std::uint32_t i = 0; i < o.devices.size(); ++i) o.devices[i] = {device_kind::cpu, i};
+    const std::vector<float> on_host = weights_of(o);
+    for (std::size_t i = 0; i < at_once.size(); ++i)
+      ASSERT_NEAR(on_host[i], at_once[i], 1e-4) << policy << ' ' << cure << " at " << i;
+  }
+}
+
+TEST_F(CardRuns, WithWeightsThereAreReplayedThereAlone) {
+  const scratch_folder folder;
+  training_options o = all_on_card("async", 3);
+  o.record = (folder.path() / "run.rec").string();
+  const std::vector<float> was = weights_of(o);
+  o.replay = std::make_shared<const recording>(read_recording(o.record));
+  o.record.clear();
+  EXPECT_EQ(weights_of(o), was);
+  o.parameters.reset();
+  EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of shards")));
+}
+
+TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
+  const auto refused = [](const char* why, const auto& change) {
+    training_options o = all_on_card("async", 2);
+    change(o);
+    EXPECT_THAT([&] { trained(o); },
+                ThrowsMessage<std::exception>(AllOf(HasSubstr("parameters: "), HasSubstr(why))));
+  };
+  refused("a worker on cpu:0", [](auto& o) { o.devices[1] = {device_kind::cpu, 0}; });
+  refused("name a card", [](auto& o) { o.parameters = device{}; });
+  refused("lane of its own", [](auto& o) { o.parameters->lane = 1; });
+  refused("hogwild", [](auto& o) { o.policy = "async, hogwild@10"; });
+  refused("local steps", [](auto& o) { o.local_steps = 2; });
+  refused("sampled gaps", [](auto& o) { o.sample_gap = 5; });
+  training_options elsewhere = all_on_card("async", 2);
+  elsewhere.parameters->index = 7;
+  EXPECT_THAT([&] { trained(elsewhere); }, ThrowsMessage<device_error>(HasSubstr("cuda:7 is not available")));
+  EXPECT_THAT([] { trained(all_on_card("async", 1), testing::sparse_data()); },
+              ThrowsMessage<std::exception>(HasSubstr("table")));
 }
 
 TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {

@@ -48,7 +48,7 @@ std::string trained_in_sequence(const training_options& o, const std::shared_ptr
     fill_batch(data->train, d->samples, *b);
     b->number = d->number;
     model.begin_step(b, g);
-    const scaled_gradient part{g->dense.as<float>().data(), 1};
+    const scaled_gradient part{g->dense.on_host<float>().data(), 1};
     const std::span<float> dense = std::span(weights).first(layout->dense_size());
     ++step;
     rule->update(host_stream{}, {dense, dense, {&part, 1}, step, 0});

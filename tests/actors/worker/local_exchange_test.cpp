@@ -55,7 +55,7 @@ TEST_F(LocalExchange, PushesWhatSeveralStepsHaveMoved) {
   step(4);
   ASSERT_THAT(pushed(1), SizeIs(1));
   const push_gradient& x = pushed(0)[0];
-  EXPECT_THAT(x.payload.values->dense.as<float>().first(64), Each(7.0F)) << "from 10 to 3";
+  EXPECT_THAT(x.payload.values->dense.on_host<float>().first(64), Each(7.0F)) << "from 10 to 3";
   EXPECT_EQ(x.header.scale_bits, std::bit_cast<std::uint32_t>(1.0F));
   EXPECT_EQ(x.header.times.compute, 21ns) << "of all three steps";
   EXPECT_EQ(x.header.batches, 3U);
@@ -83,7 +83,7 @@ TEST_F(LocalExchange, FlushesTheStepsThatAreKept) {
   EXPECT_TRUE(flushed());
   EXPECT_FALSE(flushed());
   ASSERT_THAT(pushed(0), SizeIs(1));
-  EXPECT_THAT(pushed(0)[0].payload.values->dense.as<float>().first(64), Each(1.0F));
+  EXPECT_THAT(pushed(0)[0].payload.values->dense.on_host<float>().first(64), Each(1.0F));
 }
 
 TEST_F(LocalExchange, HoldsTheStepThatFollowsAnElasticExchangeUntilAllShardsHaveAnswered) {

@@ -103,8 +103,8 @@ protected:
       whole.use_weights(s, weights_.data() + layout_->shard(s).begin);
     const std::shared_ptr<gradient> g = whole.make_gradient();
     whole.begin_step(samples(0, count), g);
-    out.dense = block(g->dense.bytes());
-    std::ranges::copy(g->dense.as<float>(), out.dense.as<float>().begin());
+    out.dense = memory(block(g->dense.bytes()));
+    std::ranges::copy(g->dense.on_host<float>(), out.dense.on_host<float>().begin());
     return whole.end_step();
   }
 
@@ -123,7 +123,8 @@ TEST_F(StageActor, ComputesWithTheOtherWhatOneReplicaComputes) {
   for (const bool second_first : {false, true}) {
     const auto work = work_of(second_first ? 2 : 1, {6});
     EXPECT_EQ(loss_of(work, second_first), loss);
-    EXPECT_THAT(work->into->dense.as<float>(), ::testing::ElementsAreArray(expected.dense.as<float>()));
+    EXPECT_THAT(work->into->dense.on_host<float>(),
+                ::testing::ElementsAreArray(expected.dense.on_host<float>()));
   }
 }
 
@@ -135,13 +136,14 @@ TEST_F(StageActor, AddsItsMicroBatchesInTheirOrderWhateverItsCredit) {
     begin(credits);
     const auto work = work_of(1, {2, 2, 2});
     loss_of(work);
-    const std::span<const float> values = work->into->dense.as<float>();
+    const std::span<const float> values = work->into->dense.on_host<float>();
     if (first.empty()) first.assign(values.begin(), values.end());
     EXPECT_THAT(values, ::testing::ElementsAreArray(first));
   }
   gradient expected;
   loss_of_one_replica(6, expected);
-  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_NEAR(first[i], expected.dense.as<float>()[i], 1e-6);
+  for (std::size_t i = 0; i < first.size(); ++i)
+    EXPECT_NEAR(first[i], expected.dense.on_host<float>()[i], 1e-6);
 }
 
 TEST_F(StageActor, HoldsNothingOfAStepThatItHasAnswered) {
@@ -262,7 +264,7 @@ TEST_F(StageActor, WritesItsAddendApartIfShardsAddUp) {
   EXPECT_EQ(apart->into->addends[1].values.bytes(), 0U) << "the second stage delivers the first addends";
   ASSERT_TRUE(apart->into->addends[1].covered);
   EXPECT_THAT(*apart->into->addends[1].covered, IsEmpty());
-  EXPECT_THAT(whole_dense(*apart->into), ::testing::ElementsAreArray(whole->into->dense.as<float>()));
+  EXPECT_THAT(whole_dense(*apart->into), ::testing::ElementsAreArray(whole->into->dense.on_host<float>()));
 }
 
 /// A model that is placed otherwise for two samples than for any other number.
@@ -316,16 +318,18 @@ TEST_F(StageActor, TakesTheWeightsOfEveryShard) {
   gradient expected;
   const float loss = loss_of_one_replica(6, expected);
   EXPECT_EQ(loss_of(work), loss);
-  EXPECT_THAT(work->into->dense.as<float>(), ::testing::ElementsAreArray(expected.dense.as<float>()));
+  EXPECT_THAT(work->into->dense.on_host<float>(),
+              ::testing::ElementsAreArray(expected.dense.on_host<float>()));
 }
 
 /// The gradient has memory that an earlier step has used.
 TEST_F(StageActor, BeginsEachSumAnew) {
   begin();
   const auto clean = work_of(1, {3, 3}), used = work_of(2, {3, 3});
-  std::ranges::fill(used->into->dense.as<float>(), 100.0F);
+  std::ranges::fill(used->into->dense.on_host<float>(), 100.0F);
   EXPECT_EQ(loss_of(clean), loss_of(used));
-  const std::span<const float> was = clean->into->dense.as<float>(), is = used->into->dense.as<float>();
+  const std::span<const float> was = clean->into->dense.on_host<float>(),
+                               is = used->into->dense.on_host<float>();
   for (const placed_variable& v : layout_->variables())
     for (std::size_t i = v.offset; i < v.offset + v.dims.size(); ++i) EXPECT_EQ(is[i], was[i]) << v.name;
 }
@@ -387,7 +391,8 @@ TEST_F(StageActor, KeepsValuesUntilTheLastPartHasReadThem) {
   const float loss = loss_of_one_replica(6, expected, read_twice);
   const auto work = work_of(1, {6});
   EXPECT_EQ(loss_of(work), loss);
-  EXPECT_THAT(work->into->dense.as<float>(), ::testing::ElementsAreArray(expected.dense.as<float>()));
+  EXPECT_THAT(work->into->dense.on_host<float>(),
+              ::testing::ElementsAreArray(expected.dense.on_host<float>()));
 }
 
 } // namespace

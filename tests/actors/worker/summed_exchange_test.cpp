@@ -81,7 +81,7 @@ TEST_F(SummedExchange, PushesTheSumIfItIsTheFirstThatHasOne) {
   ASSERT_THAT(pushed(1), SizeIs(1));
   const push_gradient& x = pushed(1)[0];
   EXPECT_FALSE(x.header.is_carried());
-  EXPECT_THAT(x.payload.values->dense.as<float>(), ElementsAre(11, 22));
+  EXPECT_THAT(x.payload.values->dense.on_host<float>(), ElementsAre(11, 22));
 }
 
 TEST_F(SummedExchange, CountsItsWaitForTheOthersAsOneAtABarrier) {

@@ -36,7 +36,7 @@ std::shared_ptr<gradient> gradient_of(const parameter_layout& layout, const vari
   const shard_range all{0, layout.dense_size()};
   for (const shard_range& r : ranges_of(g->covered, all))
     std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(r.begin), r.size(),
-                g->dense.as<float>().begin() + static_cast<std::ptrdiff_t>(r.begin));
+                g->dense.on_host<float>().begin() + static_cast<std::ptrdiff_t>(r.begin));
   return g;
 }
 
@@ -150,8 +150,8 @@ TEST_P(CoverageOfRule, IsThatOfLocalStepsToo) {
   for (std::uint64_t step = 0; step < 2; ++step) local.step(*gradient_of(*layout, {1}, step), 1);
   const auto difference = local.difference();
   EXPECT_THAT(*difference->covered, ElementsAre(FieldsAre(16, 48)));
-  EXPECT_THAT(part(difference->dense.as<float>(), *layout, 0), ::testing::Each(0.0F));
-  EXPECT_NE(part(difference->dense.as<float>(), *layout, 1), std::vector<float>(20));
+  EXPECT_THAT(part(difference->dense.on_host<float>(), *layout, 0), ::testing::Each(0.0F));
+  EXPECT_NE(part(difference->dense.on_host<float>(), *layout, 1), std::vector<float>(20));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryRule, CoverageOfRule,

@@ -155,7 +155,7 @@ TEST(GradientBatch, AddsUpWhatIsAppliedInPlaceOfGradients) {
   const auto doubled = [](const waiting_gradient& g, float share) {
     const auto twice = std::make_shared<memory>(block(g.what.payload.values->dense.bytes()));
     for (std::size_t i = 0; i < 16; ++i)
-      twice->on_host<float>()[i] = 2 * g.what.payload.values->dense.as<float>()[i];
+      twice->on_host<float>()[i] = 2 * g.what.payload.values->dense.on_host<float>()[i];
     return contribution{g.what.payload.values, share, snapshot(twice)};
   };
   for (std::uint64_t step = 1; step <= 3; ++step)

@@ -98,7 +98,7 @@ public:
     ++h.updates;
     const double rate = learning_rate(schedule_, 1, ++updates_);
     const std::span<float> dense = std::span(weights_).first(layout_.dense_size());
-    const scaled_gradient one{g.dense.as<float>().data(), scale};
+    const scaled_gradient one{g.dense.on_host<float>().data(), scale};
     h.rule->update(host_stream{}, {dense, dense, {&one, 1}, h.updates, 0, rate});
     for (std::size_t v = 0; v < layout_.variables().size(); ++v) update_table(g, scale, v, h, rate);
   }

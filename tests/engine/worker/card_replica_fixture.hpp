@@ -63,7 +63,7 @@ protected:
     weights_ = first_values(*layout_, 5);
     on_host_.emplace(model, request, layout_);
     request.devices = {{device_kind::cuda, 0}};
-    on_card_.emplace(model, request, layout_, watch_, graphs);
+    on_card_.emplace(model, request, layout_, watch_, weight_place::host, graphs);
     on_card_->on_end([this] { ++ended_; });
     for (std::uint32_t s = 0; s < 2; ++s) use_weights(s);
   }
@@ -90,7 +90,7 @@ protected:
   };
   /// The dense gradient, then that of each list of rows: their numbers and values.
   static result result_of(float loss, const gradient& g) {
-    const auto values = g.dense.as<float>();
+    const auto values = g.dense.on_host<float>();
     result found{loss, {values.begin(), values.end()}};
     for (const gradient_rows& part : g.sparse) {
       const gradient_rows listed = listed_rows(part);

@@ -32,7 +32,7 @@ protected:
     return {l.weights(), l.weights() + layout_->dense_size()};
   }
   static std::vector<float> of(const gradient& g) {
-    return {g.dense.as<float>().begin(), g.dense.as<float>().end()};
+    return {g.dense.on_host<float>().begin(), g.dense.on_host<float>().end()};
   }
   local_steps_options options(std::uint64_t steps) const {
     local_steps_options o;

@@ -80,7 +80,7 @@ TEST_F(Replica, ComputesTheGradientOfItsLoss) {
   EXPECT_GT(loss, 0.0F);
   for (const placed_variable& v : layout_->variables())
     for (std::size_t i = 0; i < v.dims.size(); ++i)
-      EXPECT_NEAR(g->dense.as<float>()[v.offset + i], central_difference(b, v.offset + i), 2e-3)
+      EXPECT_NEAR(g->dense.on_host<float>()[v.offset + i], central_difference(b, v.offset + i), 2e-3)
           << v.name << '[' << i << ']';
 }
 
@@ -94,8 +94,8 @@ TEST_F(Replica, TakesAShortBatchForWhatItIs) {
   const float rest_loss = loss_of(samples(5, 3), rest);
   EXPECT_NEAR(loss, (5 * first_loss + 3 * rest_loss) / 8, 1e-5);
   for (std::size_t i = 0; i < layout_->dense_size(); ++i)
-    EXPECT_NEAR(whole->dense.as<float>()[i],
-                (5 * first->dense.as<float>()[i] + 3 * rest->dense.as<float>()[i]) / 8, 1e-5);
+    EXPECT_NEAR(whole->dense.on_host<float>()[i],
+                (5 * first->dense.on_host<float>()[i] + 3 * rest->dense.on_host<float>()[i]) / 8, 1e-5);
 }
 
 TEST_F(Replica, ComputesTheSameBitsAgainAfterABatchOfAnotherSize) {
@@ -105,7 +105,7 @@ TEST_F(Replica, ComputesTheSameBitsAgainAfterABatchOfAnotherSize) {
   loss_of(samples(0, 8), before);
   loss_of(samples(8, 3));
   loss_of(samples(0, 8), after);
-  EXPECT_TRUE(std::ranges::equal(before->dense.as<float>(), after->dense.as<float>()));
+  EXPECT_TRUE(std::ranges::equal(before->dense.on_host<float>(), after->dense.on_host<float>()));
 }
 
 TEST_F(Replica, ReadsTheWeightsWhereTheyLie) {

@@ -101,7 +101,7 @@ protected:
     whole.use_weights(0, weights_.data());
     const auto g = whole.make_gradient();
     whole.begin_step(samples(0, request_.batch), g);
-    const auto values = g->dense.as<float>();
+    const auto values = g->dense.on_host<float>();
     return {whole.end_step(), {values.begin(), values.end()}};
   }
 
@@ -118,7 +118,7 @@ TEST_F(StageProgram, ComputesWithOthersWhatOneReplicaComputes) {
   run(all, {samples(0, request_.batch)}, sum);
   const auto [loss, values] = by_one_replica();
   EXPECT_EQ(sum.loss, loss);
-  EXPECT_THAT(sum.into->dense.as<float>(), ElementsAreArray(values));
+  EXPECT_THAT(sum.into->dense.on_host<float>(), ElementsAreArray(values));
 }
 
 TEST_F(StageProgram, CountsAMicroBatchInProportionToItsSamples) {
@@ -129,7 +129,7 @@ TEST_F(StageProgram, CountsAMicroBatchInProportionToItsSamples) {
   run(small, {samples(4, 2), 2.0F / 6, false, 1, 0}, sum);
   const auto [loss, values] = by_one_replica();
   EXPECT_NEAR(sum.loss, loss, 1e-6);
-  const auto found = sum.into->dense.as<float>();
+  const auto found = sum.into->dense.on_host<float>();
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(found[i], values[i], 1e-6) << i;
 }
 
@@ -159,12 +159,12 @@ TEST_F(StageProgram, WritesTheOnlyMicroBatchInPlaceOfWhatWasThere) {
   auto all = stages(request_.batch);
   stage_sum sum = new_sum();
   std::ranges::fill(sum.begun, char{1});
-  std::ranges::fill(sum.into->dense.as<float>(), 100.0F);
+  std::ranges::fill(sum.into->dense.on_host<float>(), 100.0F);
   run(all, {samples(0, request_.batch)}, sum);
   const std::vector<float> values = by_one_replica().second;
   for (const placed_variable& v : layout_->variables())
     for (std::size_t i = v.offset; i < v.offset + v.dims.size(); ++i)
-      EXPECT_EQ(sum.into->dense.as<float>()[i], values[i]) << v.name;
+      EXPECT_EQ(sum.into->dense.on_host<float>()[i], values[i]) << v.name;
 }
 
 /// Another worker's graph may have variables that this one lacks.
@@ -228,8 +228,9 @@ TEST_F(StageProgram, DeliversTheAddendsOfASumOverDevices) {
   sum.into->addends[0].values = block(sum.into->dense.bytes());
   run(apart, {samples(0, request_.batch)}, sum);
   EXPECT_EQ(sum.loss, expected.loss);
-  EXPECT_NE(sum.into->dense.as<float>()[0], expected.into->dense.as<float>()[0]) << "a part of it alone";
-  EXPECT_THAT(whole_dense(*sum.into), ElementsAreArray(expected.into->dense.as<float>()));
+  EXPECT_NE(sum.into->dense.on_host<float>()[0], expected.into->dense.on_host<float>()[0])
+      << "a part of it alone";
+  EXPECT_THAT(whole_dense(*sum.into), ElementsAreArray(expected.into->dense.on_host<float>()));
 }
 
 /// A table for both categories of a sample, and another one for the second of them.

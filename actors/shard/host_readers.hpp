@@ -1,0 +1,49 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/mark_watch.hpp>
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+namespace mailgrad {
+
+/// Serves those who read on the host what a shard has: tests, checkpoints, and the report of the run. What lies on a
+/// card is copied first, and the actor handles other messages meanwhile.
+///
+///     when_copied() --all lies on the host--> then()
+///       \ on a card: copies are queued --mark passed, weights_copied--> serve() --> then()
+///
+/// Threads one caller at a time.
+class host_readers {
+public:
+  /// `watch` tells when copies have come; null: that of the process, if it is needed.
+  host_readers(caf::event_based_actor* self, std::shared_ptr<shard> weights,
+               std::shared_ptr<mark_watch> watch);
+
+  /// Calls `then` when all copies have come that the shard has queued, now or from serve(), in the order of the
+  /// calls.
+  void when_copied(std::function<void()> then);
+  /// Calls `then` with the present weights, in the same way.
+  void give(std::function<void(const snapshot&)> then);
+
+  /// Calls those whose weights have come; to be called at each `weights_copied`.
+  ///
+  /// Errors  device_error: the card is lost.
+  void serve();
+
+private:
+  struct reader {
+    mark copied;
+    std::function<void()> then;
+  };
+
+  caf::event_based_actor* self_;
+  std::shared_ptr<shard> weights_;
+  std::shared_ptr<mark_watch> watch_;
+  std::deque<reader> waiting_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,65 @@
+#include <mailgrad/engine/plan/parameter_place.hpp>
+
+#include <mailgrad/engine/plan/worker_devices.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+[[noreturn]] void refuse(const training_options& o, const std::string& why) {
+  throw std::invalid_argument(fmt::format("parameters: {}: {}", to_string(*o.parameters), why));
+}
+
+/// Every worker computes in a lane of the card that has the weights.
+void require_workers_there(const training_options& o) {
+  if (o.parameters->kind != device_kind::cuda)
+    refuse(o, "name a card; without this option they lie on the host");
+  if (o.parameters->lane != 0) refuse(o, "name the card alone; each shard has a lane of its own there");
+  require_here(*o.parameters);
+  const auto away = std::ranges::find_if(o.devices, [&](const device& d) {
+    return d.kind != device_kind::cuda || d.index != o.parameters->index;
+  });
+  if (away != o.devices.end())
+    refuse(o, fmt::format(
+                  "a worker on {} cannot reach weights there; name lanes of that card alone in the devices",
+                  to_string(*away)));
+}
+
+} // namespace
+
+void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
+                             const cure_spec& cure) {
+  if (!o.parameters) return;
+  require_workers_there(o);
+  if (has_hogwild(policies)) refuse(o, "under hogwild the weights are a block of the host; take async");
+  if (o.local_steps > 0)
+    refuse(o, "workers with local steps keep their own weights on the host; leave one of both out");
+  if (cure.traits().pull)
+    refuse(o, fmt::format("under cure '{}' workers keep their own weights on the host; leave one of both out",
+                          o.cure));
+  if (o.sample_gap > 0) refuse(o, "sampled gaps are measured on the host; leave one of both out");
+  if (o.parameter_actor)
+    refuse(o, fmt::format("parameter actor '{}' runs on the host; leave one of both out",
+                          o.parameter_actor->name));
+  if (std::holds_alternative<own_rule>(o.optimizer.rule))
+    refuse(o, fmt::format("rule '{}' is a user's, which runs on the host; leave one of both out",
+                          name(o.optimizer)));
+  if (!plugins_of_cure(o.cure).empty())
+    refuse(o, fmt::format("cure '{}' is a user's, which runs on the host; leave one of both out", o.cure));
+}
+
+void require_parameter_place(const training_options& o, const parameter_layout& layout) {
+  if (!o.parameters) return;
+  const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
+  if (table != layout.variables().end())
+    refuse(o, fmt::format("the gradient of table '{}' comes in rows, which are updated on the host",
+                          table->name));
+}
+
+} // namespace mailgrad

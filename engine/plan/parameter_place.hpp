@@ -1,0 +1,24 @@
+#pragma once
+
+#include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <vector>
+
+namespace mailgrad {
+
+/// Refuses weights on a card (training_options::parameters) for a run that needs them on the host.
+///
+/// Errors  std::invalid_argument in one line that says what of the run needs them there; device_error: there is
+///         no such card.
+void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
+                             const cure_spec& cure);
+
+/// Refuses a model with tables if the weights lie on a card.
+///
+/// Errors  std::invalid_argument, which names the first table.
+void require_parameter_place(const training_options& o, const parameter_layout& layout);
+
+} // namespace mailgrad
