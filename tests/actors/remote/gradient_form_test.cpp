@@ -62,7 +62,7 @@ TEST(GradientForm, TakesNoMoreMemoryForAGradientThanTheShardsPart) {
   std::ranges::fill(values.place, std::byte{1});
   const caf::message told = values.finish();
   const auto dense = told.get_as<push_gradient>(0).payload.values->dense.on_host<std::byte>();
-  ASSERT_EQ(dense.bytes(), model_bytes);
+  ASSERT_EQ(dense.size_bytes(), model_bytes);
   const std::size_t taken = resident(dense);
   EXPECT_GE(taken, part);
   EXPECT_LE(taken, 2 * part);
