@@ -19,8 +19,8 @@ namespace mailgrad {
 ///         one coordinate at once, one addition may be lost. A compare-and-swap would keep both at a quarter
 ///         of the speed.
 /// Shapes  float32[size()], 64-byte aligned.
-/// Threads any member, any thread, any time, but count_elsewhere() only while no replica writes. A coordinate
-///         is atomic, a vector is not: a reader may see half of an update. A program reads `racing_view()` in
+/// Threads any member, any thread, any time, but count_elsewhere() and go_on_from() only while no replica
+///         writes. A coordinate is atomic, a vector is not: a reader may see half of an update. A program reads `racing_view()` in
 ///         its matrix products while other threads write. That race is the algorithm, and no other memory in
 ///         Mailgrad is shared in this way.
 class hogwild_store {
@@ -69,7 +69,18 @@ public:
   /// any shard counts. No replica may write meanwhile.
   void count_elsewhere(std::uint64_t updates) noexcept;
   /// All updates of these weights, made here or by the shards. Learning-rate schedules count in these.
-  std::uint64_t updates() const noexcept { return elsewhere_.load(std::memory_order_relaxed) + version(); }
+  std::uint64_t updates() const noexcept {
+    return elsewhere_.load(std::memory_order_relaxed) + before_ + version();
+  }
+
+  /// Goes on where a checkpoint was taken, before any replica writes. `version` counts the updates of the
+  /// replicas that go on; `before` those of others, which only schedules count.
+  void go_on_from(std::uint64_t version, std::uint64_t before) noexcept {
+    version_.store(version, std::memory_order_relaxed);
+    before_ = before;
+  }
+  /// The updates that were made here by replicas that are no more, in an earlier process.
+  std::uint64_t before() const noexcept { return before_; }
 
 private:
   void require(std::size_t first, std::size_t count) const;
@@ -77,6 +88,7 @@ private:
   block memory_;
   float* values_ = nullptr;
   std::size_t size_ = 0;
+  std::uint64_t before_ = 0;
   std::atomic<std::uint64_t> elsewhere_{0};
   alignas(block::alignment) std::atomic<std::uint64_t> version_{0};
 };

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-// How the state of a run is kept while it goes on. No actor waits: each worker marks the place in its own
-// work, and the marks travel behind its messages.
+// How the state of a run is kept while it goes on. No actor waits, but under hogwild: each worker marks the
+// place in its own work, and the marks travel behind its messages.
 //
 //     feeder --checkpoint_due--> coordinator
 //     coordinator --take_checkpoint--> every device
@@ -22,6 +22,14 @@
 // A gradient that was pushed before the mark of its worker belongs to the checkpoint, one that was pushed
 // after it does not. A shard keeps its state before it takes the first gradient that does not, and keeps the
 // gradients that belong and come later beside it.
+//
+// Under hogwild, workers write to the weights at the same time, so the block that they share is whole only
+// while none of them writes. There a worker marks between two steps and stands still until it is copied:
+//
+//     coordinator --hold_for_checkpoint--> every device
+//     device, between two steps: marks as above
+//     when all workers stand still: the shards copy the block, or the coordinator if the run has none
+//     coordinator --block_copied--> every device, which goes on
 // Source  Chandy & Lamport, "Distributed Snapshots: Determining Global States of Distributed Systems", ACM
 //         TOCS 1985.
 
@@ -45,6 +53,18 @@ struct request_checkpoint {};
 /// theirs.
 struct take_checkpoint {
   std::uint64_t number = 0; ///< from 1
+};
+
+/// Coordinator to every device, in place of `take_checkpoint` under hogwild: mark between two steps, and begin
+/// no step before `block_copied`.
+struct hold_for_checkpoint {
+  std::uint64_t number = 0;
+};
+
+/// Coordinator to every device that it has held: the weights of this checkpoint are copied, or it is given up.
+/// No answer.
+struct block_copied {
+  std::uint64_t number = 0;
 };
 
 /// Device to each shard: what it pushed up to `step` belongs to the checkpoint. The shard sends its
@@ -105,6 +125,14 @@ auto inspect(Inspector& f, request_checkpoint& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, take_checkpoint& x) {
+  return wire::fields(f, x, wire::field("number", x.number));
+}
+template <class Inspector>
+auto inspect(Inspector& f, hold_for_checkpoint& x) {
+  return wire::fields(f, x, wire::field("number", x.number));
+}
+template <class Inspector>
+auto inspect(Inspector& f, block_copied& x) {
   return wire::fields(f, x, wire::field("number", x.number));
 }
 template <class Inspector>

@@ -2,6 +2,8 @@
 
 #include <mailgrad/actors/protocol/listed.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/checkpoint/kept_block.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <fmt/format.h>
 
@@ -32,19 +34,21 @@ void checkpointer::on_joined(rank joined, const caf::actor& device) {
   worker& w = workers_[joined.value];
   w.device = device;
   w.gone = false;
-  if (collecting_) send(self_, device, take_checkpoint{number_});
+  if (collecting_) ask(w);
 }
 
-void checkpointer::on_gone(const worker_report& report, bool lost) {
+void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_ptr<hogwild_writer> writer) {
   worker& w = workers_[report.worker.value];
   w.gone = true;
   w.lost = lost;
   w.last = report;
   w.last.trace = nullptr;
   w.last.copies = nullptr;
+  if (active()) w.writer = std::move(writer);
   if (!collecting_) return;
   ask_shards_and_feeder(); // no mark of this worker may have told them
   take_part_of(report.worker.value);
+  let_go_on_if_copied();
   write_if_whole();
 }
 
@@ -56,18 +60,33 @@ bool checkpointer::all_here() const {
   return std::ranges::all_of(workers_, [](const worker& w) { return w.device || w.gone; });
 }
 
+/// Whether the present policy lets workers write into the block.
+bool checkpointer::in_block() const {
+  if (!options_.block) return false;
+  const policy_spec present(schedule_().policy, static_cast<std::uint32_t>(workers_.size()));
+  return !present.traits().needs_shards;
+}
+
+void checkpointer::ask(const worker& w) const {
+  if (holding_)
+    send(self_, w.device, hold_for_checkpoint{number_});
+  else
+    send(self_, w.device, take_checkpoint{number_});
+}
+
 void checkpointer::begin_if_due(bool switching) {
   const bool anybody = std::ranges::any_of(workers_, [](const worker& w) { return w.device && !w.gone; });
   if (!due_ || switching || collecting_ || writing_ || !all_here() || !anybody) return;
   collect();
   for (const worker& w : workers_)
-    if (!w.gone) send(self_, w.device, take_checkpoint{number_});
+    if (!w.gone) ask(w);
 }
 
 void checkpointer::collect() {
   ++number_;
   due_ = false;
   collecting_ = true;
+  holding_ = in_block();
   asked_ = time_->now();
   note_begin();
   steps_ = options_.card.steps;
@@ -95,6 +114,9 @@ void checkpointer::take_part_of(std::uint32_t r) {
     fields->field("step", step);
     fields->field("answered", answered);
   });
+  bool has_block = w.writer != nullptr;
+  if (options_.block) fields->field("has block", has_block);
+  if (options_.block && has_block) fields->group("block", [&] { w.writer->keep(*fields); });
   steps_ += w.last.steps;
   parts_[name] = fields;
 }
@@ -115,6 +137,7 @@ void checkpointer::ask_shards_and_feeder() {
 
 void checkpointer::give_up() {
   note_given_up();
+  if (holding_) let_go_on();
   given_up_ = true;
   due_ = collecting_ = false;
   parts_.clear();
@@ -124,10 +147,39 @@ void checkpointer::give_up() {
 void checkpointer::on_part(const checkpoint_part& x) {
   if (!collecting_ || x.number != number_) return;
   if (parts_.emplace(x.name, x.fields).second) steps_ += x.steps;
+  let_go_on_if_copied();
   write_if_whole();
 }
 
+/// Whether each of so many has sent its part. `whom`: "worker" or "shard".
+bool checkpointer::has_parts_of(const char* whom, std::size_t count) const {
+  for (std::size_t i = 0; i < count; ++i)
+    if (!parts_.contains(fmt::format("{} {}", whom, i))) return false;
+  return true;
+}
+
+/// No worker writes into the block between its part and the word that it may go on. A worker that is lost
+/// writes no more.
+void checkpointer::let_go_on_if_copied() {
+  if (!holding_ || !has_parts_of("worker", workers_.size()) || !has_parts_of("shard", shards_.size())) return;
+  take_block();
+  let_go_on();
+}
+
+void checkpointer::let_go_on() {
+  holding_ = false;
+  account_.held_seconds += in_seconds(time_->now() - asked_);
+  for (const worker& w : workers_)
+    if (w.device && !w.gone) send(self_, w.device, block_copied{number_});
+}
+
+void checkpointer::take_block() {
+  parts_[block_part] =
+      keep_block(*options_.block, shards_.empty() ? block_weights::all : block_weights::in_shards);
+}
+
 void checkpointer::take_own_part() {
+  if (options_.block && !parts_.contains(block_part)) take_block(); // nobody writes to it at present
   checkpoint_card card = options_.card;
   card.elapsed += (time_->now() - begun_).count();
   card.present.clear();
@@ -145,7 +197,7 @@ void checkpointer::take_own_part() {
 }
 
 void checkpointer::write_if_whole() {
-  if (parts_.size() < workers_.size() + shards_.size() + 1) return;
+  if (holding_ || parts_.size() < workers_.size() + shards_.size() + 1 + parts_.count(block_part)) return;
   take_own_part();
   note_whole();
   collecting_ = false;

@@ -7,6 +7,7 @@
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,7 @@ struct checkpointer_options {
   std::int64_t every = 0;              ///< ns; 0: not by time
   bool traced = false;                 ///< notes when each checkpoint was collected and written
   std::optional<judged_tests> tests{}; ///< of earlier processes; nothing: the run has no patience to keep
+  std::shared_ptr<const hogwild_store> block{}; ///< that workers share under hogwild; null: no policy is
 };
 
 /// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors,
@@ -35,6 +37,9 @@ struct checkpointer_options {
 ///             before all workers have joined, or while the policy switches.
 ///
 ///     idle --due--> collecting --all parts--> writing --written--> idle
+///
+/// Under hogwild it holds the workers while it collects: it copies the block when all of them stand still, or
+/// the shards do, and then lets them go on.
 /// Threads  those of the coordinator that owns it.
 class checkpointer {
 public:
@@ -52,7 +57,8 @@ public:
 
   void on_joined(rank worker, const caf::actor& device);
   /// A worker has ended or died. Its last report is its part, unless it is lost.
-  void on_gone(const worker_report& report, bool lost);
+  /// `writer`: of a worker of hogwild that has finished; or null.
+  void on_gone(const worker_report& report, bool lost, std::shared_ptr<hogwild_writer> writer = nullptr);
   void on_part(const checkpoint_part& x);
   void on_written(const checkpoint_written& x);
 
@@ -90,12 +96,19 @@ private:
     bool lost = false;
     bool absent = false; ///< from the present checkpoint, since it was lost before its mark
     worker_report last{};
+    std::shared_ptr<hogwild_writer> writer{}; ///< of hogwild, since it has finished
   };
 
   bool all_here() const;
+  bool in_block() const;
+  void ask(const worker& w) const;
   void collect();
   void ask_shards_and_feeder();
   void take_part_of(std::uint32_t worker);
+  bool has_parts_of(const char* whom, std::size_t count) const;
+  void let_go_on_if_copied();
+  void let_go_on();
+  void take_block();
   void take_own_part();
   void write_if_whole();
   void note_begin();
@@ -115,6 +128,7 @@ private:
   std::uint64_t number_ = 0; ///< of the last checkpoint that was begun
   bool due_ = false;
   bool collecting_ = false;
+  bool holding_ = false; ///< the workers, until the block is copied
   bool writing_ = false;
   bool given_up_ = false;
   bool last_begun_ = false; ///< the checkpoint of the end

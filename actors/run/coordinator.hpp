@@ -105,7 +105,8 @@ private:
   void on_report(const shard_report& x);
   void on_part(const checkpoint_part& x);
   void on_signals(const signals_observed& x);
-  void account_for(const worker_report& report, bool lost = false);
+  void account_for(const worker_report& report, bool lost = false,
+                   std::shared_ptr<hogwild_writer> writer = nullptr);
   caf::message_handler checkpoints();
   caf::message_handler books();
   void go_on_with_checkpoints();

@@ -8,6 +8,7 @@
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 
 #include <fmt/format.h>
@@ -120,6 +121,10 @@ void run_crew::spawn_evaluator() {
 void run_crew::share_block() {
   store_ = std::make_shared<hogwild_store>(
       plan_.first_weights ? *plan_.first_weights : first_weights(*plan_.layout, plan_.options.seed));
+  if (plan_.resumed)
+    restore_block(*plan_.resumed->from, *store_,
+                  plan_.has_shards() ? block_weights::in_shards : block_weights::all,
+                  plan_.resumed->written());
 }
 
 /// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
@@ -186,6 +191,7 @@ void run_crew::spawn_coordinator() {
   if (options_.checkpoint_writer)
     options.checkpoints = {options_.checkpoint_writer, card_of(plan_), plan_.options.checkpoints.every_steps,
                            plan_.options.checkpoints.every.count(), plan_.options.trace_events > 0};
+  options.checkpoints.block = store_;
   if (const early_stop enough = plan_.enough(); enough.counts_tests())
     options.checkpoints.tests = enough.tests();
   coordinator_ = options_.coordinator_has_thread

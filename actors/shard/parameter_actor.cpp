@@ -31,18 +31,18 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),
               options_.recorder, options_.replayed}),
       lease_(options_.weights, options_.store),
-      cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_}) {
+      cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_, lease_}) {
   options_.trace.reset();
   watch_.add_counts([this] { return counts(); });
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
-  if (!options_.policy.traits().needs_shards) lease_.begin();
   order_.begin_policy(policy_->shards_agree());
   if (options_.resumed) resume();
+  if (!options_.policy.traits().needs_shards) lease_.begin(); // with the weights of the checkpoint
 }
 
 /// Workers that had an answer get the same again when they come back. The others wait for theirs from now on.
 void parameter_actor::resume() {
-  const shard_state me{options_.run, *options_.weights, policy_, workers_, updates_, order_};
+  const shard_state me{options_.run, *options_.weights, policy_, workers_, updates_, order_, lease_};
   const std::vector<push_gradient> beside = restore_shard(*options_.resumed, me, options_.same_workers);
   const instant now = options_.time->now();
   for (std::uint32_t r = 0; r < workers_.count() && options_.same_workers; ++r) {

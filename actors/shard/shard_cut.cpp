@@ -66,6 +66,7 @@ void shard_cut::keep_now() {
     worker.owed = arrived;
   };
   of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, false); });
+  of_.lease.fetch();
   kept_ = std::make_shared<saved_fields>();
   keep_state(*kept_, of_, true);
   of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, true); });

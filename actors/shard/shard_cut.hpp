@@ -4,6 +4,7 @@
 #include <mailgrad/actors/shard/gradient_order.hpp>
 #include <mailgrad/actors/shard/update_maker.hpp>
 #include <mailgrad/actors/shard/worker_slots.hpp>
+#include <mailgrad/engine/shard/hogwild_handover.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
@@ -23,6 +24,7 @@ struct shard_state {
   worker_slots& workers;
   update_maker& updates;
   gradient_order& order;
+  hogwild_handover& lease; ///< under hogwild the weights are in a block, and the shard fetches them
 };
 
 /// A shard's part in a checkpoint. Each worker sends a mark: the gradients that it pushed before belong to
@@ -32,7 +34,8 @@ struct shard_state {
 ///     idle --first mark--> marking --all marks-----------------------------------------> finished = idle
 ///                             \--a gradient that does not belong--> kept --all marks--/
 ///
-/// A shard that follows the first one keeps its state at the turn at which that one did.
+/// A shard that follows the first one keeps its state at the turn at which that one did. Under hogwild no
+/// gradient comes, and workers that have marked stand still, so the state is kept at the last mark.
 /// Threads  those of the parameter actor that owns it.
 class shard_cut {
 public:

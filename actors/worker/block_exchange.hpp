@@ -23,6 +23,9 @@ public:
   void deliver(computed_gradient g) override;
   /// Tells the tracker of the gaps that it has not heard of.
   bool flush() override;
+  void keep(archive& a) override { writer_->keep(a); }
+  /// For a checkpoint that is taken after the worker has ended.
+  const std::shared_ptr<hogwild_writer>& writer() const noexcept { return writer_; }
 
 private:
   worker_context of_;

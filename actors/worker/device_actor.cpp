@@ -138,6 +138,8 @@ caf::message_handler device_actor::messages_of_a_run() {
       on(self_, [this](const trace_taken& x) { timeline_.on_taken(x); }),
       on(self_, [this](const pause_worker& x) { on_pause(x); }),
       on(self_, [this](const take_checkpoint& x) { mark(x.number); }),
+      on(self_, [this](const hold_for_checkpoint& x) { on_hold(x); }),
+      on(self_, [this](const block_copied& x) { go_on_after(x); }),
       on(self_,
          [this](const turn_missing& x) {
            or_fail(report_.steps, [&] {
@@ -170,6 +172,10 @@ void device_actor::keep(archive& a) {
   if (report_.worker != me) throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
   a.field("lines", lines_);
   if (!ended) a.group("exchange", [&] { over_shards_->keep(a); });
+  if (!into_block_) return;
+  bool has_block = true; // a worker that ended early left none
+  a.field("has block", has_block);
+  if (has_block) a.group("block", [&] { into_block_->keep(a); });
 }
 
 void device_actor::mark(std::uint64_t checkpoint) {
@@ -182,6 +188,31 @@ void device_actor::mark(std::uint64_t checkpoint) {
        worker_marked{checkpoint, options_.worker, lines_.trained(), options_.coordinator});
   send(self_, options_.coordinator,
        checkpoint_part{checkpoint, fmt::format("worker {}", options_.worker.value), kept, report_.steps});
+}
+
+void device_actor::on_hold(const hold_for_checkpoint& x) {
+  if (x.number <= marked_ || finished_) return;
+  held_for_ = x.number;
+  stand_still_if_asked();
+}
+
+/// A step that is computed reads the block, and then writes to it.
+void device_actor::stand_still_if_asked() {
+  if (!held_for_ || held_since_ || busy() || finished_) return;
+  end_wait_for_batch();
+  held_since_ = options_.time->now();
+  mark(*held_for_);
+}
+
+void device_actor::go_on_after(const block_copied& x) {
+  if (held_for_ != x.number) return;
+  held_for_.reset();
+  if (held_since_) {
+    const instant now = options_.time->now();
+    report_.barrier_wait += (now - *std::exchange(held_since_, std::nullopt)).count();
+    if (options_.trace) options_.trace->wait(trace_kind::checkpoint, now);
+  }
+  start_step_if_ready();
 }
 
 // -- weights, batches and pauses: when the next step may begin ---------------------------------------------
@@ -241,7 +272,7 @@ void device_actor::pause_if_asked() {
 }
 
 void device_actor::start_step_if_ready() {
-  if (!lines_.all_answered() || finished_ || busy()) return;
+  if (!lines_.all_answered() || finished_ || busy() || held_since_) return;
   or_fail(report_.steps, [this] {
     if (auto again = exchange_->bind_repeat()) {
       repeating_ = true;
@@ -331,6 +362,7 @@ void device_actor::end_of_work() {
     deliver(loss);
   flush_before_switch();
   pause_if_asked();
+  stand_still_if_asked();
   start_step_if_ready();
 }
 
@@ -387,7 +419,8 @@ void device_actor::or_fail(std::uint64_t step, const Work& work) {
 }
 
 void device_actor::finish(const std::string& why_left) {
-  if (!finished_) end_with(worker_finished{report_, {}, why_left});
+  if (finished_) return;
+  end_with(worker_finished{report_, {}, why_left, into_block_ ? into_block_->writer() : nullptr});
 }
 
 /// Also when the coordinator has ended, so that nobody takes the rest of a timeline.
@@ -448,6 +481,8 @@ void device_actor::name_waits_to(const caf::actor& asker) const {
     tell(options_.runner->waits_for(), computing_since_);
   else if (exchange_->is_summing())
     tell(fmt::format("the sum of the gradients of all workers in step {}", report_.steps), computing_since_);
+  else if (held_since_)
+    tell(fmt::format("the block to be copied for checkpoint {}", *held_for_), *held_since_);
   else if (starved_since_)
     tell("a batch from the feeder", *starved_since_);
   else if (!lines_.all_answered())

@@ -61,6 +61,9 @@ struct device_actor_options {
 ///                                                     |                                              finished
 ///                                                     +--loss not finite, step failed--> finished
 ///
+/// A checkpoint marks the place between two messages, and the worker goes on at once. Under hogwild it marks
+/// between two steps, and begins the next one when the block is copied.
+///
 /// A switch of policy pauses the worker between two steps. The weights that it holds are then out of date,
 /// and it waits for those of the next epoch.
 class device_actor {
@@ -85,6 +88,9 @@ private:
 
   void keep(archive& a);
   void mark(std::uint64_t checkpoint);
+  void on_hold(const hold_for_checkpoint& x);
+  void stand_still_if_asked();
+  void go_on_after(const block_copied& x);
 
   void on_weights(const shard_weights& x);
   void cut_batch(const dealt_samples& x);
@@ -123,9 +129,9 @@ private:
   device_actor_options options_;
   worker_report report_;
   shard_lines lines_;
-  std::unique_ptr<exchange> over_shards_; ///< pushes gradients, sums, or the differences of local steps
-  std::unique_ptr<exchange> into_block_;  ///< hogwild
-  exchange* exchange_;                    ///< the one that the present policy needs
+  std::unique_ptr<exchange> over_shards_;      ///< pushes gradients, sums, or the differences of local steps
+  std::unique_ptr<block_exchange> into_block_; ///< hogwild; null if no policy is
+  exchange* exchange_;                         ///< the one that the present policy needs
   progress_notices notices_;
   trace_teller timeline_;
 
@@ -146,7 +152,9 @@ private:
   caf::actor owner_;                     ///< who is this one; null: no actor
   bool finished_ = false;                ///< it trains no more
   bool reported_ = false;
-  std::uint64_t marked_ = 0; ///< the last checkpoint
+  std::uint64_t marked_ = 0;              ///< the last checkpoint
+  std::optional<std::uint64_t> held_for_; ///< the checkpoint for which it is to stand still
+  std::optional<instant> held_since_;     ///< set while it does
 };
 
 } // namespace mailgrad

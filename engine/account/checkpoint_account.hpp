@@ -11,6 +11,7 @@ struct checkpoint_account {
   std::uint64_t failed = 0;
   std::uint64_t bytes = 0; ///< of all files that were written
   double seconds = 0;      ///< that the writer's thread took for all of them, by the machine's clock
+  double held_seconds = 0; ///< that workers of hogwild stood still, from the first request until they went on
   std::string last{};      ///< the file of the last one
   std::uint64_t steps = 0; ///< that the workers had trained then
   std::string failure{};   ///< of the last one that failed, in one line

@@ -77,6 +77,8 @@ kind_words words_of(trace_kind kind) {
     return {"on the wire, there and back", "wait"};
   case trace_kind::copy:
     return {"copies a batch ahead", "work"};
+  case trace_kind::checkpoint:
+    return {"stands still for a checkpoint", "wait"};
   }
   return {"unknown", "unknown"};
 }

@@ -23,7 +23,7 @@ struct told_event {
   std::uint32_t word = 0; ///< which of the words of the piece, from 1; 0: none
 
   void keep(archive& a) {
-    a.choice("what", what, trace_kind::copy);
+    a.choice("what", what, trace_kind::checkpoint);
     a.field("ago", ago);
     a.field("span", span);
     a.field("peer", peer);

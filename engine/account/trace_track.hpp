@@ -38,7 +38,8 @@ enum class trace_kind : std::uint8_t {
   credit,              ///< stage: waits until other stages have used its values
   next_step,           ///< stage: waits for its worker
   wire,                ///< worker: its gradient and the weights are between two processes
-  copy                 ///< worker's copies: a batch is copied to the device before its step begins
+  copy,                ///< worker's copies: a batch is copied to the device before its step begins
+  checkpoint           ///< worker in hogwild: stands still until the block is copied
 };
 
 /// Whether such an event has no duration.

@@ -166,8 +166,14 @@ json to_object(const std::optional<best_test>& x) {
 
 json to_object(const std::optional<checkpoint_account>& x) {
   if (!x) return {};
-  return {{"written", x->written}, {"failed", x->failed},    {"bytes", x->bytes},    {"seconds", x->seconds},
-          {"last", x->last},       {"last_steps", x->steps}, {"failure", x->failure}};
+  return {{"written", x->written},
+          {"failed", x->failed},
+          {"bytes", x->bytes},
+          {"seconds", x->seconds},
+          {"held_seconds", x->held_seconds},
+          {"last", x->last},
+          {"last_steps", x->steps},
+          {"failure", x->failure}};
 }
 
 } // namespace

@@ -83,10 +83,6 @@ void require_workers_may_differ(const run_plan& plan, const checkpoint_card& car
 void require_keepable(const run_plan& plan) {
   const training_options& o = plan.options;
   if (o.checkpoints.folder.empty() && !o.resume) return;
-  if (plan.shares_block())
-    throw std::invalid_argument(
-        "checkpoints: under hogwild no actor owns the weights, so no state of theirs can "
-        "be kept; choose another policy");
   if (o.parameter_actor)
     throw std::invalid_argument(
         fmt::format("checkpoints: parameter actor '{}' keeps no state", o.parameter_actor->name));
@@ -143,18 +139,32 @@ std::shared_ptr<saved_fields> resumed_run::worker(std::uint32_t rank) const {
   return same_workers && present ? from->part(fmt::format("worker {}", rank)) : nullptr;
 }
 
+namespace {
+
+/// The reports of the workers that go on.
+std::vector<worker_report> kept_reports(const resumed_run& of) {
+  std::vector<worker_report> all;
+  for (std::uint32_t r = 0; r < of.card.workers; ++r)
+    if (const auto part = of.worker(r)) part->field("report", all.emplace_back());
+  return all;
+}
+
+} // namespace
+
 worker_share resumed_run::done() const {
   worker_share all;
-  for (std::uint32_t r = 0; r < card.workers; ++r) {
-    const auto part = worker(r);
-    if (!part) continue;
-    worker_report x;
-    part->field("report", x);
+  for (const worker_report& x : kept_reports(*this)) {
     all.steps += x.steps;
     all.samples += x.samples;
     all.waited += x.barrier_wait + x.bound_wait + x.feeder_wait;
   }
   return all;
+}
+
+std::uint64_t resumed_run::written() const {
+  std::uint64_t updates = 0;
+  for (const worker_report& x : kept_reports(*this)) updates += x.applied;
+  return updates;
 }
 
 std::uint64_t resumed_run::steps_before() const { return card.steps - std::min(card.steps, done().steps); }

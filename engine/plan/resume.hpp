@@ -6,7 +6,7 @@ namespace mailgrad {
 
 /// Requires a run whose state can be kept, if its options ask for checkpoints.
 ///
-/// Errors  std::invalid_argument: hogwild, a parameter actor of the user's, or a policy or cure of the user's
+/// Errors  std::invalid_argument: a parameter actor of the user's, or a policy or cure of the user's
 ///         that cannot be kept.
 void require_keepable(const run_plan& plan);
 

@@ -46,6 +46,8 @@ run_plan checked_plan(training_options options) {
   require_worker_devices(options);
   plan.cure = cure_spec(options.cure, seats_of(options));
   plan.policies = checked_policies(options, plan.cure);
+  plan.has_block = has_hogwild(plan.policies);
+  plan.block_alone = plan.has_block && plan.policies.size() == 1;
   plan.shard_rule = shard_optimizer(options, plan.cure);
   plan.options = std::move(options);
   return plan;
@@ -94,8 +96,6 @@ early_stop run_plan::enough() const {
   return {stop_conditions_of(options, data.get()), options.patience,
           resumed ? resumed->tests : judged_tests{}};
 }
-bool run_plan::shares_block() const { return has_hogwild(policies); }
-bool run_plan::has_shards() const { return !shares_block() || policies.size() > 1; }
 
 std::vector<float> run_plan::first_values(std::size_t shard) const {
   const shard_range range = layout->shard(shard);

@@ -42,6 +42,8 @@ struct resumed_run {
   std::shared_ptr<saved_fields> shard(std::uint32_t index) const;
   /// What the workers had done that go on; nothing if other workers begin anew.
   worker_share done() const;
+  /// The updates that these workers made in the block of hogwild.
+  std::uint64_t written() const;
   /// The mini-batches of the run that `done` does not count: they were trained by workers that do not go on.
   std::uint64_t steps_before() const;
   /// How long it took them.
@@ -72,7 +74,9 @@ struct run_plan {
   std::uint64_t recorded_steps = 0; ///< in a replay: those that the recorded run had planned
   /// Threads that would sleep while a shard updates its weights, and compute parts of the update instead.
   std::size_t update_helpers = 0;
-  bool sums_apart = false; ///< the shards add up the gradients that several devices of a worker compute
+  bool has_block = false; ///< some policy of the run is hogwild, also if it is over in a run that is resumed
+  bool block_alone = false; ///< the only policy is hogwild
+  bool sums_apart = false;  ///< the shards add up the gradients that several devices of a worker compute
 
   std::uint32_t workers() const;            ///< with which the run begins
   std::uint32_t seats() const;              ///< the most that may take part, those that join later included
@@ -91,9 +95,9 @@ struct run_plan {
   early_stop enough() const;
   const policy_spec& first_policy() const { return policies.front().policy; }
   /// Whether any policy of the run lets workers write into one shared block.
-  bool shares_block() const;
+  bool shares_block() const noexcept { return has_block; }
   /// Whether the run has shards; a run whose only policy is hogwild has none.
-  bool has_shards() const;
+  bool has_shards() const noexcept { return !block_alone; }
   /// The first weights of a shard, float32[its range].
   std::vector<float> first_values(std::size_t shard) const;
   /// The request that the model function of one worker gets.

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace mailgrad {
 
@@ -40,6 +41,12 @@ std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
   }
   ++updates_;
   return store_->advance() - version_read_;
+}
+
+void hogwild_writer::keep(archive& a) {
+  a.version(1);
+  a.field("updates", updates_);
+  for (const optimizer_state& s : optimizer_->state()) a.floats("state " + std::string(s.name), s.values);
 }
 
 /// Counts only finished updates, so two updates that are made at once may have the same number.

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/row_join.hpp>
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
@@ -38,6 +39,11 @@ public:
 
   /// Makes one update from `g` times `scale`. Returns how many updates other workers made since begin_step().
   std::uint64_t write(const gradient& g, float scale);
+
+  /// Writes or reads the state of the rule, between two updates. The block is not part of it.
+  ///
+  /// Errors  archive_error.
+  void keep(archive& a);
 
 private:
   struct table {

@@ -13,10 +13,14 @@ from processes import Failure, write_samples
 EXACT = [["--devices", "cpu:0,cpu:0", "--policy", "sync", "--shards", "2"],
          ["--optimizer", "adam", "--shards", "2"],
          ["--local-steps", "3", "--optimizer", "adam"],
-         ["--cure", "dana-zero", "--lr", "0.01"]]
+         ["--cure", "dana-zero", "--lr", "0.01"],
+         ["--policy", "hogwild", "--optimizer", "adam"],
+         ["--policy", "async, hogwild@9000, ssp:1@18000", "--shards", "2"]]
 FREE = [["--devices", "cpu:0,cpu:0", "--policy", "async", "--shards", "2"],
         ["--devices", "cpu:0,cpu:0,cpu:0", "--policy", "k-async:2", "--shards", "2"],
-        ["--devices", "cpu:0,cpu:0", "--policy", "ssp:1, sync@9000, async@18000"]]
+        ["--devices", "cpu:0,cpu:0", "--policy", "ssp:1, sync@9000, async@18000"],
+        ["--devices", "cpu:0,cpu:0", "--policy", "hogwild"],
+        ["--devices", "cpu:0,cpu:0", "--policy", "hogwild, sync@9000, hogwild@18000", "--shards", "2"]]
 STEPS = 30000
 
 

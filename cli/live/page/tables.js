@@ -105,6 +105,7 @@ const tables = (() => {
     const rows = [["written", whole(c.written)], ["last at step", c.written > 0 ? whole(c.last_steps) : "none yet"],
       ["last file", c.last || "none yet"], ["in all", (c.bytes / 1048576).toFixed(1) + " MiB"],
       ["failed", whole(c.failed)]];
+    if (c.held_seconds > 0) rows.push(["workers stood still", c.held_seconds.toFixed(3) + " s"]);
     if (c.failure) rows.push(["why", c.failure]);
     fill("checkpoints", [], rows, "");
   }

@@ -109,6 +109,13 @@ public:
     return crew_->store() ? std::optional(crew_->store()->version()) : std::nullopt;
   }
 
+  /// The weights in that block.
+  std::vector<float> block() const {
+    std::vector<float> flat(crew_->store()->size());
+    crew_->store()->load(0, flat);
+    return flat;
+  }
+
   /// The weights of all shards at the end.
   std::vector<float> weights() const {
     std::vector<float> flat;

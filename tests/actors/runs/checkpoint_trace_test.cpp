@@ -56,6 +56,22 @@ TEST_P(CheckpointTrace, HasTheSameWaitsOfWorkersWithCheckpoints) {
   EXPECT_EQ(waits_under(GetParam()), waits_under(GetParam(), 1));
 }
 
+/// Under hogwild they stand still, and the trace says so.
+TEST(CheckpointTraceOfHogwild, NamesTheWaitsOfWorkers) {
+  for (const char* policy : {"hogwild", "async, hogwild@12"}) {
+    EXPECT_FALSE(waits_under(policy).contains(trace_kind::checkpoint)) << policy;
+    EXPECT_TRUE(waits_under(policy, 1).contains(trace_kind::checkpoint)) << policy;
+    testing::assembly a = traced(policy);
+    a.checkpoint_every = 4;
+    const traced_run run(a, drawn_order(1));
+    EXPECT_GT(run.outcome().checkpoints.held_seconds, 0) << policy;
+  }
+  testing::assembly a = traced("async");
+  a.checkpoint_every = 4;
+  const traced_run run(a, drawn_order(1));
+  EXPECT_EQ(run.outcome().checkpoints.held_seconds, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(SeveralPolicies, CheckpointTrace,
                          ::testing::Values("async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
                                            "async, sync@6, ssp:1@15"),

@@ -100,12 +100,13 @@ protected:
   std::string tells_trace_{};
   std::uint32_t life_ = 0;                  ///< a later one joins late
   std::shared_ptr<net::all_reduce> sums_{}; ///< with other workers, if there are any
-  listener<next_batch, worker_left, deal_again> feeder_ = listen<next_batch, worker_left, deal_again>();
+  listener<next_batch, worker_left, deal_again, worker_marked> feeder_ =
+      listen<next_batch, worker_left, deal_again, worker_marked>();
   listener<worker_progress, staleness_observed> tracker_ = listen<worker_progress, staleness_observed>();
   listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused, worker_progress,
-           trace_told>
+           trace_told, checkpoint_part>
       coordinator_ = listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused,
-                            worker_progress, trace_told>();
+                            worker_progress, trace_told, checkpoint_part>();
   caf::actor device_;
   std::vector<std::weak_ptr<memory>> given_;
 };

@@ -62,6 +62,37 @@ TEST_P(HogwildWriterAlone, MakesTheRowsOfThePlainOptimiserBitForBit) {
   }
 }
 
+/// Another writer goes on with the state of this one, in a block with the same weights.
+TEST_P(HogwildWriterAlone, GoesOnFromWhatItKept) {
+  const parameter_layout layout = layout_of({{"w", {37}}, {"table", {12, 3}, true}}, 1);
+  const optimizer_options o = parse_optimizer(GetParam());
+  const auto gradient_of = [&](std::uint64_t step) {
+    auto g = dense_gradient(random_values(layout.dense_size(), step));
+    add_rows(*g, 1, 3, {2, 7}, random_values(6, step + 50));
+    return g;
+  };
+  const auto whole = std::make_shared<hogwild_store>(first_values(layout, 3));
+  hogwild_writer writer(layout, whole, o);
+  const auto again = std::make_shared<hogwild_store>(first_values(layout, 9));
+  hogwild_writer later(layout, again, o);
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    if (step == 4) {
+      saved_fields kept;
+      writer.keep(kept);
+      saved_fields read(kept.text(), kept.arrays());
+      later.keep(read);
+      again->store(0, values_of(*whole));
+      again->go_on_from(whole->version(), 0);
+    }
+    for (hogwild_writer* w : {&writer, &later}) {
+      if (w == &later && step < 4) continue;
+      w->begin_step();
+      w->write(*gradient_of(step), 1);
+    }
+  }
+  EXPECT_EQ(values_of(*again), values_of(*whole));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryRule, HogwildWriterAlone,
                          ::testing::Values("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam",
                                            "adamw"));
