@@ -241,9 +241,12 @@ training::implementation::~implementation() {
 
 void training::implementation::record() {
   require_recordable(plan_);
-  recorder_.emplace(home_.system(), options().record,
-                    recording_header{plan_.workers(), options().shards, facts_and_names(plan_),
-                                     options().words, plan_.seats() > plan_.workers() ? plan_.seats() : 0});
+  recording_header header{plan_.workers(), options().shards, facts_and_names(plan_), options().words,
+                          plan_.seats() > plan_.workers() ? plan_.seats() : 0};
+  const recording* const before = plan_.recorded_before.get();
+  for (auto& [what, is] : header.facts) // a replay begins where the first process began
+    if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
+  recorder_.emplace(home_.system(), options().record, header, before);
 }
 
 void training::implementation::keep_checkpoints() {

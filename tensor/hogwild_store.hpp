@@ -20,9 +20,9 @@ namespace mailgrad {
 ///         of the speed.
 /// Shapes  float32[size()], 64-byte aligned.
 /// Threads any member, any thread, any time, but count_elsewhere() and go_on_from() only while no replica
-///         writes. A coordinate is atomic, a vector is not: a reader may see half of an update. A program reads `racing_view()` in
-///         its matrix products while other threads write. That race is the algorithm, and no other memory in
-///         Mailgrad is shared in this way.
+///         writes. A coordinate is atomic, a vector is not: a reader may see half of an update. A program
+///         reads `racing_view()` in its matrix products while other threads write. That race is the
+///         algorithm, and no other memory in Mailgrad is shared in this way.
 class hogwild_store {
 public:
   explicit hogwild_store(std::span<const float> initial);

@@ -55,14 +55,14 @@ struct take_checkpoint {
   std::uint64_t number = 0; ///< from 1
 };
 
-/// Coordinator to every device, in place of `take_checkpoint` under hogwild: mark between two steps, and begin
-/// no step before `block_copied`.
+/// Coordinator to every device, in place of `take_checkpoint` under hogwild: mark between two steps, and
+/// begin no step before `block_copied`.
 struct hold_for_checkpoint {
   std::uint64_t number = 0;
 };
 
-/// Coordinator to every device that it has held: the weights of this checkpoint are copied, or it is given up.
-/// No answer.
+/// Coordinator to every device that it has held: the weights of this checkpoint are copied, or it is given
+/// up. No answer.
 struct block_copied {
   std::uint64_t number = 0;
 };
@@ -86,7 +86,7 @@ struct worker_marked {
   caf::actor collector;
 };
 
-/// Device, shard or feeder to coordinator: its part of the checkpoint. No answer.
+/// Device, shard, feeder or recorder to coordinator: its part of the checkpoint. No answer.
 struct checkpoint_part {
   std::uint64_t number = 0;
   std::string name; ///< "shard 0"

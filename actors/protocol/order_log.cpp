@@ -12,6 +12,12 @@ void order_log::flush_each_second(instant now) {
   flush();
 }
 
+void order_log::mark(std::uint64_t checkpoint, shard_index by) {
+  if (!recorder_) return;
+  flush();
+  send(self_, recorder_, recording_marked{checkpoint, by});
+}
+
 void order_log::flush() {
   if (notes_.turns.empty() && notes_.deals.empty()) return;
   order_noted told{notes_.shard, {}, {}};

@@ -32,6 +32,8 @@ public:
   }
   /// Sends the entries noted so far.
   void flush();
+  /// Sends them, and says that they lie before this checkpoint.
+  void mark(std::uint64_t checkpoint, shard_index by);
 
 private:
   static constexpr std::size_t entries_per_message = 1024;

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/optim/identity.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,22 @@ struct order_noted {
   std::vector<recorded_deal> deals;
 };
 
+/// Shard or feeder to recorder: what it has told so far lies before this checkpoint. No answer.
+struct recording_marked {
+  std::uint64_t number = 0;
+  shard_index shard; ///< `feeder_of_recording` stands for the feeder
+};
+inline constexpr shard_index feeder_of_recording{0xffffffff};
+
+/// Coordinator to recorder: a checkpoint begins. When all have marked, the recorder has written what lies
+/// before it, and answers with its `checkpoint_part`.
+struct mark_recording {
+  std::uint64_t number = 0;
+};
+
+/// To the coordinator, from the watch on the recorder: the actor has ended, and no checkpoint can be whole.
+struct recorder_lost {};
+
 /// Coordinator to recorder, before the shards are told: a switch begins. No answer.
 struct switch_noted {
   std::shared_ptr<const recorded_switch> what;
@@ -38,6 +55,18 @@ template <class Inspector>
 auto inspect(Inspector& f, recorded_deal& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("number", x.number),
                       wire::field("what", x.what));
+}
+template <class Inspector>
+auto inspect(Inspector& f, recording_marked& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("shard", x.shard));
+}
+template <class Inspector>
+auto inspect(Inspector& f, mark_recording& x) {
+  return wire::fields(f, x, wire::field("number", x.number));
+}
+template <class Inspector>
+auto inspect(Inspector& f, recorder_lost& x) {
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, order_noted& x) {

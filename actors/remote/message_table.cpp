@@ -140,6 +140,7 @@ constexpr std::array table{
     whole<trained_told>(71, "trained_told", by(duty::shard)),
     whole<worker_lost>(72, "worker_lost", by(duty::shard)),
     whole<shard_trace_told>(73, "shard_trace_told", by(duty::shard)),
+    whole<recording_marked>(74, "recording_marked", by(duty::shard)),
     // to a shard
     whole<switch_policy>(80, "switch_policy", by(duty::coordinator)),
     whole<report_shard>(81, "report_shard", by(duty::coordinator)),

@@ -89,6 +89,7 @@ void checkpointer::collect() {
   holding_ = in_block();
   asked_ = time_->now();
   note_begin();
+  if (options_.recorder) send(self_, options_.recorder, mark_recording{number_});
   steps_ = options_.card.steps;
   parts_.clear();
   for (worker& w : workers_) w.absent = false;
@@ -197,7 +198,8 @@ void checkpointer::take_own_part() {
 }
 
 void checkpointer::write_if_whole() {
-  if (holding_ || parts_.size() < workers_.size() + shards_.size() + 1 + parts_.count(block_part)) return;
+  const std::size_t others = 1 + (options_.recorder ? 1 : 0) + parts_.count(block_part);
+  if (holding_ || parts_.size() < workers_.size() + shards_.size() + others) return;
   take_own_part();
   note_whole();
   collecting_ = false;
@@ -217,7 +219,8 @@ std::optional<wait_named> checkpointer::name_wait(const seat_table& seats) const
   const auto last_heard = [&](std::uint32_t r) { return seats.heard(r); };
   const std::string whom = !workers.empty()  ? listed_with_last_words("worker", workers, now, last_heard)
                            : !shards.empty() ? listed("shard", shards)
-                                             : "the feeder";
+                           : !parts_.contains("feeder") ? "the feeder"
+                                                        : "the recorder";
   return wait_named{fmt::format("checkpoint {} waits for {}", number_, whom), (now - asked_).count()};
 }
 

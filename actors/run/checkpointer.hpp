@@ -27,6 +27,7 @@ struct checkpointer_options {
   std::int64_t every = 0;              ///< ns; 0: not by time
   bool traced = false;                 ///< notes when each checkpoint was collected and written
   std::optional<judged_tests> tests{}; ///< of earlier processes; nothing: the run has no patience to keep
+  caf::actor recorder{};               ///< has a part in each checkpoint; null: the run is not recorded
   std::shared_ptr<const hogwild_store> block{}; ///< that workers share under hogwild; null: no policy is
 };
 

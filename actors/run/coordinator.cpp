@@ -54,6 +54,7 @@ caf::behavior coordinator::make_behavior() {
   for (std::uint32_t i = 0; i < options_.shards.size(); ++i)
     watch(self_, options_.shards[i], shard_lost{{i}});
   watch(self_, options_.feeder, feeder_lost{});
+  if (options_.checkpoints.recorder) watch(self_, options_.checkpoints.recorder, recorder_lost{});
   if (options_.resumed) switcher_.resume(*options_.resumed);
   hold_switches();
   switcher_.begin();
@@ -68,6 +69,11 @@ caf::message_handler coordinator::checkpoints() {
   return {
       on(self_, [this](const checkpoint_part& x) { on_part(x); }),
       on(self_, [this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
+      on(self_,
+         [this](const recorder_lost&) {
+           checkpointer_.give_up();
+           go_on_with_checkpoints();
+         }),
       on(self_,
          [this](const checkpoint_due&) {
            checkpointer_.request();

@@ -115,7 +115,9 @@ caf::message_handler feeder::checkpoints() {
 
 void feeder::report_cut() {
   auto part = cut_.finished(dealer_, replayed_ ? replayed_->switches_passed() : 0);
-  if (part) send(self_, cut_.collector(), std::move(*part));
+  if (!part) return;
+  log_.mark(part->number, feeder_of_recording);
+  send(self_, cut_.collector(), std::move(*part));
 }
 
 void feeder::tell_if_checkpoint_due() {

@@ -2,18 +2,17 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::watch;
+using messaging::on, messaging::send, messaging::sender_of, messaging::watch;
 
 caf::behavior recorder::make_behavior() {
   return {
-      on(self_,
-         [this](const order_noted& x) {
-           options_.file->add_turns(x.shard.value, x.turns);
-           options_.file->add_deals(x.deals);
-         }),
+      on(self_, [this](const order_noted& x) { on_noted(x); }),
+      on(self_, [this](const recording_marked& x) { on_marked(x); }),
+      on(self_, [this](const mark_recording& x) { on_mark(x); }),
       on(self_, [this](const switch_noted& x) { options_.file->add_switch(*x.what); }),
       on(self_, [this](const end_recording& x) { on_end(x); }),
       on(self_,
@@ -22,6 +21,52 @@ caf::behavior recorder::make_behavior() {
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),
   };
+}
+
+void recorder::on_noted(const order_noted& x) {
+  options_.file->add_turns(x.shard.value, x.turns);
+  options_.file->add_deals(x.deals);
+  so_far_.add(x.shard.value, x.turns);
+}
+
+bool recorder::cut_under_way::whole() const {
+  return coordinator && feeder && std::ranges::find(shards, false) == shards.end();
+}
+
+/// The cut of that checkpoint, which may be the next; null if that is over.
+recorder::cut_under_way* recorder::cut_of(std::uint64_t number) {
+  if (number < cut_.number) return nullptr;
+  if (number > cut_.number) cut_ = {number, so_far_, std::vector<bool>(so_far_.turns.size())};
+  return &cut_;
+}
+
+void recorder::on_marked(const recording_marked& x) {
+  cut_under_way* const cut = cut_of(x.number);
+  if (cut == nullptr) return;
+  if (x.shard == feeder_of_recording) {
+    cut->feeder = true;
+  } else if (x.shard.value < cut->shards.size()) {
+    cut->shards[x.shard.value] = true;
+    cut->at.turns[x.shard.value] = so_far_.turns[x.shard.value];
+    cut->at.checksums[x.shard.value] = so_far_.checksums[x.shard.value];
+  }
+  tell_if_marked();
+}
+
+/// What the coordinator has told of switches lies before this message.
+void recorder::on_mark(const mark_recording& x) {
+  cut_under_way* const cut = cut_of(x.number);
+  if (cut == nullptr) return;
+  cut->coordinator = sender_of(self_);
+  tell_if_marked();
+}
+
+void recorder::tell_if_marked() {
+  if (!cut_.whole()) return;
+  cut_.at.failed = options_.file->failed();
+  const auto fields = std::make_shared<saved_fields>();
+  fields->field(recording_part, cut_.at);
+  send(self_, std::exchange(cut_.coordinator, nullptr), checkpoint_part{cut_.number, recording_part, fields});
 }
 
 void recorder::on_end(const end_recording& x) {

@@ -2,10 +2,13 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/record/recording_cut.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -13,6 +16,8 @@ struct recorder_options {
   std::shared_ptr<recording_writer> file; ///< the recorder owns it while it lives
   std::function<void(const std::string&)>
       on_end; ///< called once with the reason why it could not be written, or ""
+  recording_cut
+      before{}; ///< what the file has already, of a run that goes on; else only the number of shards
 };
 
 /// Writes what shards and the feeder note into a recording. The file appears when it is complete. The
@@ -20,22 +25,42 @@ struct recorder_options {
 ///
 ///     recording --end_recording--> waiting for the feeder's last --the same from it, or its death--> ended
 ///         \-------------------- end_recording that names no feeder ------------------------------------/
+///
+/// Its part in a checkpoint says how much of the recording lies before that. All of it is then in the file.
 /// Guarantees  on_end is called once, whichever other actor dies.
 class recorder {
 public:
   static constexpr const char* name = "mailgrad.recorder";
 
   recorder(caf::event_based_actor* self, recorder_options options)
-      : self_(self), options_(std::move(options)) {}
+      : self_(self), options_(std::move(options)), so_far_(options_.before) {}
   caf::behavior make_behavior();
 
 private:
+  /// A checkpoint under way, and who has marked.
+  struct cut_under_way {
+    std::uint64_t number = 0;
+    recording_cut at;
+    std::vector<bool> shards;
+    bool feeder = false;
+    caf::actor coordinator{};
+
+    bool whole() const;
+  };
+
+  cut_under_way* cut_of(std::uint64_t number);
+  void on_noted(const order_noted& x);
+  void on_marked(const recording_marked& x);
+  void on_mark(const mark_recording& x);
+  void tell_if_marked();
   void on_end(const end_recording& x);
   void end(const recording_end& e);
   void end_with(const std::string& why);
 
   caf::event_based_actor* self_;
   recorder_options options_;
+  recording_cut so_far_;
+  cut_under_way cut_; ///< of the last checkpoint
 };
 
 } // namespace mailgrad

@@ -192,6 +192,7 @@ void run_crew::spawn_coordinator() {
     options.checkpoints = {options_.checkpoint_writer, card_of(plan_), plan_.options.checkpoints.every_steps,
                            plan_.options.checkpoints.every.count(), plan_.options.trace_events > 0};
   options.checkpoints.block = store_;
+  if (options_.checkpoint_writer) options.checkpoints.recorder = options_.recorder;
   if (const early_stop enough = plan_.enough(); enough.counts_tests())
     options.checkpoints.tests = enough.tests();
   coordinator_ = options_.coordinator_has_thread

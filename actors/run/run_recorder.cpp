@@ -2,18 +2,23 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
+#include <filesystem>
 #include <utility>
 
 namespace mailgrad {
 using messaging::send_anonymously, messaging::spawn;
 
-run_recorder::run_recorder(caf::actor_system& system, const std::string& path,
-                           const recording_header& header) {
+run_recorder::run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header,
+                           const recording* before) {
   const auto promise = std::make_shared<std::promise<std::string>>();
   written_ = promise->get_future();
+  recording_cut begins(header.shards);
+  begins.file = std::filesystem::absolute(path).string();
+  for (std::uint32_t s = 0; before && s < header.shards; ++s) begins.add(s, before->turns[s]);
   actor_ = spawn<recorder, caf::detached>(
-      system, recorder_options{create_recording(path, header),
-                               [promise](const std::string& why) { promise->set_value(why); }});
+      system,
+      recorder_options{before ? continue_recording(path, header, *before) : create_recording(path, header),
+                       [promise](const std::string& why) { promise->set_value(why); }, std::move(begins)});
 }
 
 /// The feeder may have deals to tell; the shards have told everything before they reported.

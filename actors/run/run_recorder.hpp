@@ -11,8 +11,11 @@ namespace mailgrad {
 /// The recorder of a run, for the thread that owns the run.
 class run_recorder {
 public:
-  /// Errors  as create_recording().
-  run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header);
+  /// `before`: what the run that goes on has recorded before its checkpoint; null: it begins.
+  ///
+  /// Errors  as create_recording() and continue_recording().
+  run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header,
+               const recording* before = nullptr);
 
   const caf::actor& actor() const noexcept { return actor_; }
 

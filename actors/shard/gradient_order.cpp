@@ -57,6 +57,7 @@ void gradient_order::announce(const order_entry& turn) {
 }
 
 void gradient_order::announce_kept(std::uint64_t checkpoint) {
+  log_.mark(checkpoint, shard_);
   tell_others({order_entry::kind::kept, {}, {checkpoint}});
 }
 

@@ -77,6 +77,7 @@ public:
       if (r.gradient) take(*r.gradient);
   }
   /// The shard's state is kept now for this checkpoint, and the shards that follow keep theirs at this turn.
+  /// The recorder hears that what was noted so far lies before it.
   void announce_kept(std::uint64_t checkpoint);
   /// Writes or reads how far a recording has been taken. Other orders are given while a run goes on.
   void keep(archive& a) {

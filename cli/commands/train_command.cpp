@@ -13,6 +13,7 @@
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
+#include <mailgrad/engine/plan/recorded_before.hpp>
 #include <mailgrad/graph/models/model.hpp>
 
 #include <fmt/format.h>
@@ -234,6 +235,23 @@ train_words words_again(const std::vector<std::string>& words, const std::string
   return again;
 }
 
+bool names_recording(const std::vector<std::string>& words) {
+  return std::ranges::any_of(words, [](const std::string& word) { return word.starts_with("--record="); });
+}
+
+/// The file into which a run records that is resumed with the options of its checkpoint; empty if what came
+/// before is not there any more. The run goes on all the same.
+std::string recording_that_goes_on(const checkpoint& from, const std::string& path) {
+  if (path.empty()) return path;
+  try {
+    recorded_before(from, path);
+    return path;
+  } catch (const recording_error& e) {
+    say_failure(std::string("this run is recorded no longer: ") + e.what());
+    return "";
+  }
+}
+
 /// Goes on with the options of the checkpoint and those given now.
 int resume(const train_words& w, const std::vector<std::string>& given) {
   if (!w.load.empty())
@@ -242,6 +260,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   const std::vector<std::string> words = words_to_resume(*from, given);
   auto again = words_again<std::invalid_argument>(words, "checkpoint '" + from->path().string() + "'");
   again.load.clear(); // that run has begun with these
+  if (!names_recording(given)) again.outputs.record = recording_that_goes_on(*from, again.outputs.record);
   again.quiet = w.quiet;
   again.live = w.live;
   again.remote = w.remote;

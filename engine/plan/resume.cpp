@@ -3,6 +3,7 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/recorded_before.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <fmt/format.h>
@@ -69,6 +70,18 @@ judged_tests tests_before(const resumed_run& resumed) {
   return tests;
 }
 
+/// A recording that goes on is repeated from its beginning, so nothing but the length of the run may differ.
+std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const resumed_run& resumed) {
+  if (!resumed.same_workers)
+    refuse(plan, "is of a run with other workers, so its recording cannot go on; leave --record out");
+  auto before = recorded_before(*resumed.from, plan.options.record);
+  constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
+  const std::string found = differences(before->header.facts, facts_and_names(plan), of_the_beginning);
+  if (!found.empty())
+    throw recording_error(fmt::format("recording '{}' cannot go on: {}", before->name, found));
+  return before;
+}
+
 /// With another number of workers, or with seats for more, each begins anew from the weights.
 void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
   const std::string numbers =
@@ -86,10 +99,6 @@ void require_keepable(const run_plan& plan) {
   if (o.parameter_actor)
     throw std::invalid_argument(
         fmt::format("checkpoints: parameter actor '{}' keeps no state", o.parameter_actor->name));
-  if (!o.record.empty())
-    throw std::invalid_argument(
-        "checkpoints: a run that is recorded cannot be resumed; the recording would lack "
-        "what came before. Leave one of both out");
   for (const scheduled_policy& s : plan.policies)
     if (const auto policy = s.policy.make()) try_to_keep(*policy);
   if (const auto cure = plan.cure.make({plan.seats(), 1, 1e-3})) try_to_keep(*cure);
@@ -131,6 +140,7 @@ void plan_resume(run_plan& plan) {
   plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
   if (plan.options.keep == kept_weights::best) resumed.best = best_of(plan);
   resumed.tests = tests_before(resumed);
+  if (!plan.options.record.empty()) plan.recorded_before = recording_to_go_on(plan, resumed);
   plan.resumed = std::move(resumed);
 }
 

@@ -70,6 +70,8 @@ struct run_plan {
   /// The numbers of batches after which the feeder stops until the policy has switched, ascending.
   std::deque<std::uint64_t> holds;
   std::optional<resumed_run> resumed{};
+  /// What such a run has recorded before the checkpoint, if it is recorded.
+  std::shared_ptr<const recording> recorded_before{};
   std::uint64_t steps = 0;          ///< mini-batches of all workers in the whole run
   std::uint64_t recorded_steps = 0; ///< in a replay: those that the recorded run had planned
   /// Threads that would sleep while a shard updates its weights, and compute parts of the update instead.

@@ -119,7 +119,7 @@ shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with)
   t.wire = with.wire;
   t.records = with.records;
   t.trace_events = o.trace_events;
-  t.keep_answers = with.keeps_checkpoints && (o.replay || o.local_steps > 0);
+  t.keep_answers = with.keeps_checkpoints && (o.replay || o.local_steps > 0 || with.records);
   if (!plan.resumed) return t;
   t.resumed = plan.resumed->shard(shard.value);
   t.same_workers = plan.resumed->same_workers;

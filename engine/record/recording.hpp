@@ -95,6 +95,8 @@ public:
   void add_switch(const recorded_switch& s);
   /// Writes the end without its switches, which add_switch() has written.
   void end(const recording_end& e);
+  /// Whether anything could not be written so far.
+  bool failed() const noexcept { return failure_ != 0; }
 
 private:
   void add_alike(std::span<const recorded_deal> deals);
@@ -115,6 +117,14 @@ private:
 ///         number, or if another run is recording into this file.
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header);
 
+/// The same for a run that goes on from a checkpoint: the recording begins with `before`, which part_before()
+/// has read from a file. If that was PATH.partial, it is PATH.before until all of it is written again, so
+/// that it is not lost whenever the run is killed.
+///
+/// Errors  as create_recording(); std::runtime_error if it cannot be written.
+std::unique_ptr<recording_writer> continue_recording(const std::string& path, const recording_header& header,
+                                                     const recording& before);
+
 /// Reads a recording from memory. `name` is for messages.
 ///
 /// Errors  recording_error: foreign, of another format, cut short, damaged, or inconsistent.
@@ -125,8 +135,8 @@ recording parse_recording(std::string_view bytes, const std::string& name);
 /// Errors  recording_error: foreign, of another format, inconsistent, or without a whole header.
 recording parse_killed_recording(std::string_view bytes, const std::string& name);
 
-/// Reads a recording from a file, but no further than its first bytes if those are wrong. PATH.partial and
-/// PATH.killed are read as recordings of killed runs.
+/// Reads a recording from a file, but no further than its first bytes if those are wrong. PATH.partial,
+/// PATH.before and PATH.killed are read as recordings of killed runs.
 ///
 /// Errors  std::system_error if the file cannot be read; recording_error if a run is writing it; as
 ///         parse_recording() and parse_killed_recording().

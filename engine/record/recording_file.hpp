@@ -30,6 +30,8 @@ inline constexpr std::size_t most_workers = 0x10000;
 
 /// What the recording of a killed run is called after the next run into the same file.
 inline constexpr std::string_view killed_suffix = ".killed";
+/// What it is called while a run that goes on writes it again.
+inline constexpr std::string_view before_suffix = ".before";
 
 /// Returns the checksum of all bytes before, whose checksum is `before`, and of these.
 unsigned long crc(unsigned long before, std::string_view bytes);

@@ -226,7 +226,8 @@ std::string hint_at_partial(const std::string& path) {
 }
 
 bool is_of_killed(const std::string& path) {
-  return path.ends_with(replaced_file::partial("")) || path.ends_with(recording_file::killed_suffix);
+  return path.ends_with(replaced_file::partial("")) || path.ends_with(recording_file::killed_suffix) ||
+         path.ends_with(recording_file::before_suffix);
 }
 
 } // namespace

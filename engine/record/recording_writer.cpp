@@ -1,3 +1,4 @@
+#include <mailgrad/engine/record/recording_cut.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 
 #include <mailgrad/files/little_endian.hpp>
@@ -121,11 +122,15 @@ void recording_writer::end(const recording_end& e) {
                              "' cannot be written: " + std::generic_category().message(failure_));
 }
 
-std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header) {
+namespace {
+
+void require_numbers(const std::string& path, const recording_header& header) {
   if (header.ranks() > recording_file::most_workers || header.shards > recording_file::most_workers)
     recording_file::refuse(path, fmt::format("can number 65536 workers and shards, not {}",
                                              std::max(header.ranks(), header.shards)));
-  if (replaced_file::can_replace(path)) keep_killed(path);
+}
+
+std::unique_ptr<recording_writer> open_recording(const std::string& path, const recording_header& header) {
   auto file = std::make_unique<replaced_file>(path, replaced_file::if_taken::fail);
   if (!file->is_open() && errno == EWOULDBLOCK)
     recording_file::refuse(
@@ -134,6 +139,31 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
     throw std::system_error(errno, std::generic_category(), "recording '" + path + "' cannot be written");
   replaced_file* const kept = file.get(); // valid as long as the writer, which owns it
   return std::make_unique<recording_writer>(std::move(file), path, header, [kept] { return kept->keep(); });
+}
+
+} // namespace
+
+std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header) {
+  require_numbers(path, header);
+  if (replaced_file::can_replace(path)) keep_killed(path);
+  return open_recording(path, header);
+}
+
+std::unique_ptr<recording_writer> continue_recording(const std::string& path, const recording_header& header,
+                                                     const recording& before) {
+  require_numbers(path, header);
+  const std::string real = replaced_file::without_links(path);
+  const std::string partial = replaced_file::partial(real);
+  const std::string kept = real + std::string(recording_file::before_suffix);
+  if (before.name == partial && !replaced_file::move_abandoned(partial, kept))
+    recording_file::refuse(partial, "is being written by a run, or cannot be renamed to '" + kept + "'");
+  auto again = open_recording(path, header);
+  write_again(*again, before);
+  if (again->failed())
+    throw std::runtime_error("recording '" + path + "': what lies before the checkpoint cannot be written");
+  std::error_code ignored;
+  std::filesystem::remove(kept, ignored);
+  return again;
 }
 
 } // namespace mailgrad

@@ -262,6 +262,54 @@ TEST_F(Checkpoints, OfAReplayGoOn) {
   EXPECT_EQ(newest().filename(), checkpoint_name(4000)) << "a replay that is resumed keeps checkpoints, too";
 }
 
+/// Killed again and again, a run leaves one recording, of all that it has done.
+TEST_F(Checkpoints, LetARecordingGoOn) {
+  const std::string recording = (scratch_.path() / "run.rec").string();
+  words run = train({"--devices", "cpu:0,cpu:0", "--policy", "async, ssp:1@20000", "--shards", "2",
+                     "--record", recording, "--checkpoint", folder(), "--checkpoint-every", "100"},
+                    "50000");
+  int killed = 0;
+  for (int round = 0; round < 4; ++round) {
+    const std::filesystem::path before = newest();
+    tool t(run);
+    await_newer(t, before);
+    t.signal(SIGKILL);
+    killed += t.code() == -SIGKILL ? 1 : 0;
+    EXPECT_THAT(t.err(), ::testing::Not(HasSubstr("recorded no longer")));
+    run = {"train", "--resume", folder(), "--quiet"};
+  }
+  EXPECT_GE(killed, 2);
+  const nlohmann::json last = resumed();
+  EXPECT_EQ(last["ledger"]["produced"], 50'000);
+  tool again({"replay", recording, "--quiet"});
+  EXPECT_EQ(again.code(), 0) << again.err();
+  EXPECT_THAT(again.out(), HasSubstr("the same parameters as recorded"));
+  EXPECT_FALSE(std::filesystem::exists(recording + ".before"));
+}
+
+TEST_F(Checkpoints, GoOnWithoutARecordingThatIsGone) {
+  const std::string recording = (scratch_.path() / "run.rec").string();
+  tool t(checkpointed({"--record", recording}));
+  await_newer(t);
+  t.signal(SIGKILL);
+  t.code();
+  for (const char* suffix : {"", ".partial"}) std::filesystem::remove(recording + suffix);
+  tool refused({"train", "--resume", folder(), "--quiet", "--record", recording});
+  EXPECT_EQ(refused.code(), 2);
+  EXPECT_THAT(refused.err(), HasSubstr("there is no recording '" + recording + "'; leave --record out"));
+  tool again({"train", "--resume", folder(), "--quiet"});
+  EXPECT_EQ(again.code(), 0);
+  EXPECT_THAT(again.err(), HasSubstr("this run is recorded no longer: "));
+}
+
+TEST_F(Checkpoints, OfARunThatWasNotRecordedBeginNoRecording) {
+  report(train({"--checkpoint", folder()}, "200"));
+  tool t({"train", "--resume", folder(), "--quiet", "--steps", "400", "--record",
+          (scratch_.path() / "run.rec").string()});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), HasSubstr("would lack what came before; leave --record out"));
+}
+
 TEST_F(Checkpoints, OfAnotherRunAreRefused) {
   report(checkpointed({}));
   const auto refused = [this](const words& more, const std::string& why) {
@@ -294,8 +342,6 @@ TEST_F(Checkpoints, RefuseWhatCannotBeKept) {
     EXPECT_EQ(t.code(), 2) << why;
     EXPECT_THAT(t.err(), HasSubstr(why));
   };
-  refused(checkpointed({"--record", (scratch_.path() / "r").string()}),
-          "a run that is recorded cannot be resumed");
   refused({"train", "--resume", folder()}, "cannot be read: No such file");
   refused(train({"--checkpoint-every", "5"}), "--checkpoint");
   for (const char* every : {"0", "5 min", "-1", "min", "1e3", "99999999min", "18446744073709551616"})

@@ -2,7 +2,8 @@
 
 A round begins a run, kills it with SIGKILL after a time drawn from its length, resumes it, kills that too, and lets the
 last one end. It fails if a run cannot be resumed, a checkpoint is torn, a mini-batch is trained twice or not at all, or the weights of a
-run whose bits do not depend on chance are others than without interruption.
+run whose bits do not depend on chance are others than without interruption. Some of the runs are recorded: what the killed
+ones and the last one recorded is one recording, whose replay must end with the weights of the last.
 """
 import json
 import subprocess
@@ -43,6 +44,13 @@ def killed(command, seconds):
     return process.returncode == -9
 
 
+def repeat(tool, recording):
+    """Replays a recording, which must end with the weights of its run."""
+    done = subprocess.run([tool, "replay", str(recording), "--quiet"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(f"the replay of {recording} ended with {done.returncode}: {done.stderr}")
+
+
 def rounds_of(tool, scratch, rounds, draw):
     data = scratch / "samples.csv"
     write_samples(data, 400)
@@ -58,6 +66,9 @@ def rounds_of(tool, scratch, rounds, draw):
             lengths[key] = time.monotonic() - begun
         kept = scratch / f"kept {number}"
         command = run + options + ["--checkpoint", str(kept), "--checkpoint-every", draw.choice(["50", "500", "1s"])]
+        recording = scratch / f"run {number}.rec"
+        if "hogwild" not in key and draw.random() < 0.5:
+            command += ["--record", str(recording)]
         kills = 0
         for _ in range(draw.randint(1, 4)):
             kills += killed(command, draw.uniform(0, lengths[key]))
@@ -70,6 +81,9 @@ def rounds_of(tool, scratch, rounds, draw):
         if options in EXACT:
             if last["parameters_sha256"] != whole[key]["parameters_sha256"]:
                 raise Failure(f"{options}: other weights than without interruption")
-        for file in kept.glob("*"):
+        repeated = recording.exists()  # not if a run was killed between its last checkpoint and the end of its recording
+        if repeated:
+            repeat(tool, recording)
+        for file in [*kept.glob("*"), *scratch.glob("*.rec*")]:
             file.unlink()
-        yield True, True, f"{' '.join(options)}: {kills} times killed and resumed"
+        yield True, True, f"{' '.join(options)}: {kills} times killed and resumed" + (", and replayed" if repeated else "")

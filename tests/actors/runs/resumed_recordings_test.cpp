@@ -1,0 +1,190 @@
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/treated_runs.hpp>
+#include <mailgrad/tests/support/test_name.hpp>
+
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
+#include <mailgrad/engine/record/recording_cut.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Recorded runs that are killed and go on from a checkpoint. The recording goes on as well, and the whole of
+// it is repeated from the beginning.
+
+namespace mailgrad {
+using messaging::on, messaging::spawn;
+
+namespace {
+
+using testing::assembled_run;
+using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
+using testing::finished_run;
+
+constexpr std::uint64_t resumed_orders = 12;
+
+/// A checkpoint, and what the file of the recording held when that was about to be written.
+struct killed_here {
+  std::shared_ptr<const checkpoint> from;
+  std::string recorded;
+};
+
+/// Takes checkpoints as if the run were killed right behind each.
+class watching_writer {
+public:
+  static constexpr const char* name = "mailgrad.watching-writer";
+
+  watching_writer(caf::event_based_actor* self, std::shared_ptr<std::stringbuf> recording,
+                  std::shared_ptr<std::vector<killed_here>> kept)
+      : self_(self), recording_(std::move(recording)), kept_(std::move(kept)) {}
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_,
+           [this](const write_checkpoint& x) {
+             const std::string where = "checkpoint of step " + std::to_string(x.steps);
+             kept_->push_back({std::make_shared<const checkpoint>(checkpoint::of(x.parts, where)),
+                               std::string(recording_->view())});
+             return checkpoint_written{x.number, x.steps, where, {}, 0, 0};
+           }),
+        on(self_, [this](const give_up&) { self_->quit(); }),
+    };
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<std::stringbuf> recording_;
+  std::shared_ptr<std::vector<killed_here>> kept_;
+};
+
+struct recorded_and_kept {
+  finished_run run;
+  std::vector<killed_here> kept;
+};
+
+class ResumedRecordings : public testing::RecordedRun {
+protected:
+  /// Runs and records `a`, behind what was recorded before.
+  std::optional<recorded_and_kept> record(assembly a, drawn_order& order, const recording* before = nullptr) {
+    const auto bytes = std::make_shared<std::stringbuf>();
+    const auto kept = std::make_shared<std::vector<killed_here>>();
+    const auto file =
+        std::make_shared<recording_writer>(std::make_unique<std::ostream>(bytes.get()), "memory",
+                                           recording_header{a.workers, a.shards, {}, {}, a.seats});
+    recording_cut begins(a.shards);
+    if (before) write_again(*file, *before);
+    for (std::uint32_t s = 0; before && s < a.shards; ++s) begins.add(s, before->turns[s]);
+    a.recorder = spawn<recorder>(
+        system_.actors(),
+        recorder_options{file, [](const std::string& failure) { EXPECT_EQ(failure, ""); }, begins});
+    a.checkpoint_writer = spawn<watching_writer>(system_.actors(), bytes, kept);
+    std::optional<recorded_and_kept> ended;
+    {
+      const assembled_run run = assemble(a);
+      deliver(order);
+      EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
+      if (run.times_ended() == 1) {
+        finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
+        messaging::send_anonymously(
+            run.feeder_actor, end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
+        deliver(order);
+        f.order = parse_recording(bytes->view(), "memory");
+        ended = recorded_and_kept{std::move(f), *kept};
+      }
+    }
+    messaging::kill(a.recorder);
+    messaging::kill(a.checkpoint_writer);
+    deliver(order);
+    return ended;
+  }
+
+  /// What of the killed run's recording lies before the checkpoint. Nothing if a worker had left a shard by
+  /// then, since all are near the end.
+  static std::optional<recording> before(const killed_here& k) {
+    kept_schedule schedule;
+    k.from->part("run")->field("schedule", schedule);
+    feeder_position feeder;
+    k.from->part("feeder")->field("feeder", feeder);
+    const recording killed = parse_killed_recording(k.recorded, "memory");
+    try {
+      return part_before(killed, k.from->object<recording_cut>(recording_part), feeder.trained,
+                         schedule.done.size());
+    } catch (const recording_error& e) {
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("had left before the checkpoint"));
+      return std::nullopt;
+    }
+  }
+
+  /// Records a run, goes on from each of its checkpoints, and from the first of the run that goes on, and
+  /// repeats each in other orders. Returns how many went on.
+  std::size_t resume_and_repeat(assembly a, drawn_order& order) {
+    a.batches = 18;
+    a.checkpoint_every = 3 + order.seed() % 3;
+    const auto was = record(a, order);
+    if (!was) return 0;
+    std::size_t resumed = 0;
+    assembly plain = a;
+    plain.checkpoint_every = 0;
+    for (const killed_here& k : was->kept) {
+      SCOPED_TRACE("resumed from " + k.from->path().string());
+      const auto is = go_on(a, k, order);
+      if (!is) continue;
+      ++resumed;
+      EXPECT_EQ(is->run.report.steps, a.batches);
+      expect_repeatable(plain, is->run, order.seed());
+      if (is->kept.empty()) continue;
+      SCOPED_TRACE("and once more");
+      if (const auto again = go_on(a, is->kept.front(), order))
+        expect_repeatable(plain, again->run, order.seed());
+    }
+    return resumed;
+  }
+
+  /// Nothing if the recording cannot go on.
+  std::optional<recorded_and_kept> go_on(assembly a, const killed_here& k, drawn_order& order) {
+    const std::optional<recording> earlier = before(k);
+    if (!earlier) return std::nullopt;
+    a.resume = k.from;
+    return record(a, order, &*earlier);
+  }
+};
+
+class ResumedRecordingsOf : public ResumedRecordings, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ResumedRecordingsOf, AreRepeatedFromTheBeginning) {
+  std::size_t resumed = 0;
+  for (const std::uint32_t shards : {1U, 3U})
+    for (drawn_order& order : drawn_orders(resumed_orders)) {
+      assembly a;
+      a.policy = GetParam();
+      a.shards = shards;
+      resumed += resume_and_repeat(a, order);
+    }
+  EXPECT_GT(resumed, resumed_orders);
+}
+
+/// Cures and local steps keep state of each worker.
+TEST_F(ResumedRecordings, OfEveryCureAndLocalStepsAreRepeated) {
+  for (const testing::treated_run& t : testing::treated_runs)
+    for (drawn_order& order : drawn_orders(resumed_orders / 4)) {
+      SCOPED_TRACE(std::string(t.cure) + ' ' + t.policy);
+      resume_and_repeat(testing::treated(t), order);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, ResumedRecordingsOf,
+                         ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
+                                           "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2",
+                                           "async, sync@5, async@9", "sync, ssp:1@6"),
+                         [](const auto& of) { return testing::test_name(of.param); });
+
+} // namespace
+} // namespace mailgrad
