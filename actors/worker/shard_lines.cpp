@@ -112,7 +112,8 @@ void shard_lines::keep(archive& a) {
   a.version(1);
   a.field("step", step_);
   std::vector<bool> answered;
-  for (const held_weights& held : held_) answered.push_back(static_cast<bool>(held.values));
+  for (std::uint32_t s = 0; s < held_.size(); ++s) // also if it answers again, and that is under way
+    answered.push_back(held_[s].values || had_answered(s));
   a.field("answered", answered);
   if (a.reads()) had_answered_ = std::move(answered);
 }

@@ -175,7 +175,7 @@ TEST_P(ResumedRecordingsOf, AreRepeatedFromTheBeginning) {
 TEST_F(ResumedRecordings, OfEveryCureAndLocalStepsAreRepeated) {
   for (const testing::treated_run& t : testing::treated_runs)
     for (drawn_order& order : drawn_orders(resumed_orders / 4)) {
-      SCOPED_TRACE(std::string(t.cure) + ' ' + t.policy);
+      SCOPED_TRACE(std::string(t.cure) + " " + t.policy + " local steps " + std::to_string(t.local_steps));
       resume_and_repeat(testing::treated(t), order);
     }
 }
