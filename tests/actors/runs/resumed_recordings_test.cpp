@@ -171,6 +171,34 @@ TEST_P(ResumedRecordingsOf, AreRepeatedFromTheBeginning) {
   EXPECT_GT(resumed, resumed_orders);
 }
 
+/// No checkpoint can be whole then, and the run ends all the same.
+TEST_F(ResumedRecordings, EndWhenTheRecorderIsLost) {
+  for (drawn_order& order : drawn_orders(resumed_orders * 5)) {
+    const auto bytes = std::make_shared<std::stringbuf>();
+    const auto kept = std::make_shared<std::vector<killed_here>>();
+    assembly a;
+    a.checkpoint_every = 2;
+    a.recorder = spawn<recorder>(system_.actors(),
+                                 recorder_options{std::make_shared<recording_writer>(
+                                                      std::make_unique<std::ostream>(bytes.get()), "memory",
+                                                      recording_header{a.workers, a.shards, {}, {}}),
+                                                  [](const std::string&) {}, recording_cut(a.shards)});
+    a.checkpoint_writer = spawn<watching_writer>(system_.actors(), bytes, kept);
+    {
+      const assembled_run run = assemble(a);
+      deliver(order, order.below(200));
+      messaging::kill(a.recorder);
+      deliver(order);
+      EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
+      if (run.times_ended() == 1) {
+        EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
+      }
+    }
+    messaging::kill(a.checkpoint_writer);
+    deliver(order);
+  }
+}
+
 /// Cures and local steps keep state of each worker.
 TEST_F(ResumedRecordings, OfEveryCureAndLocalStepsAreRepeated) {
   for (const testing::treated_run& t : testing::treated_runs)
