@@ -9,8 +9,8 @@
 namespace mailgrad {
 
 /// What the run of a checkpoint had recorded before that, for one that goes on from there and records into
-/// `path`. It is looked for where that run recorded, and at `path`, under all names that a run that was killed
-/// can have left.
+/// `path`. It is looked for where that run recorded, and at `path`, under all names that a run that was
+/// killed can have left.
 ///
 /// Errors  recording_error in one line: that run was not recorded, a worker of it was lost, or no file has
 ///         all of it.
