@@ -13,7 +13,7 @@
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
-#include <mailgrad/engine/plan/recorded_before.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/model.hpp>
 
 #include <fmt/format.h>
@@ -239,17 +239,18 @@ bool names_recording(const std::vector<std::string>& words) {
   return std::ranges::any_of(words, [](const std::string& word) { return word.starts_with("--record="); });
 }
 
-/// The file into which a run records that is resumed with the options of its checkpoint; empty if what came
-/// before is not there any more. The run goes on all the same.
-std::string recording_that_goes_on(const checkpoint& from, const std::string& path) {
-  if (path.empty()) return path;
+/// As train_with(), for a run that is resumed. If the recording that its options name cannot go on, the run
+/// does so without it, unless that was asked for now.
+finished_run train_on(train_words w, const std::vector<std::string>& words, bool must_record,
+                      const std::shared_ptr<const checkpoint>& from) {
+  if (w.outputs.record.empty() || must_record) return train_with(w, words, nullptr, from);
   try {
-    recorded_before(from, path);
-    return path;
-  } catch (const recording_error& e) {
+    return train_with(w, words, nullptr, from);
+  } catch (const recording_error& e) { // no actor lives yet
     say_failure(std::string("this run is recorded no longer: ") + e.what());
-    return "";
   }
+  w.outputs.record.clear();
+  return train_with(w, words, nullptr, from);
 }
 
 /// Goes on with the options of the checkpoint and those given now.
@@ -260,7 +261,6 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   const std::vector<std::string> words = words_to_resume(*from, given);
   auto again = words_again<std::invalid_argument>(words, "checkpoint '" + from->path().string() + "'");
   again.load.clear(); // that run has begun with these
-  if (!names_recording(given)) again.outputs.record = recording_that_goes_on(*from, again.outputs.record);
   again.quiet = w.quiet;
   again.live = w.live;
   again.remote = w.remote;
@@ -268,7 +268,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
     again.workers = w.workers;
     again.devices = w.devices;
   }
-  return train_with(again, words, nullptr, from).code;
+  return train_on(std::move(again), words, names_recording(given), from).code;
 }
 
 /// The options that describe a run: a recording lacks those that name files to write, a checkpoint has them,

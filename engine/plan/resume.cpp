@@ -73,7 +73,10 @@ judged_tests tests_before(const resumed_run& resumed) {
 /// A recording that goes on is repeated from its beginning, so nothing but the length of the run may differ.
 std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const resumed_run& resumed) {
   if (!resumed.same_workers)
-    refuse(plan, "is of a run with other workers, so its recording cannot go on; leave --record out");
+    throw recording_error(
+        fmt::format("checkpoint '{}' is of a run with other workers, so its recording cannot "
+                    "go on; leave --record out",
+                    plan.options.resume->path().string()));
   auto before = recorded_before(*resumed.from, plan.options.record);
   constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
   const std::string found = differences(before->header.facts, facts_and_names(plan), of_the_beginning);

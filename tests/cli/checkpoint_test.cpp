@@ -302,6 +302,18 @@ TEST_F(Checkpoints, GoOnWithoutARecordingThatIsGone) {
   EXPECT_THAT(again.err(), HasSubstr("this run is recorded no longer: "));
 }
 
+TEST_F(Checkpoints, OfARecordedRunGoOnWithOtherDevicesAndNoRecording) {
+  const std::string recording = (scratch_.path() / "run.rec").string();
+  tool t(checkpointed({"--devices", "cpu:0,cpu:0", "--record", recording}));
+  await_newer(t);
+  t.signal(SIGKILL);
+  t.code();
+  tool again({"train", "--resume", folder(), "--quiet", "--devices", "cpu:0,cpu:0,cpu:0"});
+  EXPECT_EQ(again.code(), 0);
+  EXPECT_THAT(again.err(), HasSubstr("this run is recorded no longer: "));
+  EXPECT_THAT(again.err(), HasSubstr("is of a run with other workers"));
+}
+
 TEST_F(Checkpoints, OfARunThatWasNotRecordedBeginNoRecording) {
   report(train({"--checkpoint", folder()}, "200"));
   tool t({"train", "--resume", folder(), "--quiet", "--steps", "400", "--record",
