@@ -60,6 +60,7 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
 }
 
 shard::~shard() {
+  if (!at_) return; // its state has moved
   try {
     at_->finish(); // before the memory goes that the lane still reads and writes
   } catch (const device_error&) {

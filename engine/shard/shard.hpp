@@ -46,6 +46,7 @@ public:
   shard(const parameter_layout& layout, std::uint32_t index, std::span<const float> first,
         const optimizer_options& options, std::shared_ptr<lane> at = std::make_shared<host_lane>());
 
+  shard(shard&&) noexcept = default;
   /// Waits for the work that is queued.
   ~shard();
 

@@ -29,12 +29,11 @@ exchange_terms two_shards() {
 /// lies in its block.
 struct loan_way {
   arriving begin(body_form& out, body_form& in, const caf::message& m, actor_address from, actor_address to,
-                 const block& whole, std::size_t begin) {
+                 net::byte_view all, std::size_t begin) {
     const address_book nobody;
     byte_archive_writer written;
     field_inspector writes(written, nobody);
     const attached body = out.write(m, to, writes);
-    const net::byte_view all{whole.data(), whole.bytes()};
     lent = {all, all.subspan(begin, body.bytes.size()), keeper};
     byte_archive_reader read(written.bytes(), "message");
     field_inspector reads(read, nobody);
@@ -56,8 +55,9 @@ TEST(LentGradient, IsReadWhereItsWorkerHasWrittenIt) {
   x.payload.values = values;
   for (const std::uint32_t shard : {0U, 1U}) {
     loan_way way;
-    arriving came = way.begin(out, in, caf::make_message(x), worker, {duty::shard, shard}, values->dense,
-                              terms.layout->shard(shard).begin * sizeof(float));
+    arriving came =
+        way.begin(out, in, caf::make_message(x), worker, {duty::shard, shard},
+                  values->dense.on_host<std::byte>(), terms.layout->shard(shard).begin * sizeof(float));
     EXPECT_TRUE(came.place.empty()) << "nothing is to be copied";
     caf::message m = came.finish();
     came = {};
@@ -78,9 +78,11 @@ TEST(LentGradient, IsCopiedIfItLiesOtherwise) {
   x.payload.values = make_gradient(*terms.layout);
   const block shifted(64 + 2 * half * sizeof(float)), short_one(half * sizeof(float));
   loan_way way;
-  EXPECT_FALSE(way.begin(out, in, caf::make_message(x), worker, {duty::shard, 1}, shifted, 0).place.empty());
+  EXPECT_FALSE(way.begin(out, in, caf::make_message(x), worker, {duty::shard, 1}, shifted.as<std::byte>(), 0)
+                   .place.empty());
   EXPECT_FALSE(
-      way.begin(out, in, caf::make_message(x), worker, {duty::shard, 0}, short_one, 0).place.empty());
+      way.begin(out, in, caf::make_message(x), worker, {duty::shard, 0}, short_one.as<std::byte>(), 0)
+          .place.empty());
 }
 
 TEST(LentWeights, AreReadWhereTheirShardHasWrittenThem) {
@@ -93,7 +95,8 @@ TEST(LentWeights, AreReadWhereTheirShardHasWrittenThem) {
   block whole(half * sizeof(float));
   whole.as<float>()[3] = 2.5F;
   loan_way way;
-  const arriving came = way.begin(out, in, caf::make_message(x), {duty::shard, 1}, worker, whole, 0);
+  const arriving came =
+      way.begin(out, in, caf::make_message(x), {duty::shard, 1}, worker, whole.as<std::byte>(), 0);
   EXPECT_TRUE(came.place.empty());
   const caf::message m = came.finish();
   const auto got = m.get_as<shard_weights>(0).payload.values.on_host();
@@ -111,7 +114,7 @@ TEST(LentWeights, AreOfNoShardButTheirSender) {
   loan_way way;
   EXPECT_THAT(
       [&] {
-        way.begin(out, in, caf::make_message(x), {duty::shard, 0}, worker, whole, 0);
+        way.begin(out, in, caf::make_message(x), {duty::shard, 0}, worker, whole.as<std::byte>(), 0);
       },
       ::testing::ThrowsMessage<archive_error>(::testing::HasSubstr(
           "weights: expected those of shard 0, which sent them, found those of shard 1")));
@@ -124,7 +127,8 @@ TEST(LentWeights, AreCopiedIfTheyLieAcrossCacheLines) {
   x.payload.values = snapshot(std::make_shared<memory>(block(half * sizeof(float))));
   const block whole(4 + half * sizeof(float));
   loan_way way;
-  EXPECT_EQ(way.begin(out, in, caf::make_message(x), {duty::shard, 0}, worker, whole, 4).place.size(),
+  EXPECT_EQ(way.begin(out, in, caf::make_message(x), {duty::shard, 0}, worker, whole.as<std::byte>(), 4)
+                .place.size(),
             half * sizeof(float));
 }
 

@@ -238,7 +238,9 @@ TEST_F(CardSteps, WithWeightsThereCopyNothingButTheBatch) {
   EXPECT_EQ(many.bytes_to_card - few.bytes_to_card,
             6 * (aligned_to_lines(features) + aligned_to_lines(labels)));
   EXPECT_EQ(many.bytes_to_host, few.bytes_to_host);
-  const std::size_t weights = plan_of({.workers = 1, .shards = 1}, data_).layout->size() * sizeof(float);
+  assembly one_shard;
+  one_shard.shards = 1;
+  const std::size_t weights = testing::plan_of(one_shard, data_).layout->size() * sizeof(float);
   EXPECT_EQ(many.bytes_on_card - few.bytes_on_card, 6 * weights);
 }
 

@@ -47,7 +47,7 @@ public:
   }
   float end_step() override {
     const float loss = late_runner::end_step();
-    std::ranges::fill(computed_->dense.as<float>(), 1.0F);
+    std::ranges::fill(computed_->dense.on_host<float>(), 1.0F);
     computed_.reset();
     return loss;
   }

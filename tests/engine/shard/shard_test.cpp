@@ -263,7 +263,7 @@ TEST(Shard, HoldsASnapshotThatQueuedWorkReads) {
   shard s(layout, 0, 1, sgd(1), lane);
   auto read = std::make_shared<const memory>(block(8));
   const std::weak_ptr<const memory> expected = read;
-  s.hold(snapshot(std::move(read)));
+  s.hold(std::move(read));
   EXPECT_FALSE(expected.expired());
   lane->run();
   update_once(s, constant_gradient(layout, 1));

@@ -44,7 +44,8 @@ TEST(Cosine, CountsTheRowsOfTables) {
 TEST(Cosine, CountsWhatFurtherDevicesAddToAllOfAGradient) {
   const auto sum = of({1, 2});
   sum->addends.emplace_back();
-  sum->addends[0].values = std::move(of({3, -2})->dense); // covers all of it, since nothing says otherwise
+  sum->addends[0].values = block(sum->dense.bytes()); // covers all of it, since nothing says otherwise
+  std::ranges::copy(of({3, -2})->dense.on_host<float>(), sum->addends[0].values.as<float>().begin());
   EXPECT_EQ(cosine(*sum, *of({4, 0})), 1.0);
 }
 

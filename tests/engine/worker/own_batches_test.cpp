@@ -16,11 +16,13 @@ namespace {
 using ::testing::ElementsAreArray;
 using ids = std::vector<std::uint32_t>;
 
-std::shared_ptr<const dataset> rows() { return std::make_shared<dataset>(testing::small_samples(12, 1)); }
+std::shared_ptr<const dataset> samples_in_rows() {
+  return std::make_shared<dataset>(testing::small_samples(12, 1));
+}
 
 TEST(OwnBatches, HaveTheBytesOfThoseThatAreSent) {
   const std::vector<std::shared_ptr<const dataset>> sets{
-      rows(), std::make_shared<dataset>(testing::sparse_samples(12, 1))};
+      samples_in_rows(), std::make_shared<dataset>(testing::sparse_samples(12, 1))};
   for (const auto& samples : sets) {
     const std::size_t room = room_for_entries(*samples, 4);
     own_batches own(samples, 4, room);
@@ -42,7 +44,7 @@ TEST(OwnBatches, HaveTheBytesOfThoseThatAreSent) {
 }
 
 TEST(OwnBatches, KeepABatchThatSomebodyHolds) {
-  own_batches own(rows(), 4, 0);
+  own_batches own(samples_in_rows(), 4, 0);
   const auto first = own.cut(0, 0, ids{0, 1, 2, 3});
   const float before = first->features.values()[0];
   own.cut(1, 0, ids{8, 9, 10, 11});
@@ -51,7 +53,7 @@ TEST(OwnBatches, KeepABatchThatSomebodyHolds) {
 
 /// The numbers come from another process.
 TEST(OwnBatches, RefuseNumbersThatMakeNoBatch) {
-  own_batches own(rows(), 4, 0);
+  own_batches own(samples_in_rows(), 4, 0);
   const auto sparse = std::make_shared<dataset>(sparse_features{9, {0, 3, 3, 4}, {0, 4, 8, 2}, {1, 2, 3, 4}},
                                                 std::vector<std::int32_t>{0, 1, 1}, 2);
   own_batches own_sparse(sparse, 3, max_nonzeros(*sparse, 3));
