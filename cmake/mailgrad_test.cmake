@@ -32,15 +32,6 @@ endif()
 set(MAILGRAD_TEST_FLAGS "$<$<CONFIG:Release>:-O1;-Wno-uninitialized>" CACHE STRING
   "Options to compile the sources of the tests with, after all others; they shall compile fast")
 
-# GNU ld takes 2 to 3 times as long, 2 s of a processor for a large test with sanitizers.
-if(MAILGRAD_TESTS AND NOT CMAKE_EXE_LINKER_FLAGS MATCHES "-fuse-ld")
-  include(CheckLinkerFlag)
-  check_linker_flag(CXX -fuse-ld=lld MAILGRAD_HAS_LLD)
-  if(MAILGRAD_HAS_LLD)
-    add_link_options($<$<LINK_LANGUAGE:CXX>:-fuse-ld=lld>)
-  endif()
-endif()
-
 option(MAILGRAD_UNITY_TESTS "Compile several sources of a test binary as one, which takes half the time" OFF)
 
 # Names of one source may hide those of another that is compiled as one with it. Linked last, so that it has the last word.

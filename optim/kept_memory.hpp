@@ -11,9 +11,9 @@
 
 namespace mailgrad {
 
-/// Writes `count` floats of `values`, from float `first` on. What lies on a card is copied to the host first: the
-/// field is whole, and `values` may change, when a mark has passed that the lane `at` recorded after this call.
-/// What lies on the host is not copied, and stays as it is until the field is in a file.
+/// Writes `count` floats of `values`, from float `first` on. What lies on a card is copied to the host first:
+/// the field is whole, and `values` may change, when a mark has passed that the lane `at` recorded after this
+/// call. What lies on the host is not copied, and stays as it is until the field is in a file.
 ///
 /// Errors  shape_error; device_error.
 inline void hold_floats(archive& a, std::string_view name, const std::shared_ptr<const memory>& values,
@@ -24,8 +24,8 @@ inline void hold_floats(archive& a, std::string_view name, const std::shared_ptr
   a.hold(name, copy, copy->on_host<float>());
 }
 
-/// Writes or reads the floats of `values`, which lie where `at` allocates. They are copied; those on a card as
-/// hold_floats() does.
+/// Writes or reads the floats of `values`, which lie where `at` allocates. They are copied; those on a card
+/// as hold_floats() does.
 ///
 /// Errors  archive_error: the field has another number of floats; device_error.
 inline void keep_floats(archive& a, std::string_view name, memory& values, lane& at) {

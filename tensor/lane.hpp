@@ -33,8 +33,8 @@ public:
   ///
   /// Errors  std::bad_alloc; device_error.
   virtual memory lend_on_host(std::size_t bytes) = 0;
-  /// Fills memory of the host with bytes of this lane's device, from byte `first` of `from` on. They may be read
-  /// when a mark recorded after this call has passed. The caller keeps both memories until then.
+  /// Fills memory of the host with bytes of this lane's device, from byte `first` of `from` on. They may be
+  /// read when a mark recorded after this call has passed. The caller keeps both memories until then.
   ///
   /// Errors  shape_error: `from` has not so many; device_error.
   virtual void copy_to_host(const memory& from, std::size_t first, memory& to) = 0;

@@ -179,8 +179,8 @@ struct batch_copied {
   std::int64_t ended = 0; ///< ns: when the device was seen to have it
 };
 
-/// The watch of a card to the actor of a shard on it: weights that were to be read on the host are there, or will
-/// never be. No answer.
+/// The watch of a card to the actor of a shard on it: weights that were to be read on the host are there, or
+/// will never be. No answer.
 struct weights_copied {};
 
 /// The exchange of a device actor to that actor, from any thread: the gradient of this step now holds the sum

@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-/// Serves those who read on the host what a shard has: tests, checkpoints, and the report of the run. What lies on a
-/// card is copied first, and the actor handles other messages meanwhile.
+/// Serves those who read on the host what a shard has: tests, checkpoints, and the report of the run. What
+/// lies on a card is copied first, and the actor handles other messages meanwhile.
 ///
 ///     when_copied() --all lies on the host--> then()
 ///       \ on a card: copies are queued --mark passed, weights_copied--> serve() --> then()
@@ -23,8 +23,8 @@ public:
   host_readers(caf::event_based_actor* self, std::shared_ptr<shard> weights,
                std::shared_ptr<mark_watch> watch);
 
-  /// Calls `then` when all copies have come that the shard has queued, now or from serve(), in the order of the
-  /// calls.
+  /// Calls `then` when all copies have come that the shard has queued, now or from serve(), in the order of
+  /// the calls.
   void when_copied(std::function<void()> then);
   /// Calls `then` with the present weights, in the same way.
   void give(std::function<void(const snapshot&)> then);

@@ -11,8 +11,8 @@ namespace mailgrad {
 
 /// Refuses weights on a card (training_options::parameters) for a run that needs them on the host.
 ///
-/// Errors  std::invalid_argument in one line that says what of the run needs them there; device_error: there is
-///         no such card.
+/// Errors  std::invalid_argument in one line that says what of the run needs them there; device_error: there
+///         is no such card.
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const cure_spec& cure);
 

@@ -32,8 +32,8 @@ block read_part(archive& a, std::string_view name, const shard_range& part) {
   return whole;
 }
 
-/// A gradient on a card goes back to its worker when nobody holds it any more, so the shard holds it until it has
-/// been copied.
+/// A gradient on a card goes back to its worker when nobody holds it any more, so the shard holds it until it
+/// has been copied.
 void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& at) {
   lane& l = *at.at();
   const shard_range part = at.dense_range();

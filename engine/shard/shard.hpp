@@ -30,12 +30,12 @@ namespace mailgrad {
 /// dense part costs the same memory traffic either way. Of a sparse table, a spare block needs only the rows
 /// that were written since it was the latest (row_log). The first time it needs the whole table.
 ///
-/// A shard owns the lane on which its updates are queued. On a card they run later, in the order in which they
-/// were queued, and the shard holds the memory that they read until they have run. Versions count the updates
-/// that are queued, so they say the same on a card as on the host.
+/// A shard owns the lane on which its updates are queued. On a card they run later, in the order in which
+/// they were queued, and the shard holds the memory that they read until they have run. Versions count the
+/// updates that are queued, so they say the same on a card as on the host.
 /// Shapes  a snapshot is float32[range of the shard], in the layout of parameter_layout.
-/// Errors  shape_error, std::bad_alloc; nothing has changed then. device_error: a card that fails, or work that
-///         only the host does: tables, and gradients that further devices add to.
+/// Errors  shape_error, std::bad_alloc; nothing has changed then. device_error: a card that fails, or work
+///         that only the host does: tables, and gradients that further devices add to.
 /// Threads  one caller at a time; snapshots may be read on any thread.
 class shard {
 public:
@@ -106,8 +106,8 @@ public:
   void load(const hogwild_store& store, std::uint64_t updates);
 
   /// Writes or reads the weights, their version, and the optimiser's state. The state is copied; the weights
-  /// are held until they are in a file, and the next update writes elsewhere meanwhile. What lies on a card is
-  /// copied, and has come when a mark recorded after this call has passed.
+  /// are held until they are in a file, and the next update writes elsewhere meanwhile. What lies on a card
+  /// is copied, and has come when a mark recorded after this call has passed.
   ///
   /// Errors  archive_error; device_error.
   void keep(archive& a);

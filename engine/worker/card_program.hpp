@@ -41,7 +41,8 @@ public:
   void send(std::size_t set);
   /// Queues it beside the lane, when no step reads this set. Returns a mark that passes when it is done.
   mark send_beside(std::size_t set, cuda::copy_stream& beside);
-  /// Lets the runs from now on read this set, and write the dense gradient, float32[dense_size], to `gradient`.
+  /// Lets the runs from now on read this set, and write the dense gradient, float32[dense_size], to
+  /// `gradient`.
   /// Returns what says which memory they use.
   cuda::kept_graphs::key use(std::size_t set, float* gradient);
 

@@ -35,15 +35,15 @@ enum class weight_place : std::uint8_t { host, same_card };
 ///     beside                                                       copy of batch k+1 |
 ///     watch                                                            the mark has passed: notice
 ///
-/// With shards on the same card only batch and record cross the bus. The lane waits for the mark of each snapshot
-/// and copies the weights within the card. The gradient stays where the kernels write it.
+/// With shards on the same card only batch and record cross the bus. The lane waits for the mark of each
+/// snapshot and copies the weights within the card. The gradient stays where the kernels write it.
 ///
 /// The first batch of each size compiles a program and takes memory of the card, for which that step waits;
 /// other steps take none. foresee() does nothing for a batch of such a size, since the owner could not take
 /// the end of the step under way meanwhile. It also does nothing while the batch that was foreseen before,
 /// and that another replaces, is still being copied.
-/// Errors   device_error: no such card, or its memory does not suffice. begin_step: graph_error for a model with
-///          an operation that a card does not compute.
+/// Errors   device_error: no such card, or its memory does not suffice. begin_step: graph_error for a model
+///          with an operation that a card does not compute.
 /// Threads  one caller at a time.
 class card_replica final : public step_runner {
 public:
@@ -58,8 +58,8 @@ public:
   /// Gradients lie in pinned memory, or on the card if the shards do.
   std::shared_ptr<gradient> make_gradient() const override;
   void on_end(std::function<void()> notice) override;
-  /// Those of the host are copied to pinned memory, if no step is under way and nobody else writes to them. As a
-  /// rule the worker still waits for other shards.
+  /// Those of the host are copied to pinned memory, if no step is under way and nobody else writes to them.
+  /// As a rule the worker still waits for other shards.
   void use_weights(std::uint32_t shard, const snapshot& values) override;
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
 

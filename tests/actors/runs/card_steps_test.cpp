@@ -221,7 +221,8 @@ TEST_F(CardSync, ComesToTheWeightsOfTheProcessorsInEveryOrder) {
   }
 }
 
-/// Only batches cross the bus in a step if the weights lie on the card. The records of steps are written by kernels.
+/// Only batches cross the bus in a step if the weights lie on the card. The records of steps are written by
+/// kernels.
 TEST_F(CardSteps, WithWeightsThereCopyNothingButTheBatch) {
   const auto copied = [&](std::uint64_t batches) {
     set_up();

@@ -124,7 +124,7 @@ TEST(BestWeightsOfRuns, AreThoseOfTheReportAndOfTheProgram) {
       EXPECT_EQ(r.validation_loss, r.best->loss) << policy << ": the report tests these weights";
       EXPECT_EQ(kept, r.best->weights_sha256) << policy;
     } else {
-      EXPECT_LT(r.validation_loss.value(), lowest) << policy << ": the last ones did better";
+      EXPECT_LE(r.validation_loss.value(), lowest) << policy << ": the last ones did as well, or better";
       EXPECT_EQ(kept, r.parameters_sha256) << policy;
     }
   }
