@@ -152,13 +152,17 @@ TEST_F(CardRuns, WithWeightsThereComeToTheWeightsOfTheProcessorsInSync) {
 
 TEST_F(CardRuns, WithWeightsThereBalanceTheLedgerUnderEveryPolicyAndCure) {
   const std::pair<const char*, const char*> all[]{
-      {"async", "none"},        {"sync", "none"},
-      {"ssp:2", "none"},        {"k-async:2", "none"},
-      {"backup:1", "none"},     {"rennala:3", "none"},
-      {"ringmaster:4", "none"}, {"async", "dc-asgd"},
-      {"async", "dc-asgd-a"},   {"async", "gap-aware"},
-      {"async", "dana-zero"},   {"async", "dana-slim"},
-      {"async", "inverse"},     {"async, sync@20, ssp:1@30", "none"}};
+      {"async", "none"},           {"sync", "none"},
+      {"ssp:2", "none"},           {"k-async:2", "none"},
+      {"backup:1", "none"},        {"rennala:3", "none"},
+      {"ringmaster:4", "none"},    {"async", "dc-asgd"},
+      {"async", "dc-asgd-a"},      {"async", "gap-aware"},
+      {"async", "dana-zero"},      {"async", "dana-slim"},
+      {"async", "inverse"},        {"async", "dana-dc"},
+      {"async", "dynsgd"},         {"async", "polynomial"},
+      {"async", "hinge"},          {"async", "fedbuff"},
+      {"dssp:1,4", "none"},        {"k-batch-sync:4", "none"},
+      {"k-batch-async:4", "none"}, {"async, sync@20, ssp:1@30", "none"}};
   for (const auto& [policy, cure] : all) {
     training_options o = all_on_card(policy, 3);
     o.cure = cure;
