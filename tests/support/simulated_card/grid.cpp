@@ -1,6 +1,7 @@
 #include "grid.hpp"
 
 #include "block.hpp"
+#include "fibre_pool.hpp"
 
 #include <fmt/format.h>
 
@@ -29,8 +30,9 @@ shared_block make_shared_memory(std::size_t bytes) {
 std::optional<std::string> refusal_of(const kernel_launch& l) {
   const std::size_t threads = std::size_t{l.block.x} * l.block.y * l.block.z;
   const std::size_t blocks = std::size_t{l.grid.x} * l.grid.y * l.grid.z;
-  if (threads == 0 || threads > 1024 || l.block.z > 64)
-    return fmt::format("a block of {}x{}x{} threads; a card runs 1 to 1024", l.block.x, l.block.y, l.block.z);
+  if (threads == 0 || threads > most_threads || l.block.z > 64)
+    return fmt::format("a block of {}x{}x{} threads; a card runs 1 to {}", l.block.x, l.block.y, l.block.z,
+                       most_threads);
   if (blocks == 0 || l.grid.x > 0x7fffffffU || l.grid.y > 65535 || l.grid.z > 65535)
     return fmt::format("a grid of {}x{}x{} blocks", l.grid.x, l.grid.y, l.grid.z);
   if (l.shared_bytes > 99 * 1024)
