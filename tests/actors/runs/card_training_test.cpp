@@ -103,19 +103,19 @@ TEST_F(CardRuns, AreReplayedThereAndRefusedOnCores) {
   EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of workers")));
 }
 
-/// A step of a small model may end before the next batch has come, so not every copy lies under a step.
+/// A step of a small model may end before the next batch has come, so not every batch is copied ahead.
 TEST_F(CardRuns, ShowTheCopiesOfTheirBatchesBeforeTheSteps) {
-  training_options o = card_options("async", 2);
+  training_options o = card_options("sync", 2);
   o.trace_events = 1000;
   training run(small_model(), small_data(), o);
   run.report();
   const run_trace trace = run.trace();
-  std::size_t tracks = 0;
+  std::size_t tracks = 0, copied = 0;
   for (std::size_t i = 1; i < trace.tracks.size(); ++i) {
     const trace_track& copies = *trace.tracks[i];
     if (!copies.name().ends_with(", copies")) continue;
     ++tracks;
-    EXPECT_FALSE(copies.events().empty());
+    copied += copies.events().size();
     for (const trace_event& step : trace.tracks[i - 1]->events()) {
       if (step.what != trace_kind::compute) continue;
       const auto of = std::ranges::find(copies.events(), step.step, &trace_event::step);
@@ -125,6 +125,7 @@ TEST_F(CardRuns, ShowTheCopiesOfTheirBatchesBeforeTheSteps) {
     }
   }
   EXPECT_EQ(tracks, 2U);
+  EXPECT_GT(copied, 0U);
 }
 
 /// The weights lie on the card as well.
