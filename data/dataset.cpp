@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/batch_input.hpp>
 #include <mailgrad/data/finite.hpp>
+#include <mailgrad/data/require_dataset.hpp>
 
 #include <fmt/format.h>
 
@@ -13,20 +14,16 @@ namespace mailgrad {
 
 namespace {
 
-void require(bool holds, const std::string& what) {
-  if (!holds) throw std::invalid_argument(fmt::format("dataset: {}", what));
-}
-
 std::size_t rows(const shape& dims, std::size_t values) {
-  require(dims.rank() < shape::max_rank, "a sample has as many extents as a batch may have");
-  require(dims.size() > 0, "a sample has no features");
-  require(values % dims.size() == 0, "the values do not fill whole samples");
+  require_dataset(dims.rank() < shape::max_rank, "a sample has as many extents as a batch may have");
+  require_dataset(dims.size() > 0, "a sample has no features");
+  require_dataset(values % dims.size() == 0, "the values do not fill whole samples");
   return values / dims.size();
 }
 
 std::size_t rows(const byte_features& f) {
-  require(std::isfinite(f.scale * std::numeric_limits<std::uint8_t>::max()),
-          "the scale of the bytes leads to numbers that are not finite");
+  require_dataset(std::isfinite(f.scale * std::numeric_limits<std::uint8_t>::max()),
+                  "the scale of the bytes leads to numbers that are not finite");
   return rows(f.dims, f.values.size());
 }
 
@@ -37,33 +34,34 @@ std::size_t rows(const float_features& f) {
 }
 
 std::size_t rows(const sparse_features& f) {
-  require(!f.offsets.empty() && f.offsets.front() == 0 && f.offsets.back() == f.columns.size() &&
-              f.columns.size() == f.values.size() && std::ranges::is_sorted(f.offsets),
-          "offsets, columns and values of the sparse rows disagree");
-  require(std::ranges::all_of(
-              f.columns, [&](std::int32_t c) { return c >= 0 && static_cast<std::size_t>(c) < f.width; }),
-          "a column lies outside the width");
+  require_dataset(!f.offsets.empty() && f.offsets.front() == 0 && f.offsets.back() == f.columns.size() &&
+                      f.columns.size() == f.values.size() && std::ranges::is_sorted(f.offsets),
+                  "offsets, columns and values of the sparse rows disagree");
+  require_dataset(
+      std::ranges::all_of(f.columns,
+                          [&](std::int32_t c) { return c >= 0 && static_cast<std::size_t>(c) < f.width; }),
+      "a column lies outside the width");
   require_finite(f.values, 0, "entry");
   return f.offsets.size() - 1;
 }
 
 std::size_t rows(const token_windows& f) {
-  require(f.length > 0 && f.stride > 0, "a window needs a length and a stride");
+  require_dataset(f.length > 0 && f.stride > 0, "a window needs a length and a stride");
   return f.tokens.size() <= f.length ? 0 : (f.tokens.size() - f.length - 1) / f.stride + 1;
 }
 
 std::size_t rows(const categorical_features& f) {
   const std::size_t k = f.counts.size();
-  require(k > 0, "a sample has no categories");
-  require(f.categories.size() % k == 0, "the categories do not fill whole samples");
+  require_dataset(k > 0, "a sample has no categories");
+  require_dataset(f.categories.size() % k == 0, "the categories do not fill whole samples");
   const std::size_t count = f.categories.size() / k;
-  require(f.width == 0 ? f.values.empty()
-                       : f.values.size() % f.width == 0 && f.values.size() / f.width == count,
-          "there are not as many numbers as the samples need");
+  require_dataset(f.width == 0 ? f.values.empty()
+                               : f.values.size() % f.width == 0 && f.values.size() / f.width == count,
+                  "there are not as many numbers as the samples need");
   require_finite(f.values, f.width, "number");
   for (std::size_t i = 0; i < f.categories.size(); ++i)
-    require(f.categories[i] >= 0 && static_cast<std::size_t>(f.categories[i]) < f.counts[i % k],
-            "a category lies outside its count");
+    require_dataset(f.categories[i] >= 0 && static_cast<std::size_t>(f.categories[i]) < f.counts[i % k],
+                    "a category lies outside its count");
   return count;
 }
 
@@ -145,11 +143,12 @@ void require_in_range(std::span<const std::int32_t> labels, std::size_t classes,
 
 /// Checks the type and the rank of labels or targets before any value of them is read.
 void require_answers(const sample_array& answers, dtype type, std::size_t most_rank, const char* what) {
-  require(answers.type() == type,
-          fmt::format("{} must be {}, found {}", what, to_string(type),
-                      type == dtype::float32 ? "int32; labels of classes need the number of classes"
-                                             : "float32; leave out the classes if numbers are learnt"));
-  require(
+  require_dataset(answers.type() == type,
+                  fmt::format("{} must be {}, found {}", what, to_string(type),
+                              type == dtype::float32
+                                  ? "int32; labels of classes need the number of classes"
+                                  : "float32; leave out the classes if numbers are learnt"));
+  require_dataset(
       answers.dims().rank() <= most_rank,
       fmt::format("{} of shape {} have more extents than {}", what, to_string(answers.dims()),
                   most_rank == 1 ? "one, which counts the samples" : "two, samples and numbers of a sample"));
@@ -188,13 +187,13 @@ dataset::dataset(feature_store features, sample_array answers, std::size_t class
   size_ = std::visit([](const auto& f) { return rows(f); }, features_);
   sample_dims_ = std::visit([](const auto& f) { return dims_of(f); }, features_);
   const std::size_t found = answers_.samples();
-  require(!has_targets() || !is_tokens(), "the labels of tokens are tokens");
-  require(found == (is_tokens() ? 0 : size_),
-          fmt::format("there is not one {} for each sample, but {} for {}",
-                      has_targets() ? "target" : "label", found, size_));
+  require_dataset(!has_targets() || !is_tokens(), "the labels of tokens are tokens");
+  require_dataset(found == (is_tokens() ? 0 : size_),
+                  fmt::format("there is not one {} for each sample, but {} for {}",
+                              has_targets() ? "target" : "label", found, size_));
   if (has_targets()) {
-    require(target_dims().size() > 0,
-            fmt::format("targets of shape {} have no number", to_string(answers_.dims())));
+    require_dataset(target_dims().size() > 0,
+                    fmt::format("targets of shape {} have no number", to_string(answers_.dims())));
     require_finite(targets(), target_dims().size(), "target");
   }
   require_in_range(labels(), classes, "the label of sample");

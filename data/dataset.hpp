@@ -19,9 +19,11 @@ namespace mailgrad {
 /// Rows of bytes, such as pictures. They are scaled when a batch is made, so the data set takes one byte a
 /// value.
 struct byte_features {
+  static constexpr float largest = 255; ///< of a byte
+
   shape dims; ///< of one sample; pictures are height x width x channels
   std::vector<std::uint8_t> values;
-  float scale = 1.0F / 255;
+  float scale = 1 / largest;
 };
 
 /// Rows of numbers.

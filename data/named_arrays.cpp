@@ -2,35 +2,32 @@
 
 #include <mailgrad/data/batch_input.hpp>
 #include <mailgrad/data/finite.hpp>
+#include <mailgrad/data/require_dataset.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-void require(bool holds, const std::string& what) {
-  if (!holds) throw std::invalid_argument(fmt::format("dataset: {}", what));
-}
-
 std::string quoted(const std::string& name) { return fmt::format("input '{}'", name); }
 
 void require_fitting(const named_array& input, const named_array& first) {
   const sample_array& a = input.values;
-  require(!input.name.empty(), "an input has no name");
-  require(input.name != batch_input::labels, "no input may be called 'labels', as what is learnt is");
-  require(a.samples() == first.values.samples(),
-          fmt::format("{} of shape {} has {} samples, where {} has {}; the first extent counts the samples",
-                      quoted(input.name), to_string(a.dims()), a.samples(), quoted(first.name),
-                      first.values.samples()));
-  require(a.sample_dims().size() > 0, fmt::format("{} of shape {} has samples without a number",
-                                                  quoted(input.name), to_string(a.dims())));
+  require_dataset(!input.name.empty(), "an input has no name");
+  require_dataset(input.name != batch_input::labels, "no input may be called 'labels', as what is learnt is");
+  require_dataset(
+      a.samples() == first.values.samples(),
+      fmt::format("{} of shape {} has {} samples, where {} has {}; the first extent counts the samples",
+                  quoted(input.name), to_string(a.dims()), a.samples(), quoted(first.name),
+                  first.values.samples()));
+  require_dataset(a.sample_dims().size() > 0, fmt::format("{} of shape {} has samples without a number",
+                                                          quoted(input.name), to_string(a.dims())));
   if (a.type() == dtype::float32)
     require_finite(a.values(), a.sample_dims().size(), fmt::format("{}: number", quoted(input.name)));
 }
@@ -44,12 +41,12 @@ named_arrays::named_arrays(std::initializer_list<named_array> inputs)
     : named_arrays(std::vector<named_array>(inputs)) {}
 
 named_arrays::named_arrays(std::vector<named_array> inputs) : inputs_(std::move(inputs)) {
-  require(!inputs_.empty(), "there is no input; give one array at least");
+  require_dataset(!inputs_.empty(), "there is no input; give one array at least");
   for (auto input = inputs_.begin(); input != inputs_.end(); ++input) {
     require_fitting(*input, inputs_.front());
-    require(std::find_if(inputs_.begin(), input, [&](const auto& i) { return i.name == input->name; }) ==
-                input,
-            fmt::format("two inputs are called '{}'", input->name));
+    require_dataset(
+        std::find_if(inputs_.begin(), input, [&](const auto& i) { return i.name == input->name; }) == input,
+        fmt::format("two inputs are called '{}'", input->name));
   }
 }
 

@@ -29,7 +29,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double usual_text_fraction = 0.9;
-constexpr float most_of_a_byte = 255; ///< by which byte_features divide
 
 /// Returns how many of `count` are for training. At least one is for training and one for testing.
 std::size_t training_part(std::size_t count, const open_options& options, double usual) {
@@ -56,7 +55,7 @@ data_split open_idx(const data_files& files, const open_options& options) {
       join_idx(std::move(train), files.train.front(), read_idx_labels(files.train_labels), options.classes);
   split.test =
       join_idx(std::move(test), files.test, read_idx_labels(files.test_labels), split.train.classes());
-  split.divisors = {most_of_a_byte};
+  split.divisors = {byte_features::largest};
   return split;
 }
 
@@ -97,7 +96,7 @@ data_split open_cifar(const data_files& files, const open_options& options) {
     split.train = std::move(train);
   }
   split.class_names = std::move(names);
-  split.divisors = {most_of_a_byte};
+  split.divisors = {byte_features::largest};
   return split;
 }
 
@@ -177,7 +176,7 @@ data_split open_pictures(const data_files& files, const open_options& options) {
     split.train = std::move(first);
   }
   split.class_names = labels.names();
-  split.divisors = {most_of_a_byte};
+  split.divisors = {byte_features::largest};
   return split;
 }
 

@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr float most_of_a_byte = 255;
-
 bool is_float(npy_number n) { return n == npy_number::f64 || n == npy_number::f32 || n == npy_number::f16; }
 
 [[noreturn]] void refuse_both(const npy_file& x, const npy_file& y, std::string_view what) {
@@ -82,7 +80,7 @@ feature_store array_reader::features(npy_file& x) {
                     fmt::format("expected {} numbers a sample, as the model was trained on, found {}",
                                 divisors_.size(), dims.size()));
   if (bytes && divisors_.size() < 2) {
-    if (!options_.known && is_first_) divisors_ = {most_of_a_byte};
+    if (!options_.known && is_first_) divisors_ = {byte_features::largest};
     is_first_ = false;
     byte_features f{dims, std::vector<std::uint8_t>(count), divisors_.empty() ? 1 : 1 / divisors_.front()};
     x.read(std::span(f.values));

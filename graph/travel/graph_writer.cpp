@@ -26,9 +26,9 @@ std::string type_in_words(const operation& op) {
 }
 
 /// Draws the image of a graph, node by node.
-class drawing {
+class image_drawing {
 public:
-  explicit drawing(const graph& g) : graph_(g) {
+  explicit image_drawing(const graph& g) : graph_(g) {
     for (const node& n : g.nodes()) add(n);
   }
 
@@ -96,7 +96,7 @@ private:
 } // namespace
 
 std::vector<std::byte> write_graph(const graph& g, std::span<const named_value> outputs) {
-  drawing d(g);
+  image_drawing d(g);
   for (const named_value& v : outputs) d.add_output(v);
   byte_archive_writer to;
   d.image().keep(to, graph_limits{});
