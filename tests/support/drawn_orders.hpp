@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <random>
@@ -26,7 +27,8 @@ private:
   std::mt19937_64 random_;
 };
 
-/// `for (drawn_order& order : drawn_orders(500))` tries the orders of 500 seeds, from 0.
+/// `for (drawn_order& order : drawn_orders(500))` tries the orders of 500 seeds, from 0. The environment may
+/// ask for others: MAILGRAD_ORDERS for so many, MAILGRAD_FIRST_ORDER from another seed.
 ///
 /// The loop ends after the first order with a failure, and every failure names the seed of its order. Under
 /// ThreadSanitizer the loop tries a hundredth of the orders, but at least ten: one thread has no data races.
@@ -34,9 +36,9 @@ class drawn_orders {
 public:
 #ifdef __SANITIZE_THREAD__
   explicit drawn_orders(std::uint64_t count)
-      : count_(std::min(count, std::max<std::uint64_t>(10, count / 100))) {}
+      : count_(asked("MAILGRAD_ORDERS", std::min(count, std::max<std::uint64_t>(10, count / 100)))) {}
 #else
-  explicit drawn_orders(std::uint64_t count) : count_(count) {}
+  explicit drawn_orders(std::uint64_t count) : count_(asked("MAILGRAD_ORDERS", count)) {}
 #endif
 
   /// The number of orders to try if none fails.
@@ -44,7 +46,7 @@ public:
 
   class iterator {
   public:
-    explicit iterator(std::uint64_t count) : count_(count) { enter(0); }
+    iterator(std::uint64_t first, std::uint64_t count) : end_(first + count) { enter(first); }
 
     drawn_order& operator*() { return order_; }
     iterator& operator++() {
@@ -52,7 +54,7 @@ public:
       return *this;
     }
     bool operator==(std::default_sentinel_t) const {
-      return order_.seed() == count_ || ::testing::Test::HasFailure();
+      return order_.seed() == end_ || ::testing::Test::HasFailure();
     }
 
   private:
@@ -62,15 +64,20 @@ public:
       trace_.emplace(__FILE__, __LINE__, "in the order of seed " + std::to_string(seed));
     }
 
-    std::uint64_t count_;
+    std::uint64_t end_;
     drawn_order order_{0};
     std::optional<::testing::ScopedTrace> trace_;
   };
 
-  iterator begin() const { return iterator(count_); }
+  iterator begin() const { return {asked("MAILGRAD_FIRST_ORDER", 0), count_}; }
   std::default_sentinel_t end() const { return {}; }
 
 private:
+  static std::uint64_t asked(const char* name, std::uint64_t usual) {
+    const char* const text = std::getenv(name); // NOLINT(concurrency-mt-unsafe)
+    return text ? std::strtoull(text, nullptr, 10) : usual;
+  }
+
   std::uint64_t count_;
 };
 
