@@ -1,11 +1,18 @@
 #include <mailgrad/optim/plugin_library.hpp>
 
+#include <mailgrad/files/sha256.hpp>
+
 #include <fmt/format.h>
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -20,7 +27,34 @@ std::string loader_complaint(const std::string& file) {
   return why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why;
 }
 
+struct loaded_digests {
+  std::mutex mutex;
+  std::map<std::string, std::string> of_path;
+};
+
+loaded_digests& digests() {
+  static loaded_digests all;
+  return all;
+}
+
 } // namespace
+
+std::string digest_of_file(const std::string& path) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in.is_open() || in.bad())
+    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
+                            "plug-in '" + path + "' cannot be read");
+  return sha256(std::as_bytes(std::span(bytes)));
+}
+
+/// The loader gives the same library for the same path, though the file may be another by now.
+std::optional<std::string> digest_of_loaded(const std::string& path) {
+  const std::lock_guard lock(digests().mutex);
+  const auto found = digests().of_path.find(path);
+  return found == digests().of_path.end() ? std::nullopt : std::optional(found->second);
+}
 
 bool names_a_plugin(std::string_view word) {
   return word.find('/') != std::string_view::npos || word.ends_with(".so");
@@ -28,12 +62,15 @@ bool names_a_plugin(std::string_view word) {
 
 void plugin_library::closes_library::operator()(void* library) const { dlclose(library); }
 
-plugin_library::plugin_library(std::string_view path, refusal refuse) : refuse_(std::move(refuse)) {
+plugin_library::plugin_library(std::string_view path, refusal refuse)
+    : path_(path), refuse_(std::move(refuse)) {
   // The loader would search the system's libraries for a name without a slash.
   const std::string file = (path.find('/') == std::string_view::npos ? "./" : "") + std::string(path);
   if (access(file.c_str(), R_OK) != 0) refuse_("cannot be read: " + std::generic_category().message(errno));
   library_.reset(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!library_) refuse_("cannot be loaded: " + loader_complaint(file));
+  const auto before = digest_of_loaded(path_);
+  sha256_ = before ? *before : digest_of_file(file);
 }
 
 bool plugin_library::has(const char* function) const { return dlsym(library_.get(), function) != nullptr; }
@@ -47,6 +84,8 @@ const void* plugin_library::table_from(const char* function) const {
 }
 
 void plugin_library::keep() {
+  const std::lock_guard lock(digests().mutex);
+  digests().of_path.emplace(path_, sha256_);
   library_.release(); // NOLINT(bugprone-unused-return-value): it stays loaded
 }
 

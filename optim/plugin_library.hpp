@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,8 @@ public:
 
   plugin_library(std::string_view path, refusal refuse);
 
+  /// The SHA-256 of the file when it was loaded, by which processes know that they have the same one.
+  const std::string& sha256() const noexcept { return sha256_; }
   bool has(const char* function) const;
   /// The function of this name, which takes nothing and returns a table.
   const void* table_from(const char* function) const;
@@ -32,8 +35,21 @@ private:
     void operator()(void* library) const;
   };
 
+  std::string path_;
   refusal refuse_;
+  std::string sha256_;
   std::unique_ptr<void, closes_library> library_;
 };
+
+/// The SHA-256 of a file.
+///
+/// Errors  std::system_error if it cannot be read.
+std::string digest_of_file(const std::string& path);
+
+/// The SHA-256 of the library that was loaded from this path and kept, which the file there need no longer
+/// be. Nothing if none was.
+///
+/// Threads any.
+std::optional<std::string> digest_of_loaded(const std::string& path);
 
 } // namespace mailgrad

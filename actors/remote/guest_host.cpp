@@ -13,7 +13,7 @@ worker_desk::worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
     : self_(self), by_(std::move(by)), write_terms_(std::move(write_terms)) {}
 
 caf::behavior worker_desk::make_behavior() {
-  by_->post({duty::host}, {}, kind_of<terms_told>(), caf::make_message(terms_told{write_terms_()}));
+  tell_terms();
   return {
       on(self_,
          [this](const worker_leaves& x) {
@@ -23,6 +23,15 @@ caf::behavior worker_desk::make_behavior() {
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),
   };
+}
+
+/// Nobody watches this actor, so the worker is told why it gets no terms.
+void worker_desk::tell_terms() const {
+  try {
+    by_->post({duty::host}, {}, kind_of<terms_told>(), caf::make_message(terms_told{write_terms_()}));
+  } catch (const std::exception& e) {
+    by_->fail(e.what());
+  }
 }
 
 shard_desk::shard_desk(caf::event_based_actor* self, std::shared_ptr<link> by, std::string terms,

@@ -32,6 +32,8 @@ public:
   caf::behavior make_behavior();
 
 private:
+  void tell_terms() const;
+
   caf::event_based_actor* self_;
   std::shared_ptr<link> by_;
   std::function<std::string()> write_terms_;

@@ -1,17 +1,11 @@
 #include <mailgrad/engine/plan/known_plugins.hpp>
 
-#include <mailgrad/files/sha256.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <span>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 namespace mailgrad {
@@ -29,20 +23,16 @@ constexpr const char* cure_function = "mailgrad_plugin_cure";
 } // namespace
 
 std::string plugin_digest(const std::string& file) {
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.is_open() || in.bad())
-    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
-                            "plug-in '" + file + "' cannot be read");
-  return sha256(std::as_bytes(std::span(bytes)));
+  if (auto loaded = digest_of_loaded(file)) return *std::move(loaded);
+  return digest_of_file(file);
 }
 
-/// The entries are kept, so that the file is not opened again, which may be another by then.
+/// The entries are kept, so that a policy or a cure does not open the file again, which may be another by
+/// then.
 void known_plugins::load(const std::string& file) {
   const std::string what = fmt::format("plug-in '{}'", file);
   plugin_library library(file, [&what](const std::string& why) { refuse(what, why); });
-  known_library found{plugin_digest(file)};
+  known_library found{library.sha256()};
   if (library.has(policy_function))
     found.policy = static_cast<const own_policy_entry*>(library.table_from(policy_function));
   if (library.has(cure_function))

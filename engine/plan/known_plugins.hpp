@@ -12,7 +12,8 @@
 
 namespace mailgrad {
 
-/// The SHA-256 of a plug-in's file, by which processes know that they have the same one.
+/// The SHA-256 of a plug-in's file, by which processes know that they have the same one; that of the file as
+/// it was when it was loaded, if it is.
 ///
 /// Errors  std::system_error if it cannot be read.
 std::string plugin_digest(const std::string& file);

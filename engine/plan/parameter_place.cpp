@@ -19,7 +19,7 @@ namespace {
 /// Every worker computes in a lane of the card that has the weights.
 void require_workers_there(const training_options& o) {
   if (o.parameters->kind != device_kind::cuda)
-    refuse(o, "name a card; without this option they lie on the host");
+    refuse(o, "name a card, or the host, where they lie without this option");
   if (o.parameters->lane != 0) refuse(o, "name the card alone; each shard has a lane of its own there");
   require_here(*o.parameters);
   const auto away = std::ranges::find_if(o.devices, [&](const device& d) {
@@ -50,7 +50,7 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
   if (std::holds_alternative<own_rule>(o.optimizer.rule))
     refuse(o, fmt::format("rule '{}' is a user's, which runs on the host; leave one of both out",
                           name(o.optimizer)));
-  if (!plugins_of_cure(o.cure).empty())
+  if (cure.is_own())
     refuse(o, fmt::format("cure '{}' is a user's, which runs on the host; leave one of both out", o.cure));
 }
 

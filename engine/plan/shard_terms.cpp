@@ -5,6 +5,7 @@
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/nested_fields.hpp>
+#include <mailgrad/options/named_choice.hpp>
 
 #include <fmt/format.h>
 
@@ -41,12 +42,11 @@ void require_sound(const shard_terms& t) {
                        t.workers, t.seats));
   if (t.devices == 0 || t.devices > most_devices)
     refuse(fmt::format("expected 1 to {} devices of a worker, found {}", most_devices, t.devices));
-  for (const auto& files : {plugins_of_policy(t.policy), plugins_of_cure(t.cure)})
-    for (const std::string& file : files)
-      if (std::ranges::find(t.plugins, file, &named_plugin::word) == t.plugins.end())
-        refuse(fmt::format(
-            "policy '{}', cure '{}': a plug-in is loaded by the process that names it, and by no other",
-            t.policy, t.cure));
+  for (const std::string_view word : {name_of_choice(t.policy), name_of_choice(t.cure)})
+    if (names_a_plugin(word) && std::ranges::find(t.plugins, word, &named_plugin::word) == t.plugins.end())
+      refuse(fmt::format(
+          "policy '{}', cure '{}': a plug-in is loaded by the process that names it, and by no other",
+          t.policy, t.cure));
   try {
     const policy_spec policy(t.policy, t.seats);
     const cure_spec cure(t.cure, t.seats);

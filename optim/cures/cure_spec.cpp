@@ -157,6 +157,7 @@ cure_spec::cure_spec(std::string_view text, std::uint32_t workers) : text_(text)
   const known_cure& c = find(choice.name);
   numbers_ = read_numbers(choice, c);
   make_ = c.make;
+  own_ = registered().find(choice.name) != nullptr;
   const auto made = make({workers});
   traits_ = {made->has_factor(), made->compensates(), made->predicts(), made->pull()};
 }

@@ -45,6 +45,8 @@ public:
   const std::string& text() const noexcept { return text_; }
   bool is_none() const noexcept { return make_ == nullptr; }
   const cure_traits& traits() const noexcept { return traits_; }
+  /// Whether it is a user's, of a plug-in or compiled into the program.
+  bool is_own() const noexcept { return own_; }
 
   /// The cure for a shard; null for "none".
   ///
@@ -64,6 +66,7 @@ private:
   maker make_ = nullptr;
   std::vector<double> numbers_; ///< after the colon
   cure_traits traits_;
+  bool own_ = false;
 };
 
 std::vector<cure_form> cure_forms();

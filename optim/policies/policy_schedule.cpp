@@ -72,9 +72,14 @@ void require_known(std::string_view name) {
   throw std::invalid_argument(fmt::format("policy '{}' is unknown; {}", word, suggestion(word, names)));
 }
 
+/// What stands before the step.
+std::string policy_of(std::string_view part) {
+  return without_spaces_at_separators(trimmed(part.substr(0, part.find('@'))));
+}
+
 scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) {
   const std::size_t at = part.find('@');
-  const std::string name = without_spaces_at_separators(trimmed(part.substr(0, at)));
+  const std::string name = policy_of(part);
   if (is_automatic(name)) fail(part, "it switches by a rule of its own; take it alone");
   require_known(name);
   policy_spec spec(name, workers);
@@ -90,16 +95,10 @@ scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) 
 std::vector<std::string> plugins_of_policy(std::string_view text) {
   std::vector<std::string> files;
   for (const std::string_view part : split(text)) {
-    const std::string_view word = part.substr(0, part.find_first_of(":@"));
-    if (names_a_plugin(trimmed(word))) files.emplace_back(trimmed(word));
+    const std::string policy = policy_of(part);
+    if (const std::string_view word = name_of_choice(policy); names_a_plugin(word)) files.emplace_back(word);
   }
   return files;
-}
-
-void require_loaded(std::string_view text) {
-  for (const std::string& file : plugins_of_policy(text))
-    if (!is_known_policy(file))
-      fail(text, "a plug-in is loaded by the process that names it, and by no other");
 }
 
 bool is_automatic(std::string_view text) { return name_of_choice(trimmed(text)) == auto_rule::policy_name; }

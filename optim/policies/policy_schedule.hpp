@@ -21,12 +21,6 @@ struct scheduled_policy {
 /// The files of the plug-ins that a schedule names; none is opened.
 std::vector<std::string> plugins_of_policy(std::string_view text);
 
-/// Requires that no plug-in that is not loaded is named: another process, or a page, must not have this one
-/// load a library.
-///
-/// Errors  std::invalid_argument in one line.
-void require_loaded(std::string_view text);
-
 /// Whether a rule switches the policies during the run: "auto", with or without settings, as parse_auto()
 /// reads it. Its schedule holds only the policy with which it begins.
 bool is_automatic(std::string_view text);

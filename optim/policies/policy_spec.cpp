@@ -206,6 +206,11 @@ bool is_known_policy(std::string_view word) {
   return std::ranges::find(known, word, &known_policy::name) != known.end() || registered().find(word);
 }
 
+void require_loaded(std::string_view text) {
+  if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !is_known_policy(word))
+    fail(text, "a plug-in is loaded by the process that names it, and by no other");
+}
+
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
   const known_policy& p = find(choice.name);

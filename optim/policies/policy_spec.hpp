@@ -53,6 +53,12 @@ std::vector<std::string_view> policy_names();
 /// Whether this is the name of a policy, or the file of a plug-in that is loaded.
 bool is_known_policy(std::string_view word);
 
+/// Requires that a policy_spec of this text would load no library: another process, or a page, must not have
+/// this one do so.
+///
+/// Errors  std::invalid_argument in one line.
+void require_loaded(std::string_view text);
+
 /// How each is written, with its numbers, and what it does in a few words: {"ssp:S", "..."}.
 struct policy_form {
   std::string_view text;

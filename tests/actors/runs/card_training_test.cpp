@@ -1,5 +1,7 @@
+#include <mailgrad/demos/own_cure.hpp>
 #include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/optim/plugins/own_rules.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -230,6 +232,9 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
   refused("hogwild", [](auto& o) { o.policy = "async, hogwild@10"; });
   refused("local steps", [](auto& o) { o.local_steps = 2; });
   refused("sampled gaps", [](auto& o) { o.sample_gap = 5; });
+  refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
+  refused("rule 'own-momentum'",
+          [](auto& o) { o.optimizer.rule = make_own_rule(rule_table<testing::own_momentum>); });
   training_options elsewhere = all_on_card("async", 2);
   elsewhere.parameters->index = 7;
   EXPECT_THAT([&] { trained(elsewhere); }, ThrowsMessage<device_error>(HasSubstr("cuda:7 is not available")));

@@ -77,6 +77,20 @@ TEST(KnownPlugins, GiveTheRuleOfTheSameFileWhereverItLies) {
   EXPECT_EQ(own_rule_in(read).settings, std::vector{0.5});
 }
 
+/// The file may be built anew, or go, while a run uses what was loaded from it.
+TEST(KnownPlugins, AreKnownByTheFileThatWasLoaded) {
+  const scratch_folder folder;
+  const std::string file = (folder.path() / "mine.so").string();
+  std::filesystem::copy_file(plugin("own_sgd"), file);
+  const optimizer_options mine = parse_optimizer(file);
+  const std::string told = terms_of_shard(options_with(mine));
+  std::filesystem::remove(file);
+  EXPECT_EQ(terms_of_shard(options_with(mine)), told);
+  std::filesystem::copy_file(plugin("factor_2"), file);
+  EXPECT_EQ(terms_of_shard(options_with(mine)), told);
+  EXPECT_EQ(plugin_digest(file), plugin_digest(plugin("own_sgd")));
+}
+
 TEST(KnownPlugins, GiveNoRuleOfTheSameNameFromAnotherFile) {
   const std::string told = terms_of_shard(options_with(parse_optimizer(plugin("factor_2"))));
   known_plugins here;
@@ -105,12 +119,22 @@ TEST(KnownPlugins, AreCalledAsTheServerCallsThem) {
       [&] { known_plugins().take(wanted); },
       ThrowsMessage<std::invalid_argument>(AllOf(
           HasSubstr("plug-in '/at/the/server/fair.so' of the run: expected"), HasSubstr(wanted.sha256))));
-  EXPECT_THROW(require_loaded("async, /at/the/server/fair.so:1@5"), std::invalid_argument);
+  EXPECT_THROW(require_loaded("/at/the/server/fair.so:1"), std::invalid_argument);
   known_plugins here;
   here.load(file);
   here.take(wanted);
   EXPECT_EQ(policy_spec("/at/the/server/fair.so:1", 2).make()->name(), "fair-turns");
-  EXPECT_NO_THROW(require_loaded("async, /at/the/server/fair.so:1@5"));
+  EXPECT_NO_THROW(require_loaded("/at/the/server/fair.so:1"));
+}
+
+/// However it is written: a text passes only if its policy is made without a look at any file.
+TEST(KnownPlugins, AreNotLoadedForWhoeverElseNamesThem) {
+  for (const std::string file : {"x@y.so", " x.so", "@scope/x.so", "./known.so, y", "async, x.so",
+                                 "async@5, ./x.so@6", "./x.so:1,2", ".so"}) {
+    EXPECT_THROW(require_loaded(file), std::invalid_argument) << file;
+    EXPECT_THROW(policy_spec(file, 2), std::invalid_argument) << file;
+  }
+  for (const char* harmless : {"ssp:3", "async:x.so", "async"}) EXPECT_NO_THROW(require_loaded(harmless));
 }
 
 TEST(KnownPlugins, GiveTheCureOfTheSameFile) {
