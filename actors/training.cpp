@@ -76,6 +76,11 @@ best_weights best_weights_of(const run_plan& plan) {
 /// has: as many as if the workers were here, so that each that waits leaves its processor to an update. A
 /// worker has no device twice, also if it has more than this machine has processors.
 training_options for_workers_elsewhere(training_options options, const remote::serve_options& serve) {
+  constexpr std::uint32_t most = 1 << 20;
+  if (serve.workers == 0 || serve.devices == 0 || serve.workers > most / serve.devices)
+    throw std::invalid_argument(
+        fmt::format("serve: expected 1 to {} devices of all workers together, found {} workers of {} devices",
+                    most, serve.workers, serve.devices));
   const auto cores = std::max({1U, std::thread::hardware_concurrency(), serve.devices});
   options.devices.clear();
   for (std::uint32_t d = 0; d < serve.workers * serve.devices; ++d)

@@ -20,6 +20,7 @@ using messaging::send_anonymously;
 
 namespace {
 
+/// Besides one for each seat: a worker of several devices asks how many the run wants before it joins.
 constexpr std::uint32_t most_watchers = 16;
 
 void require_spreadable(const run_plan& plan, std::uint32_t hosts, const wire_format& wire) {
@@ -80,7 +81,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   terms.demands = net::demands_of(says, {net::role::worker, net::role::shard, net::role::watcher}, {});
   terms.seats = {{net::role::worker, plan.seats()},
                  {net::role::shard, options_.shard_hosts},
-                 {net::role::watcher, most_watchers}};
+                 {net::role::watcher, plan.seats() + most_watchers}};
   terms.run = plan.run.value;
   terms.devices = plan.devices_per_worker();
   terms.times = options_.times;

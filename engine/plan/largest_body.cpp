@@ -24,10 +24,11 @@ std::uint64_t batch_bytes(const run_plan& plan) {
   return bytes_of(largest);
 }
 
-/// Weights, the state of the optimiser and of the cure; and for each worker the gradients that wait with the
-/// weights that they were computed from, the last answer, and what the cure keeps.
+/// Weights, the state of the optimiser and of the cure; and for each worker the gradients of its devices that
+/// wait, with the weights that they were computed from, the last answer, and what the cure keeps.
 std::uint64_t shard_state(const run_plan& plan) {
-  return largest_shard(*plan.layout) * (4 + 8 * std::uint64_t{plan.seats()});
+  const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
+  return largest_shard(*plan.layout) * (4 + of_worker * plan.seats());
 }
 
 /// Of local steps: weights, the state of the optimiser, the weights read last, and a step that is held.

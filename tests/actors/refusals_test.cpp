@@ -249,6 +249,22 @@ TEST(Refusals, OfEvaluationsOfOtherWeightsOrSamples) {
       << "some classes may be missing";
 }
 
+TEST(Refusals, OfServersWithoutWorkersOrDevices) {
+  const auto serving = [](std::uint32_t workers, std::uint32_t devices) {
+    return [workers, devices] {
+      remote::serve_options serve;
+      serve.workers = workers;
+      serve.devices = devices;
+      training(small_model(), small_data(), options_for("async", 1), serve);
+    };
+  };
+  expect_refused({
+      {"no workers", serving(0, 1), "found 0 workers of 1 devices"},
+      {"no devices", serving(1, 0), "found 1 workers of 0 devices"},
+      {"more than can be counted", serving(1U << 16U, 1U << 16U), "65536 workers of 65536 devices"},
+  });
+}
+
 TEST(Refusals, OfTextsByModelsOfOtherThings) {
   const std::vector<std::string> symbols{"a", "b"};
   const model_request request{.sample_dims = {3}, .features = feature_kind::tokens, .classes = 2};

@@ -42,5 +42,16 @@ TEST(LargestBody, HasRoomForPartsOfCheckpoints) {
   EXPECT_GE(largest_body(plan, 2), largest_body(plan_of(1), 2) + 4 * whole);
 }
 
+/// Each device of a worker has a gradient of its own that may wait.
+TEST(LargestBody, HasRoomForTheGradientsOfEveryDeviceInThem) {
+  run_plan plan = plan_of(1, true);
+  const std::uint64_t whole = plan.layout->size() * sizeof(float);
+  const std::uint64_t before = largest_body(plan, 2);
+  plan.options.workers = plan.workers();
+  plan.options.devices.resize(std::size_t{16} * plan.workers(), {device_kind::cpu, 0});
+  ASSERT_EQ(plan.devices_per_worker(), 16U);
+  EXPECT_GE(largest_body(plan, 2), before + 15 * whole);
+}
+
 } // namespace
 } // namespace mailgrad
