@@ -141,6 +141,15 @@ std::unique_ptr<recording_writer> open_recording(const std::string& path, const 
   return std::make_unique<recording_writer>(std::move(file), path, header, [kept] { return kept->keep(); });
 }
 
+/// As open_recording(). The run that goes on may do so without a recording, if it is told why.
+std::unique_ptr<recording_writer> open_to_go_on(const std::string& path, const recording_header& header) {
+  try {
+    return open_recording(path, header);
+  } catch (const std::system_error& e) {
+    throw recording_error(e.what());
+  }
+}
+
 } // namespace
 
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header) {
@@ -157,10 +166,11 @@ std::unique_ptr<recording_writer> continue_recording(const std::string& path, co
   const std::string kept = real + std::string(recording_file::before_suffix);
   if (before.name == partial && !replaced_file::move_abandoned(partial, kept))
     recording_file::refuse(partial, "is being written by a run, or cannot be renamed to '" + kept + "'");
-  auto again = open_recording(path, header);
+  if (before.name != partial && before.name != kept && replaced_file::can_replace(path)) keep_killed(path);
+  auto again = open_to_go_on(path, header);
   write_again(*again, before);
   if (again->failed())
-    throw std::runtime_error("recording '" + path + "': what lies before the checkpoint cannot be written");
+    recording_file::refuse(path, "what lies before the checkpoint cannot be written there");
   std::error_code ignored;
   std::filesystem::remove(kept, ignored);
   return again;

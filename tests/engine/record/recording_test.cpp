@@ -459,6 +459,26 @@ TEST(Recording, OfAKilledRunOutlivesTheNextRun) {
   close(reader);
 }
 
+/// The run that goes on has another recording to go on with.
+TEST(Recording, OfAKilledRunOutlivesARunThatGoesOn) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  const recording before = parse_recording(small_recording(), "other.rec");
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
+  continue_recording(path, small_header(), before)->end(small_end());
+  EXPECT_FALSE(read_recording(path).killed);
+  ASSERT_TRUE(std::filesystem::exists(path + ".killed"));
+  EXPECT_TRUE(read_recording(path + ".killed").killed);
+}
+
+/// It says why, and does so without its recording.
+TEST(Recording, IsRefusedToARunThatGoesOnIfItCannotBeWritten) {
+  const recording before = parse_recording(small_recording(), "other.rec");
+  for (const char* path : {"/no/such/folder/run.rec", "/dev/full"})
+    EXPECT_THROW(continue_recording(path, small_header(), before), recording_error) << path;
+}
+
 TEST(Recording, IsRefusedByItsFirstWordsHoweverMuchFollows) {
   EXPECT_THROW(read_recording("/dev/zero"), recording_error) << "to read all of it takes for ever";
 }
