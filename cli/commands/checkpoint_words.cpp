@@ -115,6 +115,9 @@ std::vector<std::string> words_to_resume(const checkpoint& from, const std::vect
       return [option](const std::string& other) { return option_of(other) == option; };
     };
     std::erase_if(words, same(option_of(word)));
+    // Workers on cores cannot reach weights on a card.
+    if (option_of(word) == "--devices" && word.find("cuda") == word.npos)
+      std::erase_if(words, same("--parameters"));
     if (option_of(word) == "--steps") std::erase_if(words, same("--epochs"));
     if (option_of(word) == "--epochs") std::erase_if(words, same("--steps"));
   }

@@ -102,10 +102,11 @@ void add_how(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("How to run it");
   parser
-      .add_option(
-          "--parameters", w.parameters,
-          "The card on which the weights lie and are updated, such as cuda:0, if all devices are lanes of it")
-      ->default_str("the host")
+      .add_option("--parameters", w.parameters,
+                  "Where the weights lie and are updated: the host, or a card such as cuda:0 if all devices "
+                  "are lanes "
+                  "of it")
+      ->capture_default_str()
       ->group("How to run it");
   parser
       .add_option("--policy", w.policy,

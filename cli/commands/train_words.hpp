@@ -31,7 +31,7 @@ struct train_words {
   std::string split = "random";
   table_words table;
   std::string devices = "cpu:0";
-  std::string parameters; ///< empty: on the host
+  std::string parameters = "host"; ///< or a card
   spanning_words span;
   std::uint32_t workers = 0;
   std::optional<std::size_t> micro_batches;

@@ -41,6 +41,8 @@ void read_span(const train_words& w, std::size_t each, const char* option, train
       each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.batch) : 1);
 }
 
+bool has_parameters_on_card(const train_words& w) { return w.parameters != "host"; }
+
 /// Workers of other processes bring their devices.
 void read_workers_elsewhere(const train_words& w, training_options& o) {
   if (w.remote.serve && w.devices != "cpu:0")
@@ -48,7 +50,7 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
   if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
     throw std::invalid_argument(fmt::format(
         "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
-  if (!w.parameters.empty())
+  if (has_parameters_on_card(w))
     throw std::invalid_argument("--parameters: workers of other processes compute on cores; leave it out");
   parse_wire_format(w.remote.wire); // refuses what is none
   const std::uint32_t workers = workers_elsewhere(w);
@@ -82,7 +84,7 @@ void read_workers(const train_words& w, training_options& o) {
         "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
   if (w.remote.any()) return read_workers_elsewhere(w, o);
   o.devices = read_devices(w.devices);
-  if (!w.parameters.empty()) o.parameters = parse_device(w.parameters);
+  if (has_parameters_on_card(w)) o.parameters = parse_device(w.parameters);
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const std::size_t each = o.devices.size() / o.workers;
   if (each > 1 && !w.span.any())
