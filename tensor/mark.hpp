@@ -16,12 +16,17 @@ public:
   public:
     virtual ~event() = default;
     virtual bool passed() const = 0;
+    /// Whether the device has told the host that it was reached. It costs no call of the driver, may say so
+    /// later than passed(), and never says why it will not be reached.
+    virtual bool told() const { return passed(); }
   };
 
   mark() = default;
   explicit mark(std::shared_ptr<const event> e) : event_(std::move(e)) {}
 
   bool passed() const { return !event_ || event_->passed(); }
+  /// The same, at less cost, and later as a rule: whoever asks again and again asks this most of the time.
+  bool told() const { return !event_ || event_->told(); }
   /// The event that a lane waits for. Null means that there is nothing to wait for.
   const event* what() const noexcept { return event_.get(); }
 

@@ -33,6 +33,7 @@ update_maker::update_maker(std::shared_ptr<shard> weights, const cure_spec& cure
 
 double update_maker::add(const push_gradient& x) {
   const rank worker = x.header.id.worker;
+  if (x.payload.values) weights_->wait_for(*x.payload.values);
   const double rate = observe(x);
   const contribution what = cure_.applied(x, cure_.read_by(worker));
   updater_.add(x.header, &what);
@@ -43,6 +44,7 @@ double update_maker::add(const push_gradient& x) {
 
 void update_maker::add_to_batch(const push_gradient& x) {
   const rank worker = x.header.id.worker;
+  if (x.payload.values) weights_->wait_for(*x.payload.values);
   batch_.add({x, cure_.read_by(worker)},
              [this](const waiting_gradient& g, float share) { return counted(g, share); });
   workers_[worker].merged = true;

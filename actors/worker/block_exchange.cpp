@@ -26,7 +26,7 @@ void block_exchange::deliver(computed_gradient g) {
   update_by_rule(writer_->rule(), [&] { gap = writer_->write(*g.values, g.scale); });
   const instant applied = of_.time.now();
   worker_report& report = of_.report;
-  report.times.compute.add(g.spent);
+  if (g.spent) report.times.compute.add(*g.spent);
   report.times.apply.add(applied - begun);
   if (of_.trace)
     of_.trace->work({trace_kind::apply, begun, applied, of_.worker.value, report.steps,

@@ -1,13 +1,10 @@
 #include <mailgrad/actors/worker/device_actor.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/optim/clip.hpp>
 
 #include <fmt/format.h>
 
 #include <bit>
-#include <cmath>
-#include <exception>
 #include <limits>
 #include <string>
 #include <utility>
@@ -16,7 +13,9 @@ namespace mailgrad {
 using messaging::on, messaging::send, messaging::send_anonymously, messaging::sender_of, messaging::watch;
 
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
-    : self_(self), options_(std::move(options)), lines_(context(), std::move(options_.shards)),
+    : self_(self), options_(std::move(options)), runs_ahead_(may_run_ahead()),
+      gate_(runs_ahead_ ? options_.runner->most_under_way() : 1),
+      lines_(context(), std::move(options_.shards)),
       notices_(self, options_.tracker, options_.coordinator, options_.worker, options_.pace),
       timeline_(
           {options_.tells_trace, options_.time, options_.tells_trace.empty() ? nullptr : options_.trace,
@@ -46,8 +45,15 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
 }
 
 worker_context device_actor::context() {
-  return {self_,   options_.run,   options_.worker,     options_.life, *options_.runner,
-          report_, *options_.time, options_.trace.get()};
+  return {self_,   options_.run,   options_.worker,      options_.life, *options_.runner,
+          report_, *options_.time, options_.trace.get(), &gate_.steps()};
+}
+
+/// Not if the worker itself reads a gradient before it is pushed.
+bool device_actor::may_run_ahead() const {
+  const bool reads_gradients = options_.local || options_.sums || options_.writer ||
+                               options_.clip_norm != 0 || options_.sample_gap > 0;
+  return options_.runner->most_under_way() > 1 && !reads_gradients;
 }
 
 caf::behavior device_actor::make_behavior() {
@@ -114,18 +120,19 @@ caf::message_handler device_actor::messages_of_a_run() {
       on(self_,
          [this](const dealt_batch& x) {
            next_batch_ = x.values;
+           if (!gate_.steps().empty()) foresee(); // before a step begins that runs ahead
            start_step_if_ready();
            foresee();
          }),
       on(self_, [this](const dealt_samples& x) { cut_batch(x); }),
       on(self_,
          [this](const data_exhausted&) {
-           exhausted_ = true;
+           gate_.end_data();
            start_step_if_ready();
          }),
       on(self_,
          [this](const switch_ahead& x) {
-           ahead_ = x.step;
+           gate_.ask_for_flush(x.step);
            flush_before_switch();
          }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
@@ -151,7 +158,7 @@ caf::message_handler device_actor::messages_of_a_run() {
       on(self_, [this](const give_up&) { on_give_up(); }),
       on(self_,
          [this](const leave_run&) {
-           leaves_ = true;
+           gate_.ask_to_leave();
            owner_ = sender_of(self_);
            start_step_if_ready();
          }),
@@ -162,14 +169,18 @@ caf::message_handler device_actor::messages_of_a_run() {
 
 // -- checkpoints --------------------------------------------------------------------------------------------
 
-/// Writes or reads where the worker is: between two steps, or at the begin of the step under way.
+/// Reads where the worker was: between two steps, or at the begin of the step under way.
 void device_actor::keep(archive& a) {
-  a.version(1);
   const rank me = report_.worker;
-  bool ended = false; // the coordinator wrote it after the worker's last report
-  a.field("ended", ended);
   a.field("report", report_);
   if (report_.worker != me) throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
+  keep_beside_report(a);
+}
+
+void device_actor::keep_beside_report(archive& a) {
+  a.version(1);
+  bool ended = false; // the coordinator wrote it after the worker's last report
+  a.field("ended", ended);
   a.field("lines", lines_);
   if (!ended) a.group("exchange", [&] { over_shards_->keep(a); });
   if (!into_block_) return;
@@ -179,37 +190,45 @@ void device_actor::keep(archive& a) {
 }
 
 void device_actor::mark(std::uint64_t checkpoint) {
-  if (checkpoint <= marked_ || finished_) return;
+  if (checkpoint <= marked_ || gate_.finished()) return;
   marked_ = checkpoint;
-  const auto kept = std::make_shared<saved_fields>();
-  keep(*kept);
+  marked_part part{checkpoint, std::make_shared<saved_fields>(), report_};
+  keep_beside_report(*part.fields);
   lines_.mark(checkpoint, options_.coordinator);
   send(self_, options_.feeder,
        worker_marked{checkpoint, options_.worker, lines_.trained(), options_.coordinator});
+  if (gate_.steps().empty() || !gate_.steps().oldest().pushed)
+    send_part(std::move(part));
+  else
+    marked_parts_.add(std::move(part)); // the losses of its last steps are still to come
+}
+
+void device_actor::send_part(marked_part part) {
+  part.fields->field("report", part.report);
   send(self_, options_.coordinator,
-       checkpoint_part{checkpoint, fmt::format("worker {}", options_.worker.value), kept, report_.steps});
+       checkpoint_part{part.checkpoint, fmt::format("worker {}", options_.worker.value),
+                       std::move(part.fields), part.report.steps});
 }
 
 void device_actor::on_hold(const hold_for_checkpoint& x) {
-  if (x.number <= marked_ || finished_) return;
-  held_for_ = x.number;
+  if (x.number <= marked_ || gate_.finished()) return;
+  gate_.ask_for_hold(x.number);
   stand_still_if_asked();
 }
 
 /// A step that is computed reads the block, and then writes to it.
 void device_actor::stand_still_if_asked() {
-  if (!held_for_ || held_since_ || busy() || finished_) return;
+  const auto checkpoint = gate_.begin_hold(exchange_->is_summing(), options_.time->now());
+  if (!checkpoint) return;
   end_wait_for_batch();
-  held_since_ = options_.time->now();
-  mark(*held_for_);
+  mark(*checkpoint);
 }
 
 void device_actor::go_on_after(const block_copied& x) {
-  if (held_for_ != x.number) return;
-  held_for_.reset();
-  if (held_since_) {
+  if (gate_.hold() != x.number) return;
+  if (const auto since = gate_.end_hold()) {
     const instant now = options_.time->now();
-    report_.barrier_wait += (now - *std::exchange(held_since_, std::nullopt)).count();
+    report_.barrier_wait += (now - *since).count();
     if (options_.trace) options_.trace->wait(trace_kind::checkpoint, now);
   }
   start_step_if_ready();
@@ -218,7 +237,7 @@ void device_actor::go_on_after(const block_copied& x) {
 // -- weights, batches and pauses: when the next step may begin ---------------------------------------------
 
 void device_actor::on_weights(const shard_weights& x) {
-  if (finished_ || x.header.epoch != lines_.epoch()) return; // weights of an earlier epoch
+  if (gate_.finished() || x.header.epoch != lines_.epoch()) return; // weights of an earlier epoch
   mark(x.header.checkpoint); // before they make a difference, since they do not belong to the checkpoint
   exchange_->receive(x);
   flush_before_switch();
@@ -240,55 +259,54 @@ void device_actor::cut_batch(const dealt_samples& x) {
 }
 
 void device_actor::on_pause(const pause_worker& x) {
-  pause_ = x;
+  gate_.ask_for_pause(x);
   pause_if_asked();
 }
 
 /// A step that is held is taken when all shards have answered, if it is among the steps before the switch.
 void device_actor::flush_before_switch() {
-  if (!ahead_ || busy() || finished_) return;
-  const bool takes_held = exchange_->holds_step() && lines_.step() < *ahead_;
+  const auto last = gate_.flush_due(exchange_->is_summing());
+  if (!last) return;
+  const bool takes_held = exchange_->holds_step() && lines_.step() < *last;
   if (takes_held && !lines_.all_answered()) return;
   or_fail(report_.steps, [&] {
     if (takes_held) exchange_->go_on();
     exchange_->flush();
   });
-  ahead_.reset();
+  gate_.flushed();
 }
 
 /// Pauses between two steps only, since a gradient that is being computed, and local steps, belong to the old
 /// epoch.
 void device_actor::pause_if_asked() {
-  if (!pause_ || ahead_ || busy() || finished_) return;
-  const pause_worker asked = *std::exchange(pause_, std::nullopt);
+  const auto asked = gate_.take_pause(exchange_->is_summing());
+  if (!asked) return;
   exchange_->flush();
   exchange_->pause();
-  exchange_ = asked.direct ? into_block_.get() : over_shards_.get();
-  options_.runner->use_racing_weights(asked.direct);
-  lines_.begin_epoch(asked.epoch);
+  exchange_ = asked->direct ? into_block_.get() : over_shards_.get();
+  options_.runner->use_racing_weights(asked->direct);
+  lines_.begin_epoch(asked->epoch);
   end_wait_for_batch();
   send(self_, options_.coordinator,
        worker_paused{options_.worker, lines_.epoch(), lines_.step(), batches_, options_.life});
 }
 
 void device_actor::start_step_if_ready() {
-  if (!lines_.all_answered() || finished_ || busy() || held_since_) return;
+  if (!lines_.all_answered() || !gate_.may_begin(exchange_->is_summing())) return;
   or_fail(report_.steps, [this] {
-    if (auto again = exchange_->bind_repeat()) {
-      repeating_ = true;
-      return compute(std::move(again));
-    }
-    if (!next_batch_ && !exhausted_ && !leaves_) return wait_for_batch();
+    if (auto again = exchange_->bind_repeat()) return compute(std::move(again), true);
+    if (!next_batch_ && gate_.expects_batch()) return wait_for_batch();
     // Not earlier: for replays it must make no difference whether a pause comes before or after the answers.
     exchange_->go_on();
-    if (next_batch_ && !leaves_) return start_step();
-    if (!exchange_->flush()) return leaves_ ? leave() : finish();
+    if (next_batch_ && !gate_.leaves()) return start_step();
+    if (!gate_.may_end()) return;
+    if (!exchange_->flush()) return gate_.leaves() ? leave() : finish();
     end_wait_for_batch();
   });
 }
 
 void device_actor::wait_for_batch() {
-  if (!starved_since_) starved_since_ = options_.time->now();
+  if (!starved_since_ && gate_.steps().empty()) starved_since_ = options_.time->now();
 }
 
 void device_actor::end_wait_for_batch() {
@@ -316,116 +334,22 @@ std::function<void()> device_actor::copy_notice() const {
   };
 }
 
-// -- a step ------------------------------------------------------------------------------------------------
-
-void device_actor::start_step() {
-  end_wait_for_batch();
-  lines_.end_waits();
-  std::shared_ptr<const batch> inputs = std::move(next_batch_);
-  const bool at_once = options_.runner->computes_at_once();
-  if (at_once) ask_for_batch(); // the feeder deals it while the step is computed
-  ++batches_;
-  batch_size_ = inputs->size;
-  or_fail(report_.steps + 1, [&] {
-    exchange_->bind();
-    compute(std::move(inputs));
-    if (!at_once) ask_for_batch(); // after the messages to the stages
-  });
-}
-
-void device_actor::compute(std::shared_ptr<const batch> inputs) {
-  computing_ = gradients_.take();
-  computing_since_ = options_.time->now();
-  under_way_ = options_.runner->begin_step(std::move(inputs), computing_) == step_state::under_way;
-  if (!under_way_) end_of_work();
-}
-
-void device_actor::on_step_ended() {
-  under_way_ = false;
-  if (finished_) return quit_if_through();
-  or_fail(report_.steps + (repeating_ ? 0 : 1), [this] { end_of_work(); });
-}
-
-/// The gradient of the step is pushed now, and the shards will answer.
-void device_actor::on_sum(const gradients_summed& x) {
-  or_fail(report_.steps, [&] { exchange_->take_sum(x); });
-  pause_if_asked();
-  start_step_if_ready();
-}
-
-/// The step that the runner was given has ended.
-void device_actor::end_of_work() {
-  const float loss = options_.runner->end_step();
-  if (std::exchange(repeating_, false))
-    end_repeat();
-  else
-    deliver(loss);
-  flush_before_switch();
-  pause_if_asked();
-  stand_still_if_asked();
-  start_step_if_ready();
-}
-
-void device_actor::end_repeat() {
-  exchange_->take_repeat(*computing_);
-  computing_.reset();
-  if (options_.trace)
-    options_.trace->work(
-        {trace_kind::compare, computing_since_, options_.time->now(), 0, lines_.step().value});
-}
-
-void device_actor::deliver(float loss) {
-  ++report_.steps;
-  report_.samples += batch_size_;
-  if (!std::isfinite(loss)) {
-    ++report_.produced;
-    ++report_.not_finite;
-    note_computed();
-    return end_with(loss_diverged{report_, report_.steps});
-  }
-  report_.loss_bits = std::bit_cast<std::uint32_t>(loss);
-  report_.last_losses.add(loss, batch_size_);
-  notices_.count(batch_size_, loss);
-  const float scale = clip();
-  const instant computed = note_computed();
-  exchange_->deliver({std::move(computing_), scale, computed, computed - computing_since_, batch_size_});
-  notices_.notify_if_due(computed, report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
-  timeline_.tell_if_due(computed);
-}
-
-/// Returns the time.
-instant device_actor::note_computed() {
-  const instant now = options_.time->now();
-  if (options_.trace) options_.trace->work({trace_kind::compute, computing_since_, now, 0, report_.steps});
-  return now;
-}
-
-float device_actor::clip() const {
-  if (options_.clip_norm == 0) return 1;
-  return clip_factor(std::sqrt(options_.runner->squared_norm(*computing_)), options_.clip_norm);
-}
-
 // -- the end -----------------------------------------------------------------------------------------------
 
-/// Does the work of a step. If that throws, the worker has failed in this step.
-template <class Work>
-void device_actor::or_fail(std::uint64_t step, const Work& work) {
-  if (finished_) return;
-  try {
-    work();
-  } catch (const std::exception& e) {
-    end_with(worker_failed{report_, step, e.what()});
-  }
+void device_actor::fail(std::uint64_t step, const std::string& why) {
+  end_with(worker_failed{report_, step, why});
 }
 
+void device_actor::diverge(std::uint64_t step) { end_with(loss_diverged{report_, step}); }
+
 void device_actor::finish(const std::string& why_left) {
-  if (finished_) return;
+  if (gate_.finished()) return;
   end_with(worker_finished{report_, {}, why_left, into_block_ ? into_block_->writer() : nullptr});
 }
 
 /// Also when the coordinator has ended, so that nobody takes the rest of a timeline.
 void device_actor::on_give_up() {
-  if (finished_) return timeline_.give_up();
+  if (gate_.finished()) return timeline_.give_up();
   finish();
 }
 
@@ -446,9 +370,11 @@ void device_actor::tell_owner() {
 /// work is done has had all its answers.
 template <class Notice>
 void device_actor::end_with(Notice notice) {
-  finished_ = true;
+  gate_.end();
   notice.life = options_.life;
-  under_way_ = options_.runner->give_up() == step_state::under_way && under_way_;
+  if (options_.runner->give_up() == step_state::finished) gate_.steps().clear();
+  for (marked_part& part : marked_parts_.take(report_.steps))
+    send_part(std::move(part)); // as far as it is known
   notice.report.trace = std::move(options_.trace);
   notice.report.copies = std::move(options_.copies);
   notice.report.stages = options_.runner->stage_reports();
@@ -464,9 +390,9 @@ void device_actor::end_with(Notice notice) {
   if (timeline_.is_ending()) watch(self_, options_.coordinator, give_up{});
 }
 
-/// A step that is given up still reads the weights that are held here.
+/// Steps that are given up still read the weights that are held here.
 void device_actor::quit_if_through() {
-  if (reported_ && !under_way_) self_->quit();
+  if (reported_ && gate_.steps().empty()) self_->quit();
 }
 
 void device_actor::name_waits_to(const caf::actor& asker) const {
@@ -477,12 +403,12 @@ void device_actor::name_waits_to(const caf::actor& asker) const {
   };
   if (timeline_.is_ending())
     tell("the coordinator to take its timeline", timeline_.told_at());
-  else if (under_way_)
-    tell(options_.runner->waits_for(), computing_since_);
+  else if (!gate_.steps().empty())
+    tell(options_.runner->waits_for(), gate_.steps().oldest().since);
   else if (exchange_->is_summing())
-    tell(fmt::format("the sum of the gradients of all workers in step {}", report_.steps), computing_since_);
-  else if (held_since_)
-    tell(fmt::format("the block to be copied for checkpoint {}", *held_for_), *held_since_);
+    tell(fmt::format("the sum of the gradients of all workers in step {}", report_.steps), summing_since_);
+  else if (const auto held = gate_.held_since())
+    tell(fmt::format("the block to be copied for checkpoint {}", *gate_.hold()), *held);
   else if (starved_since_)
     tell("a batch from the feeder", *starved_since_);
   else if (!lines_.all_answered())

@@ -4,15 +4,21 @@
 #include <mailgrad/actors/protocol/trace_teller.hpp>
 #include <mailgrad/actors/worker/block_exchange.hpp>
 #include <mailgrad/actors/worker/local_exchange.hpp>
+#include <mailgrad/actors/worker/marked_parts.hpp>
 #include <mailgrad/actors/worker/progress_notices.hpp>
 #include <mailgrad/actors/worker/shard_exchange.hpp>
+#include <mailgrad/actors/worker/step_gate.hpp>
 #include <mailgrad/actors/worker/summed_exchange.hpp>
+#include <mailgrad/engine/account/device_clock.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/own_batches.hpp>
 
+#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -50,8 +56,12 @@ struct device_actor_options {
 /// One worker. It feeds its runner with mini-batches and delivers each gradient through its exchange, which
 /// gets the weights of the next step.
 ///
-/// Guarantees  a pause or an end comes between two steps. A worker that gives up says so at once, but keeps
-///             what its runner works on until the step under way has ended.
+/// If weights and gradients lie where the runner computes, it runs ahead: it pushes a gradient as soon as its
+/// step has begun, and begins the next step when the shards have answered and at most one step is under way.
+/// What a step tells, such as its loss, comes with its end.
+///
+/// Guarantees  a pause or an end comes between two steps (step_gate). A worker that gives up says so at once, but keeps
+///             what its runner works on until the steps under way have ended.
 /// Never       blocks, unless its runner computes within the call.
 ///
 ///     waiting for a seat (if it is late) --seat_given--> joining
@@ -81,13 +91,15 @@ private:
   worker_context context();
   caf::behavior waiting_for_a_seat();
   caf::behavior training();
+  bool may_run_ahead() const;
   caf::message_handler messages_of_a_run();
   void sit(const seat_given& x);
   void join();
-  bool busy() const { return computing_ || exchange_->is_summing(); }
 
   void keep(archive& a);
+  void keep_beside_report(archive& a);
   void mark(std::uint64_t checkpoint);
+  void send_part(marked_part part);
   void on_hold(const hold_for_checkpoint& x);
   void stand_still_if_asked();
   void go_on_after(const block_copied& x);
@@ -105,17 +117,32 @@ private:
   void foresee();
   std::function<void()> copy_notice() const;
   void start_step();
-  void compute(std::shared_ptr<const batch> inputs);
+  void compute(std::shared_ptr<const batch> inputs, bool repeats = false);
+  void push_ahead(begun_step& step);
   void on_step_ended();
   void on_sum(const gradients_summed& x);
   void end_of_work();
-  void end_repeat();
-  void deliver(float loss);
-  instant note_computed();
-  float clip() const;
+  void end_repeat(begun_step ended);
+  void deliver(begun_step ended, float loss);
+  void end_pushed(const begun_step& ended, float loss);
+  void note_step(const begun_step& begun);
+  void note_loss(const begun_step& ended, float loss);
+  device_span note_computed(const begun_step& ended, instant now);
+  float clip(const gradient& g) const;
+  void tell_progress(instant now);
 
+  /// Does the work of a step. If that throws, the worker has failed in this step.
   template <class Work>
-  void or_fail(std::uint64_t step, const Work& work);
+  void or_fail(std::uint64_t step, const Work& work) {
+    if (gate_.finished()) return;
+    try {
+      work();
+    } catch (const std::exception& e) {
+      fail(step, e.what());
+    }
+  }
+  void fail(std::uint64_t step, const std::string& why);
+  void diverge(std::uint64_t step);
   void finish(const std::string& why_left = {});
   void leave();
   void tell_owner();
@@ -128,6 +155,8 @@ private:
   caf::event_based_actor* self_;
   device_actor_options options_;
   worker_report report_;
+  bool runs_ahead_;
+  step_gate gate_;
   shard_lines lines_;
   std::unique_ptr<exchange> over_shards_;      ///< pushes gradients, sums, or the differences of local steps
   std::unique_ptr<block_exchange> into_block_; ///< hogwild; null if no policy is
@@ -136,25 +165,17 @@ private:
   trace_teller timeline_;
 
   object_pool<gradient> gradients_;
-  std::shared_ptr<gradient> computing_; ///< the gradient of the present step; null between two steps
-  bool repeating_ = false;              ///< the present step computes a batch once more
-  bool under_way_ = false;              ///< the runner will tell when the step has ended
-  instant computing_since_{0};
-  std::size_t batch_size_ = 0;
-  std::uint64_t batches_ = 0; ///< number of batches begun
+  instant summing_since_{0};     ///< when the step began whose gradient is added up with those of others
+  std::uint64_t batches_ = 0;    ///< number of batches begun
+  device_clock device_time_;     ///< of a device that says when it computed
+  std::deque<instant> computed_; ///< how long its steps took that no shard has been told of
 
   std::shared_ptr<const batch> next_batch_;
   std::optional<instant> starved_since_; ///< set while weights are there and a batch is not
-  bool exhausted_ = false;               ///< the feeder has no further batch
-  std::optional<step_number> ahead_;     ///< the last one before a switch, until all up to it is pushed
-  std::optional<pause_worker> pause_;    ///< that the coordinator asked for
-  bool leaves_ = false;                  ///< its owner asked for it,
-  caf::actor owner_;                     ///< who is this one; null: no actor
-  bool finished_ = false;                ///< it trains no more
+  caf::actor owner_;                     ///< who asked it to leave; null: no actor, or nobody did
   bool reported_ = false;
-  std::uint64_t marked_ = 0;              ///< the last checkpoint
-  std::optional<std::uint64_t> held_for_; ///< the checkpoint for which it is to stand still
-  std::optional<instant> held_since_;     ///< set while it does
+  std::uint64_t marked_ = 0; ///< the last checkpoint
+  marked_parts marked_parts_;
 };
 
 } // namespace mailgrad

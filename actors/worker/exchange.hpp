@@ -2,10 +2,12 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/engine/worker/steps_under_way.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,15 +23,17 @@ struct worker_context {
   step_runner& runner;
   worker_report& report;
   const time_source& time;
-  trace_track* trace; ///< null if no timeline is made
+  trace_track* trace;                     ///< null if no timeline is made
+  const steps_under_way* steps = nullptr; ///< of the worker; null: none can be, while it gets weights
 };
 
 /// A gradient that the worker has computed.
 struct computed_gradient {
   std::shared_ptr<gradient> values;
-  float scale = 1;         ///< by which clipping multiplies it; 1 if it is not clipped
-  instant at{0};           ///< when it had been computed
-  instant spent{0};        ///< on forward, backward and clipping
+  float scale = 1; ///< by which clipping multiplies it; 1 if it is not clipped
+  instant at{0};   ///< when it had been computed, or its step had begun if it is pushed then
+  /// On forward, backward and clipping; of an earlier step if it is pushed when it begins.
+  std::optional<instant> spent{};
   std::size_t samples = 0; ///< of its batch
 };
 

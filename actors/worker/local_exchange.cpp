@@ -22,7 +22,7 @@ void local_exchange::go_on() {
 void local_exchange::bind() { of_.runner.use_host_weights(0, local_->weights(), local_); }
 
 void local_exchange::deliver(computed_gradient g) {
-  spent_ += g.spent;
+  spent_ += g.spent.value_or(instant{0});
   last_samples_ = g.samples;
   if (local_->exchanges_first()) {
     local_->hold(std::move(g.values), g.scale);

@@ -28,18 +28,23 @@ void shard_lines::leave() {
 void shard_lines::note(const shard_weights& x, instant taken, instant read) {
   held_[x.header.shard.value] = {x.header.version, x.payload.values, read};
   trace(x, taken);
-  if (x.header.stay) {
-    at_barrier_ = std::max(at_barrier_, instant{x.header.stay->until_barrier});
-    at_bound_ = std::max(at_bound_, instant{x.header.stay->under_bound});
-  }
+  if (x.header.stay) note_waits(*x.header.stay, taken);
   --missing_;
+}
+
+/// What lies under a step that the worker computes is no wait.
+void shard_lines::note_waits(const stay_at_shard& stay, instant taken) {
+  if (is_computing()) return;
+  const instant most = idle_since_ ? taken - *idle_since_ : instant::max();
+  at_barrier_ = std::max(at_barrier_, std::min(most, instant{stay.until_barrier}));
+  at_bound_ = std::max(at_bound_, std::min(most, instant{stay.under_bound}));
 }
 
 /// Records what happened between the push and this answer. How the time on the wire is shared between both
 /// ways cannot be known, so all of it stands behind the stay at the shard.
 void shard_lines::trace(const shard_weights& answer, instant taken) const {
   trace_track* const track = of_.trace;
-  if (!track) return;
+  if (!track || is_computing()) return;
   const weights_header& x = answer.header;
   const std::uint32_t shard = x.shard.value;
   if (at_fence_since_) {
@@ -63,13 +68,15 @@ void shard_lines::trace_stay(const stay_at_shard& stay, std::uint32_t shard) con
   of_.trace->wait(trace_kind::shard_at_work, answered, shard);
 }
 
-void shard_lines::push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
-                       bool with_weights, trained_work held_back, std::optional<sum_mark> sum) {
+void shard_lines::push(std::shared_ptr<const gradient> values, float scale, instant at,
+                       std::optional<instant> spent, bool with_weights, trained_work held_back,
+                       std::optional<sum_mark> sum) {
   ++step_;
   ++of_.report.produced;
   had_answered_.clear();
   missing_ = shards_.size();
   waiting_since_ = at;
+  idle_since_.reset();
   for (held_weights& held : held_)
     if (!with_weights) held.values.reset();
   const gradient_id id{of_.run, of_.worker, of_.life, step_};
@@ -97,7 +104,10 @@ void shard_lines::begin_epoch(policy_epoch epoch) {
 }
 
 void shard_lines::end_waits() {
-  if (at_fence_since_) of_.report.barrier_wait += (of_.time.now() - *at_fence_since_).count();
+  if (at_fence_since_ && !is_computing()) {
+    const instant since = std::max(*at_fence_since_, idle_since_.value_or(*at_fence_since_));
+    of_.report.barrier_wait += (of_.time.now() - since).count();
+  }
   at_fence_since_.reset();
   of_.report.barrier_wait += std::exchange(at_barrier_, instant{0}).count();
   of_.report.bound_wait += std::exchange(at_bound_, instant{0}).count();

@@ -41,7 +41,7 @@ public:
   /// `held_back`: what is trained, but not behind this gradient. `sum`: it is part of that. `values`
   /// is taken by value, because only the messages may hold it afterwards; null if another worker carries
   /// them.
-  void push(std::shared_ptr<const gradient> values, float scale, instant at, instant spent,
+  void push(std::shared_ptr<const gradient> values, float scale, instant at, std::optional<instant> spent,
             bool with_weights = false, trained_work held_back = {}, std::optional<sum_mark> sum = {});
 
   /// This incarnation begins now: what the report counts so far, earlier ones or another process have done.
@@ -63,6 +63,12 @@ public:
   /// Another policy begins. The weights are released, and all shards will send new ones.
   void begin_epoch(policy_epoch epoch);
 
+  /// The steps whose gradients were pushed when they began have all ended `now`: the worker waits only from
+  /// now on, if an answer is missing.
+  void begin_idle(instant now) {
+    if (missing_ > 0) idle_since_ = now;
+  }
+
   /// Called at the beginning of a step: adds up how long the worker has waited for it.
   void end_waits();
 
@@ -78,6 +84,8 @@ private:
     instant read{0}; ///< how long it took to get the weights into the model
   };
 
+  bool is_computing() const { return of_.steps != nullptr && !of_.steps->empty(); }
+  void note_waits(const stay_at_shard& stay, instant taken);
   void trace(const shard_weights& x, instant taken) const;
   void trace_stay(const stay_at_shard& stay, std::uint32_t shard) const;
 
@@ -90,6 +98,7 @@ private:
   trained_work before_{};
   policy_epoch epoch_;
   instant waiting_since_;
+  std::optional<instant> idle_since_;     ///< set while it is later than the push
   std::optional<instant> at_fence_since_; ///< set while a switch of policy holds the worker
   instant at_barrier_{0};                 ///< the longest wait of any shard for this step
   instant at_bound_{0};

@@ -93,7 +93,8 @@ private:
     if (request.devices.front().kind == device_kind::cpu)
       return std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
     return std::make_shared<card_replica>(with_.model, request, terms_.replica_layout,
-                                          with_.watch ? with_.watch : watch_of_process(), with_.weights);
+                                          with_.watch ? with_.watch : watch_of_process(), with_.weights,
+                                          cuda::kept_graphs::most_kept, with_.run_ahead);
   }
 
   caf::actor_system& system_;

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 
 #include <limits>
@@ -107,6 +108,12 @@ void add_how(CLI::App& parser, train_words& w) {
                   "are lanes "
                   "of it")
       ->capture_default_str()
+      ->group("How to run it");
+  parser
+      .add_option("--run-ahead", w.run_ahead,
+                  "Steps that a worker begins before the one under way has ended, 0 or 1, with --parameters")
+      ->check(whole_number(0, most_run_ahead))
+      ->default_str("1")
       ->group("How to run it");
   parser
       .add_option("--policy", w.policy,

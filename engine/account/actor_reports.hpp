@@ -9,6 +9,8 @@
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,6 +53,11 @@ struct worker_report {
   std::vector<stage_report> stages{}; ///< of a worker that spans several devices
   std::uint64_t own_batches = 0;      ///< mini-batches that it cut from samples of its own
   std::uint64_t own_bytes = 0;        ///< of these, which nobody had to send
+
+  void note_loss(float loss, std::size_t of_samples) {
+    loss_bits = std::bit_cast<std::uint32_t>(loss);
+    last_losses.add(loss, of_samples);
+  }
 
   /// Without timelines, which tell of one process, and without stages, which begin anew if a run is resumed.
   void keep(archive& a) {

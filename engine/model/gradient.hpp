@@ -4,6 +4,7 @@
 #include <mailgrad/engine/model/coverage.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>
@@ -40,6 +41,7 @@ struct dense_addend {
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
 ///
 /// The dense part lies on the host, or on the card of the shards that read it. All else lies on the host.
+/// What lies on a card may still be computed: a lane that reads it waits for `ready` first.
 struct gradient {
   memory dense;                              ///< float32[parameter_layout::dense_size()]
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
@@ -48,6 +50,7 @@ struct gradient {
   std::vector<block> sparse_memory;              ///< `sparse` points into this memory,
   std::shared_ptr<const batch> source;           ///< into the batch itself,
   std::vector<std::shared_ptr<const void>> held; ///< or into memory of other owners
+  mark ready{};                                  ///< passes when the values are there
 };
 
 /// The dense part of `g`, including the addends of further devices.

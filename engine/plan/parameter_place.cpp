@@ -35,6 +35,9 @@ void require_workers_there(const training_options& o) {
 
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const cure_spec& cure) {
+  if (o.run_ahead > most_run_ahead)
+    throw std::invalid_argument(fmt::format(
+        "run ahead: {} steps; at most {} can be begun while one is under way", o.run_ahead, most_run_ahead));
   if (!o.parameters) return;
   require_workers_there(o);
   if (has_hogwild(policies)) refuse(o, "under hogwild the weights are a block of the host; take async");

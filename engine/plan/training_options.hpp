@@ -34,12 +34,18 @@ enum class kept_weights : std::uint8_t {
   best, ///< of the test with the lowest loss: on the samples held out, or else on the test samples
 };
 
+/// A lane of a card has the inputs of so many steps besides those of the one it computes.
+inline constexpr std::uint64_t most_run_ahead = 1;
+
 /// How to train a model.
 struct training_options {
   /// Each device runs one worker. A device that is named twice runs two workers in turns.
   std::vector<device> devices{{device_kind::cpu, 0}};
   /// The card on which the shards keep the weights; then every worker is on a lane of it. None: on the host.
   std::optional<device> parameters{};
+  /// Steps that a worker begins before the one under way has ended, at most most_run_ahead, if the weights lie
+  /// on a card. With 0 a shard takes a gradient when it is there, so none waits for that of a slower worker.
+  std::uint64_t run_ahead = most_run_ahead;
   /// 0: as many workers as devices. With fewer workers, each gets an equal number of devices, in their order.
   /// Its model spans these devices as scopes, replicate() or pipelined() place it.
   std::uint32_t workers = 0;

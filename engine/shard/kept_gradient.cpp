@@ -38,6 +38,7 @@ void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& a
   lane& l = *at.at();
   const shard_range part = at.dense_range();
   if (!is_on_card(l)) return write_part(a, "dense", of, of->dense.on_host<float>(), part);
+  at.wait_for(*of); // its turn may not have come
   hold_floats(a, "dense", std::shared_ptr<const memory>(of, &of->dense), part.begin, part.size(), l);
   at.hold(of);
 }

@@ -180,7 +180,7 @@ void shard::hold(std::shared_ptr<const void> read) {
 }
 
 void shard::let_go_of_retired() {
-  std::erase_if(retired_, [](const retired& r) { return r.until.passed(); });
+  while (!retired_.empty() && retired_.front().until.passed()) retired_.pop_front();
 }
 
 void shard::keep(archive& a) {

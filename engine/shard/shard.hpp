@@ -15,6 +15,7 @@
 #include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -78,6 +79,9 @@ public:
   /// et al. call the gap. It is exactly 0 if they are the same.
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
   double distance_to(const mailgrad::snapshot& older) const;
+
+  /// Lets what is queued from now on read a gradient that a card may still compute.
+  void wait_for(const gradient& g) { at_->wait_for(g.ready); }
 
   /// Adds the part of `what` that belongs to this shard to `sum`, scaled. The shard holds `what` until the
   /// lane has read it.
@@ -167,7 +171,7 @@ private:
   double base_learning_rate_;
   std::unique_ptr<parallel_update> alone_; ///< for an update by one thread
   std::vector<std::size_t> cuts_;          ///< of the dense part; between two cuts the same gradients count
-  std::vector<retired> retired_;
+  std::deque<retired> retired_;            ///< in the order of their marks
   /// The version of the tables in each block of the pool.
   std::vector<std::pair<const memory*, std::uint64_t>> versions_;
   row_log log_;

@@ -11,10 +11,15 @@ namespace {
 
 std::size_t input_bytes(const value& v) { return v.dims().size() * byte_size(v.type().type); }
 
+std::shared_ptr<cuda::step_record> pinned_record() {
+  const auto owner = std::make_shared<cuda::pinned_block>(sizeof(cuda::step_record));
+  return {owner, &owner->as<cuda::step_record>().front()};
+}
+
 } // namespace
 
 card_program::card_program(const model_function& build, const model_request& request,
-                           const parameter_layout& layout, cuda::card_lane& place)
+                           const parameter_layout& layout, cuda::card_lane& place, std::size_t sets)
     : lane_(place), model_(
                         build, request, layout,
                         [&](graph& g, const model_outputs& outputs) {
@@ -22,10 +27,10 @@ card_program::card_program(const model_function& build, const model_request& req
                           return list_.fetches;
                         },
                         place),
-      covered_(coverage_of(layout, list_.dense_variables())) {
+      covered_(coverage_of(layout, list_.dense_variables())), inputs_(sets) {
   std::size_t bytes = 0;
   for (const auto& input : model_.sources().inputs()) bytes += aligned(input_bytes(input.what));
-  for (input_set& s : inputs_) s = {cuda::pinned_block(bytes), lane_.allocate(bytes)};
+  for (input_set& s : inputs_) s = {cuda::pinned_block(bytes), lane_.allocate(bytes), pinned_record()};
   place_rows();
   zeroed_ = lane_.record();
 }

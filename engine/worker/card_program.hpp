@@ -7,28 +7,30 @@
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/copy_stream.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
+#include <mailgrad/kernels/cuda/step_record.hpp>
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 namespace mailgrad {
 
-/// A model for one batch size, compiled for a lane of a card. It has two sets of inputs, each with the same
-/// bytes side by side in pinned memory and on the card: while a step reads one set, the batch of the next
-/// step goes to the other. The rows of its gradients of tables lie side by side on the card, too.
+/// A model for one batch size, compiled for a lane of a card. It has several sets of inputs, each with the
+/// same bytes side by side in pinned memory and on the card: while a step reads one set, the batch of the next
+/// step goes to another. Each set has the record of the step that reads it. The rows of its gradients of
+/// tables lie side by side on the card, too.
 ///
 /// Errors   compile: as bound_model; device_error for lack of memory.
 /// Threads  one caller at a time.
 class card_program {
 public:
-  static constexpr std::size_t sets = 2;
-  static constexpr std::size_t other(std::size_t set) { return sets - 1 - set; }
-
   /// `place` outlives the program, and is a lane of the first of the request's devices.
   card_program(const model_function& build, const model_request& request, const parameter_layout& layout,
-               cuda::card_lane& place);
+               cuda::card_lane& place, std::size_t sets);
+
+  std::size_t sets() const noexcept { return inputs_.size(); }
+  /// The record that a step with this set writes, which others may hold as well.
+  const std::shared_ptr<cuda::step_record>& record_of(std::size_t set) const { return inputs_[set].record; }
 
   /// Binds what every step of this program uses.
   void bind(const float* weights, float* loss, const parameter_layout& layout);
@@ -58,6 +60,7 @@ private:
   struct input_set {
     cuda::pinned_block staged;
     memory on_card;
+    std::shared_ptr<cuda::step_record> record; ///< in pinned memory
   };
 
   /// Where the rows of one table lie, in bytes: values and row numbers, unless the batch has these.
@@ -72,7 +75,7 @@ private:
   training_fetches list_;
   bound_model model_;
   std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
-  std::array<input_set, sets> inputs_;
+  std::vector<input_set> inputs_;
   std::vector<rows_place> places_; ///< of each gradient of a table
   memory rows_;                    ///< of all of them, on the card
   mark

@@ -29,12 +29,14 @@ const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.whe
 
 card_replica::card_replica(model_function build, model_request request,
                            std::shared_ptr<const parameter_layout> layout, std::shared_ptr<mark_watch> watch,
-                           weight_place weights, std::size_t graphs)
+                           weight_place weights, std::size_t graphs, std::size_t run_ahead)
     : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)),
       place_(request_.devices.at(0)), watch_(std::move(watch)), lane_(card_of(request_)),
       beside_(place_.index), weights_at_(weights), shards_(layout_->shard_count()),
-      record_(sizeof(cuda::step_record)), weights_(lane_.allocate(layout_->size() * sizeof(float))),
-      loss_(lane_.allocate(sizeof(float))), norm_(lane_.allocate(sizeof(double))), graphs_(graphs) {
+      most_under_way_(weights == weight_place::same_card ? 1 + run_ahead : 1),
+      weights_(lane_.allocate(layout_->size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))),
+      norm_(lane_.allocate(sizeof(double))), graphs_(graphs) {
+  queued_.reserve(most_under_way_);
   if (weights_at_ == weight_place::same_card) return;
   staged_ = cuda::pinned_block(weights_.bytes());
   gradient_ = lane_.allocate(layout_->dense_size() * sizeof(float));
@@ -88,7 +90,7 @@ void card_replica::use_weights(std::uint32_t shard, const snapshot& values) {
     return;
   }
   step_runner::use_weights(shard, values);
-  if (queued_ || racing()) return; // the copy of the step under way may still read there
+  if (!queued_.empty() || racing()) return; // the copy of the step under way may still read there
   stage_weights(shard);
   shards_[shard].staged = true;
 }
@@ -98,7 +100,8 @@ card_program& card_replica::program_for(const batch& inputs) {
   if (!known) {
     model_request request = request_;
     request.batch = inputs.size;
-    auto made = std::make_unique<card_program>(build_, request, *layout_, lane_);
+    // A set for each step under way, and one for the batch that is foreseen meanwhile.
+    auto made = std::make_unique<card_program>(build_, request, *layout_, lane_, most_under_way_ + 1);
     made->bind(weights_.on<float>(lane_.where()).data(), loss_.on<float>(lane_.where()).data(), *layout_);
     known = std::move(made);
   }
@@ -122,8 +125,15 @@ void card_replica::stage_other_weights() {
   }
 }
 
-/// The batch goes to the set that the step under way does not read. Its last copy is over: either a step has
-/// ended that read it, or it was of the batch that `next` replaces.
+/// A set that neither a step under way reads nor the batch lies in that was foreseen. The last copy to it is
+/// over: either a step has ended that read it, or it was of a batch that another one has replaced.
+std::size_t card_replica::free_set(const card_program& p) const {
+  std::size_t set = 0;
+  const auto taken = [&](const auto& by) { return by.code == &p && by.set == set; };
+  while ((foreseen_ && taken(*foreseen_)) || std::ranges::any_of(queued_, taken)) ++set;
+  return set;
+}
+
 void card_replica::foresee(std::shared_ptr<const batch> next, std::function<void()> copied) {
   if (!next) return;
   if (foreseen_ && (foreseen_->inputs == next || !foreseen_->copied.passed())) return;
@@ -132,7 +142,7 @@ void card_replica::foresee(std::shared_ptr<const batch> next, std::function<void
   foreseen_.reset();
   cuda::runtime::make_current(place_.index);
   card_program& p = *known->second;
-  const std::size_t set = queued_ && queued_->code == &p ? card_program::other(queued_->set) : 0;
+  const std::size_t set = free_set(p);
   p.stage(set, *next);
   mark done = p.send_beside(set, beside_);
   foreseen_.emplace(foreseen_batch{&p, set, std::move(next), done});
@@ -142,27 +152,31 @@ void card_replica::foresee(std::shared_ptr<const batch> next, std::function<void
     });
 }
 
-/// Chooses the set of inputs of a step, and fills it unless that was foreseen. A batch that nobody has
-/// foreseen goes to the set that the foreseen one does not lie in, which may come later.
+/// Chooses the set of inputs of a step, and fills it unless that was foreseen.
 card_replica::queued_step card_replica::place(std::shared_ptr<const batch> inputs,
                                               std::shared_ptr<gradient> out) {
   if (foreseen_ && foreseen_->inputs == inputs)
-    return {foreseen_->code, foreseen_->set, std::move(inputs), std::move(out)};
+    return {foreseen_->code, foreseen_->set, std::move(inputs), std::move(out), {}};
   card_program& p = program_for(*inputs);
-  const std::size_t set = foreseen_ && foreseen_->code == &p ? card_program::other(foreseen_->set) : 0;
+  const std::size_t set = free_set(p);
   p.stage(set, *inputs);
-  return {&p, set, std::move(inputs), std::move(out)};
+  return {&p, set, std::move(inputs), std::move(out), {}};
 }
 
 step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   require_step(inputs.get(), out.get());
+  if (queued_.size() == most_under_way_)
+    throw std::invalid_argument(fmt::format("step: {} are under way already", queued_.size()));
   cuda::runtime::make_current(place_.index);
-  auto step = std::make_unique<queued_step>(place(std::move(inputs), std::move(out)));
+  queued_step step = place(std::move(inputs), std::move(out));
   stage_other_weights();
-  step->out->source = step->inputs;
-  if (step->out->covered != step->code->covered()) step->out->covered = step->code->covered();
-  step->code->prepare(*step->out);
-  queued_ = std::move(step);
+  step.out->source = step.inputs;
+  if (step.out->covered != step.code->covered()) step.out->covered = step.code->covered();
+  step.code->prepare(*step.out);
+  step.weights = std::move(spare_);
+  for (const given_weights& w : shards_)
+    if (w.on_card) step.weights.push_back(w.on_card);
+  queued_.push_back(std::move(step));
   try {
     queue();
   } catch (...) {
@@ -172,6 +186,10 @@ step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::sh
   return step_state::under_way;
 }
 
+void card_replica::wait_for_weights() {
+  for (const given_weights& w : shards_) lane_.wait_for(w.on_card.ready());
+}
+
 /// They go to the same memory in each step, so that its graph reads the same addresses.
 void card_replica::send_weights() {
   const cuda_stream& s = stream_of(lane_);
@@ -179,16 +197,14 @@ void card_replica::send_weights() {
   if (weights_at_ == weight_place::host)
     return cuda::runtime::copy(s.stream, there, staged_.as<float>().data(), staged_.bytes());
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
-    const snapshot& from = shards_[i].on_card;
-    lane_.wait_for(from.ready());
-    const std::span<const float> values = from.on(lane_.where());
+    const std::span<const float> values = shards_[i].on_card.on(lane_.where());
     cuda::runtime::copy(s.stream, there + layout_->shard(i).begin, values.data(),
                         layout_->shard(i).size() * sizeof(float));
   }
 }
 
 float* card_replica::place_for_gradient() {
-  memory& there = weights_at_ == weight_place::host ? gradient_ : queued_->out->dense;
+  memory& there = weights_at_ == weight_place::host ? gradient_ : queued_.back().out->dense;
   return there.on<float>(lane_.where()).data();
 }
 
@@ -200,33 +216,39 @@ void card_replica::note_end(const float* gradient) {
     const std::span<const float> values(gradient, layout_->dense_size());
     inner_product(lane_.where(), values, values, norm);
   }
+  const queued_step& step = queued_.back();
   cuda::write_record(stream_of(lane_), loss_.on<float>(lane_.where()).data(), norm,
-                     &record_.as<cuda::step_record>().front());
+                     step.code->record_of(step.set).get());
 }
 
+/// The step's own time begins when all that it reads is there.
 void card_replica::queue() {
   const cuda_stream& s = stream_of(lane_);
-  send_weights();
+  queued_step& step = queued_.back();
   float* const gradient = place_for_gradient();
-  if (foreseen_ && foreseen_->inputs == queued_->inputs) {
+  wait_for_weights();
+  if (foreseen_ && foreseen_->inputs == step.inputs) {
     lane_.wait_for(foreseen_->copied);
     foreseen_.reset();
   } else {
-    queued_->code->send(queued_->set);
+    step.code->send(step.set);
   }
-  const cuda::kept_graphs::key used = queued_->code->use(queued_->set, gradient);
-  cuda::begin_step(s, queued_->inputs->number);
+  const cuda::kept_graphs::key used = step.code->use(step.set, gradient);
+  cuda::begin_step(s, step.inputs->number, ++begun_);
+  send_weights();
   graphs_.run(s.stream, used, [&] {
-    queued_->code->code().queue(s);
+    step.code->code().queue(s);
     note_end(gradient);
   });
   if (weights_at_ == weight_place::host)
-    cuda::runtime::copy(s.stream, queued_->out->dense.on_host<std::byte>().data(), gradient,
-                        gradient_.bytes());
-  queued_->code->fetch_rows(*queued_->out);
-  watch_->when_passed(lane_.record(), [ended = ending_](std::exception_ptr why) {
+    cuda::runtime::copy(s.stream, step.out->dense.on_host<std::byte>().data(), gradient, gradient_.bytes());
+  step.code->fetch_rows(*step.out);
+  const bool record_is_last = weights_at_ == weight_place::same_card;
+  const mark done = record_is_last ? lane_.record(step.code->record_of(step.set), begun_) : lane_.record();
+  step.out->ready = record_is_last ? done : mark();
+  watch_->when_passed(done, [ended = ending_](std::exception_ptr why) {
     const std::lock_guard held(ended->mutex);
-    ended->failure = std::move(why);
+    if (!ended->failure) ended->failure = std::move(why);
     if (ended->tell) ended->tell();
   });
 }
@@ -239,19 +261,34 @@ void card_replica::abandon() noexcept {
   } catch (const std::exception&) {
     // The card is lost, and the caller hears why.
   }
-  queued_.reset();
+  forget(queued_.back());
+  queued_.pop_back();
+}
+
+/// Lets go of the weights, and keeps the room that they took.
+void card_replica::forget(queued_step& step) {
+  step.weights.clear();
+  spare_ = std::move(step.weights);
 }
 
 double card_replica::squared_norm(const gradient& g) const {
-  if (g.dense.is_on_host()) return mailgrad::squared_norm(g);
-  return record_.as<cuda::step_record>().front().squared_norm;
+  return g.dense.is_on_host() ? mailgrad::squared_norm(g) : squared_norm_;
 }
 
 float card_replica::end_step() {
-  const auto ended = std::exchange(queued_, nullptr);
-  if (ending_->failure) std::rethrow_exception(ending_->failure);
-  const cuda::step_record& record = record_.as<cuda::step_record>().front();
-  if (record.fault.cause != 0) ended->code->code().raise(record.fault);
+  queued_step ended = std::move(queued_.front());
+  queued_.erase(queued_.begin());
+  forget(ended);
+  {
+    const std::lock_guard held(ending_->mutex);
+    if (ending_->failure) std::rethrow_exception(ending_->failure);
+  }
+  const cuda::step_record& record = *ended.code->record_of(ended.set);
+  if (record.fault.cause != 0) ended.code->code().raise(record.fault);
+  if (weights_at_ == weight_place::same_card)
+    span_ = {instant{static_cast<std::int64_t>(record.begun)},
+             instant{static_cast<std::int64_t>(record.ended)}};
+  squared_norm_ = record.squared_norm;
   return record.loss;
 }
 

@@ -36,7 +36,9 @@ enum class weight_place : std::uint8_t { host, same_card };
 ///     watch                                                            the mark has passed: notice
 ///
 /// With shards on the same card only batch and record cross the bus. The lane waits for the mark of each
-/// snapshot and copies the weights within the card. The gradient stays where the kernels write it.
+/// snapshot and copies the weights within the card. The gradient stays where the kernels write it, and may be
+/// pushed as soon as the step has begun. So the next step may be begun as well, which the lane then runs
+/// without a pause. The replica holds what a step reads and writes until the step has ended.
 ///
 /// The first batch of each size compiles a program and takes memory of the card, for which that step waits;
 /// other steps take none. foresee() does nothing for a batch of such a size, since the owner could not take
@@ -49,10 +51,11 @@ class card_replica final : public step_runner {
 public:
   /// `request.batch` is ignored, and the first of `request.devices` is the lane.
   /// `graphs` is how many steps at most are kept as graphs; with 0, kernels are always launched one by one.
+  /// `run_ahead` is how many steps may be begun while one is under way, 0 or 1; with weights on the host, none.
   card_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
                std::shared_ptr<mark_watch> watch, weight_place weights = weight_place::host,
-               std::size_t graphs = cuda::kept_graphs::most_kept);
-  /// Waits for the step and the copy that are under way.
+               std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1);
+  /// Waits for the steps and the copy that are under way.
   ~card_replica() override;
 
   /// Gradients lie in pinned memory, or on the card if the shards do.
@@ -66,20 +69,22 @@ public:
   void use_norms() override { norms_ = true; }
   double squared_norm(const gradient& g) const override;
 
+  std::size_t most_under_way() const noexcept override { return most_under_way_; }
   bool copies_ahead() const noexcept override { return true; }
   void foresee(std::shared_ptr<const batch> next, std::function<void()> copied) override;
   /// Always `under_way`.
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   float end_step() override;
-  step_state give_up() override { return queued_ ? step_state::under_way : step_state::finished; }
+  std::optional<device_span> span() const override { return span_; }
+  step_state give_up() override { return queued_.empty() ? step_state::finished : step_state::under_way; }
   std::string waits_for() const override;
 
 private:
   /// What the watch and the replica share: a mark may pass when the replica is gone.
   struct ending {
-    std::mutex mutex; ///< guards `tell`
+    std::mutex mutex; ///< guards all below
     std::function<void()> tell;
-    std::exception_ptr failure; ///< why the step will not end; null: it has
+    std::exception_ptr failure; ///< why no step will end any more; null: none has failed
   };
   /// The weights of a shard.
   struct given_weights {
@@ -93,6 +98,7 @@ private:
     std::size_t set; ///< of the program's inputs
     std::shared_ptr<const batch> inputs;
     std::shared_ptr<gradient> out;
+    std::vector<snapshot> weights; ///< that lie on the card
   };
   /// The batch that was foreseen. The replica holds it, so that its address belongs to no other one.
   struct foreseen_batch {
@@ -104,14 +110,17 @@ private:
 
   card_program& program_for(const batch& inputs);
   queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);
+  std::size_t free_set(const card_program& p) const;
   void stage_weights(std::uint32_t shard);
   void stage_other_weights();
   void require_shard(std::uint32_t shard, bool values) const;
   void queue();
+  void wait_for_weights();
   void send_weights();
   float* place_for_gradient();
   void note_end(const float* gradient);
   void abandon() noexcept;
+  void forget(queued_step& step);
 
   model_function build_;
   model_request request_;
@@ -124,11 +133,16 @@ private:
   weight_place weights_at_;
   bool norms_ = false;
   std::vector<given_weights> shards_;
-  cuda::pinned_block staged_, record_;
+  std::size_t most_under_way_;
+  cuda::pinned_block staged_;
   memory weights_, loss_, norm_; ///< on the card
   memory gradient_;              ///< on the card, if a copy of it goes to the host
   std::map<std::size_t, std::unique_ptr<card_program>> programs_; ///< by batch size
-  std::unique_ptr<queued_step> queued_;                           ///< null between two steps
+  std::vector<queued_step> queued_;                               ///< the steps under way, the oldest first
+  std::vector<snapshot> spare_;                                   ///< room for the weights of the next one
+  std::uint64_t begun_ = 0;                                       ///< steps
+  std::optional<device_span> span_;                               ///< of the step that has ended
+  double squared_norm_ = 0;                                       ///< of its gradient
   std::optional<foreseen_batch> foreseen_;
   cuda::kept_graphs graphs_;
 };

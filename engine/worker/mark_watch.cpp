@@ -1,6 +1,7 @@
 #include <mailgrad/engine/worker/mark_watch.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -14,7 +15,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds awake{2};    ///< behind the last change, without a pause
-constexpr std::chrono::microseconds between{50}; ///< two rounds from then on
+constexpr std::chrono::microseconds between{50}; ///< two rounds from then on, and two calls of the driver
 
 class polling_watch final : public mark_watch {
 public:
@@ -24,6 +25,7 @@ public:
     {
       const std::lock_guard held(mutex_);
       added_.push_back({std::move(m), std::move(tell)});
+      any_added_.store(true, std::memory_order_release);
     }
     changed_.notify_one();
   }
@@ -36,30 +38,36 @@ private:
 
   void run(const std::stop_token& stop) {
     std::vector<watched> all;
-    clock::time_point last_change = clock::now();
+    clock::time_point last_change = clock::now(), last_asked = last_change;
     while (!stop.stop_requested()) {
       if (take_added(all, stop)) last_change = clock::now();
-      if (std::erase_if(all, has_told) > 0)
-        last_change = clock::now();
-      else if (clock::now() - last_change > awake)
+      const clock::time_point now = clock::now();
+      const bool asks = now - last_asked > between;
+      if (asks) last_asked = now;
+      if (std::erase_if(all, [asks](const watched& w) { return has_ended(w, asks); }) > 0)
+        last_change = now;
+      else if (now - last_change > awake)
         std::this_thread::sleep_for(between);
     }
   }
 
   /// Waits for something to watch if there is nothing. Returns whether anything was added.
   bool take_added(std::vector<watched>& all, const std::stop_token& stop) {
+    if (!all.empty() && !any_added_.load(std::memory_order_acquire)) return false;
     std::unique_lock held(mutex_);
     if (all.empty()) changed_.wait(held, stop, [this] { return !added_.empty(); });
     const bool some = !added_.empty();
     std::ranges::move(added_, std::back_inserter(all));
     added_.clear();
+    any_added_.store(false, std::memory_order_relaxed);
     return some;
   }
 
-  static bool has_told(const watched& w) {
+  /// `asks`: the driver is asked, which takes the lock that the lanes need to queue their work.
+  static bool has_ended(const watched& w, bool asks) {
     std::exception_ptr why;
     try {
-      if (!w.what.passed()) return false;
+      if (!(asks ? w.what.passed() : w.what.told())) return false;
     } catch (...) {
       why = std::current_exception();
     }
@@ -70,6 +78,7 @@ private:
   std::mutex mutex_; ///< guards `added_`
   std::condition_variable_any changed_;
   std::vector<watched> added_;
+  std::atomic<bool> any_added_ = false; ///< so that the rounds leave the lock to the lanes
   std::jthread thread_; ///< the last member, since it uses the others
 };
 

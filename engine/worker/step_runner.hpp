@@ -7,11 +7,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace mailgrad {
+
+/// From when until when a device computed, by a clock of its own.
+struct device_span {
+  instant begin{0};
+  instant end{0};
+};
 
 /// Whether a step has ended when the call that began it returns.
 enum class step_state : std::uint8_t { finished, under_way };
@@ -21,8 +28,12 @@ enum class step_state : std::uint8_t { finished, under_way };
 ///
 /// begin_step() begins a step. If it returns `under_way`, the step ends later, and the runner then calls the
 /// notice of on_end() once, on any thread. In either case the owner calls end_step() next.
+///
+/// A runner with a device may take another step while one is under way, if the shards lie on the device as
+/// well: at most so many as most_under_way() says. Such steps end in the order in which they were begun. Their
+/// gradients may be pushed at once, since whoever reads one waits on the device for gradient::ready.
 /// Threads  one caller at a time; the notice may come on any thread. A runner is destroyed only after the
-///          step that is under way has ended, so its owner keeps it until then.
+///          steps that are under way have ended, so its owner keeps it until then.
 class step_runner {
 public:
   virtual ~step_runner() = default;
@@ -35,7 +46,7 @@ public:
   virtual void on_end([[maybe_unused]] std::function<void()> notice) {}
 
   /// Sets the weights of one shard for the next steps. The worker holds them until the next call for that
-  /// shard, and while a step is under way. A runner with a lane lets it wait for `values.ready()`; one that
+  /// shard, and while a step is under way. A runner that runs ahead holds those of its steps itself. A runner with a lane lets it wait for `values.ready()`; one that
   /// computes on the host needs weights whose mark has passed.
   ///
   /// Errors  device_error if it cannot reach them.
@@ -53,6 +64,9 @@ public:
   virtual void use_norms() {}
   /// The square of the norm of `g`, which the last step computed, after end_step() and use_norms().
   virtual double squared_norm(const gradient& g) const { return mailgrad::squared_norm(g); }
+
+  /// How many steps may be under way at once. If more than one, gradients may be pushed before they are there.
+  virtual std::size_t most_under_way() const noexcept { return 1; }
 
   /// Whether begin_step() computes the whole step before it returns.
   virtual bool computes_at_once() const noexcept { return false; }
@@ -77,13 +91,18 @@ public:
   ///         cannot be built for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
 
-  /// Takes the result of a step that has ended, and returns its loss.
+  /// Takes the result of a step that has ended, which was begun before all others under way, and returns its
+  /// loss.
   ///
   /// Errors  std::runtime_error, device_error: why the step failed, or why the runner is broken.
   virtual float end_step() = 0;
 
-  /// Tells the runner that no further step is wanted. If it returns `under_way`, the step that was begun will
-  /// still end, and the owner keeps its inputs, its gradient and the weights until then.
+  /// When the device computed the step that end_step() took last. None: the time from the call that began the
+  /// step to its end tells as much.
+  virtual std::optional<device_span> span() const { return std::nullopt; }
+
+  /// Tells the runner that no further step is wanted. If it returns `under_way`, the steps that were begun will
+  /// still end, and the owner keeps the gradients and the weights until then.
   virtual step_state give_up() { return step_state::finished; }
 
   /// The reports of the stages of a model that spans devices; to be called after give_up().

@@ -43,8 +43,8 @@ block pinned_memory(std::size_t bytes) {
   return block::in_memory_of(owner, owner->as<std::byte>().first(bytes));
 }
 
-card_lane::card_lane(std::uint32_t card)
-    : stream_(card), products_(make_products(card)), words_(zeroed(card, stream_.get(), sizeof(lane_words))),
+card_lane::card_lane(std::uint32_t card, runtime::urgency when)
+    : stream_(card, when), marks_(card, stream_.get()), products_(make_products(card)), words_(zeroed(card, stream_.get(), sizeof(lane_words))),
       scratch_(zeroed(card, stream_.get(), scratch_bytes)), seen_(sizeof(lane_words)),
       where_(cuda_stream{.stream = stream_.get(),
                          .products = products_.get(),
@@ -95,7 +95,11 @@ void card_lane::copy_to_host(const memory& from, std::size_t first, memory& to) 
 
 void card_lane::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }
 
-mark card_lane::record() { return record_mark(stream_.card(), stream_.get()); }
+mark card_lane::record() { return marks_.record(); }
+
+mark card_lane::record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
+  return marks_.record(std::move(told_by), ticket);
+}
 
 void card_lane::read(const memory& from, std::span<std::byte> to) {
   if (to.size() > from.bytes()) throw shape_error("read", shape{to.size()}, shape{from.bytes()});

@@ -4,6 +4,7 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
+#include <mailgrad/kernels/cuda/stream_mark.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/lane.hpp>
 
@@ -25,7 +26,7 @@ public:
   /// Memory that a kernel may use while it runs, enough for the partial sums of any kernel.
   static constexpr std::size_t scratch_bytes = std::size_t{8} << 20;
 
-  explicit card_lane(std::uint32_t card);
+  explicit card_lane(std::uint32_t card, runtime::urgency when = runtime::urgency::usual);
   ~card_lane() override;
 
   const stream& where() const noexcept override { return where_; }
@@ -37,6 +38,8 @@ public:
   void copy_to_host(const memory& from, std::size_t first, memory& to) override;
   void wait_for(const mark& m) override;
   mark record() override;
+  /// Records the end of a step, whose record, behind which nothing is queued, tells the host by this ticket.
+  mark record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket);
 
   /// Copies memory of the card to the host, and waits until it is there.
   void read(const memory& from, std::span<std::byte> to);
@@ -56,6 +59,7 @@ private:
   };
 
   owned_stream stream_;
+  stream_marks marks_;
   std::unique_ptr<products> products_;
   device_block words_, scratch_;
   pinned_block seen_; ///< the words as they were last read

@@ -6,7 +6,7 @@ namespace mailgrad::cuda {
 
 mark copy_stream::copy(void* to, const void* from, std::size_t bytes) {
   runtime::copy(stream_.get(), to, from, bytes);
-  return record_mark(stream_.card(), stream_.get());
+  return marks_.record();
 }
 
 void copy_stream::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/cuda/handles.hpp>
+#include <mailgrad/kernels/cuda/stream_mark.hpp>
 #include <mailgrad/tensor/mark.hpp>
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace mailgrad::cuda {
 /// Threads one caller at a time.
 class copy_stream {
 public:
-  explicit copy_stream(std::uint32_t card) : stream_(card) {}
+  explicit copy_stream(std::uint32_t card) : stream_(card), marks_(card, stream_.get()) {}
 
   /// Queues a copy from pinned memory to memory of the card. Returns a mark that passes when it is done.
   /// Until then nobody writes to either.
@@ -26,6 +27,7 @@ public:
 
 private:
   owned_stream stream_;
+  stream_marks marks_;
 };
 
 } // namespace mailgrad::cuda

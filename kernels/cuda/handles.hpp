@@ -12,7 +12,8 @@ namespace mailgrad::cuda {
 /// A stream of a card, which is destroyed with its owner. Work that is queued on it still runs.
 class owned_stream {
 public:
-  explicit owned_stream(std::uint32_t card) : card_(card), stream_(runtime::create_stream(card)) {}
+  explicit owned_stream(std::uint32_t card, runtime::urgency when = runtime::urgency::usual)
+      : card_(card), stream_(runtime::create_stream(card, when)) {}
   owned_stream(const owned_stream&) = delete;
   owned_stream& operator=(const owned_stream&) = delete;
   ~owned_stream() { runtime::destroy_stream(card_, stream_); }

@@ -15,8 +15,8 @@ namespace mailgrad::cuda {
 /// that the work reads and writes. Graphs and launches give the same bits.
 ///
 /// Work that cannot be captured, such as an operation of a user that asks the card for memory, is queued by
-/// launches for good. A graph that makes room for another one is destroyed, so the work before it must be
-/// over whenever run() is called.
+/// launches for good. A graph that makes room for another one may still run: the driver then frees it when it
+/// has ended.
 /// Errors   run: device_error, and what `queue` throws.
 /// Threads  one caller at a time.
 class kept_graphs {

@@ -33,7 +33,9 @@ struct fault_word {
 
 /// What the kernels of one lane read and write besides their operands, in memory of the card.
 struct lane_words {
-  std::uint64_t step = 0; ///< random operations draw from their seed and this number
+  std::uint64_t step = 0;   ///< random operations draw from their seed and this number
+  std::uint64_t ticket = 0; ///< of the step that runs
+  std::uint64_t begun = 0;  ///< when it began, in ns by the card's clock
   fault_word fault;
   alignas(16) std::uint32_t update[16] = {}; ///< the rule and the penalty that begin_update() gave
 };

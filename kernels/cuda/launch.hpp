@@ -7,6 +7,7 @@
 #include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated card
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -61,6 +62,29 @@ __device__ T* shared_memory() {
 /// The number of this thread among all of the grid, and how many there are.
 __device__ inline std::size_t grid_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline std::size_t grid_threads() { return std::size_t{gridDim.x} * blockDim.x; }
+
+/// The time in ns by the card's clock.
+__device__ inline std::uint64_t card_nanoseconds() {
+#ifdef __CUDACC__
+  std::uint64_t now = 0;
+#ifdef __CUDA_ARCH__
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+#endif
+  return now;
+#else
+  return simulated_card::nanoseconds();
+#endif
+}
+
+/// Stores a number in pinned memory. A host that reads it also reads what this thread has stored before.
+__device__ inline void store_for_host(std::uint64_t* to, std::uint64_t value) {
+#ifdef __CUDACC__
+  __threadfence_system();
+  *static_cast<volatile std::uint64_t*>(to) = value;
+#else
+  std::atomic_ref(*to).store(value, std::memory_order_release);
+#endif
+}
 
 /// Four floats that are loaded or stored by one instruction.
 struct alignas(16) float_pack {

@@ -21,7 +21,7 @@ void* allocate(std::uint32_t, std::size_t) { refuse(); }
 void release(std::uint32_t, void*) noexcept {}
 void* allocate_pinned(std::size_t) { refuse(); }
 void release_pinned(void*) noexcept {}
-void* create_stream(std::uint32_t) { refuse(); }
+void* create_stream(std::uint32_t, urgency) { refuse(); }
 void destroy_stream(std::uint32_t, void*) noexcept {}
 void synchronise(void*) { refuse(); }
 void* create_event(std::uint32_t, event_kind) { refuse(); }
@@ -41,7 +41,7 @@ void destroy_graph(void*) noexcept {}
 
 } // namespace runtime
 
-void begin_step(const cuda_stream&, std::uint64_t) { refuse(); }
+void begin_step(const cuda_stream&, std::uint64_t, std::uint64_t) { refuse(); }
 std::unique_ptr<products> make_products(std::uint32_t) { refuse(); }
 
 } // namespace mailgrad::cuda

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <mutex>
 
 namespace mailgrad::cuda::runtime {
@@ -68,6 +69,10 @@ card facts_of(int number) {
 } // namespace
 
 found_cards find_cards() {
+  // Before the first call of the driver. Streams share 8 queues to a card if nothing else is said, and one that
+  // waits for another holds up all behind it in its queue.
+  static std::once_flag asked;
+  std::call_once(asked, [] { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); });
   found_cards found;
   int driver = 0, count = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
@@ -112,10 +117,13 @@ void* allocate_pinned(std::size_t bytes) {
 
 void release_pinned(void* memory) noexcept { forget(cudaFreeHost(memory)); }
 
-void* create_stream(std::uint32_t card) {
+void* create_stream(std::uint32_t card, urgency when) {
   use(card);
+  int usual = 0, first = 0;
+  require(cudaDeviceGetStreamPriorityRange(&usual, &first), "cudaDeviceGetStreamPriorityRange");
   cudaStream_t made = nullptr;
-  require(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  require(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, when == urgency::first ? first : usual),
+          "cudaStreamCreateWithPriority");
   return made;
 }
 

@@ -45,8 +45,11 @@ void release(std::uint32_t card, void* memory) noexcept;
 void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* memory) noexcept;
 
+/// Whose kernels the card runs first, if those of several streams may run.
+enum class urgency : std::uint8_t { usual, first };
+
 /// cudaStream_t, which does not wait for the default stream.
-void* create_stream(std::uint32_t card);
+void* create_stream(std::uint32_t card, urgency when = urgency::usual);
 void destroy_stream(std::uint32_t card, void* stream) noexcept;
 /// Waits until everything queued is done.
 void synchronise(void* stream);

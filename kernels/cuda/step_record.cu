@@ -11,6 +11,9 @@ __global__ void record_kernel(const float* loss, const double* squared_norm, lan
   if (squared_norm) record->squared_norm = *squared_norm;
   record->fault = words->fault;
   words->fault = {};
+  record->begun = words->begun;
+  record->ended = card_nanoseconds();
+  store_for_host(&record->ticket, words->ticket);
 }
 
 } // namespace

@@ -3,28 +3,41 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <memory>
+#include <algorithm>
+#include <utility>
 
 namespace mailgrad::cuda {
-
-namespace {
 
 /// A point of a card's stream.
 class card_event final : public mark::event {
 public:
   explicit card_event(std::uint32_t card) : event_(card) {}
-  bool passed() const override { return runtime::has_passed(event_.get()); }
+
+  bool passed() const override { return is_told() || runtime::has_passed(event_.get()); }
+  bool told() const override { return told_by_ ? is_told() : passed(); }
   void* get() const noexcept { return event_.get(); }
 
+  void record(void* stream, std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
+    told_by_ = std::move(told_by);
+    ticket_ = ticket;
+    runtime::record(event_.get(), stream);
+  }
+
 private:
+  bool is_told() const noexcept { return told_by_ && told_by_->has(ticket_); }
+
   owned_event event_;
+  std::shared_ptr<const step_record> told_by_; ///< null if no record tells
+  std::uint64_t ticket_ = 0;
 };
 
-} // namespace
+mark stream_marks::record() { return record(nullptr, 0); }
 
-mark record_mark(std::uint32_t card, void* stream) {
-  const auto event = std::make_shared<const card_event>(card);
-  runtime::record(event->get(), stream);
+mark stream_marks::record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
+  auto found = std::ranges::find(events_, 1, [](const auto& e) { return e.use_count(); });
+  if (found == events_.end()) found = events_.insert(events_.end(), std::make_shared<card_event>(card_));
+  const std::shared_ptr<card_event> event = *found; // after this, what its last user has done is done
+  event->record(stream_, std::move(told_by), ticket);
   return mark(event);
 }
 

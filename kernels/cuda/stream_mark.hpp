@@ -1,15 +1,35 @@
 #pragma once
 
+#include <mailgrad/kernels/cuda/step_record.hpp>
 #include <mailgrad/tensor/mark.hpp>
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace mailgrad::cuda {
 
-/// Returns a mark that passes when all that is queued on `stream` of card `card` so far is done.
+class card_event;
+
+/// Makes marks of one stream. The events of marks that nobody has any more are used again, so that a steady
+/// step makes none.
 ///
 /// Errors  device_error.
-mark record_mark(std::uint32_t card, void* stream);
+/// Threads one caller at a time; marks may be let go of on any thread.
+class stream_marks {
+public:
+  stream_marks(std::uint32_t card, void* stream) : card_(card), stream_(stream) {}
+
+  /// Returns a mark that passes when all that is queued so far is done.
+  mark record();
+  /// The same for the end of a step, whose record tells the host by this ticket.
+  mark record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket);
+
+private:
+  std::uint32_t card_;
+  void* stream_;
+  std::vector<std::shared_ptr<card_event>> events_; ///< free if nobody else has it
+};
 
 /// Lets work that is queued later on `stream` wait for `m`, which is of any stream of a card.
 ///

@@ -64,6 +64,7 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
       o.devices.push_back(a.parameters ? device{device_kind::cuda, a.parameters->index, r}
                                        : device{device_kind::cpu, d});
   o.parameters = a.parameters;
+  o.run_ahead = a.run_ahead;
   o.workers = a.workers;
   o.seats = a.seats;
   o.waits_for_workers = a.waits_for_workers;

@@ -58,7 +58,8 @@ struct assembly {
   std::shared_ptr<const checkpoint> resume{};  ///< to go on from
   /// The card on which the weights lie; each worker is then on a lane of it.
   std::optional<device> parameters{};
-  std::shared_ptr<mark_watch> watch{}; ///< of that card
+  std::uint64_t run_ahead = most_run_ahead; ///< of these workers
+  std::shared_ptr<mark_watch> watch{};      ///< of that card
   double clip_norm = 0;
   /// Makes the runner that a worker uses in place of its own, which is the second argument.
   std::function<std::shared_ptr<step_runner>(rank, std::shared_ptr<step_runner>)> runner{};

@@ -34,6 +34,7 @@ struct card_case {
   const char* cure = "none";
   bool weights_there = false; ///< on the card
   double clip_norm = 0;
+  std::uint64_t run_ahead = most_run_ahead;
 };
 
 std::string name_of(const ::testing::TestParamInfo<card_case>& info) {
@@ -41,7 +42,8 @@ std::string name_of(const ::testing::TestParamInfo<card_case>& info) {
                             (info.param.sample_gap > 0 ? " sampled" : "") +
                             (std::string_view(info.param.cure) == "none" ? "" : info.param.cure) +
                             (info.param.clip_norm > 0 ? " clipped" : "") +
-                            (info.param.weights_there ? " with weights there" : ""));
+                            (info.param.weights_there ? " with weights there" : "") +
+                            (info.param.run_ahead == 0 ? " not ahead" : ""));
 }
 
 assembly assembly_of(const card_case& c) {
@@ -51,6 +53,7 @@ assembly assembly_of(const card_case& c) {
   a.sample_gap = c.sample_gap;
   a.cure = c.cure;
   a.clip_norm = c.clip_norm;
+  a.run_ahead = c.run_ahead;
   if (c.local_steps > 0 || a.cure != "none") a.optimizer = "sgd";
   return a;
 }
@@ -141,7 +144,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"hogwild"}, card_case{"ssp:1"},
                       card_case{"backup:1"}, card_case{"async, hogwild@4, sync@8"}, card_case{"async", 2},
                       card_case{"async", 0, 2}, card_case{"async", 0, 0, "dana-zero"},
-                      card_case{"async", 0, 0, "none", true, 0.5}, card_case{"sync", 0, 0, "none", true},
+                      card_case{"async", 0, 0, "none", true, 0.5}, card_case{"async", 0, 0, "none", true},
+                      card_case{"async", 0, 0, "none", true, 0, 0}, card_case{"sync", 0, 0, "none", true},
+                      card_case{"sync", 0, 0, "none", true, 0, 0},
                       card_case{"ssp:1", 0, 0, "dc-asgd-a", true}, card_case{"backup:1", 0, 0, "none", true},
                       card_case{"k-async:2", 0, 0, "none", true},
                       card_case{"async, sync@4, ssp:2@8", 0, 0, "none", true},
@@ -183,15 +188,15 @@ TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, RecordedOnProcessors,
-                         ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"ssp:1"},
-                                           card_case{"async", 2}, card_case{"async", 0, 0, "dana-zero"},
-                                           card_case{"async", 0, 0, "none", true, 0.5},
-                                           card_case{"sync", 0, 0, "none", true},
-                                           card_case{"k-async:2", 0, 0, "none", true},
-                                           card_case{"async", 0, 0, "gap-aware", true},
-                                           card_case{"async", 0, 0, "dana-slim", true}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Policies, RecordedOnProcessors,
+    ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"ssp:1"}, card_case{"async", 2},
+                      card_case{"async", 0, 0, "dana-zero"}, card_case{"async", 0, 0, "none", true, 0.5},
+                      card_case{"async", 0, 0, "none", true}, card_case{"async", 0, 0, "none", true, 0, 0},
+                      card_case{"sync", 0, 0, "none", true}, card_case{"k-async:2", 0, 0, "none", true},
+                      card_case{"async", 0, 0, "gap-aware", true},
+                      card_case{"async", 0, 0, "dana-slim", true}),
+    name_of);
 
 class CardSync : public CardSteps {};
 
@@ -243,6 +248,102 @@ TEST_F(CardSteps, WithWeightsThereCopyNothingButTheBatch) {
   one_shard.shards = 1;
   const std::size_t weights = testing::plan_of(one_shard, data_).layout->size() * sizeof(float);
   EXPECT_EQ(many.bytes_on_card - few.bytes_on_card, 6 * weights);
+}
+
+/// A step that a graph runs makes no event, takes no memory, and asks the runtime for the same each time.
+TEST_F(CardSteps, WithWeightsThereMakeNothingNew) {
+  const auto counted = [&](std::uint64_t batches) {
+    set_up();
+    assembly a;
+    a.workers = 1;
+    a.batches = batches;
+    a.shards = 1;
+    EXPECT_TRUE(finish(placed({.policy = "async", .weights_there = true}, a, data_), 3));
+    return simulated_card::count();
+  };
+  const simulated_card::counters few = counted(60), many = counted(80);
+  EXPECT_EQ(many.events, few.events);
+  EXPECT_EQ(many.allocations, few.allocations);
+  EXPECT_EQ(many.waits, few.waits);
+  EXPECT_EQ(many.launches - few.launches, 20U * 3) << "the step's number, its graph, the update";
+  EXPECT_LE(many.calls - few.calls, 20U * 20);
+}
+
+/// Forwards all to another runner, but one batch has a label that is none.
+class spoiling_runner final : public step_runner {
+public:
+  spoiling_runner(std::shared_ptr<step_runner> own, std::uint64_t spoilt)
+      : own_(std::move(own)), spoilt_(spoilt) {}
+
+  std::shared_ptr<gradient> make_gradient() const override { return own_->make_gradient(); }
+  void on_end(std::function<void()> notice) override { own_->on_end(std::move(notice)); }
+  void use_weights(std::uint32_t shard, const snapshot& values) override { own_->use_weights(shard, values); }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    own_->use_host_weights(shard, values, std::move(owner));
+  }
+  std::size_t most_under_way() const noexcept override { return own_->most_under_way(); }
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override {
+    if (inputs->number != spoilt_) return own_->begin_step(std::move(inputs), std::move(out));
+    const auto bad = std::make_shared<batch>(*inputs);
+    bad->labels.values<std::int32_t>()[0] = 99;
+    return own_->begin_step(bad, std::move(out));
+  }
+  float end_step() override { return own_->end_step(); }
+  std::optional<device_span> span() const override { return own_->span(); }
+  step_state give_up() override { return own_->give_up(); }
+
+private:
+  std::shared_ptr<step_runner> own_;
+  std::uint64_t spoilt_;
+};
+
+/// The steps behind the one that fails may have begun, and their gradients may have been applied.
+TEST_F(CardSteps, WithWeightsThereNameTheStepThatFails) {
+  for (drawn_order& order : drawn_orders(orders)) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    {
+      assembly a = placed({.policy = "async", .weights_there = true}, {}, data_, watch);
+      a.workers = 1;
+      a.runner = [](rank, std::shared_ptr<step_runner> own) {
+        return std::make_shared<spoiling_runner>(std::move(own), 4);
+      };
+      const assembled_run run = assemble(a);
+      forbid_waits(order.seed() % 4);
+      play(order, *watch);
+      set_up();
+      ASSERT_EQ(run.times_ended(), 1U);
+      EXPECT_EQ(run.outcome().how, run_outcome::ending::failed);
+      EXPECT_THAT(run.outcome().why, HasSubstr("step 5: "));
+      EXPECT_THAT(run.outcome().why, HasSubstr("label 99"));
+      testing::expect_balanced(run);
+    }
+    system_.run();
+  }
+}
+
+/// A worker alone has at most one step under way besides the one that its lane runs, and it has that one.
+TEST_F(CardSteps, WithWeightsThereRunAheadByOneStep) {
+  for (const std::uint64_t ahead : {0U, 1U}) {
+    set_up({}, 1000); // no step ends as long as this test asks
+    const auto watch = std::make_shared<asked_watch>();
+    assembly a = placed({.policy = "async", .weights_there = true}, {}, data_, watch);
+    a.workers = 1;
+    a.run_ahead = ahead;
+    {
+      const assembled_run run = assemble(a);
+      drawn_order order(ahead);
+      for (std::size_t ended = 0; ended < 4; ++ended) {
+        deliver(order);
+        EXPECT_EQ(watch->watched(), 1 + ahead) << ended;
+        while (watch->ask() == 0) {
+        }
+      }
+      play(order, *watch);
+    }
+    system_.run();
+  }
 }
 
 class CardFaultsInRuns : public CardSteps {};

@@ -44,9 +44,14 @@ protected:
     a.batches = 30;
     a.trace_events = events;
     const auto watch = std::make_shared<asked_watch>();
-    const auto data = testing::small_data();
-    const assembled_run run(system_.actors(), on_card(a, data, watch), data,
-                            std::make_shared<testing::ticking_time>());
+    return played(order, on_card(a, testing::small_data(), watch), watch, asks_now_and_then);
+  }
+
+  run_trace
+  played(drawn_order& order, const assembly& a, const std::shared_ptr<asked_watch>& watch,
+         bool asks_now_and_then,
+         const std::shared_ptr<const time_source>& time = std::make_shared<testing::ticking_time>()) {
+    const assembled_run run(system_.actors(), a, testing::small_data(), time);
     do
       while (system_.step(order))
         if (asks_now_and_then && order.below(4) == 0) watch->ask();
@@ -118,6 +123,41 @@ TEST_P(CardTrace, IsWrittenWithItsCopies) {
 
 TEST_P(CardTrace, IsNotMadeUnlessWanted) {
   EXPECT_TRUE(trace_of_run(drawn_order(1), false, 0).tracks.empty());
+}
+
+/// The card reads its clock when a step begins and when it ends, and each time it goes on by 1 us. All that is
+/// queued runs at once, so that is how long each step takes, however late the host hears of it.
+TEST_P(CardTrace, ShowsStepsWithWeightsThereByTheClockOfTheCard) {
+  if (std::string_view(GetParam()) == "hogwild") GTEST_SKIP() << "its weights lie on the host";
+  for (const std::uint64_t ahead : {0U, 1U})
+    for (drawn_order& order : drawn_orders(5)) {
+      simulated_card::settings s = simulated_card::default_settings();
+      s.when = simulated_card::timing::late;
+      s.late_queries = order.seed() % 3;
+      const auto time = std::make_shared<testing::ticking_time>();
+      s.clock = [time] { return static_cast<std::uint64_t>((time->now() + std::chrono::hours{1}).count()); };
+      simulated_card::set_up(s);
+      assembly a;
+      a.policy = GetParam();
+      a.workers = 1;
+      a.batches = 20;
+      a.trace_events = 1000;
+      a.parameters = device{device_kind::cuda, 0};
+      a.run_ahead = ahead;
+      const auto watch = std::make_shared<asked_watch>();
+      a.watch = watch;
+      const run_trace trace = played(order, a, watch, true, time);
+      const auto steps = steps_of(*trace.tracks[0]);
+      ASSERT_EQ(steps.size(), 20U);
+      for (std::uint64_t k = 1; k <= 20; ++k) {
+        EXPECT_EQ((steps.at(k).end - steps.at(k).begin).count(), 1000) << k;
+        EXPECT_LT(steps.at(k).end, time->now()) << k;
+        if (k > 1) {
+          EXPECT_GT(steps.at(k).begin, steps.at(k - 1).end) << k;
+        }
+      }
+      SetUp(); // the clock ends here
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, CardTrace, ::testing::Values("async", "sync", "ssp:1", "hogwild"),

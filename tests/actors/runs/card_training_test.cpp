@@ -181,6 +181,39 @@ TEST_F(CardRuns, WithWeightsThereBalanceTheLedgerUnderEveryPolicyAndCure) {
   }
 }
 
+TEST_F(CardRuns, WithWeightsThereRunAheadToTheSameBits) {
+  for (const auto& [policy, lanes] : {std::pair("async", 1U), std::pair("sync", 3U)}) {
+    training_options o = all_on_card(policy, lanes);
+    o.shards = 2;
+    const std::vector<float> ahead = weights_of(o);
+    o.run_ahead = 0;
+    EXPECT_EQ(weights_of(o), ahead) << policy;
+  }
+  training_options too_far = all_on_card("async", 1);
+  too_far.run_ahead = 2;
+  EXPECT_THAT([&] { trained(too_far); }, ThrowsMessage<std::invalid_argument>(HasSubstr("run ahead: 2")));
+}
+
+/// A checkpoint may fall between a gradient and the loss of its step.
+TEST_F(CardRuns, WithWeightsThereReportAfterAResumeWhatTheyWouldHaveReported) {
+  const auto loss_of = [](const training_options& o) {
+    const training_report r = trained(o);
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    return std::pair(r.final_loss, r.steps);
+  };
+  const scratch_folder folder;
+  training_options o = all_on_card("async", 1);
+  const auto at_once = loss_of(o);
+  const std::uint64_t epochs = o.epochs;
+  o.epochs = 2;
+  o.checkpoints = {.folder = folder.path().string(), .every_steps = 1, .keep = 1};
+  loss_of(o);
+  o.epochs = epochs;
+  o.checkpoints = {};
+  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
+  EXPECT_EQ(loss_of(o), at_once);
+}
+
 /// The run goes on there, and on processors.
 TEST_F(CardRuns, WithWeightsThereGoOnFromACheckpoint) {
   for (const auto& [policy, cure] : {std::pair("async", "none"), std::pair("async", "dc-asgd-a"),

@@ -1,10 +1,12 @@
 #include "card_control.hpp"
 
 #include "card_machine.hpp"
+#include "language/launch.hpp"
 
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <sstream>
@@ -62,6 +64,14 @@ void set_up(const settings& s) {
   all.set = s;
   const std::size_t bytes = all.counted.bytes_now;
   all.counted = {.bytes_now = bytes, .bytes_at_most = bytes};
+}
+
+/// A kernel calls it, so the lock of the machine is held.
+std::uint64_t nanoseconds() {
+  const between_threads quiet;
+  if (const auto& clock = card_machine::of_process().set.clock) return clock();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 counters count() {

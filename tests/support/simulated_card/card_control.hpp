@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 /// How a test sets up the simulated card, and what it asks it.
@@ -39,6 +40,8 @@ struct settings {
   /// false: a call that waits for a card, or may, throws std::logic_error. Where streams run late, one that
   /// asks for a stream on which nothing is queued does not wait.
   bool may_wait = true;
+  /// The clock that kernels read, in ns; null: that of the machine.
+  std::function<std::uint64_t()> clock = {};
 };
 
 /// What was done since set_up().
@@ -48,6 +51,8 @@ struct counters {
   std::uint64_t products = 0; ///< that have run
   std::uint64_t waits = 0;    ///< calls that wait for a card or may, such as each release of memory
   std::uint64_t allocations = 0;
+  std::uint64_t events = 0; ///< created
+  std::uint64_t calls = 0;  ///< of the runtime
   std::size_t bytes_now = 0, bytes_at_most = 0;                        ///< allocated on all cards
   std::size_t bytes_to_card = 0, bytes_to_host = 0, bytes_on_card = 0; ///< copied
 };

@@ -20,6 +20,7 @@ void refuse(const char* name, std::string_view why) {
 }
 
 void card_machine::begin_call(const char* name, std::uint32_t card) {
+  ++counted.calls;
   if (set.has != machine::complete || card >= set.cards) refuse(name, "no CUDA-capable device is detected");
   if (set.fail.lost_card_at == ++calls_)
     for (std::uint32_t c = 0; c < set.cards; ++c) fail(c, "the card is lost");

@@ -20,11 +20,11 @@ using simulated_card::event_state;
 using simulated_card::refuse;
 using simulated_card::stream_state;
 
-void* create_stream(std::uint32_t card) {
+void* create_stream(std::uint32_t card, urgency) {
   simulated_card::current_card = card;
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
-  all.begin_call("cudaStreamCreateWithFlags", card);
+  all.begin_call("cudaStreamCreateWithPriority", card);
   auto made = std::make_unique<stream_state>();
   made->card = card;
   void* const handle = made.get();
@@ -61,6 +61,7 @@ void* create_event(std::uint32_t card, event_kind kind) {
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
   all.begin_call("cudaEventCreateWithFlags", card);
+  ++all.counted.events;
   auto made = std::make_unique<event_state>();
   made->card = card;
   made->timed = kind == event_kind::timed;

@@ -3,6 +3,7 @@
 #include "indices.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <type_traits>
@@ -48,6 +49,9 @@ void launch(void* stream, const char* name, dim3 grid, dim3 block, std::size_t s
   const std::vector<argument_bytes> bytes{bytes_of(arguments)...};
   queue_kernel(stream, {name, grid, block, shared_bytes, [=] { kernel(arguments...); }}, bytes);
 }
+
+/// The time in ns by the clock of the card that runs a kernel now.
+std::uint64_t nanoseconds();
 
 /// The shared memory of the block that runs now: as many bytes as its launch asked for, filled with ones.
 void* shared_memory();
