@@ -60,8 +60,8 @@ struct device_actor_options {
 /// step has begun, and begins the next step when the shards have answered and at most one step is under way.
 /// What a step tells, such as its loss, comes with its end.
 ///
-/// Guarantees  a pause or an end comes between two steps (step_gate). A worker that gives up says so at once, but keeps
-///             what its runner works on until the steps under way have ended.
+/// Guarantees  a pause or an end comes between two steps (step_gate). A worker that gives up says so at once,
+///             but keeps what its runner works on until the steps under way have ended.
 /// Never       blocks, unless its runner computes within the call.
 ///
 ///     waiting for a seat (if it is late) --seat_given--> joining

@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-/// When a worker may begin its next step, and when it does instead what it was asked for: to pause for a switch
-/// of policy, to stand still for a checkpoint, to leave.
+/// When a worker may begin its next step, and when it does instead what it was asked for: to pause for a
+/// switch of policy, to stand still for a checkpoint, to leave.
 ///
 /// A worker pauses and stands still between two steps. A step whose gradient was pushed when it began is over
 /// in this sense, though its device may still compute it: for the shards the gradient has its place in the
@@ -38,8 +38,8 @@ public:
   /// Whether the worker trains no more.
   bool finished() const noexcept { return finished_; }
 
-  /// Whether the next step may begin, if its weights are there. `summing`: the gradient of the last one is not
-  /// pushed yet.
+  /// Whether the next step may begin, if its weights are there. `summing`: the gradient of the last one is
+  /// not pushed yet.
   bool may_begin(bool summing) const noexcept {
     return !finished_ && !busy(summing) && !steps_.full() && !held_since_;
   }
@@ -57,7 +57,8 @@ public:
     return std::exchange(pause_, std::nullopt);
   }
 
-  /// The checkpoint for which the worker stands still from `now` on, if it does. It asks whenever that may be.
+  /// The checkpoint for which the worker stands still from `now` on, if it does. It asks whenever that may
+  /// be.
   std::optional<std::uint64_t> begin_hold(bool summing, instant now) {
     if (!hold_ || held_since_ || busy(summing) || finished_) return std::nullopt;
     held_since_ = now;

@@ -102,18 +102,18 @@ void add_how(CLI::App& parser, train_words& w) {
           "'mailgrad devices' lists them")
       ->capture_default_str()
       ->group("How to run it");
-  parser
-      .add_option("--parameters", w.parameters,
-                  "Where the weights lie and are updated: the host, or a card such as cuda:0 if all devices "
-                  "are lanes "
-                  "of it")
-      ->capture_default_str()
-      ->group("How to run it");
+  auto* parameters = parser
+                         .add_option("--parameters", w.parameters,
+                                     "Where the weights lie and are updated: the host, or a card such as "
+                                     "cuda:0 if all devices are lanes of it")
+                         ->capture_default_str()
+                         ->group("How to run it");
   parser
       .add_option("--run-ahead", w.run_ahead,
-                  "Steps that a worker begins before the one under way has ended, 0 or 1, with --parameters")
+                  "Steps that a worker begins before the one under way has ended, 0 or 1")
       ->check(whole_number(0, most_run_ahead))
-      ->default_str("1")
+      ->needs(parameters)
+      ->capture_default_str()
       ->group("How to run it");
   parser
       .add_option("--policy", w.policy,

@@ -32,7 +32,7 @@ struct train_words {
   table_words table;
   std::string devices = "cpu:0";
   std::string parameters = "host"; ///< or a card
-  std::optional<std::uint64_t> run_ahead{};
+  std::uint64_t run_ahead = most_run_ahead;
   spanning_words span;
   std::uint32_t workers = 0;
   std::optional<std::size_t> micro_batches;

@@ -52,8 +52,6 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
         "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
   if (has_parameters_on_card(w))
     throw std::invalid_argument("--parameters: workers of other processes compute on cores; leave it out");
-  if (w.run_ahead)
-    throw std::invalid_argument("--run-ahead: workers of other processes compute on cores; leave it out");
   parse_wire_format(w.remote.wire); // refuses what is none
   const std::uint32_t workers = workers_elsewhere(w);
   if (w.remote.seats > 0 && w.remote.seats < workers)
@@ -87,10 +85,7 @@ void read_workers(const train_words& w, training_options& o) {
   if (w.remote.any()) return read_workers_elsewhere(w, o);
   o.devices = read_devices(w.devices);
   if (has_parameters_on_card(w)) o.parameters = parse_device(w.parameters);
-  if (w.run_ahead && !has_parameters_on_card(w))
-    throw std::invalid_argument("--run-ahead: workers run ahead of a card that has the weights; say "
-                                "--parameters as well, or leave it out");
-  o.run_ahead = w.run_ahead.value_or(o.run_ahead);
+  o.run_ahead = w.run_ahead;
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const std::size_t each = o.devices.size() / o.workers;
   if (each > 1 && !w.span.any())

@@ -43,8 +43,8 @@ struct training_options {
   std::vector<device> devices{{device_kind::cpu, 0}};
   /// The card on which the shards keep the weights; then every worker is on a lane of it. None: on the host.
   std::optional<device> parameters{};
-  /// Steps that a worker begins before the one under way has ended, at most most_run_ahead, if the weights lie
-  /// on a card. With 0 a shard takes a gradient when it is there, so none waits for that of a slower worker.
+  /// Steps that a worker begins before the one under way has ended, if the weights lie on a card: at most
+  /// most_run_ahead. With 0 a shard takes a gradient when it is there, and none waits for a slower worker's.
   std::uint64_t run_ahead = most_run_ahead;
   /// 0: as many workers as devices. With fewer workers, each gets an equal number of devices, in their order.
   /// Its model spans these devices as scopes, replicate() or pipelined() place it.

@@ -16,8 +16,8 @@
 namespace mailgrad {
 
 /// A model for one batch size, compiled for a lane of a card. It has several sets of inputs, each with the
-/// same bytes side by side in pinned memory and on the card: while a step reads one set, the batch of the next
-/// step goes to another. Each set has the record of the step that reads it. The rows of its gradients of
+/// same bytes side by side in pinned memory and on the card: while a step reads one set, the batch of the
+/// next step goes to another. Each set has the record of the step that reads it. The rows of its gradients of
 /// tables lie side by side on the card, too.
 ///
 /// Errors   compile: as bound_model; device_error for lack of memory.

@@ -49,9 +49,9 @@ enum class weight_place : std::uint8_t { host, same_card };
 /// Threads  one caller at a time.
 class card_replica final : public step_runner {
 public:
-  /// `request.batch` is ignored, and the first of `request.devices` is the lane.
-  /// `graphs` is how many steps at most are kept as graphs; with 0, kernels are always launched one by one.
-  /// `run_ahead` is how many steps may be begun while one is under way, 0 or 1; with weights on the host, none.
+  /// `request.batch` is ignored, and the first of `request.devices` is the lane. `graphs` is how many steps
+  /// at most are kept as graphs; with 0, kernels are always launched one by one. `run_ahead` is how many
+  /// steps may be begun while one is under way, 0 or 1; with weights on the host, none.
   card_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
                std::shared_ptr<mark_watch> watch, weight_place weights = weight_place::host,
                std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1);

@@ -15,7 +15,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds awake{2};    ///< behind the last change, without a pause
-constexpr std::chrono::microseconds between{50}; ///< two rounds from then on, and two calls of the driver
+constexpr std::chrono::microseconds between{50}; ///< two rounds from then on
+/// Between two times that the driver is asked for marks of which the device tells, since it knows of faults.
+constexpr std::chrono::microseconds unasked{250};
 
 class polling_watch final : public mark_watch {
 public:
@@ -40,22 +42,23 @@ private:
     std::vector<watched> all;
     clock::time_point last_change = clock::now(), last_asked = last_change;
     while (!stop.stop_requested()) {
-      if (take_added(all, stop)) last_change = clock::now();
+      const bool rests = all.empty() && clock::now() - last_change > awake;
+      if (take_added(all, rests, stop)) last_change = clock::now();
       const clock::time_point now = clock::now();
-      const bool asks = now - last_asked > between;
+      const bool asks = now - last_asked > unasked;
       if (asks) last_asked = now;
       if (std::erase_if(all, [asks](const watched& w) { return has_ended(w, asks); }) > 0)
         last_change = now;
-      else if (now - last_change > awake)
+      else if (!all.empty() && now - last_change > awake)
         std::this_thread::sleep_for(between);
     }
   }
 
-  /// Waits for something to watch if there is nothing. Returns whether anything was added.
-  bool take_added(std::vector<watched>& all, const std::stop_token& stop) {
-    if (!all.empty() && !any_added_.load(std::memory_order_acquire)) return false;
+  /// `rests`: sleeps until there is something to watch. Returns whether anything was added.
+  bool take_added(std::vector<watched>& all, bool rests, const std::stop_token& stop) {
+    if (!rests && !any_added_.load(std::memory_order_acquire)) return false;
     std::unique_lock held(mutex_);
-    if (all.empty()) changed_.wait(held, stop, [this] { return !added_.empty(); });
+    if (rests) changed_.wait(held, stop, [this] { return !added_.empty(); });
     const bool some = !added_.empty();
     std::ranges::move(added_, std::back_inserter(all));
     added_.clear();
@@ -79,7 +82,7 @@ private:
   std::condition_variable_any changed_;
   std::vector<watched> added_;
   std::atomic<bool> any_added_ = false; ///< so that the rounds leave the lock to the lanes
-  std::jthread thread_; ///< the last member, since it uses the others
+  std::jthread thread_;                 ///< the last member, since it uses the others
 };
 
 } // namespace

@@ -30,8 +30,8 @@ enum class step_state : std::uint8_t { finished, under_way };
 /// notice of on_end() once, on any thread. In either case the owner calls end_step() next.
 ///
 /// A runner with a device may take another step while one is under way, if the shards lie on the device as
-/// well: at most so many as most_under_way() says. Such steps end in the order in which they were begun. Their
-/// gradients may be pushed at once, since whoever reads one waits on the device for gradient::ready.
+/// well: at most so many as most_under_way() says. Such steps end in the order in which they were begun.
+/// Their gradients may be pushed at once, since whoever reads one waits on the device for gradient::ready.
 /// Threads  one caller at a time; the notice may come on any thread. A runner is destroyed only after the
 ///          steps that are under way have ended, so its owner keeps it until then.
 class step_runner {
@@ -46,8 +46,9 @@ public:
   virtual void on_end([[maybe_unused]] std::function<void()> notice) {}
 
   /// Sets the weights of one shard for the next steps. The worker holds them until the next call for that
-  /// shard, and while a step is under way. A runner that runs ahead holds those of its steps itself. A runner with a lane lets it wait for `values.ready()`; one that
-  /// computes on the host needs weights whose mark has passed.
+  /// shard, and while a step is under way. A runner that runs ahead holds those of its steps itself. A runner
+  /// with a lane lets it wait for `values.ready()`; one that computes on the host needs weights whose mark
+  /// has passed.
   ///
   /// Errors  device_error if it cannot reach them.
   virtual void use_weights(std::uint32_t shard, const snapshot& values) {
@@ -65,7 +66,8 @@ public:
   /// The square of the norm of `g`, which the last step computed, after end_step() and use_norms().
   virtual double squared_norm(const gradient& g) const { return mailgrad::squared_norm(g); }
 
-  /// How many steps may be under way at once. If more than one, gradients may be pushed before they are there.
+  /// How many steps may be under way at once. If more than one, gradients may be pushed before they are
+  /// there.
   virtual std::size_t most_under_way() const noexcept { return 1; }
 
   /// Whether begin_step() computes the whole step before it returns.
@@ -101,8 +103,8 @@ public:
   /// step to its end tells as much.
   virtual std::optional<device_span> span() const { return std::nullopt; }
 
-  /// Tells the runner that no further step is wanted. If it returns `under_way`, the steps that were begun will
-  /// still end, and the owner keeps the gradients and the weights until then.
+  /// Tells the runner that no further step is wanted. If it returns `under_way`, the steps that were begun
+  /// will still end, and the owner keeps the gradients and the weights until then.
   virtual step_state give_up() { return step_state::finished; }
 
   /// The reports of the stages of a model that spans devices; to be called after give_up().

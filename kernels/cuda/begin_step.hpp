@@ -6,8 +6,8 @@
 
 namespace mailgrad::cuda {
 
-/// Sets the number that random operations on `s` draw from and the ticket of the step's record, notes when the
-/// card begins the step, and waits for nothing.
+/// Sets the number that random operations on `s` draw from and the ticket of the step's record, notes when
+/// the card begins the step, and waits for nothing.
 ///
 /// A graph that is captured across this call would set these very numbers at each launch, so a caller that
 /// replays a step calls it before the graph.

@@ -69,8 +69,8 @@ card facts_of(int number) {
 } // namespace
 
 found_cards find_cards() {
-  // Before the first call of the driver. Streams share 8 queues to a card if nothing else is said, and one that
-  // waits for another holds up all behind it in its queue.
+  // Before the first call of the driver. Streams share 8 queues to a card if nothing else is said, and one
+  // that waits for another holds up all behind it in its queue.
   static std::once_flag asked;
   std::call_once(asked, [] { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); });
   found_cards found;

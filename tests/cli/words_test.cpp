@@ -60,9 +60,9 @@ TEST(Tool, NamesTheNearestRightValue) {
 
 TEST(Tool, RefusesValuesOutOfRangeInOneLine) {
   const std::vector<std::vector<std::string>> wrong{
-      {"--batch", "0"},  {"--batch", "-3"}, {"--batch", "many"},   {"--lr", "-1"},
-      {"--lr", "nan"},   {"--shards", "0"}, {"--clip-norm", "-1"}, {"--devices", "tpu:0"},
-      {"--epochs", "0"}, {"--seed", "x"},   {"--task", "guessing"}};
+      {"--batch", "0"},  {"--batch", "-3"},    {"--batch", "many"},   {"--lr", "-1"},
+      {"--lr", "nan"},   {"--shards", "0"},    {"--clip-norm", "-1"}, {"--devices", "tpu:0"},
+      {"--epochs", "0"}, {"--run-ahead", "2"}, {"--seed", "x"},       {"--task", "guessing"}};
   for (const auto& w : wrong) {
     tool t({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, w[0], w[1]});
     EXPECT_EQ(t.code(), 2) << w[0] << ' ' << w[1];
@@ -326,6 +326,7 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_line{{"train", "--quiet=3"}, "--quiet takes no value"},
         wrong_line{{"train", "--quiet", "3"}, "no argument '3'"},
         wrong_line{{"train", "--steps", "5", "--epochs", "5"}, "exclude each other: give one"},
+        wrong_line{{"train", "--run-ahead", "0"}, "--run-ahead makes sense only with --parameters"},
         wrong_line{{"train", "--outer-lr", "1"}, "--outer-lr makes sense only with --local-steps"},
         wrong_line{{"train", "--lr", "abc"}, "--lr: must be a finite number, such as 0.01, not 'abc'"},
         wrong_line{{"train", "--lr", "1e999"}, "--lr: must be a finite number"},

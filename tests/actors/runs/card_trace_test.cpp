@@ -125,8 +125,8 @@ TEST_P(CardTrace, IsNotMadeUnlessWanted) {
   EXPECT_TRUE(trace_of_run(drawn_order(1), false, 0).tracks.empty());
 }
 
-/// The card reads its clock when a step begins and when it ends, and each time it goes on by 1 us. All that is
-/// queued runs at once, so that is how long each step takes, however late the host hears of it.
+/// The card reads its clock when a step begins and when it ends, and each time it goes on by 1 us. All that
+/// is queued runs at once, so that is how long each step takes, however late the host hears of it.
 TEST_P(CardTrace, ShowsStepsWithWeightsThereByTheClockOfTheCard) {
   if (std::string_view(GetParam()) == "hogwild") GTEST_SKIP() << "its weights lie on the host";
   for (const std::uint64_t ahead : {0U, 1U})

@@ -11,8 +11,8 @@
 
 namespace mailgrad::testing {
 
-/// A runner that takes two steps at once, as a card with the weights does. Another runner computes each when it
-/// is begun, and it ends when the test says so.
+/// A runner that takes two steps at once, as a card with the weights does. Another runner computes each when
+/// it is begun, and it ends when the test says so.
 class ahead_runner final : public step_runner {
 public:
   explicit ahead_runner(std::shared_ptr<step_runner> own) : own_(std::move(own)) {}

@@ -7,8 +7,8 @@
 #include <deque>
 #include <limits>
 
-// A worker that runs ahead of its card: the next step is begun, and the gradient of this one given to shards on
-// the same card, before this one has ended. One source for two cards: the simulated one, and a real one.
+// A worker that runs ahead of its card: the next step is begun, and the gradient of this one given to shards
+// on the same card, before this one has ended. One source for two cards: the simulated one, and a real one.
 
 namespace mailgrad {
 namespace {

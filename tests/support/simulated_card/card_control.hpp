@@ -51,8 +51,8 @@ struct counters {
   std::uint64_t products = 0; ///< that have run
   std::uint64_t waits = 0;    ///< calls that wait for a card or may, such as each release of memory
   std::uint64_t allocations = 0;
-  std::uint64_t events = 0; ///< created
-  std::uint64_t calls = 0;  ///< of the runtime
+  std::uint64_t events = 0;                                            ///< created
+  std::uint64_t calls = 0;                                             ///< of the runtime
   std::size_t bytes_now = 0, bytes_at_most = 0;                        ///< allocated on all cards
   std::size_t bytes_to_card = 0, bytes_to_host = 0, bytes_on_card = 0; ///< copied
 };
