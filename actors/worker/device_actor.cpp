@@ -218,6 +218,7 @@ void device_actor::on_hold(const hold_for_checkpoint& x) {
 
 /// A step that is computed reads the block, and then writes to it.
 void device_actor::stand_still_if_asked() {
+  if (!gate_.hold()) return;
   const auto checkpoint = gate_.begin_hold(exchange_->is_summing(), options_.time->now());
   if (!checkpoint) return;
   end_wait_for_batch();
