@@ -117,7 +117,7 @@ std::vector<std::string> words_to_resume(const checkpoint& from, const std::vect
     std::erase_if(words, same(option_of(word)));
     // Workers on cores cannot reach weights on a card.
     if (option_of(word) == "--devices" && word.find("cuda") == word.npos)
-      std::erase_if(words, same("--parameters"));
+      for (const char* of_cards : {"--parameters", "--run-ahead"}) std::erase_if(words, same(of_cards));
     if (option_of(word) == "--steps") std::erase_if(words, same("--epochs"));
     if (option_of(word) == "--epochs") std::erase_if(words, same("--steps"));
   }
