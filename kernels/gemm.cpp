@@ -4,6 +4,7 @@
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/host/elementwise.hpp>
 #include <mailgrad/kernels/host/product/gemm.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 namespace mailgrad {
 
@@ -19,6 +20,14 @@ void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, 
   }
   host::broadcast(epilogue.relu ? elementwise_function::relu_of_sum : elementwise_function::add,
                   plan_broadcast(result, {g.n}, result), c, epilogue.bias, c);
+}
+
+void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
+          const gemm_epilogue& epilogue) {
+  const auto* card = std::get_if<cuda_stream>(&s);
+  if (card == nullptr)
+    throw device_error(world_errc::no_such_device, "gemm: the host computes no products of bfloat16");
+  cuda::gemm(*card, g, a, b, c, epilogue);
 }
 
 } // namespace mailgrad

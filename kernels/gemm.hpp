@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/next_use.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -48,5 +49,11 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 /// Threads one caller at a time for one c and scratch. The same operands give the same bits.
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use = next_use::soon, const gemm_epilogue& epilogue = {});
+
+/// The same on a card for operands of bfloat16. Sums, C and the bias are float32.
+///
+/// Errors  device_error for the host, which has no such products; as above.
+void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
+          const gemm_epilogue& epilogue = {});
 
 } // namespace mailgrad

@@ -5,11 +5,16 @@
 
 namespace mailgrad {
 
-// Numbers of 16 bits, as files of weights and messages hold them. Each is exact as float32. There are no
-// branches, so that compilers vectorise a loop over these functions.
+// Numbers of fewer bits, as files of weights, messages and products of a card hold them. Each is exact as
+// float32. There are no branches, so that compilers vectorise a loop over these functions.
+
+/// A number of 16 bits as it lies in memory: the upper half of a float32.
+struct bfloat16 {
+  std::uint16_t bits;
+};
 
 /// bfloat16: the upper half of a float32.
-inline float float_of_bfloat16(std::uint16_t bits) {
+constexpr float float_of_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(std::uint32_t{bits} << 16U);
 }
 
@@ -27,11 +32,19 @@ inline float float_of_half(std::uint16_t bits) {
 
 /// The nearest bfloat16, of two equally near the one whose last bit is 0. A number that rounds to 2^128
 /// becomes infinite. A NaN stays one and becomes quiet; its upper bits are kept.
-inline std::uint16_t bfloat16_of_float(float x) {
+constexpr std::uint16_t bfloat16_of_float(float x) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
   const std::uint32_t rounded = bits + 0x7fffU + (bits >> 16U & 1U);
   return static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16U);
+}
+
+/// The nearest number with 10 bits of fraction, of two equally near the one farther from 0, as a card rounds
+/// to TF32. A NaN stays one.
+constexpr float tf32_of_float(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  return is_nan ? x : std::bit_cast<float>((bits + 0x1000U) & ~0x1fffU);
 }
 
 /// The nearest binary16, of two equally near the one whose last bit is 0. A magnitude from 65520 on becomes

@@ -226,6 +226,7 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
   with.watch = options_.watch;
   with.weights = plan_.options.parameters ? weight_place::same_card : weight_place::host;
   with.run_ahead = plan_.options.run_ahead;
+  with.products = plan_.options.precision;
   with.pace = pace_among(plan_.workers());
   if (plan_.options.all_reduce) with.sums = options_.sums({worker});
   return spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));

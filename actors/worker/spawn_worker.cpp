@@ -94,7 +94,7 @@ private:
       return std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
     return std::make_shared<card_replica>(with_.model, request, terms_.replica_layout,
                                           with_.watch ? with_.watch : watch_of_process(), with_.weights,
-                                          cuda::kept_graphs::most_kept, with_.run_ahead);
+                                          with_.products, cuda::kept_graphs::most_kept, with_.run_ahead);
   }
 
   caf::actor_system& system_;

@@ -52,6 +52,7 @@ struct worker_surroundings {
   std::shared_ptr<net::all_reduce> sums{};
   weight_place weights = weight_place::host; ///< if it computes on a card
   std::uint64_t run_ahead = 1;         ///< steps that it begins before the one under way has ended, if it can
+  product_precision products = product_precision::float32; ///< on a card
   std::shared_ptr<mark_watch> watch{}; ///< tells when the steps on a card end; null: that of the process
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};

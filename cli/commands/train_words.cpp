@@ -116,6 +116,14 @@ void add_how(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("How to run it");
   parser
+      .add_option(
+          "--precision", w.precision,
+          "What matrix products on cards round their operands to: float32 does not, tf32 and bfloat16 "
+          "are several times as fast; weights, gradients and sums are float32 in any case")
+      ->check(one_of(product_precision_names()))
+      ->capture_default_str()
+      ->group("How to run it");
+  parser
       .add_option("--policy", w.policy,
                   "How closely the workers keep together, as listed below; several in turn as \"async, "
                   "sync@1000\"")

@@ -33,6 +33,7 @@ struct train_words {
   std::string devices = "cpu:0";
   std::string parameters = "host"; ///< or a card
   std::uint64_t run_ahead = most_run_ahead;
+  std::string precision = "float32";
   spanning_words span;
   std::uint32_t workers = 0;
   std::optional<std::size_t> micro_batches;

@@ -52,6 +52,8 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
         "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
   if (has_parameters_on_card(w))
     throw std::invalid_argument("--parameters: workers of other processes compute on cores; leave it out");
+  if (o.precision != product_precision::float32)
+    throw std::invalid_argument("--precision: workers of other processes compute on cores; leave it out");
   parse_wire_format(w.remote.wire); // refuses what is none
   const std::uint32_t workers = workers_elsewhere(w);
   if (w.remote.seats > 0 && w.remote.seats < workers)
@@ -144,6 +146,7 @@ open_options opened_as(const train_words& w) {
 
 training_options understood(const train_words& w) {
   training_options o;
+  o.precision = parse_product_precision(w.precision);
   read_workers(w, o);
   require_spanning_policies(w, parse_policy_schedule(w.policy, std::max(o.workers, o.seats)));
   o.policy = w.policy;

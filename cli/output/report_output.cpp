@@ -261,6 +261,7 @@ std::string in_words(const training_report& r) {
   for (std::uint32_t w = 0; r.workers > 1 && w < r.workers; ++w)
     text += fmt::format("{}{} ({})\n", padded(fmt::format("  worker {}", w)),
                         staleness_in_words(staleness_of(r, w)), devices_in_words(r, w));
+  if (r.precision != "float32") text += "products      in " + r.precision + '\n';
   if (!r.stages.empty()) text += "stages        " + stages_in_words(r) + '\n';
   if (!r.weight_gap.empty()) text += "sampled       " + samples_in_words(r) + '\n';
   if (r.cure != "none")

@@ -193,6 +193,7 @@ std::string to_json(const training_report& r) {
       {"policy", r.policy},
       {"wire", r.wire ? json(*r.wire) : json()},
       {"devices", r.devices},
+      {"precision", r.precision},
       {"workers", r.workers},
       {"micro_batches", r.micro_batches},
       {"stages", to_array(r.stages, r.wall_seconds)},

@@ -86,6 +86,7 @@ struct training_report {
   std::string policy;
   std::optional<std::string> wire{}; ///< the format in which gradients travelled; none: within the process
   std::vector<std::string> devices;
+  std::string precision = "float32"; ///< of the workers' matrix products
   std::uint32_t workers = 1;
   std::size_t micro_batches = 1;     ///< parts of a batch that go through the devices of a worker
   std::vector<stage_figures> stages; ///< empty if each worker has one device

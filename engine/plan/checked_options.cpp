@@ -146,6 +146,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_parameter_actor(o, policies, cure);
   require_seats(o, policies);
   require_sums_can_be(o);
+  require_precision(o);
   require_parameter_place(o, policies, cure);
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument(

@@ -54,6 +54,7 @@ run_facts names_of(const data_split& data, const training_options& o) {
 
 std::string told_fact(const run_facts& told, std::string_view what) {
   if (const std::string* const found = find(told, what)) return *found;
+  if (what == precision_fact) return std::string(name(product_precision::float32));
   return what == first_weights_fact ? drawn_weights : "not told";
 }
 

@@ -21,6 +21,8 @@ inline constexpr std::string_view model_fact = "SHA-256 of the model";
 inline constexpr std::string_view computers_fact = "arithmetic of workers";
 /// Told only of runs with weights on a card: what computes the updates.
 inline constexpr std::string_view updaters_fact = "arithmetic of shards";
+/// Told only of runs whose products are not in float32.
+inline constexpr std::string_view precision_fact = "precision of products";
 inline constexpr std::string_view first_weights_fact = "first weights";
 
 /// What the last of these is if none were given. Older files do not tell it, since no run could begin with

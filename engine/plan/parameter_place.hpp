@@ -16,6 +16,11 @@ namespace mailgrad {
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const cure_spec& cure);
 
+/// Refuses products in TF32 or bfloat16 (training_options::precision) for a worker on a core.
+///
+/// Errors  std::invalid_argument in one line that names the device.
+void require_precision(const training_options& o);
+
 /// Refuses a model with tables if the weights lie on a card.
 ///
 /// Errors  std::invalid_argument, which names the first table.

@@ -18,9 +18,9 @@ namespace mailgrad {
 namespace {
 
 /// Facts that may differ: how long the run is, where it began, and which build computes it.
-constexpr std::array<std::string_view, 7> free_facts{"epochs",       "steps",       first_weights_fact,
-                                                     computers_fact, updaters_fact, "version of mailgrad",
-                                                     "arithmetic"};
+constexpr std::array<std::string_view, 8> free_facts{
+    "epochs",      "steps",        first_weights_fact,    computers_fact,
+    updaters_fact, precision_fact, "version of mailgrad", "arithmetic"};
 
 [[noreturn]] void refuse(const run_plan& plan, const std::string& why) {
   throw std::invalid_argument(fmt::format("checkpoint '{}' {}", plan.options.resume->path().string(), why));

@@ -27,6 +27,7 @@ void describe(training_report& r, const run_plan& plan) {
   if (const auto cure = plan.cure.make({plan.workers()}); cure && !o.parameter_actor)
     r.mean_step_factor = mean_factor(*cure, r.staleness);
   for (const device d : o.devices) r.devices.push_back(to_string(d));
+  r.precision = name(o.precision);
   r.workers = plan.workers();
   r.micro_batches = o.micro_batches;
   r.origin = this_program();

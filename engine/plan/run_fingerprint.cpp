@@ -169,6 +169,8 @@ run_facts facts_of(const model_function& model, const model_request& request, co
   if (has_card(o)) facts.emplace_back(computers_fact, computers_in_words(o));
   if (o.parameters || is_recorded(o, updaters_fact))
     facts.emplace_back(updaters_fact, computer_in_words(o.parameters.value_or(device{})));
+  if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))
+    facts.emplace_back(precision_fact, name(o.precision));
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
     if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
       facts.emplace_back(plugin_fact(own->file), plugin_digest(own->file));

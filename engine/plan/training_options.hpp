@@ -5,6 +5,7 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tensor/product_precision.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -46,6 +47,9 @@ struct training_options {
   /// Steps that a worker begins before the one under way has ended, if the weights lie on a card: at most
   /// most_run_ahead. With 0 a shard takes a gradient when it is there, and none waits for a slower worker's.
   std::uint64_t run_ahead = most_run_ahead;
+  /// Of the matrix products that workers compute. Others than float32 are for cards, so every worker is on
+  /// one.
+  product_precision precision = product_precision::float32;
   /// 0: as many workers as devices. With fewer workers, each gets an equal number of devices, in their order.
   /// Its model spans these devices as scopes, replicate() or pipelined() place it.
   std::uint32_t workers = 0;

@@ -29,9 +29,10 @@ const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.whe
 
 card_replica::card_replica(model_function build, model_request request,
                            std::shared_ptr<const parameter_layout> layout, std::shared_ptr<mark_watch> watch,
-                           weight_place weights, std::size_t graphs, std::size_t run_ahead)
+                           weight_place weights, product_precision products, std::size_t graphs,
+                           std::size_t run_ahead)
     : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)),
-      place_(request_.devices.at(0)), watch_(std::move(watch)), lane_(card_of(request_)),
+      place_(request_.devices.at(0)), watch_(std::move(watch)), lane_(card_of(request_), products),
       beside_(place_.index), weights_at_(weights), shards_(layout_->shard_count()),
       most_under_way_(weights == weight_place::same_card ? 1 + run_ahead : 1),
       weights_(lane_.allocate(layout_->size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))),

@@ -9,6 +9,7 @@
 #include <mailgrad/kernels/cuda/copy_stream.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
 #include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tensor/product_precision.hpp>
 
 #include <cstdint>
 #include <exception>
@@ -54,6 +55,7 @@ public:
   /// steps may be begun while one is under way, 0 or 1; with weights on the host, none.
   card_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
                std::shared_ptr<mark_watch> watch, weight_place weights = weight_place::host,
+               product_precision products = product_precision::float32,
                std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1);
   /// Waits for the steps and the copy that are under way.
   ~card_replica() override;

@@ -34,6 +34,7 @@ public:
   std::size_t scratch_bytes() const noexcept override { return scratch_bytes_; }
   void run(const stream& s, const call& c) override {
     const gemm_epilogue epilogue{bias_ ? c.in(2) : nullptr, false};
+    if (rounded_) return gemm(s, g_, c.in<bfloat16>(0), c.in<bfloat16>(1), c.out(), epilogue);
     gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.output_use, epilogue);
   }
   bool take_row_bias(const row_bias& b) override {
@@ -41,11 +42,13 @@ public:
     bias_ = b;
     return true;
   }
+  bool take_bfloat16(std::size_t) override { return rounded_ = true; }
 
 private:
   gemm_shape g_;
   std::size_t scratch_bytes_;
   std::optional<row_bias> bias_;
+  bool rounded_ = false;
 };
 
 class matmul_operation : public operation, public onnx_form, public travelling<matmul_operation> {

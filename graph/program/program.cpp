@@ -186,8 +186,11 @@ lane& lane_of_host() {
   return host;
 }
 
-device_kind kind_of(const lane& place) {
-  return std::holds_alternative<cuda_stream>(place.where()) ? device_kind::cuda : device_kind::cpu;
+program_plan plan_for(const graph& model, std::span<const value> fetches, std::span<const value> given,
+                      const lane& place) {
+  const auto* card = std::get_if<cuda_stream>(&place.where());
+  if (!card) return plan_program(model, fetches, given);
+  return plan_program(model, fetches, given, device_kind::cuda, card->products->precision());
 }
 
 } // namespace
@@ -196,8 +199,7 @@ program::program(const graph& model, std::span<const value> fetches, std::span<c
     : program(model, fetches, given, lane_of_host()) {}
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given,
                  lane& place)
-    : self_(std::make_unique<implementation>(model, plan_program(model, fetches, given, kind_of(place)),
-                                             place)) {}
+    : self_(std::make_unique<implementation>(model, plan_for(model, fetches, given, place), place)) {}
 program::~program() = default;
 program::program(program&&) noexcept = default;
 program& program::operator=(program&&) noexcept = default;

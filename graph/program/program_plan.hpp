@@ -2,6 +2,7 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tensor/product_precision.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -59,11 +60,13 @@ struct program_plan {
 };
 
 /// Plans the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere. On a
-/// card the plan joins products and the bias behind them (joined_products.hpp).
+/// card the plan joins products and the bias behind them (joined_products.hpp). With products in bfloat16 a
+/// kernel rounds each value that products read, once, however many read it.
 ///
 /// Errors  graph_error if a fetched or given value comes from another graph, or an operation cannot be run.
 program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,
-                          device_kind place = device_kind::cpu);
+                          device_kind place = device_kind::cpu,
+                          product_precision products = product_precision::float32);
 
 /// Decides which storages of `plan` share memory, and where in the arena each of them lies.
 ///

@@ -43,8 +43,8 @@ block pinned_memory(std::size_t bytes) {
   return block::in_memory_of(owner, owner->as<std::byte>().first(bytes));
 }
 
-card_lane::card_lane(std::uint32_t card, runtime::urgency when)
-    : stream_(card, when), marks_(card, stream_.get()), products_(make_products(card)),
+card_lane::card_lane(std::uint32_t card, product_precision p, runtime::urgency when)
+    : stream_(card, when), marks_(card, stream_.get()), products_(make_products(card, p)),
       words_(zeroed(card, stream_.get(), sizeof(lane_words))),
       scratch_(zeroed(card, stream_.get(), scratch_bytes)), seen_(sizeof(lane_words)),
       where_(cuda_stream{.stream = stream_.get(),

@@ -26,7 +26,8 @@ public:
   /// Memory that a kernel may use while it runs, enough for the partial sums of any kernel.
   static constexpr std::size_t scratch_bytes = std::size_t{8} << 20;
 
-  explicit card_lane(std::uint32_t card, runtime::urgency when = runtime::urgency::usual);
+  explicit card_lane(std::uint32_t card, product_precision p = product_precision::float32,
+                     runtime::urgency when = runtime::urgency::usual);
   ~card_lane() override;
 
   const stream& where() const noexcept override { return where_; }

@@ -133,8 +133,8 @@ using owned_description = owned<cublasLtMatmulDesc_t, end_description>;
 using owned_layout = owned<cublasLtMatrixLayout_t, end_layout>;
 
 /// What cuBLAS was asked for before; the same question gets the same algorithm, and so the same bits.
-using question =
-    std::tuple<std::size_t, std::size_t, std::size_t, operand_order, operand_order, std::size_t, bool, bool>;
+using question = std::tuple<std::size_t, std::size_t, std::size_t, operand_order, operand_order, std::size_t,
+                            bool, bool, cudaDataType_t>;
 
 /// A product that is ready to run.
 struct prepared {
@@ -156,9 +156,9 @@ void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t name, 
 }
 
 /// A matrix as cuBLAS counts it: by columns, each `rows` long.
-owned_layout layout(std::size_t rows, std::size_t columns, std::size_t batch) {
+owned_layout layout(cudaDataType_t type, std::size_t rows, std::size_t columns, std::size_t batch) {
   cublasLtMatrixLayout_t made = nullptr;
-  require(cublas().layout_create(&made, CUDA_R_32F, static_cast<std::uint64_t>(extent(rows)),
+  require(cublas().layout_create(&made, type, static_cast<std::uint64_t>(extent(rows)),
                                  static_cast<std::uint64_t>(extent(columns)), extent(rows)),
           "cublasLtMatrixLayoutCreate");
   owned_layout result(made);
@@ -178,7 +178,7 @@ cublasOperation_t operation_of(operand_order o) {
 /// A matrix by rows is its transpose by columns, so cuBLAS is asked for C^T = B^T A^T.
 class cublas_products final : public products {
 public:
-  explicit cublas_products(std::uint32_t card) : card_(card) {
+  cublas_products(std::uint32_t card, product_precision p) : products(p), card_(card) {
     const cublas_functions& functions = cublas();
     runtime::make_current(card); // which the handle is made for
     cublasLtHandle_t made = nullptr;
@@ -192,11 +192,24 @@ public:
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
            const float* bias) override {
+    queue(s, g, CUDA_R_32F, a, b, c, bias);
+  }
+  void run(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
+           const float* bias) override {
+    queue(s, g, CUDA_R_16BF, a, b, c, bias);
+  }
+
+private:
+  /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+  void queue(const cuda_stream& s, const gemm_shape& g, cudaDataType_t type, const void* a, const void* b,
+             float* c, const float* bias) {
     if (g.batch * g.m * g.n == 0) return;
-    const auto bits = [](const float* address) { return reinterpret_cast<std::uintptr_t>(address); };
+    const auto bits = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address); };
     // cuBLAS is not told of the bias's alignment, and an algorithm may want that of C for it.
     const bool aligned = (bits(a) | bits(b) | bits(c) | bits(bias)) % 16 == 0;
-    prepared& p = product_for(g, bias != nullptr, aligned);
+    prepared& p = product_for(g, type, bias != nullptr, aligned);
     if (bias != nullptr) set(p.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     runtime::make_current(s.device);
     const float one = 1, zero = 0;
@@ -206,48 +219,51 @@ public:
             "cublasLtMatmul");
   }
 
-private:
-  /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
-  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
-
-  prepared& product_for(const gemm_shape& g, bool biased, bool aligned) {
-    const question asked{g.m, g.n, g.k, g.a, g.b, g.batch, biased, aligned};
+  prepared& product_for(const gemm_shape& g, cudaDataType_t type, bool biased, bool aligned) {
+    const question asked{g.m, g.n, g.k, g.a, g.b, g.batch, biased, aligned, type};
     const auto found = known_.find(asked);
     return found != known_.end() ? found->second
-                                 : known_.emplace(asked, prepare(g, biased, aligned)).first->second;
+                                 : known_.emplace(asked, prepare(g, type, biased, aligned)).first->second;
   }
 
-  prepared prepare(const gemm_shape& g, bool biased, bool aligned) {
+  prepared prepare(const gemm_shape& g, cudaDataType_t type, bool biased, bool aligned) {
+    const bool rounds = precision() == product_precision::tf32 && type == CUDA_R_32F;
     cublasLtMatmulDesc_t description = nullptr;
-    require(cublas().description_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    require(cublas().description_create(
+                &description, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
             "cublasLtMatmulDescCreate");
+    const auto operand = [&](operand_order o, std::size_t rows, std::size_t columns) {
+      return o == operand_order::as_is ? layout(type, columns, rows, g.batch)
+                                       : layout(type, rows, columns, g.batch);
+    };
     prepared p{.description = owned_description(description),
-               .a = g.a == operand_order::as_is ? layout(g.k, g.m, g.batch) : layout(g.m, g.k, g.batch),
-               .b = g.b == operand_order::as_is ? layout(g.n, g.k, g.batch) : layout(g.k, g.n, g.batch),
-               .c = layout(g.n, g.m, g.batch),
+               .a = operand(g.a, g.m, g.k),
+               .b = operand(g.b, g.k, g.n),
+               .c = layout(CUDA_R_32F, g.n, g.m, g.batch),
                .algorithm = {}};
     set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation_of(g.b));
     set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation_of(g.a));
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE,
         biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
-    p.algorithm = choose(p, aligned);
+    p.algorithm = choose(p, type, aligned);
     return p;
   }
 
-  cublasLtMatmulAlgo_t choose(const prepared& p, bool aligned) {
+  cublasLtMatmulAlgo_t choose(const prepared& p, cudaDataType_t type, bool aligned) {
     cublasLtMatmulPreference_t made = nullptr;
     require(cublas().preference_create(&made), "cublasLtMatmulPreferenceCreate");
     const owned<cublasLtMatmulPreference_t, end_preference> preference(made);
-    const std::uint32_t alignment = aligned ? 16 : sizeof(float);
+    const std::uint32_t of_result = aligned ? 16 : sizeof(float);
+    const std::uint32_t of_operand = aligned ? 16 : type == CUDA_R_16BF ? sizeof(bfloat16) : sizeof(float);
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
       require(cublas().preference_set(made, name, &value, sizeof value),
               "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    for (const auto name :
-         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      prefer(name, alignment);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, of_operand);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, of_operand);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, of_result);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, of_result);
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
     require(cublas().heuristic(handle_.get(), p.description.get(), p.b.get(), p.a.get(), p.c.get(), p.c.get(),
@@ -266,8 +282,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<products> make_products(std::uint32_t card) {
-  return std::make_unique<cublas_products>(card);
+std::unique_ptr<products> make_products(std::uint32_t card, product_precision p) {
+  return std::make_unique<cublas_products>(card, p);
 }
 
 } // namespace mailgrad::cuda

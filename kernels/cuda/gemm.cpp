@@ -16,10 +16,9 @@ void finish_rows(const cuda_stream& s, const gemm_shape& g, float* c, const gemm
   broadcast(s, epilogue.relu ? relu_of_sum : add, plan_broadcast(rows, {g.n}, rows), c, epilogue.bias, c);
 }
 
-} // namespace
-
-void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-          const gemm_epilogue& epilogue) {
+template <class Operand>
+void multiply(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, float* c,
+              const gemm_epilogue& epilogue) {
   const std::size_t size = g.batch * g.m * g.n;
   if (size == 0) return;
   if (g.k == 0)
@@ -29,6 +28,18 @@ void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float
   else
     s.products->run(s, g, a, b, c);
   if (!epilogue.none()) finish_rows(s, g, c, epilogue);
+}
+
+} // namespace
+
+void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
+          const gemm_epilogue& epilogue) {
+  multiply(s, g, a, b, c, epilogue);
+}
+
+void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
+          const gemm_epilogue& epilogue) {
+  multiply(s, g, a, b, c, epilogue);
 }
 
 } // namespace mailgrad::cuda

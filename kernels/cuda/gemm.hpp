@@ -7,5 +7,7 @@ namespace mailgrad::cuda {
 /// The CUDA half of kernels/gemm.hpp.
 void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
           const gemm_epilogue& epilogue);
+void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
+          const gemm_epilogue& epilogue);
 
 } // namespace mailgrad::cuda

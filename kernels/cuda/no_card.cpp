@@ -42,6 +42,6 @@ void destroy_graph(void*) noexcept {}
 } // namespace runtime
 
 void begin_step(const cuda_stream&, std::uint64_t, std::uint64_t) { refuse(); }
-std::unique_ptr<products> make_products(std::uint32_t) { refuse(); }
+std::unique_ptr<products> make_products(std::uint32_t, product_precision) { refuse(); }
 
 } // namespace mailgrad::cuda

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <mailgrad/kernels/gemm.hpp>
+#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +13,9 @@ namespace mailgrad::cuda {
 /// The matrix products of one stream. On a card it holds cuBLASLt's handle and workspace, and the algorithm
 /// that was chosen for each shape.
 ///
+/// In TF32 it rounds float32 operands of its own accord. Those of bfloat16 are rounded already. Either way
+/// sums and results are float32.
+///
 /// `bias` is added to each row of C, unless it is null. There is no relu: that of cuBLAS makes 0 of a NaN,
 /// and a model that has diverged would go on as if nothing were wrong.
 /// Shapes  every extent is at least 1, since gemm() answers the others itself; bias: float32[n].
@@ -18,14 +23,24 @@ namespace mailgrad::cuda {
 /// Threads one caller at a time. The same operands, equally aligned, give the same bits.
 class products {
 public:
+  explicit products(product_precision p) : precision_(p) {}
   virtual ~products() = default;
+
+  /// How the products of this stream are to be computed. In bfloat16 it is the caller who rounds.
+  product_precision precision() const noexcept { return precision_; }
+
   virtual void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
                    const float* bias = nullptr) = 0;
+  virtual void run(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
+                   const float* bias = nullptr) = 0;
+
+private:
+  product_precision precision_;
 };
 
 /// Opens cuBLAS when the first card asks for it, since loading it takes 0.2 s and 600 MB of addresses.
 ///
 /// Errors  device_error if the machine has no cuBLAS; the text says where it was looked for.
-std::unique_ptr<products> make_products(std::uint32_t card);
+std::unique_ptr<products> make_products(std::uint32_t card, product_precision p = product_precision::float32);
 
 } // namespace mailgrad::cuda

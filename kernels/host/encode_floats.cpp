@@ -7,13 +7,13 @@ namespace mailgrad {
 
 namespace {
 
-struct float16 {
+struct float16_format {
   static constexpr float largest = 65504;
   static std::uint16_t of(float x) { return half_of_float(x); }
   static float value(std::uint16_t bits) { return float_of_half(bits); }
 };
 
-struct bfloat16 {
+struct bfloat16_format {
   static constexpr float largest = 0x1.fep127F;
   static std::uint16_t of(float x) { return bfloat16_of_float(x); }
   static float value(std::uint16_t bits) { return float_of_bfloat16(bits); }
@@ -68,20 +68,20 @@ void decode(const stream& s, std::string_view what, std::span<const std::byte> f
 
 void encode_float16(const stream& s, std::span<const float> x, std::span<float> residual,
                     std::span<std::byte> to) {
-  encode<float16>(s, "encode_float16", x, residual, to);
+  encode<float16_format>(s, "encode_float16", x, residual, to);
 }
 
 void encode_bfloat16(const stream& s, std::span<const float> x, std::span<float> residual,
                      std::span<std::byte> to) {
-  encode<bfloat16>(s, "encode_bfloat16", x, residual, to);
+  encode<bfloat16_format>(s, "encode_bfloat16", x, residual, to);
 }
 
 void decode_float16(const stream& s, std::span<const std::byte> from, std::span<float> to) {
-  decode<float16>(s, "decode_float16", from, to);
+  decode<float16_format>(s, "decode_float16", from, to);
 }
 
 void decode_bfloat16(const stream& s, std::span<const std::byte> from, std::span<float> to) {
-  decode<bfloat16>(s, "decode_bfloat16", from, to);
+  decode<bfloat16_format>(s, "decode_bfloat16", from, to);
 }
 
 } // namespace mailgrad

@@ -64,6 +64,17 @@ TEST(SmallFloats, AreTheNearestOfAFloatAndOfTwoTheEvenOne) {
   expect_rounds_to_nearest(bfloat16_of_float, float_of_bfloat16, 0x7f80);
 }
 
+TEST(SmallFloats, OfTf32HaveTenBitsOfFraction) {
+  EXPECT_EQ(tf32_of_float(1 + 0x1p-10F), 1 + 0x1p-10F);
+  EXPECT_EQ(tf32_of_float(1 + 0x1p-11F), 1 + 0x1p-10F) << "of two the one farther from 0";
+  EXPECT_EQ(tf32_of_float(-1 - 0x1p-11F), -1 - 0x1p-10F);
+  EXPECT_EQ(tf32_of_float(std::nextafter(1 + 0x1p-11F, 0.0F)), 1);
+  EXPECT_EQ(tf32_of_float(most), infinity);
+  EXPECT_EQ(tf32_of_float(-infinity), -infinity);
+  EXPECT_EQ(tf32_of_float(least), 0);
+  EXPECT_TRUE(std::isnan(tf32_of_float(std::nanf("123"))));
+}
+
 TEST(SmallFloats, BecomeInfiniteWhereTheFormatEnds) {
   EXPECT_EQ(half_of_float(std::nextafter(65520.0F, 0.0F)), 0x7bff);
   EXPECT_EQ(half_of_float(65520), 0x7c00);

@@ -66,6 +66,26 @@ TEST(RunFingerprint, TellsWhatWorkersComputeOnIfThereIsACard) {
   require_same_run(r, mixed, of(mixed));
 }
 
+TEST(RunFingerprint, TellsThePrecisionOfProductsUnlessItIsFloat32) {
+  training_options plain = two_workers(), rounded = two_workers();
+  rounded.precision = product_precision::tf32;
+  const std::string what(precision_fact);
+  EXPECT_EQ(of(plain).size() + 1, of(rounded).size());
+  EXPECT_EQ(told_fact(of(plain), what), "float32");
+  EXPECT_EQ(told_fact(of(rounded), what), "tf32");
+  recording r;
+  r.header = {2, 1, of(rounded), {}, 2};
+  training_options other = two_workers();
+  other.replay = std::make_shared<const recording>(r);
+  recording of_plain;
+  of_plain.header = {2, 1, of(plain), {}, 2};
+  expect_refused({{"in float32", [&] { require_same_run(r, other, of(other)); },
+                   "the precision of products was tf32, and is float32 here"},
+                  {"in tf32", [&] { require_same_run(of_plain, rounded, of(rounded)); },
+                   "the precision of products was float32, and is tf32 here"}});
+  require_same_run(r, rounded, of(rounded));
+}
+
 /// A replay of other options would give other weights, and nobody would know why.
 TEST(RunFingerprint, HasAFactForWhateverChangesTheBits) {
   const facts usual = of(two_workers());

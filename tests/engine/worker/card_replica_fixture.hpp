@@ -63,7 +63,7 @@ protected:
     weights_ = first_values(*layout_, 5);
     on_host_.emplace(model, request, layout_);
     request.devices = {{device_kind::cuda, 0}};
-    on_card_.emplace(model, request, layout_, watch_, weight_place::host, graphs);
+    on_card_.emplace(model, request, layout_, watch_, weight_place::host, product_precision::float32, graphs);
     on_card_->on_end([this] { ++ended_; });
     for (std::uint32_t s = 0; s < 2; ++s) use_weights(s);
   }

@@ -2,8 +2,9 @@
 
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/error.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
@@ -146,6 +147,64 @@ TEST_F(CardGemm, AddsABiasAndDropsNegatives) {
     }
     expect_near(on_c.read(), expected, g.k);
   }
+}
+
+/// A factor that is rounded to so many bits of fraction is off by half of the last one, or by all of it if
+/// the card cuts.
+double most_off(float bound_of_a_factor, std::size_t k) {
+  return static_cast<double>(k) * 2.1 * static_cast<double>(bound_of_a_factor); // operands are at most 1
+}
+
+TEST_F(CardGemm, InTf32IsNearlyWhatTheHostGives) {
+  using enum operand_order;
+  cuda::card_lane in_tf32(0, product_precision::tf32);
+  for (const operand_order left : {as_is, transposed})
+    for (const operand_order right : {as_is, transposed}) {
+      const gemm_shape g{16, 24, 40, left, right, 2};
+      const auto a = numbers(g.batch * g.m * g.k, 0.7F), b = numbers(g.batch * g.k * g.n, 1.9F);
+      const card_array<float> on_a(in_tf32, a), on_b(in_tf32, b), on_c(in_tf32, g.batch * g.m * g.n);
+      gemm(in_tf32.where(), g, on_a.data(), on_b.data(), on_c.data(), nullptr);
+      const auto found = on_c.read(), expected = on_host(g, a, b);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(found[i], expected[i], most_off(0x1p-10F, g.k)) << i;
+    }
+}
+
+/// The operands are rounded before, so nothing but the order of a sum differs.
+TEST_F(CardGemm, OfBfloat16GivesWhatTheHostGivesForTheRoundedOperands) {
+  using enum operand_order;
+  const auto bits_of = [](const std::vector<float>& x) {
+    std::vector<std::uint16_t> bits;
+    for (const float v : x) bits.push_back(bfloat16_of_float(v));
+    return bits;
+  };
+  const auto values_of = [](const std::vector<std::uint16_t>& bits, std::size_t from) {
+    std::vector<float> x;
+    for (std::size_t i = from; i < bits.size(); ++i) x.push_back(float_of_bfloat16(bits[i]));
+    return x;
+  };
+  for (const operand_order left : {as_is, transposed})
+    for (const operand_order right : {as_is, transposed})
+      for (const std::size_t batch : {1U, 3U})
+        for (const std::size_t shift : {0U, 1U}) {
+          const gemm_shape g{7, 5, 33, left, right, batch};
+          const auto a = bits_of(numbers(g.batch * g.m * g.k + shift, 0.7F)),
+                     b = bits_of(numbers(g.batch * g.k * g.n + shift, 1.9F));
+          const auto bias = numbers(g.n, 0.3F);
+          const auto on_a = array(a), on_b = array(b);
+          const auto on_bias = array(bias), on_c = unwritten<float>(g.batch * g.m * g.n);
+          gemm(card(), g, reinterpret_cast<const bfloat16*>(on_a.data()) + shift,
+               reinterpret_cast<const bfloat16*>(on_b.data()) + shift, on_c.data(),
+               {.bias = batch == 1 ? on_bias.data() : nullptr});
+          auto expected = on_host(g, values_of(a, shift), values_of(b, shift));
+          for (std::size_t i = 0; i < expected.size() && batch == 1; ++i) expected[i] += bias[i % g.n];
+          expect_near(on_c.read(), expected, g.k);
+        }
+  EXPECT_THAT(
+      [] {
+        gemm(host_stream{}, {1, 1, 1}, static_cast<const bfloat16*>(nullptr), nullptr, nullptr);
+      },
+      ::testing::ThrowsMessage<device_error>(::testing::HasSubstr("no products of bfloat16")));
 }
 
 } // namespace

@@ -1,3 +1,5 @@
+#include <mailgrad/tensor/small_floats.hpp>
+
 #include <cublasLt.h>
 
 #include <cstdint>
@@ -9,12 +11,14 @@
 namespace {
 
 struct description {
+  cublasComputeType_t compute;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const float* bias = nullptr;
 };
 
 struct layout {
+  cudaDataType type;
   std::uint64_t rows, columns;
   std::int64_t step; ///< between two columns
   std::int32_t batch = 1;
@@ -30,7 +34,7 @@ struct preference {
 /// What an algorithm is kept as: the question that it was chosen for, in 64 bytes.
 struct answer {
   std::uint32_t rows, columns, inner, batch;
-  std::uint32_t alignment, epilogue, a, b;
+  std::uint32_t alignment, epilogue, a, b, type, compute;
 
   friend bool operator==(const answer&, const answer&) = default;
 };
@@ -66,7 +70,9 @@ answer answer_for(const description& d, const layout& a, const layout& c, std::u
           alignment,
           static_cast<std::uint32_t>(d.epilogue),
           static_cast<std::uint32_t>(d.a),
-          static_cast<std::uint32_t>(d.b)};
+          static_cast<std::uint32_t>(d.b),
+          static_cast<std::uint32_t>(a.type),
+          static_cast<std::uint32_t>(d.compute)};
 }
 
 /// Whether op(x) has these extents, and its columns do not overlap.
@@ -76,24 +82,34 @@ bool fits(const layout& x, cublasOperation_t o, std::uint64_t rows, std::uint64_
          x.step >= static_cast<std::int64_t>(x.rows);
 }
 
-float at(const float* x, const layout& l, cublasOperation_t o, std::uint64_t row, std::uint64_t column) {
-  const std::uint64_t step = static_cast<std::uint64_t>(l.step);
-  return o == CUBLAS_OP_N ? x[row + column * step] : x[column + row * step];
+/// Where an element of op(x) lies.
+std::uint64_t place(const layout& l, cublasOperation_t o, std::uint64_t row, std::uint64_t column) {
+  const auto step = static_cast<std::uint64_t>(l.step);
+  return o == CUBLAS_OP_N ? row + column * step : column + row * step;
+}
+
+/// What is multiplied, of matrix `batch` at x.
+double read(const void* x, const layout& l, std::int64_t batch, std::uint64_t place, cublasComputeType_t c) {
+  const std::uint64_t i = static_cast<std::uint64_t>(batch * l.distance) + place;
+  if (l.type == CUDA_R_16BF) return mailgrad::float_of_bfloat16(static_cast<const std::uint16_t*>(x)[i]);
+  const float found = static_cast<const float*>(x)[i];
+  return c == CUBLAS_COMPUTE_32F_FAST_TF32 ? mailgrad::tf32_of_float(found) : found;
 }
 
 bool is_aligned(const void* address, std::uint32_t alignment) {
   return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
 }
 
-void multiply(const description& d, const float* a, const layout& of_a, const float* b, const layout& of_b,
-              float* c, const layout& of_c, std::uint32_t inner) {
+void multiply(const description& d, const void* a, const layout& of_a, const void* b, const layout& of_b,
+              float* c, const layout& of_c, std::uint32_t inner, std::int64_t i) {
   for (std::uint64_t column = 0; column < of_c.columns; ++column)
     for (std::uint64_t row = 0; row < of_c.rows; ++row) {
       double sum = d.epilogue == CUBLASLT_EPILOGUE_BIAS ? static_cast<double>(d.bias[row]) : 0;
       for (std::uint64_t k = 0; k < inner; ++k)
-        sum +=
-            static_cast<double>(at(a, of_a, d.a, row, k)) * static_cast<double>(at(b, of_b, d.b, k, column));
-      c[row + column * static_cast<std::uint64_t>(of_c.step)] = static_cast<float>(sum);
+        sum += read(a, of_a, i, place(of_a, d.a, row, k), d.compute) *
+               read(b, of_b, i, place(of_b, d.b, k, column), d.compute);
+      c[static_cast<std::uint64_t>(i * of_c.distance) + row +
+        column * static_cast<std::uint64_t>(of_c.step)] = static_cast<float>(sum);
     }
 }
 
@@ -109,8 +125,9 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
                                                     : "another error";
 }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t, cudaDataType_t) {
-  return make(d, description{});
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t compute,
+                                        cudaDataType_t) {
+  return make(d, description{compute});
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return end<description>(d); }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
@@ -124,9 +141,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
   return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* l, cudaDataType, std::uint64_t rows,
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* l, cudaDataType type, std::uint64_t rows,
                                           std::uint64_t columns, std::int64_t step) {
-  return make(l, layout{rows, columns, step});
+  return make(l, layout{type, rows, columns, step});
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) { return end<layout>(l); }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
@@ -178,14 +195,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const bool biased = d.epilogue == CUBLASLT_EPILOGUE_BIAS;
   if (chosen != answer_for(d, of_a, of_c, chosen.alignment) || of_c != of<layout>(layout_d) || c != result ||
       !fits(of_a, d.a, of_c.rows, chosen.inner) || !fits(of_b, d.b, chosen.inner, of_c.columns) ||
-      of_a.batch != of_c.batch || of_b.batch != of_c.batch || (biased && d.bias == nullptr))
+      of_a.type != of_b.type || of_c.type != CUDA_R_32F || of_a.batch != of_c.batch ||
+      of_b.batch != of_c.batch || (biased && d.bias == nullptr))
     return CUBLAS_STATUS_INVALID_VALUE;
   for (const void* address : {a, b, c, static_cast<const void*>(biased ? d.bias : c)})
     if (!is_aligned(address, chosen.alignment)) return CUBLAS_STATUS_EXECUTION_FAILED;
   for (std::int64_t i = 0; i < of_c.batch; ++i)
-    multiply(d, static_cast<const float*>(a) + i * of_a.distance, of_a,
-             static_cast<const float*>(b) + i * of_b.distance, of_b,
-             static_cast<float*>(result) + i * of_c.distance, of_c, chosen.inner);
+    multiply(d, a, of_a, b, of_b, static_cast<float*>(result), of_c, chosen.inner, i);
   return CUBLAS_STATUS_SUCCESS;
 }
 }

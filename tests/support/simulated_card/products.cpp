@@ -30,25 +30,36 @@ struct column_matrix {
   }
 };
 
+/// What the card multiplies, which in TF32 is not what lies there.
+struct exactly {
+  double operator()(float x) const { return static_cast<double>(x); }
+  double operator()(bfloat16 x) const { return static_cast<double>(float_of_bfloat16(x.bits)); }
+};
+struct in_tf32 {
+  double operator()(float x) const { return static_cast<double>(tf32_of_float(x)); }
+};
+
 /// C = op(A) op(B) by columns, with sums in double precision.
 struct column_product {
   column_matrix a, b, c;
   std::size_t batch, a_distance, b_distance, c_distance;
   const float* bias;
 
-  void run(const float* a_values, const float* b_values, float* c_values) const {
+  template <class Operand, class Reading>
+  void run(const Operand* a_values, const Operand* b_values, float* c_values, Reading read) const {
     for (std::size_t i = 0; i < batch; ++i)
-      run_one(a_values + i * a_distance, b_values + i * b_distance, c_values + i * c_distance);
+      run_one(a_values + i * a_distance, b_values + i * b_distance, c_values + i * c_distance, read);
   }
 
 private:
-  void run_one(const float* x, const float* y, float* z) const {
+  template <class Operand, class Reading>
+  void run_one(const Operand* x, const Operand* y, float* z, Reading read) const {
     std::vector<double> sums(c.rows);
     for (std::size_t j = 0; j < c.columns; ++j) {
       std::ranges::fill(sums, 0.0);
       for (std::size_t p = 0; p < a.operand_columns(); ++p) {
-        const double factor = y[b.at(p, j)];
-        for (std::size_t i = 0; i < c.rows; ++i) sums[i] += x[a.at(i, p)] * factor;
+        const double factor = read(y[b.at(p, j)]);
+        for (std::size_t i = 0; i < c.rows; ++i) sums[i] += read(x[a.at(i, p)]) * factor;
       }
       for (std::size_t i = 0; i < c.rows; ++i) z[c.at(i, j)] = finished(sums[i], i);
     }
@@ -81,10 +92,22 @@ column_product by_columns(const gemm_shape& g, const float* bias) {
 
 class simulated_products final : public products {
 public:
-  explicit simulated_products(std::uint32_t card) : card_(card) {}
+  simulated_products(std::uint32_t card, product_precision precision) : products(precision), card_(card) {}
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
            const float* bias) override {
+    if (precision() == product_precision::tf32) return queue(s, g, a, b, c, bias, in_tf32{});
+    queue(s, g, a, b, c, bias, exactly{});
+  }
+  void run(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
+           const float* bias) override {
+    queue(s, g, a, b, c, bias, exactly{});
+  }
+
+private:
+  template <class Operand, class Reading>
+  void queue(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, float* c,
+             const float* bias, Reading read) {
     if (g.batch * g.m * g.n == 0) return;
     for (const std::size_t n : {g.m, g.n, g.k, g.batch}) require_extent(n);
     const column_product p = by_columns(g, bias);
@@ -98,19 +121,19 @@ public:
     if (bias != nullptr) require_inside(all, "the bias", bias, g.n);
     all.queue(stream, {.body = [=, &all]() -> std::optional<std::string> {
                 ++all.counted.products;
-                p.run(b, a, c);
+                p.run(b, a, c, read);
                 return std::nullopt;
               }});
   }
 
-private:
-  void require_inside(const card_machine& all, const char* name, const float* address, std::size_t n) const {
+  template <class T>
+  void require_inside(const card_machine& all, const char* name, const T* address, std::size_t n) const {
     const auto* const found = all.memory.find(address);
     if (found == nullptr || found->pinned || found->card != card_)
       throw device_error(world_errc::device_failure,
                          fmt::format("gemm: {} is no memory of cuda:{}", name, card_));
     const std::size_t there =
-        (all.memory.end_of(address) - reinterpret_cast<std::uintptr_t>(address)) / sizeof(float);
+        (all.memory.end_of(address) - reinterpret_cast<std::uintptr_t>(address)) / sizeof(T);
     if (there < n)
       throw device_error(world_errc::device_failure,
                          fmt::format("gemm: {} has {} elements, but only {} are allocated", name, n, there));
@@ -121,8 +144,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<products> make_products(std::uint32_t card) {
-  return std::make_unique<simulated_products>(card);
+std::unique_ptr<products> make_products(std::uint32_t card, product_precision p) {
+  return std::make_unique<simulated_products>(card, p);
 }
 
 } // namespace mailgrad::cuda

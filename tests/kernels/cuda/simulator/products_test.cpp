@@ -41,5 +41,20 @@ TEST_F(SimulatedProducts, NeedMemoryOfTheirCard) {
             "gemm: A is no memory of cuda:0");
 }
 
+/// 1 + 2^-11 is as near to 1 as to the next number of TF32, and is rounded away from 0.
+TEST_F(SimulatedProducts, InTf32RoundTheirOperands) {
+  for (const auto& [precision, expected] :
+       {std::pair(product_precision::float32, 1 + 0x1p-11F), std::pair(product_precision::tf32, 1 + 0x1p-10F),
+        std::pair(product_precision::bfloat16, 1 + 0x1p-11F)}) { // here it is the caller who rounds
+    cuda::card_lane lane(0, precision);
+    const card_array<float> x(lane, std::vector{1 + 0x1p-11F}), y(lane, std::vector{1.0F}), z(lane, 1);
+    EXPECT_EQ(stream_of(lane).products->precision(), precision);
+    stream_of(lane).products->run(stream_of(lane), {1, 1, 1}, x.data(), y.data(), z.data());
+    EXPECT_EQ(z.read().front(), expected) << name(precision);
+    stream_of(lane).products->run(stream_of(lane), {1, 1, 1}, y.data(), x.data(), z.data());
+    EXPECT_EQ(z.read().front(), expected) << name(precision);
+  }
+}
+
 } // namespace
 } // namespace mailgrad
