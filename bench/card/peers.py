@@ -2,6 +2,7 @@
 
   peers.py ceilings    the card's own limits: a copy, products in float32, TF32 and bfloat16
   peers.py steps       whole training steps of steps.cpp: eager with the fused optimiser, and as a CUDA graph
+  peers.py gpt         steps of a transformer of GPT-2's smallest size in bfloat16, eager and by torch.compile
   peers.py compiled    the same steps by torch.compile, launched, and how long it compiles
   peers.py kernels     the kernels of kernels.cpp that PyTorch hands to cuBLAS and cuDNN, its fused attention and its gradient of an
                        embedding, under the same names
@@ -200,6 +201,43 @@ def compiled():
         tell_times(f"step of {name}, compiled", wall(step))
 
 
+def large_step(change=lambda f: f):
+    """A step of the large model of steps.cpp. Weights and gradients are float32; autocast rounds what products read."""
+    model = Gpt(window=1024, layers=12, width=768, heads=12).cuda()
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, fused=True)
+    x, labels = torch.randint(0, 65, (16, 1024), device="cuda"), torch.randint(0, 65, (16 * 1024,), device="cuda")
+
+    def of_batch():
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return F.cross_entropy(model(x), labels)
+
+    loss = change(of_batch)
+
+    def step():
+        optimiser.zero_grad(set_to_none=True)
+        loss().backward()
+        optimiser.step()
+
+    return step
+
+
+def gpt():
+    weights = 12 * 12 * 768**2 + 65 * 768
+    operations = (6 * weights + 12 * 12 * 768 * 1024) * 16 * 1024  # as steps.cpp counts them
+    for name, change in [("eager", lambda f: f), ("compiled", torch.compile)]:
+        began = time.perf_counter()
+        try:
+            step = large_step(change)
+            for _ in range(3):
+                step()
+            torch.cuda.synchronize()
+        except Exception as why:  # as in compiled()
+            print(f"step of gpt 768x12x1024, bfloat16, {name}\tskipped: {(str(why).strip() or repr(why)).splitlines()[0][:100]}", flush=True)
+            continue
+        print(f"first three steps of gpt 768x12x1024, {name}\ttook {time.perf_counter() - began:.1f} s", flush=True)
+        tell(f"step of gpt 768x12x1024, bfloat16, {name}", step, operations=operations)
+
+
 def steps():
     torch.backends.cudnn.benchmark = True
     for name in ("softmax", "mlp", "lenet", "gpt"):
@@ -244,6 +282,8 @@ def main():
         return ceilings()
     if sys.argv[1] == "steps":
         return steps()
+    if sys.argv[1] == "gpt":
+        return gpt()
     if sys.argv[1] == "compiled":
         return compiled()
     products()

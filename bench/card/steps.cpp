@@ -6,7 +6,10 @@
 // With --replays it compares instead: each model runs 100 steps twice by launches and twice as a graph, which
 // must give the same bits of all weights.
 //
-//   card_steps [--replays] [--tiny]     --tiny: few steps, to try the program itself
+// With --gpt it measures a transformer as large as the smallest GPT-2, as a graph, with products in TF32 and
+// in bfloat16, and its TFLOP/s by the count of operations that stands at operations_of().
+//
+//   card_steps [--replays | --gpt] [--tiny]     --tiny: few steps, to try the program itself
 
 #include "card_timing.hpp"
 
@@ -45,6 +48,25 @@ std::vector<measured_model> measured_models() {
           {"mlp", "mlp", pictures},
           {"lenet", "lenet", pictures},
           {"gpt", "gpt:layers=6,width=384,heads=6", letters}};
+}
+
+/// 85 million weights, in windows of 1024 letters.
+constexpr std::size_t large_layers = 12, large_width = 768, large_window = 1024, large_batch = 16;
+
+measured_model large_model() {
+  return {
+      "gpt 768x12x1024",
+      "gpt:layers=12,width=768,heads=12",
+      {.sample_dims = {large_window}, .features = feature_kind::tokens, .classes = 65, .batch = large_batch}};
+}
+
+/// Operations of a step: 6 for each weight of a product and token, and 12 for each layer, channel and pair of
+/// a position and one of its window, as if attention saw the whole of it. Source: Chowdhery et al., "PaLM",
+/// JMLR 2023, appendix B, by which others state their utilisation.
+constexpr double operations_of_large_step() {
+  constexpr double weights = 12.0 * large_layers * large_width * large_width + 65.0 * large_width;
+  constexpr double attention = 12.0 * large_layers * large_width * large_window;
+  return (6 * weights + attention) * large_batch * large_window;
 }
 
 /// The same for a trial of the program.
@@ -112,8 +134,9 @@ private:
   float *weights_ = nullptr, *gradients_ = nullptr, *velocity_ = nullptr;
 };
 
-void print_row(const std::string& name, const std::vector<double>& took) {
-  std::printf("%s\t%.2f\t%.1f\t0\t0\n", name.c_str(), median(took), 100 * spread(took));
+void print_row(const std::string& name, const std::vector<double>& took, double operations = 0) {
+  std::printf("%s\t%.2f\t%.1f\t0\t%.2f\n", name.c_str(), median(took), 100 * spread(took),
+              operations / median(took) / 1e6);
   std::fflush(stdout);
 }
 
@@ -139,6 +162,16 @@ void measure(cuda::card_lane& lane, const measured_model& m, bool tiny) {
   const timed_kernel step{m.name, 0, 0, [&model](const stream&) { model.queue_step(); }};
   print_row(std::string("step of ") + m.name + ", as a graph", card_timer(lane).microseconds(step));
   std::printf("step of %s\t%zu kernels\n", m.name, model.kernels());
+}
+
+void measure_large(const measured_model& m, product_precision p, double operations) {
+  cuda::card_lane lane(0, p);
+  card_model model(lane, m);
+  const timed_kernel step{m.name, 0, 0, [&model](const stream&) { model.queue_step(); }};
+  const std::string row = std::string("step of ") + m.name + ", " + std::string(name(p));
+  print_row(row, card_timer(lane).microseconds(step), operations);
+  std::printf("%s\t%zu kernels\n", row.c_str(), model.kernels());
+  std::fflush(stdout);
 }
 
 /// How a step is queued.
@@ -189,6 +222,11 @@ int main(int argc, char** argv) {
   }
   const std::set<std::string_view> words(argv + 1, argv + argc);
   const bool tiny = words.contains("--tiny");
+  if (words.contains("--gpt")) {
+    for (const product_precision p : {product_precision::tf32, product_precision::bfloat16})
+      measure_large(tiny ? tiny_models().back() : large_model(), p, tiny ? 0 : operations_of_large_step());
+    return 0;
+  }
   cuda::card_lane lane(0);
   for (const measured_model& m : tiny ? tiny_models() : measured_models())
     if (words.contains("--replays"))
