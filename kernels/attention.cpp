@@ -16,6 +16,11 @@ void require_head_of_card(const attention_shape& a) {
                                   widest_head_of_card));
 }
 
+const cuda_stream& card_of(const stream& s) {
+  if (const auto* card = std::get_if<cuda_stream>(&s)) return *card;
+  throw device_error(world_errc::no_such_device, "attention: the host computes no products of bfloat16");
+}
+
 } // namespace
 
 attention_room attention_room_on(device_kind where, const attention_shape& a) {
@@ -42,6 +47,19 @@ void causal_attention_gradient(const stream& s, const attention_shape& a, const 
     return cuda::causal_attention_gradient(*card, a, qkv, y, kept, dy, dqkv, scratch);
   }
   host::causal_attention_gradient(a, qkv, kept, dy, dqkv, scratch);
+}
+
+void causal_attention(const stream& s, const attention_shape& a, const bfloat16* qkv, float* y, float* kept) {
+  const cuda_stream& card = card_of(s);
+  require_head_of_card(a);
+  cuda::causal_attention(card, a, qkv, y, kept);
+}
+
+void causal_attention_gradient(const stream& s, const attention_shape& a, const bfloat16* qkv, const float* y,
+                               const float* kept, const bfloat16* dy, float* dqkv, void* scratch) {
+  const cuda_stream& card = card_of(s);
+  require_head_of_card(a);
+  cuda::causal_attention_gradient(card, a, qkv, y, kept, dy, dqkv, scratch);
 }
 
 } // namespace mailgrad

@@ -43,13 +43,15 @@ public:
     return std::nullopt;
   }
   void run(const stream& s, const call& c) override {
+    if (rounded_) return mailgrad::causal_attention(s, a_, c.in<bfloat16>(0), c.out(0), c.out(1));
     mailgrad::causal_attention(s, a_, c.in(0), c.out(0), c.out(1), c.scratch);
   }
+  bool take_bfloat16(std::size_t) override { return rounded_ = true; }
 
 private:
   attention_shape a_;
   attention_room room_;
-  bool keeps_less_;
+  bool keeps_less_, rounded_ = false;
 };
 
 class gradient_executable : public executable {
@@ -60,13 +62,21 @@ public:
   std::size_t scratch_bytes() const noexcept override { return scratch_; }
   bool reads_kept(std::size_t i) const noexcept override { return i == 2 && keeps_less_; }
   void run(const stream& s, const call& c) override {
+    if (rounded_)
+      return causal_attention_gradient(s, a_, c.in<bfloat16>(0), c.in(1), c.in(2), c.in<bfloat16>(3), c.out(),
+                                       c.scratch);
     causal_attention_gradient(s, a_, c.in(0), c.in(1), c.in(2), c.in(3), c.out(), c.scratch);
+  }
+  /// The operands of its products: queries, keys and values, and the gradient of the result.
+  bool take_bfloat16(std::size_t i) override {
+    rounded_ = true;
+    return i == 0 || i == 3;
   }
 
 private:
   attention_shape a_;
   std::size_t scratch_;
-  bool keeps_less_;
+  bool keeps_less_, rounded_ = false;
 };
 
 /// Inputs: qkv, the result, the probabilities, the gradient of the result. Output: the gradient of qkv.

@@ -1,4 +1,5 @@
 #include <mailgrad/kernels/cuda/attention.hpp>
+#include <mailgrad/kernels/cuda/attention_matrices.hpp>
 #include <mailgrad/kernels/cuda/attention_tile.hpp>
 
 #include <limits>
@@ -7,7 +8,7 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// The softmax of rows whose scores come tile by tile. All eight threads of a row know its largest score, and
+/// The softmax of rows whose scores come tile by tile. All threads of a row know its largest score, and
 /// each has the sum of its own columns.
 template <class Tile>
 struct online_softmax {
@@ -29,7 +30,7 @@ struct online_softmax {
       float most = largest[i];
 #pragma unroll
       for (unsigned j = 0; j < Tile::thread_columns; ++j) most = larger{}(most, scores.v[i][j]);
-      most = over_lanes(most, 8, larger{});
+      most = over_lanes(most, Tile::row_threads, larger{});
       const float correction = power_of_2((largest[i] - most) * scale);
       largest[i] = most;
       sum[i] *= correction;
@@ -57,12 +58,12 @@ __device__ void mask(attention_pairs<Tile>& scores, unsigned first_query, unsign
 /// The longest rows come first, so that no block begins one when the others end.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::threads, 2)
-    attention_kernel(attention_heads heads, const float* qkv, float* y, float* log_sums, float scale,
-                     float lowest) {
-  float* const queries = shared_memory<float>();
-  float* const keys = queries + Tile::vectors_of_rows;
-  float* const values = keys + Tile::vectors_of_columns;
-  float* const room = values + Tile::vectors_of_columns;
+    attention_kernel(attention_heads heads, const typename Tile::number* qkv, float* y, float* log_sums,
+                     float scale, float lowest) {
+  auto* const queries = shared_memory<typename Tile::number>();
+  auto* const keys = queries + Tile::vectors_of_rows;
+  auto* const values = keys + Tile::vectors_of_columns;
+  auto* const room = values + Tile::vectors_of_columns;
   const attention_place<Tile> at;
   const auto window = static_cast<unsigned>(heads.a.window);
   const unsigned first = (gridDim.y - 1 - blockIdx.y) * Tile::rows;
@@ -85,20 +86,21 @@ __global__ void __launch_bounds__(Tile::threads, 2)
 
 #pragma unroll
   for (unsigned i = 0; i < Tile::thread_rows; ++i) {
-    const float sum = over_lanes(softmax.sum[i], 8, plus{});
+    const float sum = over_lanes(softmax.sum[i], Tile::row_threads, plus{});
     result.scale(i, 1 / sum);
     const unsigned position = first + at.row(i);
     if (at.lane == 0 && position < window)
       log_sums[heads.in_positions() + position] = softmax.largest[i] * scale + logf(sum);
   }
-  result.store(y + heads.in_y(), heads.vectors_of_y(y), first, at);
+  result.store(y + heads.in_y(), heads.layout_of_y(), first, at);
 }
 
 template <class Tile>
-void run(const cuda_stream& s, const attention_shape& a, const float* qkv, float* y, float* log_sums) {
-  constexpr unsigned floats = Tile::vectors_of_rows + 2 * Tile::vectors_of_columns + Tile::weights;
-  launch(s, "causal_attention", attention_grid<Tile>(a), Tile::threads, floats * sizeof(float),
-         attention_kernel<Tile>, heads_of(a, qkv, y), qkv, y, log_sums, attention_scale(a),
+void run(const cuda_stream& s, const attention_shape& a, const typename Tile::number* qkv, float* y,
+         float* log_sums) {
+  constexpr unsigned numbers = Tile::vectors_of_rows + 2 * Tile::vectors_of_columns + Tile::weights;
+  launch(s, "causal_attention", attention_grid<Tile>(a), Tile::threads, numbers * sizeof(*qkv),
+         attention_kernel<Tile>, heads_of<Tile>(a, qkv, y), qkv, y, log_sums, attention_scale(a),
          -std::numeric_limits<float>::infinity());
 }
 
@@ -111,6 +113,13 @@ void causal_attention(const cuda_stream& s, const attention_shape& a, const floa
   if (a.head_width <= 64) return run<attention_tile<64, 4, 8, 8>>(s, a, qkv, y, log_sums);
   if (a.head_width <= 96) return run<attention_tile<96, 4, 4, 8>>(s, a, qkv, y, log_sums);
   run<attention_tile<128, 4, 4, 4>>(s, a, qkv, y, log_sums);
+}
+
+void causal_attention(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv, float* y,
+                      float* log_sums) {
+  if (a.batch * a.window * a.width() == 0) return;
+  if (a.head_width <= 64) return run<attention_matrices<64, 8, 64>>(s, a, qkv, y, log_sums);
+  run<attention_matrices<128, 4, 64>>(s, a, qkv, y, log_sums);
 }
 
 } // namespace mailgrad::cuda

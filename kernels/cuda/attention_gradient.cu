@@ -1,4 +1,5 @@
 #include <mailgrad/kernels/cuda/attention.hpp>
+#include <mailgrad/kernels/cuda/attention_matrices.hpp>
 #include <mailgrad/kernels/cuda/attention_tile.hpp>
 
 namespace mailgrad::cuda {
@@ -6,9 +7,10 @@ namespace mailgrad::cuda {
 namespace {
 
 /// What both kernels of the gradient read.
+template <class T>
 struct attention_operands {
   attention_heads heads;
-  const float *qkv, *dy;
+  const T *qkv, *dy;
   const float *log_sums, *projections; ///< float32[batch, heads, window]
   float scale;
 
@@ -35,15 +37,30 @@ __global__ void projection_kernel(attention_shape a, const float* y, const float
   });
 }
 
+/// The same for a gradient in bfloat16.
+__global__ void rounded_projection_kernel(attention_shape a, const float* y, const bfloat16* dy,
+                                          float* projections, row_lanes n) {
+  for_each_row(n, [=](std::size_t row, unsigned lane) {
+    float sum = 0;
+    if (row < n.rows)
+      for (std::size_t i = row * n.columns + lane; i < (row + 1) * n.columns; i += n.width)
+        sum += y[i] * float_of_bfloat16(dy[i].bits);
+    sum = over_lanes(sum, n.width, plus{});
+    if (row >= n.rows || lane != 0) return;
+    const std::size_t position = row / a.heads, head = row % a.heads;
+    projections[(position / a.window * a.heads + head) * a.window + position % a.window] = sum;
+  });
+}
+
 /// The gradient of the queries: dS K, where dS = P (dP - projection) / sqrt(d) and dP = dY V^T.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::threads, 2)
-    query_gradient_kernel(attention_operands from, float* dqkv) {
-  float* const queries = shared_memory<float>();
-  float* const dys = queries + Tile::vectors_of_rows;
-  float* const keys = dys + Tile::vectors_of_rows;
-  float* const values = keys + Tile::vectors_of_columns;
-  float* const room = values + Tile::vectors_of_columns;
+    query_gradient_kernel(attention_operands<typename Tile::number> from, float* dqkv) {
+  auto* const queries = shared_memory<typename Tile::number>();
+  auto* const dys = queries + Tile::vectors_of_rows;
+  auto* const keys = dys + Tile::vectors_of_rows;
+  auto* const values = keys + Tile::vectors_of_columns;
+  auto* const room = values + Tile::vectors_of_columns;
   const attention_place<Tile> at;
   const attention_heads& heads = from.heads;
   const auto window = static_cast<unsigned>(heads.a.window);
@@ -79,19 +96,19 @@ __global__ void __launch_bounds__(Tile::threads, 2)
       }
     result.add(gradient, keys, room, at);
   }
-  result.store(dqkv + heads.in_qkv(0), heads.vectors_of_qkv(dqkv, 0), first, at);
+  result.store(dqkv + heads.in_qkv(0), heads.layout_of_qkv(), first, at);
 }
 
 /// The gradients of keys and values: dS^T Q and P^T dY. Here the rows are keys, and the columns queries.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::threads, 2)
-    key_gradient_kernel(attention_operands from, float* dqkv) {
-  float* const keys = shared_memory<float>();
-  float* const values = keys + Tile::vectors_of_rows;
-  float* const queries = values + Tile::vectors_of_rows;
-  float* const dys = queries + Tile::vectors_of_columns;
-  float* const room = dys + Tile::vectors_of_columns;
-  float* const log_sums = room + Tile::weights;
+    key_gradient_kernel(attention_operands<typename Tile::number> from, float* dqkv) {
+  auto* const keys = shared_memory<typename Tile::number>();
+  auto* const values = keys + Tile::vectors_of_rows;
+  auto* const queries = values + Tile::vectors_of_rows;
+  auto* const dys = queries + Tile::vectors_of_columns;
+  auto* const room = dys + Tile::vectors_of_columns;
+  auto* const log_sums = reinterpret_cast<float*>(room + Tile::weights);
   float* const projections = log_sums + Tile::columns;
   const attention_place<Tile> at;
   const attention_heads& heads = from.heads;
@@ -132,8 +149,8 @@ __global__ void __launch_bounds__(Tile::threads, 2)
         gradient.v[i][j] = weights.v[i][j] * (gradient.v[i][j] - projections[at.column(j)]) * from.scale;
     of_keys.add(gradient, queries, room, at);
   }
-  of_keys.store(dqkv + heads.in_qkv(1), heads.vectors_of_qkv(dqkv, 1), first, at);
-  of_values.store(dqkv + heads.in_qkv(2), heads.vectors_of_qkv(dqkv, 2), first, at);
+  of_keys.store(dqkv + heads.in_qkv(1), heads.layout_of_qkv(), first, at);
+  of_values.store(dqkv + heads.in_qkv(2), heads.layout_of_qkv(), first, at);
 }
 
 void compute_projections(const cuda_stream& s, const attention_shape& a, const float* y, const float* dy,
@@ -147,14 +164,23 @@ void compute_projections(const cuda_stream& s, const attention_shape& a, const f
   with.template operator()<4, 1>();
 }
 
-template <class Tile>
-void run(const cuda_stream& s, const attention_operands& from, float* dqkv) {
-  const attention_shape& a = from.heads.a;
+void compute_projections(const cuda_stream& s, const attention_shape& a, const float* y, const bfloat16* dy,
+                         float* projections) {
+  const row_lanes n = lanes_of(a.batch * a.window * a.heads, a.head_width);
+  launch(s, "causal_attention_gradient", blocks_of(n), threads_per_block, 0, rounded_projection_kernel, a, y,
+         dy, projections, n);
+}
+
+template <class Tile, class T = typename Tile::number>
+void run(const cuda_stream& s, const attention_shape& a, const T* qkv, const float* log_sums, const T* dy,
+         const float* projections, float* dqkv) {
+  const attention_operands<T> from{
+      heads_of<Tile>(a, qkv, dy, dqkv), qkv, dy, log_sums, projections, attention_scale(a)};
   constexpr unsigned vectors = 2 * Tile::vectors_of_rows + 2 * Tile::vectors_of_columns + Tile::weights;
-  launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads, vectors * sizeof(float),
+  launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads, vectors * sizeof(T),
          query_gradient_kernel<Tile>, from, dqkv);
   launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads,
-         (vectors + 2 * Tile::columns) * sizeof(float), key_gradient_kernel<Tile>, from, dqkv);
+         vectors * sizeof(T) + 2 * Tile::columns * sizeof(float), key_gradient_kernel<Tile>, from, dqkv);
 }
 
 } // namespace
@@ -165,12 +191,22 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, c
   if (a.batch * a.window * a.width() == 0) return;
   auto* const projections = static_cast<float*>(scratch);
   compute_projections(s, a, y, dy, projections);
-  const attention_operands from{heads_of(a, qkv, dy, dqkv), qkv, dy, log_sums, projections,
-                                attention_scale(a)};
-  if (a.head_width <= 32) return run<attention_tile<32, 4, 4, 8>>(s, from, dqkv);
-  if (a.head_width <= 64) return run<attention_tile<64, 4, 4, 8>>(s, from, dqkv);
-  if (a.head_width <= 96) return run<attention_tile<96, 4, 4, 4>>(s, from, dqkv);
-  run<attention_tile<128, 2, 4, 4>>(s, from, dqkv);
+  const auto with = [&]<class Tile>(Tile) { run<Tile>(s, a, qkv, log_sums, dy, projections, dqkv); };
+  if (a.head_width <= 32) return with(attention_tile<32, 4, 4, 8>{});
+  if (a.head_width <= 64) return with(attention_tile<64, 4, 4, 8>{});
+  if (a.head_width <= 96) return with(attention_tile<96, 4, 4, 4>{});
+  with(attention_tile<128, 2, 4, 4>{});
+}
+
+void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv,
+                               const float* y, const float* log_sums, const bfloat16* dy, float* dqkv,
+                               void* scratch) {
+  if (a.batch * a.window * a.width() == 0) return;
+  auto* const projections = static_cast<float*>(scratch);
+  compute_projections(s, a, y, dy, projections);
+  const auto with = [&]<class Tile>(Tile) { run<Tile>(s, a, qkv, log_sums, dy, projections, dqkv); };
+  if (a.head_width <= 64) return with(attention_matrices<64, 4, 64>{});
+  with(attention_matrices<128, 4, 32>{});
 }
 
 } // namespace mailgrad::cuda

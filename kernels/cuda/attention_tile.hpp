@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/cuda/packs.hpp>
+#include <mailgrad/kernels/cuda/rounded_packs.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 
 #include <cmath>
@@ -9,11 +9,12 @@
 
 /// What the kernels of attention share. A block has `rows` positions, say queries, and meets `columns` other
 /// ones at a time, say keys. It multiplies their vectors pair by pair, makes weights of the products, and
-/// adds up weighted vectors of the columns.
+/// adds up weighted vectors of the columns. The kernels are the same for tiles in float32, which are here, and
+/// in bfloat16 (attention_matrices.hpp).
 ///
 /// Source  Dao, Fu, Ermon, Rudra & Ré, "FlashAttention", NeurIPS 2022, algorithms 1 and 4, in the order of
-///         Dao, "FlashAttention-2", 2023, arXiv:2307.08691. Differs: computed in float32, and the gradient in
-///         two kernels, of which each adds up what it alone writes.
+///         Dao, "FlashAttention-2", 2023, arXiv:2307.08691. Differs: the gradient in two kernels, of which
+///         each adds up what it alone writes.
 namespace mailgrad::cuda {
 
 /// The sizes of a block. A thread has ThreadRows x ThreadColumns pairs: every fourth row of its warp's rows,
@@ -21,7 +22,10 @@ namespace mailgrad::cuda {
 /// it, which the four floats of padding put into different banks.
 template <unsigned Width, unsigned Warps, unsigned ThreadRows, unsigned ThreadColumns>
 struct attention_tile {
-  static constexpr unsigned width = Width; ///< numbers of a vector; those that a head lacks are zeros
+  using number = float;
+  using pack = float_pack;
+  static constexpr unsigned row_threads = 8; ///< that have a row together
+  static constexpr unsigned width = Width;   ///< numbers of a vector; those that a head lacks are zeros
   static constexpr unsigned threads = Warps * warp_size;
   static constexpr unsigned thread_rows = ThreadRows, thread_columns = ThreadColumns;
   static constexpr unsigned rows = Warps * 4 * ThreadRows, columns = 8 * ThreadColumns;
@@ -35,12 +39,16 @@ struct attention_tile {
   static constexpr unsigned weights = rows * part_step; // in floats, as the two above
 };
 
-/// Vectors of one head, one for each position of its window.
-struct head_vectors {
-  const float* values;
-  std::size_t step; ///< floats from one position to the next
+/// How the vectors of one head lie, one for each position of its window.
+struct head_layout {
+  std::size_t step; ///< numbers from one position to the next
   unsigned window, width;
-  bool packs; ///< whether four neighbours may be moved at once
+  bool packs; ///< whether neighbours may be moved 16 bytes at a time
+};
+
+template <class T>
+struct head_vectors : head_layout {
+  const T* values;
 };
 
 /// The pairs and the results that a thread of a tile has.
@@ -69,20 +77,21 @@ __device__ inline float power_of_2(float x) {
 #endif
 }
 
-/// Four numbers of one of the first `count` vectors, zeros where there are none. Within a tile, offsets have
-/// 32 bits.
-__device__ inline float_pack numbers_of(const head_vectors& from, unsigned count, unsigned vector,
-                                        unsigned number) {
-  float_pack found{};
+__device__ inline void put_number(float_pack& p, unsigned i, float x) { p.v[i] = x; }
+
+/// A pack of one of the first `count` vectors, zeros where there is none. Within a tile, offsets have 32 bits.
+template <class Pack, class T>
+__device__ Pack numbers_of(const head_vectors<T>& from, unsigned count, unsigned vector, unsigned number) {
+  Pack found{};
   if (vector >= count) return found;
-  const float* const at = from.values + (vector * static_cast<unsigned>(from.step) + number);
+  const T* const at = from.values + (vector * static_cast<unsigned>(from.step) + number);
   if (from.packs) {
     if (number < from.width) found = load_pack(at);
     return found;
   }
 #pragma unroll
-  for (unsigned i = 0; i < float_pack::size; ++i)
-    if (number + i < from.width) found.v[i] = at[i];
+  for (unsigned i = 0; i < Pack::size; ++i)
+    if (number + i < from.width) put_number(found, i, at[i]);
   return found;
 }
 
@@ -95,29 +104,31 @@ constexpr unsigned loads_together(unsigned n) {
 
 /// Copies packs of `count` vectors to shared memory, of which find(vector, number) has one.
 template <class Tile, unsigned count, class Find>
-__device__ void copy_vectors(float* room, Find find) {
-  constexpr unsigned packs = Tile::width / float_pack::size, turns = count * packs / Tile::threads;
+__device__ void copy_vectors(typename Tile::number* room, Find find) {
+  using pack = typename Tile::pack;
+  constexpr unsigned packs = Tile::width / pack::size, turns = count * packs / Tile::threads;
   constexpr unsigned together = loads_together(turns);
   static_assert(count * packs % Tile::threads == 0);
 #pragma unroll 1
   for (unsigned turn = 0; turn < turns; turn += together) {
-    float_pack found[together];
+    pack found[together];
 #pragma unroll
     for (unsigned t = 0; t < together; ++t) {
       const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
-      found[t] = find(k / packs, k % packs * float_pack::size);
+      found[t] = find(k / packs, k % packs * pack::size);
     }
 #pragma unroll
     for (unsigned t = 0; t < together; ++t) {
       const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
-      *reinterpret_cast<float_pack*>(room + k / packs * Tile::step + k % packs * float_pack::size) = found[t];
+      *reinterpret_cast<pack*>(room + k / packs * Tile::step + k % packs * pack::size) = found[t];
     }
   }
 }
 
 /// Copies the vectors of `count` positions to shared memory. Those behind the window are zeros.
 template <class Tile, unsigned count>
-__device__ void load_vectors(float* room, head_vectors from, unsigned first) {
+__device__ void load_vectors(typename Tile::number* room, head_vectors<typename Tile::number> from,
+                             unsigned first) {
   const unsigned left = from.window - first;
   from.values += first * from.step;
   if (from.packs && from.width == Tile::width && left >= count) { // as most are
@@ -125,8 +136,9 @@ __device__ void load_vectors(float* room, head_vectors from, unsigned first) {
       return load_pack(from.values + (vector * static_cast<unsigned>(from.step) + number));
     });
   } else {
-    copy_vectors<Tile, count>(
-        room, [&](unsigned vector, unsigned number) { return numbers_of(from, left, vector, number); });
+    copy_vectors<Tile, count>(room, [&](unsigned vector, unsigned number) {
+      return numbers_of<typename Tile::pack>(from, left, vector, number);
+    });
   }
 }
 
@@ -189,7 +201,7 @@ struct attention_rows {
   }
 
   /// Writes the rows of positions `first` and so on, as `to` has them.
-  __device__ void store(float* values, const head_vectors& to, unsigned first,
+  __device__ void store(float* values, const head_layout& to, unsigned first,
                         const attention_place<Tile>& at) const {
 #pragma unroll
     for (unsigned i = 0; i < Tile::thread_rows; ++i) {
@@ -247,13 +259,20 @@ struct attention_heads {
   /// The first number of an array that has one for each position of each head.
   __device__ std::size_t in_positions() const { return blockIdx.x * a.window; }
 
-  __device__ head_vectors vectors_of_qkv(const float* qkv, unsigned part) const {
-    return {qkv + in_qkv(part), 3 * a.width(), static_cast<unsigned>(a.window),
-            static_cast<unsigned>(a.head_width), packs};
+  __device__ head_layout layout_of_qkv() const { return layout(3 * a.width()); }
+  __device__ head_layout layout_of_y() const { return layout(a.width()); }
+  template <class T>
+  __device__ head_vectors<T> vectors_of_qkv(const T* qkv, unsigned part) const {
+    return {layout_of_qkv(), qkv + in_qkv(part)};
   }
-  __device__ head_vectors vectors_of_y(const float* y) const {
-    return {y + in_y(), a.width(), static_cast<unsigned>(a.window), static_cast<unsigned>(a.head_width),
-            packs};
+  template <class T>
+  __device__ head_vectors<T> vectors_of_y(const T* y) const {
+    return {layout_of_y(), y + in_y()};
+  }
+
+private:
+  __device__ head_layout layout(std::size_t step) const {
+    return {step, static_cast<unsigned>(a.window), static_cast<unsigned>(a.head_width), packs};
   }
 };
 
@@ -270,9 +289,9 @@ dim3 attention_grid(const attention_shape& a) {
           static_cast<unsigned>((a.window + Tile::rows - 1) / Tile::rows)};
 }
 
-template <class... T>
+template <class Tile, class... T>
 attention_heads heads_of(const attention_shape& a, const T*... arrays) {
-  return {a, a.head_width % float_pack::size == 0 && are_packs(arrays...)};
+  return {a, a.head_width % Tile::pack::size == 0 && are_packs(arrays...)};
 }
 
 } // namespace mailgrad::cuda

@@ -47,6 +47,15 @@ void causal_attention(const cuda_stream& s, const attention_shape&, const float*
   refuse_card(s, "causal_attention");
 }
 
+void causal_attention(const cuda_stream& s, const attention_shape&, const bfloat16*, float*, float*) {
+  refuse_card(s, "causal_attention");
+}
+
+void causal_attention_gradient(const cuda_stream& s, const attention_shape&, const bfloat16*, const float*,
+                               const float*, const bfloat16*, float*, void*) {
+  refuse_card(s, "causal_attention_gradient");
+}
+
 void causal_attention_gradient(const cuda_stream& s, const attention_shape&, const float*, const float*,
                                const float*, const float*, float*, void*) {
   refuse_card(s, "causal_attention_gradient");

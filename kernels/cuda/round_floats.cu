@@ -21,7 +21,7 @@ __global__ void round_kernel(const float* x, bfloat16* y, std::size_t n, std::si
 __global__ void widen_kernel(const bfloat16* x, float* y, std::size_t n, std::size_t in_packs) {
   const std::size_t first = grid_thread() * bfloat16_pack::size;
   if (first < in_packs) {
-    const bfloat16_pack p = load_rounded(x + first);
+    const bfloat16_pack p = load_pack(x + first);
     store_pack(y + first, {{first_of(p.v[0]), second_of(p.v[0]), first_of(p.v[1]), second_of(p.v[1])}});
     store_pack(y + first + float_pack::size,
                {{first_of(p.v[2]), second_of(p.v[2]), first_of(p.v[3]), second_of(p.v[3])}});

@@ -23,7 +23,7 @@ __device__ inline float second_of(unsigned pair) {
   return float_of_bfloat16(static_cast<std::uint16_t>(pair >> 16U));
 }
 
-__device__ inline bfloat16_pack load_rounded(const bfloat16* x) {
+__device__ inline bfloat16_pack load_pack(const bfloat16* x) {
   const uint4 found = *reinterpret_cast<const uint4*>(x);
   return {{found.x, found.y, found.z, found.w}};
 }
@@ -37,6 +37,11 @@ __device__ inline void store_rounded(bfloat16* x, const bfloat16_pack& p) {
 #else
   *reinterpret_cast<uint4*>(x) = make_uint4(p.v[0], p.v[1], p.v[2], p.v[3]);
 #endif
+}
+
+/// Number `i` of a pack, where there is a 0.
+__device__ inline void put_number(bfloat16_pack& p, unsigned i, bfloat16 x) {
+  p.v[i / 2] |= unsigned{x.bits} << i % 2 * 16;
 }
 
 /// Four numbers, if `x` is a multiple of 8 bytes.

@@ -26,6 +26,15 @@ struct attended {
 
   explicit attended(const attention_shape& of) : a(of) { compute(); }
 
+  /// The same of operands that are numbers of bfloat16.
+  static attended of_rounded(const attention_shape& a) {
+    attended made(a);
+    for (std::vector<float>* x : {&made.qkv, &made.dy})
+      for (float& v : *x) v = float_of_bfloat16(bfloat16_of_float(v));
+    made.compute();
+    return made;
+  }
+
   void compute() {
     const attention_room room = attention_room_on(device_kind::cpu, a);
     std::vector<float> probabilities(room.kept_floats);
@@ -85,6 +94,58 @@ protected:
     return {y.read(), log_sums.read(), dqkv.read()};
   }
 
+  results in_bfloat16(const attended& of, std::size_t shift = 0) {
+    const attention_room room = attention_room_on(device_kind::cuda, of.a);
+    const auto bits_of = [](const std::vector<float>& x) {
+      std::vector<std::uint16_t> bits;
+      for (const float v : x) bits.push_back(bfloat16_of_float(v));
+      return bits;
+    };
+    const shifted_array<std::uint16_t> qkv(lane(), bits_of(of.qkv), shift), dy(lane(), bits_of(of.dy), shift);
+    const shifted_array<float> y(lane(), of.numbers, shift), dqkv(lane(), of.qkv.size(), shift);
+    const auto log_sums = unwritten<float>(room.kept_floats);
+    const auto scratch = unwritten<float>(room.gradient_scratch_bytes / sizeof(float));
+    const auto* const numbers = reinterpret_cast<const bfloat16*>(qkv.data());
+    causal_attention(card(), of.a, numbers, y.data(), log_sums.data());
+    causal_attention_gradient(card(), of.a, numbers, y.data(), log_sums.data(),
+                              reinterpret_cast<const bfloat16*>(dy.data()), dqkv.data(), scratch.data());
+    return {y.read(), log_sums.read(), dqkv.read()};
+  }
+
+  results in(product_precision p, const attended& of) {
+    return p == product_precision::bfloat16 ? in_bfloat16(of) : on_card(of);
+  }
+
+  void expect_causal(std::size_t width, product_precision p) {
+    attended of({1, 140, 1, width});
+    const results before = in(p, of);
+    for (std::size_t part = 1; part < 3; ++part)
+      for (std::size_t i = 0; i < width; ++i) of.number(0, 100, part, 0, i) += 3;
+    const results after = in(p, of);
+    for (std::size_t position = 0; position < of.a.window; ++position) {
+      const auto first = static_cast<std::ptrdiff_t>(position * width), last = first + std::ptrdiff_t(width);
+      const bool same =
+          std::equal(before.y.begin() + first, before.y.begin() + last, after.y.begin() + first);
+      EXPECT_EQ(same, position < 100) << position;
+    }
+  }
+
+  /// A weight is rounded by 2^-9 of itself. Those of a row of results add up to 1; those of the gradient are
+  /// differences, each rounded.
+  void expect_nearly_as_on_host(const attended& of, std::size_t shift = 0) {
+    const results found = in_bfloat16(of, shift);
+    expect_close(found.log_sums, of.log_sums);
+    const auto expect_within = [](const std::vector<float>& x, const std::vector<float>& expected,
+                                  double share) {
+      double largest = 1;
+      for (const float v : expected) largest = std::max(largest, std::abs(static_cast<double>(v)));
+      ASSERT_EQ(x.size(), expected.size());
+      for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], expected[i], share * largest) << i;
+    };
+    expect_within(found.y, of.y, 0x1p-9);
+    expect_within(found.dqkv, of.dqkv, 0x1p-8);
+  }
+
   void expect_as_on_host(const attended& of, std::size_t shift = 0, float scale = 1) {
     const results found = on_card(of, shift);
     expect_close(found.y, of.y, scale);
@@ -106,6 +167,10 @@ protected:
 
 TEST_P(CardAttention, HasTheResultAndTheGradientOfTheHost) { expect_as_on_host(attended(shape_of_case())); }
 
+TEST_P(CardAttention, InBfloat16HasNearlyTheResultAndTheGradientOfTheHost) {
+  expect_nearly_as_on_host(attended::of_rounded(shape_of_case()));
+}
+
 // A window of one position, one less than a tile, a tile, one more, and several tiles with a rest.
 INSTANTIATE_TEST_SUITE_P(Windows, CardAttention,
                          ::testing::Combine(::testing::Values(1U),
@@ -124,27 +189,23 @@ TEST_F(CardAttentionEdges, ArraysMayStartAtAnyFloat) {
   for (const std::size_t width : {8U, 64U, 96U, 128U}) expect_as_on_host(attended({1, 70, 2, width}), 1);
 }
 
+TEST_F(CardAttentionEdges, InBfloat16ArraysMayStartAtAnyNumber) {
+  for (const std::size_t width : {8U, 64U, 96U, 128U})
+    expect_nearly_as_on_host(attended::of_rounded({1, 70, 2, width}), 1);
+}
+
 TEST_F(CardAttentionEdges, GivesTheSameBitsTwice) {
   const attended of({2, 150, 2, 64});
-  const results first = on_card(of), second = on_card(of);
-  EXPECT_EQ(first.y, second.y);
-  EXPECT_EQ(first.dqkv, second.dqkv);
+  for (const auto p : {product_precision::float32, product_precision::bfloat16}) {
+    const results first = in(p, of), second = in(p, of);
+    EXPECT_EQ(first.y, second.y);
+    EXPECT_EQ(first.dqkv, second.dqkv);
+  }
 }
 
 TEST_F(CardAttentionEdges, AQueryDoesNotSeeWhatIsBehindIt) {
-  for (const std::size_t width : {32U, 64U, 96U, 128U}) {
-    attended of({1, 140, 1, width});
-    const results before = on_card(of);
-    for (std::size_t part = 1; part < 3; ++part)
-      for (std::size_t i = 0; i < width; ++i) of.number(0, 100, part, 0, i) += 3;
-    const results after = on_card(of);
-    for (std::size_t position = 0; position < of.a.window; ++position) {
-      const auto first = static_cast<std::ptrdiff_t>(position * width), last = first + std::ptrdiff_t(width);
-      const bool same =
-          std::equal(before.y.begin() + first, before.y.begin() + last, after.y.begin() + first);
-      EXPECT_EQ(same, position < 100) << position;
-    }
-  }
+  for (const auto p : {product_precision::float32, product_precision::bfloat16})
+    for (const std::size_t width : {32U, 64U, 96U, 128U}) expect_causal(width, p);
 }
 
 TEST_F(CardAttentionEdges, ScoresMayBeTooLargeForTheirExponentials) {
@@ -174,21 +235,30 @@ TEST_F(CardAttentionEdges, LargeNegativeScoresOfTheFirstTilesAreForgotten) {
 TEST_F(CardAttentionEdges, ANanSpoilsOnlyWhatSeesIt) {
   attended of({1, 80, 1, 64});
   of.number(0, 50, 0, 0, 3) = std::numeric_limits<float>::quiet_NaN();
-  const results found = on_card(of);
-  for (std::size_t position = 0; position < of.a.window; ++position)
-    EXPECT_EQ(std::isnan(found.y[position * 64]), position == 50) << position;
+  for (const auto p : {product_precision::float32, product_precision::bfloat16}) {
+    const results found = in(p, of);
+    for (std::size_t position = 0; position < of.a.window; ++position)
+      EXPECT_EQ(std::isnan(found.y[position * 64]), position == 50) << name(p) << ' ' << position;
+  }
 }
 
 TEST_F(CardAttentionEdges, RefusesHeadsThatAreTooWide) {
   EXPECT_THROW(attention_room_on(device_kind::cuda, {1, 4, 1, 129}), shape_error);
   EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, nullptr, nullptr, nullptr, nullptr), shape_error);
   EXPECT_NO_THROW(attention_room_on(device_kind::cpu, {1, 4, 1, 129}));
+  const bfloat16* const none = nullptr;
+  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, none, nullptr, nullptr), shape_error);
+  EXPECT_THROW(causal_attention(host_stream{}, {1, 4, 1, 8}, none, nullptr, nullptr), device_error);
 }
 
 TEST_F(CardAttentionEdges, OfNothingIsNothing) {
   for (const attention_shape& a : {attention_shape{0, 4, 1, 8}, {1, 0, 1, 8}, {1, 4, 0, 8}}) {
     causal_attention(card(), a, nullptr, nullptr, nullptr, nullptr);
-    causal_attention_gradient(card(), a, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+    causal_attention_gradient(card(), a, static_cast<const float*>(nullptr), nullptr, nullptr,
+                              static_cast<const float*>(nullptr), nullptr, nullptr);
+    const bfloat16* const none = nullptr;
+    causal_attention(card(), a, none, nullptr, nullptr);
+    causal_attention_gradient(card(), a, none, nullptr, nullptr, none, nullptr, nullptr);
   }
 }
 

@@ -7,4 +7,5 @@
 #include "indices.hpp"
 #include "intrinsics.hpp"
 #include "launch.hpp"
+#include "matrices.hpp"
 #include "warp.hpp"
