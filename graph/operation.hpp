@@ -67,9 +67,6 @@ public:
   /// Takes over what the kernel behind this one does to its result. The bias is then its last operand.
   /// Returns whether it does so.
   virtual bool take_row_bias(const row_bias&) { return false; }
-  /// Lets this kernel read operand `i` as bfloat16 from now on, since it multiplies it. Returns whether it
-  /// does so; it is asked for all operands, or for none.
-  virtual bool take_bfloat16([[maybe_unused]] std::size_t i) { return false; }
 };
 
 /// Some rows of the gradient of a table; the others are zero. Rows that occur more than once are added up. A

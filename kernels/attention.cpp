@@ -3,6 +3,7 @@
 #include <mailgrad/kernels/cuda/attention.hpp>
 #include <mailgrad/kernels/host/attention.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 #include <fmt/format.h>
 
@@ -14,11 +15,6 @@ void require_head_of_card(const attention_shape& a) {
   if (a.head_width > widest_head_of_card)
     throw shape_error(fmt::format("heads of {} numbers; a card computes those of at most {}", a.head_width,
                                   widest_head_of_card));
-}
-
-const cuda_stream& card_of(const stream& s) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return *card;
-  throw device_error(world_errc::no_such_device, "attention: the host computes no products of bfloat16");
 }
 
 } // namespace
@@ -49,15 +45,16 @@ void causal_attention_gradient(const stream& s, const attention_shape& a, const 
   host::causal_attention_gradient(a, qkv, kept, dy, dqkv, scratch);
 }
 
-void causal_attention(const stream& s, const attention_shape& a, const bfloat16* qkv, float* y, float* kept) {
-  const cuda_stream& card = card_of(s);
+void causal_attention(const stream& s, const attention_shape& a, const bfloat16* qkv, written_numbers y,
+                      float* kept) {
+  const cuda_stream& card = require_card(s, "causal_attention");
   require_head_of_card(a);
   cuda::causal_attention(card, a, qkv, y, kept);
 }
 
-void causal_attention_gradient(const stream& s, const attention_shape& a, const bfloat16* qkv, const float* y,
-                               const float* kept, const bfloat16* dy, float* dqkv, void* scratch) {
-  const cuda_stream& card = card_of(s);
+void causal_attention_gradient(const stream& s, const attention_shape& a, const bfloat16* qkv, read_numbers y,
+                               const float* kept, const bfloat16* dy, written_numbers dqkv, void* scratch) {
+  const cuda_stream& card = require_card(s, "causal_attention_gradient");
   require_head_of_card(a);
   cuda::causal_attention_gradient(card, a, qkv, y, kept, dy, dqkv, scratch);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/small_floats.hpp>
+#include <mailgrad/tensor/numbers.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -53,11 +53,12 @@ void causal_attention_gradient(const stream& s, const attention_shape& a, const 
                                const float* kept, const float* dy, float* dqkv, void* scratch);
 
 /// Both on a card for operands of bfloat16. Weights of values are rounded to it as well before they multiply
-/// anything; sums and results are float32.
+/// anything; sums are float32.
 ///
 /// Errors  device_error for the host, which has no such products; as above.
-void causal_attention(const stream& s, const attention_shape& a, const bfloat16* qkv, float* y, float* kept);
-void causal_attention_gradient(const stream& s, const attention_shape& a, const bfloat16* qkv, const float* y,
-                               const float* kept, const bfloat16* dy, float* dqkv, void* scratch);
+void causal_attention(const stream& s, const attention_shape& a, const bfloat16* qkv, written_numbers y,
+                      float* kept);
+void causal_attention_gradient(const stream& s, const attention_shape& a, const bfloat16* qkv, read_numbers y,
+                               const float* kept, const bfloat16* dy, written_numbers dqkv, void* scratch);
 
 } // namespace mailgrad

@@ -5,6 +5,7 @@
 #include <mailgrad/kernels/host/elementwise.hpp>
 #include <mailgrad/kernels/host/product/gemm.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
 
 namespace mailgrad {
 
@@ -24,10 +25,14 @@ void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, 
 
 void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
           const gemm_epilogue& epilogue) {
-  const auto* card = std::get_if<cuda_stream>(&s);
-  if (card == nullptr)
-    throw device_error(world_errc::no_such_device, "gemm: the host computes no products of bfloat16");
-  cuda::gemm(*card, g, a, b, c, epilogue);
+  cuda::gemm(require_card(s, "gemm"), g, a, b, c, epilogue);
+}
+
+void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
+          const bfloat16* bias) {
+  const cuda_stream& card = require_card(s, "gemm");
+  if (g.k == 0) throw shape_error("gemm: a product of no inner elements is not computed in bfloat16");
+  cuda::gemm(card, g, a, b, c, bias);
 }
 
 } // namespace mailgrad

@@ -55,5 +55,10 @@ void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, 
 /// Errors  device_error for the host, which has no such products; as above.
 void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
           const gemm_epilogue& epilogue = {});
+/// And with a result of bfloat16, to which a bias of bfloat16 is added unless it is null.
+///
+/// Errors  shape_error for a product of no inner elements; as above.
+void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
+          const bfloat16* bias = nullptr);
 
 } // namespace mailgrad

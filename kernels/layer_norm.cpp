@@ -6,10 +6,10 @@
 namespace mailgrad {
 
 void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
-                const float* beta, float* y, float* mean, float* inverse) {
+                const float* beta, written_numbers y, float* mean, float* inverse) {
   if (const auto* card = std::get_if<cuda_stream>(&s))
     return cuda::layer_norm(*card, r, x, gamma, beta, y, mean, inverse);
-  host::layer_norm(r, x, gamma, beta, y, mean, inverse);
+  host::layer_norm(r, x, gamma, beta, floats_of(y, "layer_norm"), mean, inverse);
 }
 
 void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,

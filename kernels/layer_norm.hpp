@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/tensor/numbers.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -16,10 +17,11 @@ struct layer_norm_rows {
 /// beta, where inverse is 1 / sqrt(variance + epsilon).
 ///
 /// Source  Ba, Kiros & Hinton, "Layer Normalization", 2016, arXiv:1607.06450, equation 4.
-/// Shapes  x, y: float32[rows, width]; gamma, beta: [width]; mean, inverse: [rows].
+/// Shapes  x, y: float32[rows, width], on a card y may be bfloat16; gamma, beta: [width]; mean, inverse:
+///         [rows].
 /// Errors  device_error for a stream of a card in a build without CUDA.
 void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
-                const float* beta, float* y, float* mean, float* inverse);
+                const float* beta, written_numbers y, float* mean, float* inverse);
 
 /// Computes the gradients with respect to x, gamma and beta from dy, the gradient with respect to y.
 ///

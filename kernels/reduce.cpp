@@ -22,9 +22,11 @@ sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& su
   return p;
 }
 
-void sum(const stream& s, const sum_plan& plan, const float* x, float scale, float* y) {
+bool sums_rows(const sum_plan& plan) { return plan.rank == 2 && plan.steps[0] == 0 && plan.extents[1] > 1; }
+
+void sum(const stream& s, const sum_plan& plan, read_numbers x, float scale, float* y) {
   if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::sum(*card, plan, x, scale, y);
-  host::sum(plan, x, scale, y);
+  host::sum(plan, floats_of(x, "sum"), scale, y);
 }
 
 void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/tensor/numbers.hpp>
 #include <mailgrad/tensor/shape.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
@@ -20,11 +21,14 @@ struct sum_plan {
 /// Plans a sum over those axes of `dims` for which `summed` is true.
 sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& summed);
 
+/// Whether what is added up are whole rows of a matrix, as for the gradient of a bias.
+bool sums_rows(const sum_plan& plan);
+
 /// y = scale * the sum of x over the planned axes; the sum of nothing is 0.
 ///
-/// Shapes  y: float32[plan.result_size], apart from x.
+/// Shapes  x may be bfloat16 on a card if sums_rows(plan); y: float32[plan.result_size], apart from x.
 /// Errors  device_error for a stream of a card in a build without CUDA.
-void sum(const stream& s, const sum_plan& plan, const float* x, float scale, float* y);
+void sum(const stream& s, const sum_plan& plan, read_numbers x, float scale, float* y);
 
 /// The mean of (a - b)^2 over n elements.
 ///

@@ -6,6 +6,7 @@
 #include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/kernels/pairwise_dots.hpp>
+#include <mailgrad/kernels/round_floats.hpp>
 
 using namespace mailgrad;
 using namespace mailgrad::bench;
@@ -81,6 +82,48 @@ timed_kernel attend_backward(card_arrays& a) {
           }};
 }
 
+/// Numbers that are rounded the first time that they are asked for, since the timer queues nothing else.
+class rounded_numbers {
+public:
+  rounded_numbers(card_arrays& a, std::size_t n) : from_(a.floats(n), n), to_(a.room<bfloat16>(n)) {}
+  const bfloat16* on(const stream& s) {
+    if (!std::exchange(done_, true)) round_floats(s, from_, to_);
+    return to_;
+  }
+
+private:
+  std::span<const float> from_;
+  bfloat16* to_;
+  bool done_ = false;
+};
+
+timed_kernel attend_rounded(card_arrays& a) {
+  const attention_shape of = attended();
+  const std::size_t n = tokens() * of.width();
+  const std::size_t kept = attention_room_on(device_kind::cuda, of).kept_floats;
+  const auto qkv = std::make_shared<rounded_numbers>(a, 3 * n);
+  return {"causal attention, bfloat16", float_bytes(n, 4) / 2, 2 * product_operations(of),
+          [=, y = a.room<bfloat16>(n), sums = a.room<float>(kept)](const stream& s) {
+            causal_attention(s, of, qkv->on(s), y, sums);
+          }};
+}
+timed_kernel attend_backward_rounded(card_arrays& a) {
+  const attention_shape of = attended();
+  const std::size_t n = tokens() * of.width();
+  const attention_room room = attention_room_on(device_kind::cuda, of);
+  const auto qkv = std::make_shared<rounded_numbers>(a, 3 * n), dy = std::make_shared<rounded_numbers>(a, n);
+  bfloat16 *const y = a.room<bfloat16>(n), *const dqkv = a.room<bfloat16>(3 * n);
+  float* const sums = a.room<float>(room.kept_floats);
+  void* const scratch = a.room<std::byte>(room.gradient_scratch_bytes);
+  auto prepared = std::make_shared<bool>(false);
+  return {"gradient of causal attention, bfloat16", float_bytes(n, 8) / 2, 5 * product_operations(of),
+          [=](const stream& s) {
+            if (!std::exchange(*prepared, true)) causal_attention(s, of, qkv->on(s), y, sums);
+            causal_attention_gradient(s, of, qkv->on(s), static_cast<const bfloat16*>(y), sums, dy->on(s),
+                                      dqkv, scratch);
+          }};
+}
+
 timed_kernel look_up(card_arrays& a) {
   const std::size_t n = tokens(), height = divisor == 1 ? words : 100;
   return {"embedding of 8192 tokens", float_bytes(n * width, 2), 0,
@@ -139,9 +182,9 @@ timed_kernel pair_up_backward(card_arrays& a) {
 namespace mailgrad::bench {
 
 std::vector<kernel_maker> model_kernels() {
-  return {normalise,       normalise_backward, gelu,    gelu_backward,
-          attend,          attend_backward,    look_up, scatter_words,
-          scatter_letters, look_up_tables,     pair_up, pair_up_backward};
+  return {normalise,      normalise_backward,      gelu,    gelu_backward, attend,          attend_backward,
+          attend_rounded, attend_backward_rounded, look_up, scatter_words, scatter_letters, look_up_tables,
+          pair_up,        pair_up_backward};
 }
 
 } // namespace mailgrad::bench

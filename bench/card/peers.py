@@ -99,16 +99,16 @@ def convolutions():
         passes("conv2", batch, 14, 32, 64, True)
 
 
-def attention(batch=8, heads=12, window=1024, width=64):
+def attention(batch=8, heads=12, window=1024, width=64, kind=torch.float32, also=""):
     """Launched, since a graph cannot hold a backward pass alone; each takes much longer than its launch."""
-    qkv = torch.rand(batch, window, 3, heads, width, device="cuda") * 2 - 1
+    qkv = (torch.rand(batch, window, 3, heads, width, device="cuda") * 2 - 1).to(kind)
     operands = [qkv[:, :, i].transpose(1, 2).detach().requires_grad_() for i in range(3)]
-    dy = torch.rand(batch, window, heads, width, device="cuda").transpose(1, 2)
+    dy = torch.rand(batch, window, heads, width, device="cuda").to(kind).transpose(1, 2)
     of_one_product = batch * heads * window * window * width
     with torch.no_grad():
-        tell("causal attention", lambda: F.scaled_dot_product_attention(*operands, is_causal=True), operations=2 * of_one_product)
+        tell("causal attention" + also, lambda: F.scaled_dot_product_attention(*operands, is_causal=True), operations=2 * of_one_product)
     y = F.scaled_dot_product_attention(*operands, is_causal=True)
-    tell("gradient of causal attention", lambda: torch.autograd.grad(y, operands, dy, retain_graph=True), operations=5 * of_one_product)
+    tell("gradient of causal attention" + also, lambda: torch.autograd.grad(y, operands, dy, retain_graph=True), operations=5 * of_one_product)
 
 
 def embeddings(tokens=8192, width=768):
@@ -288,6 +288,7 @@ def main():
         return compiled()
     products()
     attention()
+    attention(kind=torch.bfloat16, also=", bfloat16")
     embeddings()
     convolutions()
 

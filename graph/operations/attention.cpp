@@ -1,5 +1,6 @@
 #include <mailgrad/graph/operations/attention.hpp>
 
+#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
@@ -33,7 +34,7 @@ std::vector<value_type> results_of(const value_type& x, std::size_t heads) {
   return {{{qkv[0], qkv[1], qkv[2] / 3}, dtype::float32}, {{qkv[0], heads, qkv[1], qkv[1]}, dtype::float32}};
 }
 
-class attention_executable : public executable {
+class attention_executable : public executable, public bfloat16_form {
 public:
   attention_executable(const attention_shape& a, device_kind where)
       : a_(a), room_(attention_room_on(where, a)), keeps_less_(where == device_kind::cuda) {}
@@ -43,18 +44,19 @@ public:
     return std::nullopt;
   }
   void run(const stream& s, const call& c) override {
-    if (rounded_) return mailgrad::causal_attention(s, a_, c.in<bfloat16>(0), c.out(0), c.out(1));
+    if (reads_rounded(0)) return mailgrad::causal_attention(s, a_, c.in<bfloat16>(0), result(c, 0), c.out(1));
     mailgrad::causal_attention(s, a_, c.in(0), c.out(0), c.out(1), c.scratch);
   }
-  bool take_bfloat16(std::size_t) override { return rounded_ = true; }
+  bool needs(std::size_t) const override { return true; }
+  bool may_write(std::size_t i) const override { return i == 0; }
 
 private:
   attention_shape a_;
   attention_room room_;
-  bool keeps_less_, rounded_ = false;
+  bool keeps_less_;
 };
 
-class gradient_executable : public executable {
+class gradient_executable : public executable, public bfloat16_form {
 public:
   gradient_executable(const attention_shape& a, device_kind where)
       : a_(a), scratch_(attention_room_on(where, a).gradient_scratch_bytes),
@@ -62,21 +64,20 @@ public:
   std::size_t scratch_bytes() const noexcept override { return scratch_; }
   bool reads_kept(std::size_t i) const noexcept override { return i == 2 && keeps_less_; }
   void run(const stream& s, const call& c) override {
-    if (rounded_)
-      return causal_attention_gradient(s, a_, c.in<bfloat16>(0), c.in(1), c.in(2), c.in<bfloat16>(3), c.out(),
-                                       c.scratch);
-    causal_attention_gradient(s, a_, c.in(0), c.in(1), c.in(2), c.in(3), c.out(), c.scratch);
+    if (!reads_rounded(0))
+      return causal_attention_gradient(s, a_, c.in(0), c.in(1), c.in(2), c.in(3), c.out(), c.scratch);
+    causal_attention_gradient(s, a_, c.in<bfloat16>(0), operand(c, 1), c.in(2), c.in<bfloat16>(3),
+                              result(c, 0), c.scratch);
   }
   /// The operands of its products: queries, keys and values, and the gradient of the result.
-  bool take_bfloat16(std::size_t i) override {
-    rounded_ = true;
-    return i == 0 || i == 3;
-  }
+  bool needs(std::size_t i) const override { return i == 0 || i == 3; }
+  bool may_read(std::size_t i) const override { return i != 2; }
+  bool may_write(std::size_t) const override { return true; }
 
 private:
   attention_shape a_;
   std::size_t scratch_;
-  bool keeps_less_, rounded_ = false;
+  bool keeps_less_;
 };
 
 /// Inputs: qkv, the result, the probabilities, the gradient of the result. Output: the gradient of qkv.

@@ -1,5 +1,6 @@
 #include <mailgrad/graph/operations/bias_gelu.hpp>
 
+#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
@@ -20,23 +21,29 @@ struct rows_and_columns {
   std::size_t columns, rows;
 };
 
-class bias_gelu_executable : public executable {
+class bias_gelu_executable : public executable, public bfloat16_form {
 public:
   explicit bias_gelu_executable(const shape& x) : x_(x) {}
   void run(const stream& s, const call& c) override {
-    mailgrad::bias_gelu(s, c.in(0), c.in(1), c.out(0), c.out(1), x_.rows, x_.columns);
+    mailgrad::bias_gelu(s, operand(c, 0), c.in(1), result(c, 0), c.out(1), x_.rows, x_.columns);
   }
+  bool needs(std::size_t) const override { return false; }
+  bool may_read(std::size_t i) const override { return i == 0; }
+  bool may_write(std::size_t i) const override { return i == 0; }
 
 private:
   rows_and_columns x_;
 };
 
-class gradient_executable : public executable {
+class gradient_executable : public executable, public bfloat16_form {
 public:
   explicit gradient_executable(const shape& x) : x_(x) {}
   void run(const stream& s, const call& c) override {
-    bias_gelu_gradient(s, c.in(0), c.in(1), c.out(0), c.out(1), x_.rows, x_.columns);
+    bias_gelu_gradient(s, c.in(0), operand(c, 1), result(c, 0), c.out(1), x_.rows, x_.columns);
   }
+  bool needs(std::size_t) const override { return false; }
+  bool may_read(std::size_t i) const override { return i == 1; }
+  bool may_write(std::size_t i) const override { return i == 0; }
 
 private:
   rows_and_columns x_;

@@ -1,5 +1,6 @@
 #include <mailgrad/graph/operations/layer_norm.hpp>
 
+#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
@@ -30,12 +31,14 @@ value_type require_rows(const value_type& x, const std::array<value_type, 2>& pa
   return {shape{x.dims.size() / x.dims.back()}, dtype::float32};
 }
 
-class layer_norm_executable : public executable {
+class layer_norm_executable : public executable, public bfloat16_form {
 public:
   explicit layer_norm_executable(const layer_norm_rows& rows) : rows_(rows) {}
   void run(const stream& s, const call& c) override {
-    mailgrad::layer_norm(s, rows_, c.in(0), c.in(1), c.in(2), c.out(0), c.out(1), c.out(2));
+    mailgrad::layer_norm(s, rows_, c.in(0), c.in(1), c.in(2), result(c, 0), c.out(1), c.out(2));
   }
+  bool needs(std::size_t) const override { return false; }
+  bool may_write(std::size_t i) const override { return i == 0; }
 
 private:
   layer_norm_rows rows_;

@@ -1,5 +1,6 @@
 #include <mailgrad/graph/operations/matmul.hpp>
 
+#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
@@ -27,14 +28,17 @@ enum class leading : std::uint8_t {
   more_inner, ///< they are equal, and are joined to the inner axis of a transposed a and of b as it is
 };
 
-class matmul_executable : public executable {
+class matmul_executable : public executable, public bfloat16_form {
 public:
   matmul_executable(const gemm_shape& g, device_kind where)
       : g_(g), scratch_bytes_(where == device_kind::cpu ? gemm_scratch_bytes(g) : 0) {}
   std::size_t scratch_bytes() const noexcept override { return scratch_bytes_; }
   void run(const stream& s, const call& c) override {
     const gemm_epilogue epilogue{bias_ ? c.in(2) : nullptr, false};
-    if (rounded_) return gemm(s, g_, c.in<bfloat16>(0), c.in<bfloat16>(1), c.out(), epilogue);
+    if (writes_rounded(0))
+      return gemm(s, g_, c.in<bfloat16>(0), c.in<bfloat16>(1), c.out<bfloat16>(),
+                  bias_ ? c.in<bfloat16>(2) : nullptr);
+    if (reads_rounded(0)) return gemm(s, g_, c.in<bfloat16>(0), c.in<bfloat16>(1), c.out(), epilogue);
     gemm(s, g_, c.in(0), c.in(1), c.out(), c.scratch, c.output_use, epilogue);
   }
   bool take_row_bias(const row_bias& b) override {
@@ -42,13 +46,14 @@ public:
     bias_ = b;
     return true;
   }
-  bool take_bfloat16(std::size_t) override { return rounded_ = true; }
+  /// A card adds a bias of the type of the result.
+  bool needs(std::size_t i) const override { return i < 2 || writes_rounded(0); }
+  bool may_write(std::size_t) const override { return g_.k > 0; }
 
 private:
   gemm_shape g_;
   std::size_t scratch_bytes_;
   std::optional<row_bias> bias_;
-  bool rounded_ = false;
 };
 
 class matmul_operation : public operation, public onnx_form, public travelling<matmul_operation> {

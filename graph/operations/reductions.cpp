@@ -1,5 +1,6 @@
 #include <mailgrad/graph/operations/reductions.hpp>
 
+#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/kept_shape.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
@@ -27,10 +28,12 @@ void require_float(const value_type& t) {
 
 std::source_location line_of(const value& v) { return v.owner().of(v).where; }
 
-class sum_executable : public executable {
+class sum_executable : public executable, public bfloat16_form {
 public:
   sum_executable(const sum_plan& plan, float scale) : plan_(plan), scale_(scale) {}
-  void run(const stream& s, const call& c) override { sum(s, plan_, c.in(0), scale_, c.out()); }
+  void run(const stream& s, const call& c) override { sum(s, plan_, operand(c, 0), scale_, c.out()); }
+  bool needs(std::size_t) const override { return false; }
+  bool may_read(std::size_t) const override { return sums_rows(plan_); }
 
 private:
   sum_plan plan_;

@@ -4,13 +4,12 @@
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/program/fusion.hpp>
 #include <mailgrad/graph/program/joined_products.hpp>
+#include <mailgrad/graph/program/rounded_values.hpp>
 #include <mailgrad/kernels/copy_bytes.hpp>
-#include <mailgrad/kernels/round_floats.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <map>
 #include <utility>
 
 namespace mailgrad {
@@ -30,16 +29,6 @@ private:
   std::size_t bytes_;
 };
 
-/// Rounds a value for the products that read it.
-class round_executable : public executable {
-public:
-  explicit round_executable(std::size_t n) : n_(n) {}
-  void run(const stream& s, const call& c) override { round_floats(s, {c.in(0), n_}, c.out<bfloat16>()); }
-
-private:
-  std::size_t n_;
-};
-
 /// Names a node with its line: "models.cpp:12: gather".
 std::string in_words(const graph& model, std::uint32_t node) {
   const auto& n = model.nodes()[node];
@@ -50,8 +39,7 @@ std::string in_words(const graph& model, std::uint32_t node) {
 /// Makes the steps and storages of a plan, each storage by itself.
 class planner {
 public:
-  planner(const graph& model, device_kind where, product_precision products)
-      : model_(model), where_(where), products_(products) {
+  planner(const graph& model, device_kind where) : model_(model), where_(where) {
     for (const node& n : model.nodes()) plan_.storages_of.emplace_back(n.outputs.size(), storage::none);
   }
 
@@ -68,15 +56,11 @@ private:
   void place_run(const fused_run& run);
   void place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
                   std::span<const value> outputs, std::optional<std::size_t> overwrites);
-  std::size_t rounded(std::size_t from, const std::string& words);
   std::size_t copy_of(std::size_t from);
 
   const graph& model_;
   device_kind where_;
-  product_precision products_;
   program_plan plan_;
-  std::map<std::size_t, std::size_t>
-      rounded_; ///< the storage of a value that is rounded, by that of the value
 };
 
 std::size_t planner::add(storage s) {
@@ -160,17 +144,16 @@ void planner::place_run(const fused_run& run) {
 void planner::place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
                          std::span<const value> outputs, std::optional<std::size_t> overwrites) {
   planned_step made{std::move(work)};
+  const std::size_t position = plan_.steps.size();
   made.words = in_words(model_, outputs.front().node());
   made.overwrites = overwrites;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::size_t read = plan_.storage_of(inputs[i]);
-    if (plan_.storages[read].kept != made.work->reads_kept(i))
+    storage& s = plan_.storages[plan_.storage_of(inputs[i])];
+    if (s.kept != made.work->reads_kept(i))
       throw graph_error(fmt::format("{}: operand {} is what a kernel keeps for its gradient", made.words, i));
-    const bool in_bfloat16 = products_ == product_precision::bfloat16 && made.work->take_bfloat16(i);
-    made.inputs.push_back(in_bfloat16 ? rounded(read, made.words) : read);
+    made.inputs.push_back(plan_.storage_of(inputs[i]));
+    s.last = position;
   }
-  const std::size_t position = plan_.steps.size();
-  for (const std::size_t read : made.inputs) plan_.storages[read].last = position;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const value& v = outputs[i];
     storage s;
@@ -194,22 +177,6 @@ void planner::place_fetches(std::span<const value> fetches) {
     plan_.fetches.push_back(s);
   }
   for (const std::size_t s : plan_.fetches) plan_.storages[s].last = plan_.steps.size();
-}
-
-/// Returns the storage of a value's rounded copy. The first product that reads it has it made.
-std::size_t planner::rounded(std::size_t from, const std::string& words) {
-  const auto known = rounded_.find(from);
-  if (known != rounded_.end()) return known->second;
-  const std::size_t n = plan_.storages[from].bytes / sizeof(float);
-  storage copy;
-  copy.bytes = n * sizeof(bfloat16);
-  copy.first = copy.last = plan_.storages[from].last = plan_.steps.size();
-  planned_step made{std::make_unique<round_executable>(n)};
-  made.inputs = {from};
-  made.outputs = {add(std::move(copy))};
-  made.words = words;
-  plan_.steps.push_back(std::move(made));
-  return rounded_[from] = plan_.storages.size() - 1;
 }
 
 std::size_t planner::copy_of(std::size_t from) {
@@ -238,12 +205,13 @@ program_plan plan_program(const graph& model, std::span<const value> fetches, st
     if (!model.has(v)) throw graph_error("compile: a fetched value belongs to another graph");
   for (const value& v : given)
     if (!model.has(v)) throw graph_error("compile: a given value belongs to another graph");
-  planner p(model, place, products);
+  planner p(model, place);
   p.place_given(given);
   p.place_nodes(fetches, needed_for(model, fetches, given));
   p.place_fetches(fetches);
   program_plan plan = p.take();
   if (place == device_kind::cuda) join_products(plan);
+  if (products == product_precision::bfloat16) round_products(plan);
   plan_storage(plan);
   return plan;
 }

@@ -60,8 +60,8 @@ struct program_plan {
 };
 
 /// Plans the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere. On a
-/// card the plan joins products and the bias behind them (joined_products.hpp). With products in bfloat16 a
-/// kernel rounds each value that products read, once, however many read it.
+/// card the plan joins products and the bias behind them (joined_products.hpp). With products in bfloat16
+/// what they read is rounded (rounded_values.hpp).
 ///
 /// Errors  graph_error if a fetched or given value comes from another graph, or an operation cannot be run.
 program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,

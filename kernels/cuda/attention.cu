@@ -56,9 +56,9 @@ __device__ void mask(attention_pairs<Tile>& scores, unsigned first_query, unsign
 }
 
 /// The longest rows come first, so that no block begins one when the others end.
-template <class Tile>
+template <class Tile, class Y>
 __global__ void __launch_bounds__(Tile::threads, 2)
-    attention_kernel(attention_heads heads, const typename Tile::number* qkv, float* y, float* log_sums,
+    attention_kernel(attention_heads heads, const typename Tile::number* qkv, Y* y, float* log_sums,
                      float scale, float lowest) {
   auto* const queries = shared_memory<typename Tile::number>();
   auto* const keys = queries + Tile::vectors_of_rows;
@@ -95,12 +95,12 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   result.store(y + heads.in_y(), heads.layout_of_y(), first, at);
 }
 
-template <class Tile>
-void run(const cuda_stream& s, const attention_shape& a, const typename Tile::number* qkv, float* y,
+template <class Tile, class Y>
+void run(const cuda_stream& s, const attention_shape& a, const typename Tile::number* qkv, Y* y,
          float* log_sums) {
   constexpr unsigned numbers = Tile::vectors_of_rows + 2 * Tile::vectors_of_columns + Tile::weights;
   launch(s, "causal_attention", attention_grid<Tile>(a), Tile::threads, numbers * sizeof(*qkv),
-         attention_kernel<Tile>, heads_of<Tile>(a, qkv, y), qkv, y, log_sums, attention_scale(a),
+         attention_kernel<Tile, Y>, heads_of<Tile>(a, qkv, y), qkv, y, log_sums, attention_scale(a),
          -std::numeric_limits<float>::infinity());
 }
 
@@ -115,11 +115,15 @@ void causal_attention(const cuda_stream& s, const attention_shape& a, const floa
   run<attention_tile<128, 4, 4, 4>>(s, a, qkv, y, log_sums);
 }
 
-void causal_attention(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv, float* y,
+void causal_attention(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv, written_numbers y,
                       float* log_sums) {
   if (a.batch * a.window * a.width() == 0) return;
-  if (a.head_width <= 64) return run<attention_matrices<64, 8, 64>>(s, a, qkv, y, log_sums);
-  run<attention_matrices<128, 4, 64>>(s, a, qkv, y, log_sums);
+  std::visit(
+      [&](auto* to) {
+        if (a.head_width <= 64) return run<attention_matrices<64, 8, 64>>(s, a, qkv, to, log_sums);
+        run<attention_matrices<128, 4, 64>>(s, a, qkv, to, log_sums);
+      },
+      y);
 }
 
 } // namespace mailgrad::cuda

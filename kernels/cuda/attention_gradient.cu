@@ -38,13 +38,14 @@ __global__ void projection_kernel(attention_shape a, const float* y, const float
 }
 
 /// The same for a gradient in bfloat16.
-__global__ void rounded_projection_kernel(attention_shape a, const float* y, const bfloat16* dy,
+template <class Y>
+__global__ void rounded_projection_kernel(attention_shape a, const Y* y, const bfloat16* dy,
                                           float* projections, row_lanes n) {
   for_each_row(n, [=](std::size_t row, unsigned lane) {
     float sum = 0;
     if (row < n.rows)
       for (std::size_t i = row * n.columns + lane; i < (row + 1) * n.columns; i += n.width)
-        sum += y[i] * float_of_bfloat16(dy[i].bits);
+        sum += as_float(y[i]) * as_float(dy[i]);
     sum = over_lanes(sum, n.width, plus{});
     if (row >= n.rows || lane != 0) return;
     const std::size_t position = row / a.heads, head = row % a.heads;
@@ -53,9 +54,9 @@ __global__ void rounded_projection_kernel(attention_shape a, const float* y, con
 }
 
 /// The gradient of the queries: dS K, where dS = P (dP - projection) / sqrt(d) and dP = dY V^T.
-template <class Tile>
+template <class Tile, class DQkv>
 __global__ void __launch_bounds__(Tile::threads, 2)
-    query_gradient_kernel(attention_operands<typename Tile::number> from, float* dqkv) {
+    query_gradient_kernel(attention_operands<typename Tile::number> from, DQkv* dqkv) {
   auto* const queries = shared_memory<typename Tile::number>();
   auto* const dys = queries + Tile::vectors_of_rows;
   auto* const keys = dys + Tile::vectors_of_rows;
@@ -100,9 +101,9 @@ __global__ void __launch_bounds__(Tile::threads, 2)
 }
 
 /// The gradients of keys and values: dS^T Q and P^T dY. Here the rows are keys, and the columns queries.
-template <class Tile>
+template <class Tile, class DQkv>
 __global__ void __launch_bounds__(Tile::threads, 2)
-    key_gradient_kernel(attention_operands<typename Tile::number> from, float* dqkv) {
+    key_gradient_kernel(attention_operands<typename Tile::number> from, DQkv* dqkv) {
   auto* const keys = shared_memory<typename Tile::number>();
   auto* const values = keys + Tile::vectors_of_rows;
   auto* const queries = values + Tile::vectors_of_rows;
@@ -164,23 +165,25 @@ void compute_projections(const cuda_stream& s, const attention_shape& a, const f
   with.template operator()<4, 1>();
 }
 
-void compute_projections(const cuda_stream& s, const attention_shape& a, const float* y, const bfloat16* dy,
+template <class Y>
+void compute_projections(const cuda_stream& s, const attention_shape& a, const Y* y, const bfloat16* dy,
                          float* projections) {
   const row_lanes n = lanes_of(a.batch * a.window * a.heads, a.head_width);
-  launch(s, "causal_attention_gradient", blocks_of(n), threads_per_block, 0, rounded_projection_kernel, a, y,
-         dy, projections, n);
+  launch(s, "causal_attention_gradient", blocks_of(n), threads_per_block, 0, rounded_projection_kernel<Y>, a,
+         y, dy, projections, n);
 }
 
-template <class Tile, class T = typename Tile::number>
+template <class Tile, class DQkv, class T = typename Tile::number>
 void run(const cuda_stream& s, const attention_shape& a, const T* qkv, const float* log_sums, const T* dy,
-         const float* projections, float* dqkv) {
+         const float* projections, DQkv* dqkv) {
   const attention_operands<T> from{
       heads_of<Tile>(a, qkv, dy, dqkv), qkv, dy, log_sums, projections, attention_scale(a)};
   constexpr unsigned vectors = 2 * Tile::vectors_of_rows + 2 * Tile::vectors_of_columns + Tile::weights;
   launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads, vectors * sizeof(T),
-         query_gradient_kernel<Tile>, from, dqkv);
+         query_gradient_kernel<Tile, DQkv>, from, dqkv);
   launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads,
-         vectors * sizeof(T) + 2 * Tile::columns * sizeof(float), key_gradient_kernel<Tile>, from, dqkv);
+         vectors * sizeof(T) + 2 * Tile::columns * sizeof(float), key_gradient_kernel<Tile, DQkv>, from,
+         dqkv);
 }
 
 } // namespace
@@ -199,14 +202,19 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, c
 }
 
 void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv,
-                               const float* y, const float* log_sums, const bfloat16* dy, float* dqkv,
-                               void* scratch) {
+                               read_numbers y, const float* log_sums, const bfloat16* dy,
+                               written_numbers dqkv, void* scratch) {
   if (a.batch * a.window * a.width() == 0) return;
   auto* const projections = static_cast<float*>(scratch);
-  compute_projections(s, a, y, dy, projections);
-  const auto with = [&]<class Tile>(Tile) { run<Tile>(s, a, qkv, log_sums, dy, projections, dqkv); };
-  if (a.head_width <= 64) return with(attention_matrices<64, 4, 64>{});
-  with(attention_matrices<128, 4, 32>{});
+  std::visit([&](const auto* of) { compute_projections(s, a, of, dy, projections); }, y);
+  std::visit(
+      [&](auto* to) {
+        if (a.head_width <= 64)
+          run<attention_matrices<64, 4, 64>>(s, a, qkv, log_sums, dy, projections, to);
+        else
+          run<attention_matrices<128, 4, 32>>(s, a, qkv, log_sums, dy, projections, to);
+      },
+      dqkv);
 }
 
 } // namespace mailgrad::cuda

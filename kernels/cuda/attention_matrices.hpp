@@ -3,9 +3,16 @@
 #include <mailgrad/kernels/cuda/attention_tile.hpp>
 #include <mailgrad/kernels/cuda/warp_matrices.hpp>
 
-/// A tile of attention whose products are those of warp_matrices.hpp, of operands in bfloat16. Weights are rounded
-/// as well before they multiply vectors; sums are float32.
+/// A tile of attention whose products are those of warp_matrices.hpp, of operands in bfloat16. Weights are
+/// rounded as well before they multiply vectors; sums are float32.
 namespace mailgrad::cuda {
+
+__device__ inline void store_pair(float* to, float first, float second) {
+  *reinterpret_cast<float2*>(to) = make_float2(first, second);
+}
+__device__ inline void store_pair(bfloat16* to, float first, float second) {
+  *reinterpret_cast<unsigned*>(to) = nearest_pair(first, second);
+}
 
 /// A warp has 16 rows and all columns. Its threads have pairs as multiply_matrices() gives them: of two rows,
 /// 8 apart, two columns in every 8. Their weights are the operands of the next product as they are.
@@ -90,23 +97,23 @@ struct attention_rows<attention_matrices<Width, Warps, Columns>> {
     for (unsigned n = 0; n < numbers; ++n) v[i][n] *= factor;
   }
 
-  __device__ void store(float* values, const head_layout& to, unsigned first,
+  template <class T>
+  __device__ void store(T* values, const head_layout& to, unsigned first,
                         const attention_place<Tile>& at) const {
 #pragma unroll
     for (unsigned i = 0; i < Tile::thread_rows; ++i) {
       const unsigned position = first + at.row(i);
       if (position >= to.window) continue;
-      float* const line = values + position * to.step;
+      T* const line = values + position * to.step;
 #pragma unroll
       for (unsigned n = 0; n < numbers; n += 2) {
         const unsigned number = n / 2 * 8 + at.lane * 2;
         if (to.packs) {
-          if (number < to.width)
-            *reinterpret_cast<float2*>(line + number) = make_float2(v[i][n], v[i][n + 1]);
+          if (number < to.width) store_pair(line + number, v[i][n], v[i][n + 1]);
           continue;
         }
-        if (number < to.width) line[number] = v[i][n];
-        if (number + 1 < to.width) line[number + 1] = v[i][n + 1];
+        if (number < to.width) store_number(line + number, v[i][n]);
+        if (number + 1 < to.width) store_number(line + number + 1, v[i][n + 1]);
       }
     }
   }

@@ -9,8 +9,8 @@
 
 /// What the kernels of attention share. A block has `rows` positions, say queries, and meets `columns` other
 /// ones at a time, say keys. It multiplies their vectors pair by pair, makes weights of the products, and
-/// adds up weighted vectors of the columns. The kernels are the same for tiles in float32, which are here, and
-/// in bfloat16 (attention_matrices.hpp).
+/// adds up weighted vectors of the columns. The kernels are the same for tiles in float32, which are here,
+/// and in bfloat16 (attention_matrices.hpp).
 ///
 /// Source  Dao, Fu, Ermon, Rudra & Ré, "FlashAttention", NeurIPS 2022, algorithms 1 and 4, in the order of
 ///         Dao, "FlashAttention-2", 2023, arXiv:2307.08691. Differs: the gradient in two kernels, of which
@@ -79,7 +79,8 @@ __device__ inline float power_of_2(float x) {
 
 __device__ inline void put_number(float_pack& p, unsigned i, float x) { p.v[i] = x; }
 
-/// A pack of one of the first `count` vectors, zeros where there is none. Within a tile, offsets have 32 bits.
+/// A pack of one of the first `count` vectors, zeros where there is none. Within a tile, offsets have 32
+/// bits.
 template <class Pack, class T>
 __device__ Pack numbers_of(const head_vectors<T>& from, unsigned count, unsigned vector, unsigned number) {
   Pack found{};

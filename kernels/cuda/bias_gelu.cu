@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/cuda/bias_gelu.hpp>
 #include <mailgrad/kernels/cuda/column_sum.hpp>
 #include <mailgrad/kernels/cuda/divider.hpp>
-#include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/cuda/rounded_packs.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
 
@@ -11,25 +11,47 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// Neighbours that a thread computes together.
+/// Neighbours that a thread computes together: 1, or as many as fill 16 bytes of the smallest type.
 template <unsigned count>
-struct alignas(count * sizeof(float)) pack {
+struct neighbours {
   float v[count];
 };
 
-template <unsigned count>
-__device__ pack<count> pack_at(const float* from) {
-  return *reinterpret_cast<const pack<count>*>(from);
+template <unsigned count, class T>
+__device__ neighbours<count> load_neighbours(const T* from) {
+  neighbours<count> found;
+  if constexpr (count == 1) {
+    found.v[0] = as_float(*from);
+  } else if constexpr (count == 4) {
+    const float_pack p = load_pack(from);
+#pragma unroll
+    for (unsigned i = 0; i < count; ++i) found.v[i] = p.v[i];
+  } else {
+    const eight_floats p = load_eight(from);
+#pragma unroll
+    for (unsigned i = 0; i < count; ++i) found.v[i] = p.v[i];
+  }
+  return found;
 }
 
-template <unsigned count>
-__global__ void bias_gelu_kernel(const float* x, const float* b, float* y, float* slope,
+template <unsigned count, class T>
+__device__ void store_neighbours(T* to, const neighbours<count>& n) {
+  if constexpr (count == 1)
+    store_number(to, n.v[0]);
+  else if constexpr (count == 4)
+    store_pack(to, {{n.v[0], n.v[1], n.v[2], n.v[3]}});
+  else
+    store_eight(to, {{n.v[0], n.v[1], n.v[2], n.v[3], n.v[4], n.v[5], n.v[6], n.v[7]}});
+}
+
+template <unsigned count, class X, class Y>
+__global__ void bias_gelu_kernel(const X* x, const float* b, Y* y, float* slope,
                                  divider<std::uint32_t> columns, std::uint32_t n) {
   for (std::size_t k = grid_thread() * count; k < n; k += grid_threads() * count) {
     auto column = static_cast<std::uint32_t>(k);
     columns.divide(column);
-    const auto from = pack_at<count>(x + k), bias = pack_at<count>(b + column);
-    pack<count> to, slopes;
+    const auto from = load_neighbours<count>(x + k), bias = load_neighbours<count>(b + column);
+    neighbours<count> to, slopes;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) {
       const float z = from.v[i] + bias.v[i];
@@ -37,47 +59,65 @@ __global__ void bias_gelu_kernel(const float* x, const float* b, float* y, float
       to.v[i] = z * normal.share;
       slopes.v[i] = normal.share + z * normal.density;
     }
-    *reinterpret_cast<pack<count>*>(y + k) = to;
-    *reinterpret_cast<pack<count>*>(slope + k) = slopes;
+    store_neighbours(y + k, to);
+    store_neighbours(slope + k, slopes);
   }
 }
 
-template <unsigned count>
-__global__ void multiply_kernel(const float* a, const float* b, float* y, std::size_t n) {
+template <unsigned count, class B, class Y>
+__global__ void multiply_kernel(const float* a, const B* b, Y* y, std::size_t n) {
   for (std::size_t k = grid_thread() * count; k < n; k += grid_threads() * count) {
-    const auto left = pack_at<count>(a + k), right = pack_at<count>(b + k);
-    pack<count> to;
+    const auto left = load_neighbours<count>(a + k), right = load_neighbours<count>(b + k);
+    neighbours<count> to;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) to.v[i] = left.v[i] * right.v[i];
-    *reinterpret_cast<pack<count>*>(y + k) = to;
+    store_neighbours(y + k, to);
   }
 }
 
-constexpr unsigned four = float_pack::size;
+/// How many neighbours fill 16 bytes of both.
+template <class X, class Y>
+constexpr unsigned in_a_pack = sizeof(X) == sizeof(float) && sizeof(Y) == sizeof(float) ? 4 : 8;
 
-} // namespace
-
-void bias_gelu(const cuda_stream& s, const float* x, const float* b, float* y, float* slope, std::size_t rows,
-               std::size_t columns) {
-  if (rows * columns == 0) return;
-  const bool packs = columns % four == 0 && are_packs(x, b, y, slope);
-  const auto kernel = packs ? bias_gelu_kernel<four> : bias_gelu_kernel<1>;
+template <class X, class Y>
+void compute(const cuda_stream& s, const X* x, const float* b, Y* y, float* slope, std::size_t rows,
+             std::size_t columns) {
+  constexpr unsigned several = in_a_pack<X, Y>;
+  const bool packs = columns % several == 0 && are_packs(x, b, y, slope);
+  const auto kernel = packs ? bias_gelu_kernel<several, X, Y> : bias_gelu_kernel<1, X, Y>;
   for_row_chunks(s, "bias_gelu", rows, columns, [&](std::size_t first, std::size_t count) {
     const std::size_t at = first * columns, n = count * columns;
-    launch(s, "bias_gelu", blocks_for(packs ? n / four : n), threads_per_block, 0, kernel, x + at, b, y + at,
-           slope + at, divider<std::uint32_t>(columns), static_cast<std::uint32_t>(n));
+    launch(s, "bias_gelu", blocks_for(packs ? n / several : n), threads_per_block, 0, kernel, x + at, b,
+           y + at, slope + at, divider<std::uint32_t>(columns), static_cast<std::uint32_t>(n));
   });
 }
 
-void bias_gelu_gradient(const cuda_stream& s, const float* slope, const float* dy, float* dz, float* db,
-                        std::size_t rows, std::size_t columns) {
+template <class B, class Y>
+void multiply(const cuda_stream& s, const float* slope, const B* dy, Y* dz, std::size_t n) {
+  constexpr unsigned several = in_a_pack<B, Y>;
+  const bool packs = n % several == 0 && are_packs(slope, dy, dz);
+  launch(s, "bias_gelu_gradient", blocks_for(packs ? n / several : n), threads_per_block, 0,
+         packs ? multiply_kernel<several, B, Y> : multiply_kernel<1, B, Y>, slope, dy, dz, n);
+}
+
+read_numbers as_read(const written_numbers& x) {
+  return std::visit([](const auto* numbers) { return read_numbers(numbers); }, x);
+}
+
+} // namespace
+
+void bias_gelu(const cuda_stream& s, read_numbers x, const float* b, written_numbers y, float* slope,
+               std::size_t rows, std::size_t columns) {
+  if (rows * columns == 0) return;
+  std::visit([&](const auto* from, auto* to) { compute(s, from, b, to, slope, rows, columns); }, x, y);
+}
+
+void bias_gelu_gradient(const cuda_stream& s, const float* slope, read_numbers dy, written_numbers dz,
+                        float* db, std::size_t rows, std::size_t columns) {
   if (columns == 0) return;
   const std::size_t n = rows * columns;
-  const bool packs = n % four == 0 && are_packs(slope, dy, dz);
-  if (n > 0)
-    launch(s, "bias_gelu_gradient", blocks_for(packs ? n / four : n), threads_per_block, 0,
-           packs ? multiply_kernel<four> : multiply_kernel<1>, slope, dy, dz, n);
-  sum_middle(s, "bias_gelu_gradient", dz, {1, rows, columns}, 1, db);
+  if (n > 0) std::visit([&](const auto* from, auto* to) { multiply(s, slope, from, to, n); }, dy, dz);
+  sum_middle(s, "bias_gelu_gradient", as_read(dz), {1, rows, columns}, 1, db);
 }
 
 } // namespace mailgrad::cuda

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/tensor/numbers.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -20,9 +21,9 @@ struct middle_axis {
 
 /// y = scale * the sum over the middle axis of x, in two stages where there are few results.
 ///
-/// Shapes  x: float32[outer, terms, inner]; y: float32[outer, inner]. Neither lies in the stream's scratch
-///         memory.
-void sum_middle(const cuda_stream& s, const char* name, const float* x, const middle_axis& axis, float scale,
+/// Shapes  x: float32[outer, terms, inner], or bfloat16; y: float32[outer, inner]. Neither lies in the
+///         stream's scratch memory.
+void sum_middle(const cuda_stream& s, const char* name, read_numbers x, const middle_axis& axis, float scale,
                 float* y);
 
 } // namespace mailgrad::cuda

@@ -134,7 +134,7 @@ using owned_layout = owned<cublasLtMatrixLayout_t, end_layout>;
 
 /// What cuBLAS was asked for before; the same question gets the same algorithm, and so the same bits.
 using question = std::tuple<std::size_t, std::size_t, std::size_t, operand_order, operand_order, std::size_t,
-                            bool, bool, cudaDataType_t>;
+                            bool, bool, cudaDataType_t, cudaDataType_t>;
 
 /// A product that is ready to run.
 struct prepared {
@@ -192,24 +192,33 @@ public:
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
            const float* bias) override {
-    queue(s, g, CUDA_R_32F, a, b, c, bias);
+    queue(s, g, {CUDA_R_32F, CUDA_R_32F}, a, b, c, bias);
   }
   void run(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
            const float* bias) override {
-    queue(s, g, CUDA_R_16BF, a, b, c, bias);
+    queue(s, g, {CUDA_R_16BF, CUDA_R_32F}, a, b, c, bias);
+  }
+  void run(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
+           const bfloat16* bias) override {
+    queue(s, g, {CUDA_R_16BF, CUDA_R_16BF}, a, b, c, bias);
   }
 
 private:
   /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
-  void queue(const cuda_stream& s, const gemm_shape& g, cudaDataType_t type, const void* a, const void* b,
-             float* c, const float* bias) {
+  /// Of the operands, and of the result with its bias.
+  struct types {
+    cudaDataType_t operands, result;
+  };
+
+  void queue(const cuda_stream& s, const gemm_shape& g, const types& t, const void* a, const void* b, void* c,
+             const void* bias) {
     if (g.batch * g.m * g.n == 0) return;
     const auto bits = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address); };
     // cuBLAS is not told of the bias's alignment, and an algorithm may want that of C for it.
     const bool aligned = (bits(a) | bits(b) | bits(c) | bits(bias)) % 16 == 0;
-    prepared& p = product_for(g, type, bias != nullptr, aligned);
+    prepared& p = product_for(g, t, bias != nullptr, aligned);
     if (bias != nullptr) set(p.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     runtime::make_current(s.device);
     const float one = 1, zero = 0;
@@ -219,51 +228,52 @@ private:
             "cublasLtMatmul");
   }
 
-  prepared& product_for(const gemm_shape& g, cudaDataType_t type, bool biased, bool aligned) {
-    const question asked{g.m, g.n, g.k, g.a, g.b, g.batch, biased, aligned, type};
+  prepared& product_for(const gemm_shape& g, const types& t, bool biased, bool aligned) {
+    const question asked{g.m, g.n, g.k, g.a, g.b, g.batch, biased, aligned, t.operands, t.result};
     const auto found = known_.find(asked);
     return found != known_.end() ? found->second
-                                 : known_.emplace(asked, prepare(g, type, biased, aligned)).first->second;
+                                 : known_.emplace(asked, prepare(g, t, biased, aligned)).first->second;
   }
 
-  prepared prepare(const gemm_shape& g, cudaDataType_t type, bool biased, bool aligned) {
-    const bool rounds = precision() == product_precision::tf32 && type == CUDA_R_32F;
+  prepared prepare(const gemm_shape& g, const types& t, bool biased, bool aligned) {
+    const bool rounds = precision() == product_precision::tf32 && t.operands == CUDA_R_32F;
     cublasLtMatmulDesc_t description = nullptr;
     require(cublas().description_create(
                 &description, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
             "cublasLtMatmulDescCreate");
     const auto operand = [&](operand_order o, std::size_t rows, std::size_t columns) {
-      return o == operand_order::as_is ? layout(type, columns, rows, g.batch)
-                                       : layout(type, rows, columns, g.batch);
+      return o == operand_order::as_is ? layout(t.operands, columns, rows, g.batch)
+                                       : layout(t.operands, rows, columns, g.batch);
     };
     prepared p{.description = owned_description(description),
                .a = operand(g.a, g.m, g.k),
                .b = operand(g.b, g.k, g.n),
-               .c = layout(CUDA_R_32F, g.n, g.m, g.batch),
+               .c = layout(t.result, g.n, g.m, g.batch),
                .algorithm = {}};
     set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation_of(g.b));
     set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation_of(g.a));
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE,
         biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
-    p.algorithm = choose(p, type, aligned);
+    p.algorithm = choose(p, t, aligned);
     return p;
   }
 
-  cublasLtMatmulAlgo_t choose(const prepared& p, cudaDataType_t type, bool aligned) {
+  cublasLtMatmulAlgo_t choose(const prepared& p, const types& t, bool aligned) {
     cublasLtMatmulPreference_t made = nullptr;
     require(cublas().preference_create(&made), "cublasLtMatmulPreferenceCreate");
     const owned<cublasLtMatmulPreference_t, end_preference> preference(made);
-    const std::uint32_t of_result = aligned ? 16 : sizeof(float);
-    const std::uint32_t of_operand = aligned ? 16 : type == CUDA_R_16BF ? sizeof(bfloat16) : sizeof(float);
+    const auto alignment = [aligned](cudaDataType_t type) -> std::uint32_t {
+      return aligned ? 16 : type == CUDA_R_16BF ? sizeof(bfloat16) : sizeof(float);
+    };
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
       require(cublas().preference_set(made, name, &value, sizeof value),
               "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, of_operand);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, of_operand);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, of_result);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, of_result);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(t.operands));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(t.operands));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(t.result));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(t.result));
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
     require(cublas().heuristic(handle_.get(), p.description.get(), p.b.get(), p.a.get(), p.c.get(), p.c.get(),

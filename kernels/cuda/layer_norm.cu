@@ -13,9 +13,9 @@ __device__ float inverse_of(float squares, float columns, float epsilon) {
   return 1 / sqrtf(squares / columns + epsilon);
 }
 
-template <unsigned count, unsigned size>
+template <unsigned count, unsigned size, class Y>
 __global__ void __launch_bounds__(threads_per_block, count > 24 ? 1 : 2)
-    layer_norm_kernel(const float* x, const float* gamma, const float* beta, float* y, float* mean,
+    layer_norm_kernel(const float* x, const float* gamma, const float* beta, Y* y, float* mean,
                       float* inverse, row_lanes n, float epsilon) {
   const row_lanes one_row{1, n.columns, n.width};
   const auto columns = static_cast<float>(n.columns);
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(threads_per_block, count > 24 ? 1 : 2)
   });
 }
 
-__global__ void long_layer_norm_kernel(const float* x, const float* gamma, const float* beta, float* y,
+template <class Y>
+__global__ void long_layer_norm_kernel(const float* x, const float* gamma, const float* beta, Y* y,
                                        float* mean, float* inverse, std::size_t rows, std::size_t columns,
                                        float epsilon) {
   float* const room = shared_memory<float>();
@@ -59,7 +60,7 @@ __global__ void long_layer_norm_kernel(const float* x, const float* gamma, const
     const float inv =
         inverse_of(block_sum(strided_sum(threadIdx.x, columns, blockDim.x, square), room), n, epsilon);
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
-      y[row * columns + i] = (from[i] - mu) * inv * gamma[i] + beta[i];
+      store_number(y + (row * columns + i), (from[i] - mu) * inv * gamma[i] + beta[i]);
     if (threadIdx.x == 0) {
       mean[row] = mu;
       inverse[row] = inv;
@@ -222,22 +223,28 @@ void short_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradie
   });
 }
 
-} // namespace
-
-void layer_norm(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
-                const float* beta, float* y, float* mean, float* inverse) {
-  if (r.rows * r.width == 0) return;
+template <class Y>
+void normalise(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
+               const float* beta, Y* y, float* mean, float* inverse) {
   if (r.width > longest_register_row) {
-    launch(s, "layer_norm", blocks_for(r.rows, 1), threads_per_block, room_bytes, long_layer_norm_kernel, x,
-           gamma, beta, y, mean, inverse, r.rows, r.width, r.epsilon);
+    launch(s, "layer_norm", blocks_for(r.rows, 1), threads_per_block, room_bytes, long_layer_norm_kernel<Y>,
+           x, gamma, beta, y, mean, inverse, r.rows, r.width, r.epsilon);
     return;
   }
   const row_lanes n = lanes_of(r.rows, r.width);
   with_register_count(
       r.width, are_packed_rows(r.width, x, gamma, beta, y), [&]<unsigned count, unsigned size>() {
-        launch(s, "layer_norm", blocks_of(n), threads_per_block, 0, layer_norm_kernel<count, size>, x, gamma,
-               beta, y, mean, inverse, n, r.epsilon);
+        launch(s, "layer_norm", blocks_of(n), threads_per_block, 0, layer_norm_kernel<count, size, Y>, x,
+               gamma, beta, y, mean, inverse, n, r.epsilon);
       });
+}
+
+} // namespace
+
+void layer_norm(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
+                const float* beta, written_numbers y, float* mean, float* inverse) {
+  if (r.rows * r.width == 0) return;
+  std::visit([&](auto* to) { normalise(s, r, x, gamma, beta, to, mean, inverse); }, y);
 }
 
 void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,

@@ -1,5 +1,4 @@
 #include <mailgrad/kernels/cuda/gemm.hpp>
-#include <mailgrad/kernels/cuda/round_floats.hpp>
 
 #include <mailgrad/tensor/require_host.hpp>
 
@@ -8,14 +7,5 @@ namespace mailgrad::cuda {
 void gemm(const cuda_stream& s, const gemm_shape&, const float*, const float*, float*, const gemm_epilogue&) {
   refuse_card(s, "gemm");
 }
-
-void gemm(const cuda_stream& s, const gemm_shape&, const bfloat16*, const bfloat16*, float*,
-          const gemm_epilogue&) {
-  refuse_card(s, "gemm");
-}
-
-void round_floats(const cuda_stream& s, std::span<const float>, bfloat16*) { refuse_card(s, "round_floats"); }
-
-void widen_floats(const cuda_stream& s, std::span<const bfloat16>, float*) { refuse_card(s, "widen_floats"); }
 
 } // namespace mailgrad::cuda

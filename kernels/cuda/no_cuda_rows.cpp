@@ -10,7 +10,7 @@
 
 namespace mailgrad::cuda {
 
-void sum(const cuda_stream& s, const sum_plan&, const float*, float, float*) { refuse_card(s, "sum"); }
+void sum(const cuda_stream& s, const sum_plan&, read_numbers, float, float*) { refuse_card(s, "sum"); }
 
 void mean_squared_difference(const cuda_stream& s, const float*, const float*, std::size_t, float*) {
   refuse_card(s, "mean_squared_difference");
@@ -34,26 +34,18 @@ void cross_entropy_gradient(const cuda_stream& s, const float*, const std::int32
   refuse_card(s, "cross_entropy_gradient");
 }
 
-void bias_gelu(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t, std::size_t) {
+void bias_gelu(const cuda_stream& s, read_numbers, const float*, written_numbers, float*, std::size_t,
+               std::size_t) {
   refuse_card(s, "bias_gelu");
 }
 
-void bias_gelu_gradient(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t,
-                        std::size_t) {
+void bias_gelu_gradient(const cuda_stream& s, const float*, read_numbers, written_numbers, float*,
+                        std::size_t, std::size_t) {
   refuse_card(s, "bias_gelu_gradient");
 }
 
 void causal_attention(const cuda_stream& s, const attention_shape&, const float*, float*, float*) {
   refuse_card(s, "causal_attention");
-}
-
-void causal_attention(const cuda_stream& s, const attention_shape&, const bfloat16*, float*, float*) {
-  refuse_card(s, "causal_attention");
-}
-
-void causal_attention_gradient(const cuda_stream& s, const attention_shape&, const bfloat16*, const float*,
-                               const float*, const bfloat16*, float*, void*) {
-  refuse_card(s, "causal_attention_gradient");
 }
 
 void causal_attention_gradient(const cuda_stream& s, const attention_shape&, const float*, const float*,
@@ -62,7 +54,7 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape&, con
 }
 
 void layer_norm(const cuda_stream& s, const layer_norm_rows&, const float*, const float*, const float*,
-                float*, float*, float*) {
+                written_numbers, float*, float*) {
   refuse_card(s, "layer_norm");
 }
 

@@ -13,8 +13,8 @@ namespace mailgrad::cuda {
 /// The matrix products of one stream. On a card it holds cuBLASLt's handle and workspace, and the algorithm
 /// that was chosen for each shape.
 ///
-/// In TF32 it rounds float32 operands of its own accord. Those of bfloat16 are rounded already. Either way
-/// sums and results are float32.
+/// In TF32 it rounds float32 operands of its own accord. Those of bfloat16 are rounded already, and the
+/// result may be rounded as well. Sums are float32.
 ///
 /// `bias` is added to each row of C, unless it is null. There is no relu: that of cuBLAS makes 0 of a NaN,
 /// and a model that has diverged would go on as if nothing were wrong.
@@ -33,6 +33,8 @@ public:
                    const float* bias = nullptr) = 0;
   virtual void run(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
                    const float* bias = nullptr) = 0;
+  virtual void run(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b,
+                   bfloat16* c, const bfloat16* bias = nullptr) = 0;
 
 private:
   product_precision precision_;

@@ -165,8 +165,10 @@ axes axes_of(const sum_plan& plan, bool summed) {
 
 } // namespace
 
-void sum(const cuda_stream& s, const sum_plan& plan, const float* x, float scale, float* y) {
+void sum(const cuda_stream& s, const sum_plan& plan, read_numbers numbers, float scale, float* y) {
   if (plan.result_size == 0) return;
+  if (sums_rows(plan)) return sum_middle(s, "sum", numbers, {1, plan.extents[0], plan.extents[1]}, scale, y);
+  const float* const x = floats_of(numbers, "sum");
   const axes kept = axes_of(plan, false), summed = axes_of(plan, true);
   if (summed.count == 0 || (summed.count == 1 && summed.steps[0] > 1)) {
     const std::size_t terms = summed.size, inner = summed.count == 0 ? kept.size : summed.steps[0];

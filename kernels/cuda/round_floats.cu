@@ -9,9 +9,7 @@ namespace {
 __global__ void round_kernel(const float* x, bfloat16* y, std::size_t n, std::size_t in_packs) {
   const std::size_t first = grid_thread() * bfloat16_pack::size;
   if (first < in_packs) {
-    const float_pack a = load_pack(x + first), b = load_pack(x + first + float_pack::size);
-    store_rounded(y + first, bfloat16_pack{{rounded_pair(a.v[0], a.v[1]), rounded_pair(a.v[2], a.v[3]),
-                                            rounded_pair(b.v[0], b.v[1]), rounded_pair(b.v[2], b.v[3])}});
+    store_eight(y + first, load_eight(x + first));
     return;
   }
   for (std::size_t i = first; i < n && i < first + bfloat16_pack::size; ++i)
@@ -21,10 +19,7 @@ __global__ void round_kernel(const float* x, bfloat16* y, std::size_t n, std::si
 __global__ void widen_kernel(const bfloat16* x, float* y, std::size_t n, std::size_t in_packs) {
   const std::size_t first = grid_thread() * bfloat16_pack::size;
   if (first < in_packs) {
-    const bfloat16_pack p = load_pack(x + first);
-    store_pack(y + first, {{first_of(p.v[0]), second_of(p.v[0]), first_of(p.v[1]), second_of(p.v[1])}});
-    store_pack(y + first + float_pack::size,
-               {{first_of(p.v[2]), second_of(p.v[2]), first_of(p.v[3]), second_of(p.v[3])}});
+    store_eight(y + first, load_eight(x + first));
     return;
   }
   for (std::size_t i = first; i < n && i < first + bfloat16_pack::size; ++i)

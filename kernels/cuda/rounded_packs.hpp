@@ -44,9 +44,40 @@ __device__ inline void put_number(bfloat16_pack& p, unsigned i, bfloat16 x) {
   p.v[i / 2] |= unsigned{x.bits} << i % 2 * 16;
 }
 
-/// Four numbers, if `x` is a multiple of 8 bytes.
-__device__ inline void store_rounded(bfloat16* x, const float_pack& p) {
-  *reinterpret_cast<uint2*>(x) = make_uint2(rounded_pair(p.v[0], p.v[1]), rounded_pair(p.v[2], p.v[3]));
+__device__ inline float as_float(float x) { return x; }
+__device__ inline float as_float(bfloat16 x) { return float_of_bfloat16(x.bits); }
+__device__ inline void store_number(float* to, float x) { *to = x; }
+__device__ inline void store_number(bfloat16* to, float x) { to->bits = bfloat16_of_float(x); }
+
+/// Eight neighbours of either type.
+struct eight_floats {
+  float v[8];
+};
+__device__ inline eight_floats load_eight(const float* x) {
+  const float_pack a = load_pack(x), b = load_pack(x + 4);
+  return {{a.v[0], a.v[1], a.v[2], a.v[3], b.v[0], b.v[1], b.v[2], b.v[3]}};
+}
+__device__ inline eight_floats load_eight(const bfloat16* x) {
+  const bfloat16_pack p = load_pack(x);
+  return {{first_of(p.v[0]), second_of(p.v[0]), first_of(p.v[1]), second_of(p.v[1]), first_of(p.v[2]),
+           second_of(p.v[2]), first_of(p.v[3]), second_of(p.v[3])}};
+}
+__device__ inline void store_eight(float* x, const eight_floats& n) {
+  store_pack(x, {{n.v[0], n.v[1], n.v[2], n.v[3]}});
+  store_pack(x + 4, {{n.v[4], n.v[5], n.v[6], n.v[7]}});
+}
+__device__ inline void store_eight(bfloat16* x, const eight_floats& n) {
+  store_rounded(x, bfloat16_pack{{rounded_pair(n.v[0], n.v[1]), rounded_pair(n.v[2], n.v[3]),
+                                  rounded_pair(n.v[4], n.v[5]), rounded_pair(n.v[6], n.v[7])}});
+}
+
+/// One number, or four if `x` is a multiple of 8 bytes.
+template <unsigned size>
+__device__ void store_floats(bfloat16* x, const moved_floats<size>& m) {
+  if constexpr (size == 1)
+    store_number(x, m.v[0]);
+  else
+    *reinterpret_cast<uint2*>(x) = make_uint2(rounded_pair(m.v[0], m.v[1]), rounded_pair(m.v[2], m.v[3]));
 }
 
 } // namespace mailgrad::cuda

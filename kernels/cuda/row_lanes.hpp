@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/packs.hpp>
+#include <mailgrad/kernels/cuda/rounded_packs.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -87,8 +87,9 @@ struct register_row {
       for (unsigned i = 0; i < size; ++i) v[p * size + i] = found.v[i];
     }
   }
-  __device__ void store(float* y, const row_lanes& n, std::size_t row, unsigned lane) const {
-    float* const to = y + row * n.columns;
+  template <class Y>
+  __device__ void store(Y* y, const row_lanes& n, std::size_t row, unsigned lane) const {
+    Y* const to = y + row * n.columns;
     const unsigned columns = row < n.rows ? static_cast<unsigned>(n.columns) : 0;
 #pragma unroll
     for (unsigned p = 0; p < packs; ++p) {

@@ -21,8 +21,8 @@ __device__ inline unsigned nearest_pair(float first, float second) {
 #endif
 }
 
-/// Loads four matrices of 8 x 8 numbers from shared memory. Lane l gives the address of row l % 8 of matrix l / 8,
-/// a multiple of 16 bytes. Of each matrix it gets numbers 2 (l % 4) and the next of row l / 4.
+/// Loads four matrices of 8 x 8 numbers from shared memory. Lane l gives the address of row l % 8 of matrix l
+/// / 8, a multiple of 16 bytes. Of each matrix it gets numbers 2 (l % 4) and the next of row l / 4.
 __device__ inline void
 load_matrices(unsigned (&to)[4], const bfloat16* row,
               [[maybe_unused]] std::source_location where = std::source_location::current()) {
@@ -50,9 +50,9 @@ load_transposed_matrices(unsigned (&to)[4], const bfloat16* row,
 #endif
 }
 
-/// Adds the product of 16 x 16 by 16 x 8 numbers to 16 x 8 floats. Lane l has of these rows r = l / 4 (`upper`)
-/// and r + 8 (`lower`), each in columns c = 2 (l % 4) and c + 1. `a` are its pairs of rows r and r + 8 from c on,
-/// then of both from c + 8 on; `b0` and `b1` are those of column r from rows c and c + 8 on.
+/// Adds the product of 16 x 16 by 16 x 8 numbers to 16 x 8 floats. Lane l has of these rows r = l / 4
+/// (`upper`) and r + 8 (`lower`), each in columns c = 2 (l % 4) and c + 1. `a` are its pairs of rows r and r
+/// + 8 from c on, then of both from c + 8 on; `b0` and `b1` are those of column r from rows c and c + 8 on.
 __device__ inline void
 multiply_matrices(float* upper, float* lower, const unsigned (&a)[4], unsigned b0, unsigned b1,
                   [[maybe_unused]] std::source_location where = std::source_location::current()) {

@@ -96,11 +96,6 @@ protected:
 
   results in_bfloat16(const attended& of, std::size_t shift = 0) {
     const attention_room room = attention_room_on(device_kind::cuda, of.a);
-    const auto bits_of = [](const std::vector<float>& x) {
-      std::vector<std::uint16_t> bits;
-      for (const float v : x) bits.push_back(bfloat16_of_float(v));
-      return bits;
-    };
     const shifted_array<std::uint16_t> qkv(lane(), bits_of(of.qkv), shift), dy(lane(), bits_of(of.dy), shift);
     const shifted_array<float> y(lane(), of.numbers, shift), dqkv(lane(), of.qkv.size(), shift);
     const auto log_sums = unwritten<float>(room.kept_floats);
@@ -110,6 +105,33 @@ protected:
     causal_attention_gradient(card(), of.a, numbers, y.data(), log_sums.data(),
                               reinterpret_cast<const bfloat16*>(dy.data()), dqkv.data(), scratch.data());
     return {y.read(), log_sums.read(), dqkv.read()};
+  }
+
+  /// The same with results of bfloat16, as float32.
+  results with_rounded_results(const attended& of, std::size_t shift = 0) {
+    const attention_room room = attention_room_on(device_kind::cuda, of.a);
+    const shifted_array<std::uint16_t> qkv(lane(), bits_of(of.qkv), shift), dy(lane(), bits_of(of.dy), shift);
+    const shifted_array<std::uint16_t> y(lane(), of.numbers, shift), dqkv(lane(), of.qkv.size(), shift);
+    const auto log_sums = unwritten<float>(room.kept_floats);
+    const auto scratch = unwritten<float>(room.gradient_scratch_bytes / sizeof(float));
+    const auto at = [](const shifted_array<std::uint16_t>& x) {
+      return reinterpret_cast<bfloat16*>(x.data());
+    };
+    causal_attention(card(), of.a, at(qkv), at(y), log_sums.data());
+    causal_attention_gradient(card(), of.a, at(qkv), read_numbers(at(y)), log_sums.data(), at(dy), at(dqkv),
+                              scratch.data());
+    return {values_of(y.read()), log_sums.read(), values_of(dqkv.read())};
+  }
+
+  static std::vector<std::uint16_t> bits_of(const std::vector<float>& x) {
+    std::vector<std::uint16_t> bits;
+    for (const float v : x) bits.push_back(bfloat16_of_float(v));
+    return bits;
+  }
+  static std::vector<float> values_of(const std::vector<std::uint16_t>& bits) {
+    std::vector<float> x;
+    for (const std::uint16_t b : bits) x.push_back(float_of_bfloat16(b));
+    return x;
   }
 
   results in(product_precision p, const attended& of) {
@@ -130,7 +152,7 @@ protected:
     }
   }
 
-  /// A weight is rounded by 2^-9 of itself. Those of a row of results add up to 1; those of the gradient are
+  /// A weight is rounded by 2^-8 of itself. Those of a row of results add up to 1; those of the gradient are
   /// differences, each rounded.
   void expect_nearly_as_on_host(const attended& of, std::size_t shift = 0) {
     const results found = in_bfloat16(of, shift);
@@ -144,6 +166,10 @@ protected:
     };
     expect_within(found.y, of.y, 0x1p-9);
     expect_within(found.dqkv, of.dqkv, 0x1p-8);
+    const results rounded = with_rounded_results(of, shift);
+    EXPECT_EQ(rounded.log_sums, found.log_sums);
+    EXPECT_EQ(rounded.y, values_of(bits_of(found.y)));
+    expect_within(rounded.dqkv, of.dqkv, 0x1p-7); // which also reads a rounded result
   }
 
   void expect_as_on_host(const attended& of, std::size_t shift = 0, float scale = 1) {
@@ -247,8 +273,9 @@ TEST_F(CardAttentionEdges, RefusesHeadsThatAreTooWide) {
   EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, nullptr, nullptr, nullptr, nullptr), shape_error);
   EXPECT_NO_THROW(attention_room_on(device_kind::cpu, {1, 4, 1, 129}));
   const bfloat16* const none = nullptr;
-  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, none, nullptr, nullptr), shape_error);
-  EXPECT_THROW(causal_attention(host_stream{}, {1, 4, 1, 8}, none, nullptr, nullptr), device_error);
+  float* const nowhere = nullptr;
+  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, none, nowhere, nullptr), shape_error);
+  EXPECT_THROW(causal_attention(host_stream{}, {1, 4, 1, 8}, none, nowhere, nullptr), device_error);
 }
 
 TEST_F(CardAttentionEdges, OfNothingIsNothing) {
@@ -257,8 +284,9 @@ TEST_F(CardAttentionEdges, OfNothingIsNothing) {
     causal_attention_gradient(card(), a, static_cast<const float*>(nullptr), nullptr, nullptr,
                               static_cast<const float*>(nullptr), nullptr, nullptr);
     const bfloat16* const none = nullptr;
-    causal_attention(card(), a, none, nullptr, nullptr);
-    causal_attention_gradient(card(), a, none, nullptr, nullptr, none, nullptr, nullptr);
+    float* const nowhere = nullptr;
+    causal_attention(card(), a, none, nowhere, nullptr);
+    causal_attention_gradient(card(), a, none, nowhere, nullptr, none, nowhere, nullptr);
   }
 }
 

@@ -199,12 +199,28 @@ TEST_F(CardGemm, OfBfloat16GivesWhatTheHostGivesForTheRoundedOperands) {
           auto expected = on_host(g, values_of(a, shift), values_of(b, shift));
           for (std::size_t i = 0; i < expected.size() && batch == 1; ++i) expected[i] += bias[i % g.n];
           expect_near(on_c.read(), expected, g.k);
+
+          // The same with a result and a bias of bfloat16.
+          const auto rounded_bias = bits_of(bias);
+          const auto on_rounded_bias = array(rounded_bias),
+                     on_rounded = unwritten<std::uint16_t>(expected.size());
+          gemm(card(), g, reinterpret_cast<const bfloat16*>(on_a.data()) + shift,
+               reinterpret_cast<const bfloat16*>(on_b.data()) + shift,
+               reinterpret_cast<bfloat16*>(on_rounded.data()),
+               batch == 1 ? reinterpret_cast<const bfloat16*>(on_rounded_bias.data()) : nullptr);
+          const auto found = values_of(on_rounded.read(), 0);
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            const float change = batch == 1 ? float_of_bfloat16(rounded_bias[i % g.n]) - bias[i % g.n] : 0;
+            ASSERT_NEAR(found[i], expected[i] + change, 0x1.02p-8F * std::abs(expected[i] + change) + 1e-4F);
+          }
         }
+  const bfloat16 none{};
+  float c = 0;
   EXPECT_THAT(
-      [] {
-        gemm(host_stream{}, {1, 1, 1}, static_cast<const bfloat16*>(nullptr), nullptr, nullptr);
+      [&] {
+        gemm(host_stream{}, {1, 1, 1}, &none, &none, &c);
       },
-      ::testing::ThrowsMessage<device_error>(::testing::HasSubstr("no products of bfloat16")));
+      ::testing::ThrowsMessage<device_error>(::testing::HasSubstr("nothing in bfloat16")));
 }
 
 } // namespace

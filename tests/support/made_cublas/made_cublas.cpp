@@ -14,7 +14,7 @@ struct description {
   cublasComputeType_t compute;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const float* bias = nullptr;
+  const void* bias = nullptr; ///< of the type of the result
 };
 
 struct layout {
@@ -34,7 +34,7 @@ struct preference {
 /// What an algorithm is kept as: the question that it was chosen for, in 64 bytes.
 struct answer {
   std::uint32_t rows, columns, inner, batch;
-  std::uint32_t alignment, epilogue, a, b, type, compute;
+  std::uint32_t alignment, epilogue, a, b, type, result, compute;
 
   friend bool operator==(const answer&, const answer&) = default;
 };
@@ -72,6 +72,7 @@ answer answer_for(const description& d, const layout& a, const layout& c, std::u
           static_cast<std::uint32_t>(d.a),
           static_cast<std::uint32_t>(d.b),
           static_cast<std::uint32_t>(a.type),
+          static_cast<std::uint32_t>(c.type),
           static_cast<std::uint32_t>(d.compute)};
 }
 
@@ -88,28 +89,43 @@ std::uint64_t place(const layout& l, cublasOperation_t o, std::uint64_t row, std
   return o == CUBLAS_OP_N ? row + column * step : column + row * step;
 }
 
+/// Number i of an array of that type.
+double number_at(const void* x, cudaDataType type, std::uint64_t i) {
+  if (type == CUDA_R_16BF) return mailgrad::float_of_bfloat16(static_cast<const std::uint16_t*>(x)[i]);
+  return static_cast<const float*>(x)[i];
+}
+
 /// What is multiplied, of matrix `batch` at x.
 double read(const void* x, const layout& l, std::int64_t batch, std::uint64_t place, cublasComputeType_t c) {
-  const std::uint64_t i = static_cast<std::uint64_t>(batch * l.distance) + place;
-  if (l.type == CUDA_R_16BF) return mailgrad::float_of_bfloat16(static_cast<const std::uint16_t*>(x)[i]);
-  const float found = static_cast<const float*>(x)[i];
-  return c == CUBLAS_COMPUTE_32F_FAST_TF32 ? mailgrad::tf32_of_float(found) : found;
+  const double found = number_at(x, l.type, static_cast<std::uint64_t>(batch * l.distance) + place);
+  return c == CUBLAS_COMPUTE_32F_FAST_TF32 ? mailgrad::tf32_of_float(static_cast<float>(found)) : found;
 }
 
 bool is_aligned(const void* address, std::uint32_t alignment) {
   return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
 }
 
+void write(void* x, cudaDataType type, std::uint64_t i, double number) {
+  const auto rounded = static_cast<float>(number);
+  if (type == CUDA_R_16BF)
+    static_cast<std::uint16_t*>(x)[i] = mailgrad::bfloat16_of_float(rounded);
+  else
+    static_cast<float*>(x)[i] = rounded;
+}
+
+/// Matrix number `i` of the batch.
 void multiply(const description& d, const void* a, const layout& of_a, const void* b, const layout& of_b,
-              float* c, const layout& of_c, std::uint32_t inner, std::int64_t i) {
+              void* c, const layout& of_c, std::uint32_t inner, std::int64_t i) {
   for (std::uint64_t column = 0; column < of_c.columns; ++column)
     for (std::uint64_t row = 0; row < of_c.rows; ++row) {
-      double sum = d.epilogue == CUBLASLT_EPILOGUE_BIAS ? static_cast<double>(d.bias[row]) : 0;
+      double sum = d.epilogue == CUBLASLT_EPILOGUE_BIAS ? number_at(d.bias, of_c.type, row) : 0;
       for (std::uint64_t k = 0; k < inner; ++k)
         sum += read(a, of_a, i, place(of_a, d.a, row, k), d.compute) *
                read(b, of_b, i, place(of_b, d.b, k, column), d.compute);
-      c[static_cast<std::uint64_t>(i * of_c.distance) + row +
-        column * static_cast<std::uint64_t>(of_c.step)] = static_cast<float>(sum);
+      write(c, of_c.type,
+            static_cast<std::uint64_t>(i * of_c.distance) + row +
+                column * static_cast<std::uint64_t>(of_c.step),
+            sum);
     }
 }
 
@@ -195,13 +211,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const bool biased = d.epilogue == CUBLASLT_EPILOGUE_BIAS;
   if (chosen != answer_for(d, of_a, of_c, chosen.alignment) || of_c != of<layout>(layout_d) || c != result ||
       !fits(of_a, d.a, of_c.rows, chosen.inner) || !fits(of_b, d.b, chosen.inner, of_c.columns) ||
-      of_a.type != of_b.type || of_c.type != CUDA_R_32F || of_a.batch != of_c.batch ||
-      of_b.batch != of_c.batch || (biased && d.bias == nullptr))
+      of_a.type != of_b.type || of_a.batch != of_c.batch || of_b.batch != of_c.batch ||
+      (biased && d.bias == nullptr))
     return CUBLAS_STATUS_INVALID_VALUE;
   for (const void* address : {a, b, c, static_cast<const void*>(biased ? d.bias : c)})
     if (!is_aligned(address, chosen.alignment)) return CUBLAS_STATUS_EXECUTION_FAILED;
-  for (std::int64_t i = 0; i < of_c.batch; ++i)
-    multiply(d, a, of_a, b, of_b, static_cast<float*>(result), of_c, chosen.inner, i);
+  for (std::int64_t i = 0; i < of_c.batch; ++i) multiply(d, a, of_a, b, of_b, result, of_c, chosen.inner, i);
   return CUBLAS_STATUS_SUCCESS;
 }
 }

@@ -39,21 +39,25 @@ struct in_tf32 {
   double operator()(float x) const { return static_cast<double>(tf32_of_float(x)); }
 };
 
-/// C = op(A) op(B) by columns, with sums in double precision.
+void write(float& to, double x) { to = static_cast<float>(x); }
+void write(bfloat16& to, double x) { to.bits = bfloat16_of_float(static_cast<float>(x)); }
+
+/// C = op(A) op(B) by columns, with sums in double precision. The bias is of the type of C.
+template <class Result>
 struct column_product {
   column_matrix a, b, c;
   std::size_t batch, a_distance, b_distance, c_distance;
-  const float* bias;
+  const Result* bias;
 
   template <class Operand, class Reading>
-  void run(const Operand* a_values, const Operand* b_values, float* c_values, Reading read) const {
+  void run(const Operand* a_values, const Operand* b_values, Result* c_values, Reading read) const {
     for (std::size_t i = 0; i < batch; ++i)
       run_one(a_values + i * a_distance, b_values + i * b_distance, c_values + i * c_distance, read);
   }
 
 private:
   template <class Operand, class Reading>
-  void run_one(const Operand* x, const Operand* y, float* z, Reading read) const {
+  void run_one(const Operand* x, const Operand* y, Result* z, Reading read) const {
     std::vector<double> sums(c.rows);
     for (std::size_t j = 0; j < c.columns; ++j) {
       std::ranges::fill(sums, 0.0);
@@ -61,11 +65,11 @@ private:
         const double factor = read(y[b.at(p, j)]);
         for (std::size_t i = 0; i < c.rows; ++i) sums[i] += read(x[a.at(i, p)]) * factor;
       }
-      for (std::size_t i = 0; i < c.rows; ++i) z[c.at(i, j)] = finished(sums[i], i);
+      for (std::size_t i = 0; i < c.rows; ++i) write(z[c.at(i, j)], finished(sums[i], i));
     }
   }
-  float finished(double sum, std::size_t row) const {
-    return static_cast<float>(bias != nullptr ? sum + bias[row] : sum);
+  double finished(double sum, std::size_t row) const {
+    return bias != nullptr ? sum + exactly{}(bias[row]) : sum;
   }
 };
 
@@ -75,7 +79,8 @@ void require_extent(std::size_t n) {
 }
 
 /// The operands as cublas_products.cpp hands them over: C^T = B^T A^T, so B comes first.
-column_product by_columns(const gemm_shape& g, const float* bias) {
+template <class Result>
+column_product<Result> by_columns(const gemm_shape& g, const Result* bias) {
   const auto matrix = [](std::size_t rows, std::size_t columns, operand_order o) {
     return o == operand_order::as_is ? column_matrix{columns, rows, columns, false}
                                      : column_matrix{rows, columns, rows, true};
@@ -103,14 +108,18 @@ public:
            const float* bias) override {
     queue(s, g, a, b, c, bias, exactly{});
   }
+  void run(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
+           const bfloat16* bias) override {
+    queue(s, g, a, b, c, bias, exactly{});
+  }
 
 private:
-  template <class Operand, class Reading>
-  void queue(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, float* c,
-             const float* bias, Reading read) {
+  template <class Operand, class Result, class Reading>
+  void queue(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, Result* c,
+             const Result* bias, Reading read) {
     if (g.batch * g.m * g.n == 0) return;
     for (const std::size_t n : {g.m, g.n, g.k, g.batch}) require_extent(n);
-    const column_product p = by_columns(g, bias);
+    const column_product<Result> p = by_columns(g, bias);
     card_machine& all = card_machine::of_process();
     const std::lock_guard held(all.lock);
     auto& stream = all.stream(s.stream);

@@ -10,8 +10,8 @@
 
 namespace mailgrad::simulated_card {
 
-/// ldmatrix.m8n8.x4: four matrices of 8 x 8 numbers of 16 bits. Lane l gives the address of row l % 8 of matrix
-/// l / 8, and gets of each matrix two numbers of row l / 4, or of column l / 4 if it is transposed.
+/// ldmatrix.m8n8.x4: four matrices of 8 x 8 numbers of 16 bits. Lane l gives the address of row l % 8 of
+/// matrix l / 8, and gets of each matrix two numbers of row l / 4, or of column l / 4 if it is transposed.
 inline void load_matrices(unsigned (&to)[4], const void* row, bool transposed, std::source_location where) {
   meet_in_warp(0xffffffffU, bits_of(row), false, where);
   const unsigned group = own_lane() / 4, first = own_lane() % 4 * 2;
@@ -24,8 +24,8 @@ inline void load_matrices(unsigned (&to)[4], const void* row, bool transposed, s
   }
 }
 
-/// mma.m16n8k16 of bfloat16: C += A B. Lane l has of A rows l / 4 and l / 4 + 8, of B column l / 4, and of C both
-/// rows in columns 2 (l % 4) and the next.
+/// mma.m16n8k16 of bfloat16: C += A B. Lane l has of A rows l / 4 and l / 4 + 8, of B column l / 4, and of C
+/// both rows in columns 2 (l % 4) and the next.
 class matrix_product {
 public:
   matrix_product(const unsigned (&a)[4], unsigned b0, unsigned b1, std::source_location where) {
