@@ -11,17 +11,17 @@ namespace mailgrad {
 /// computing the slope here leaves only a product for the gradient.
 ///
 /// Source  Hendrycks & Gimpel, arXiv:1606.08415: z Phi(z), with slope Phi(z) + z phi(z).
-/// Shapes  x, y, slope: float32[rows, columns], on a card x and y may be bfloat16; b: [columns]. y may be x
+/// Shapes  x, y, slope: float32[rows, columns], on a card each may be bfloat16; b: [columns]. y may be x
 ///         if both are of one type.
 /// Errors  device_error for a stream of a card in a build without CUDA.
-void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers y, float* slope,
+void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
                std::size_t rows, std::size_t columns);
 
 /// dz = slope * dy, and db, its sum over rows.
 ///
 /// Shapes  as bias_gelu, with dy and dz as x and y.
 /// Errors  as bias_gelu.
-void bias_gelu_gradient(const stream& s, const float* slope, read_numbers dy, written_numbers dz, float* db,
+void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, written_numbers dz, float* db,
                         std::size_t rows, std::size_t columns);
 
 } // namespace mailgrad

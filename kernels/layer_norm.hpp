@@ -25,10 +25,10 @@ void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const
 
 /// Computes the gradients with respect to x, gamma and beta from dy, the gradient with respect to y.
 ///
-/// Shapes  as layer_norm; dgamma, dbeta: [width].
+/// Shapes  as layer_norm, with dy as y; dgamma, dbeta: [width].
 /// Errors  as layer_norm.
 void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
-                         const float* mean, const float* inverse, const float* dy, float* dx, float* dgamma,
+                         const float* mean, const float* inverse, read_numbers dy, float* dx, float* dgamma,
                          float* dbeta);
 
 } // namespace mailgrad

@@ -25,11 +25,11 @@ class bias_gelu_executable : public executable, public bfloat16_form {
 public:
   explicit bias_gelu_executable(const shape& x) : x_(x) {}
   void run(const stream& s, const call& c) override {
-    mailgrad::bias_gelu(s, operand(c, 0), c.in(1), result(c, 0), c.out(1), x_.rows, x_.columns);
+    mailgrad::bias_gelu(s, operand(c, 0), c.in(1), result(c, 0), result(c, 1), x_.rows, x_.columns);
   }
   bool needs(std::size_t) const override { return false; }
   bool may_read(std::size_t i) const override { return i == 0; }
-  bool may_write(std::size_t i) const override { return i == 0; }
+  bool may_write(std::size_t) const override { return true; }
 
 private:
   rows_and_columns x_;
@@ -39,10 +39,10 @@ class gradient_executable : public executable, public bfloat16_form {
 public:
   explicit gradient_executable(const shape& x) : x_(x) {}
   void run(const stream& s, const call& c) override {
-    bias_gelu_gradient(s, c.in(0), operand(c, 1), result(c, 0), c.out(1), x_.rows, x_.columns);
+    bias_gelu_gradient(s, operand(c, 0), operand(c, 1), result(c, 0), c.out(1), x_.rows, x_.columns);
   }
   bool needs(std::size_t) const override { return false; }
-  bool may_read(std::size_t i) const override { return i == 1; }
+  bool may_read(std::size_t) const override { return true; }
   bool may_write(std::size_t i) const override { return i == 0; }
 
 private:

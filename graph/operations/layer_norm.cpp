@@ -44,12 +44,15 @@ private:
   layer_norm_rows rows_;
 };
 
-class gradient_executable : public executable {
+class gradient_executable : public executable, public bfloat16_form {
 public:
   explicit gradient_executable(const layer_norm_rows& rows) : rows_(rows) {}
   void run(const stream& s, const call& c) override {
-    layer_norm_gradient(s, rows_, c.in(0), c.in(1), c.in(2), c.in(3), c.in(4), c.out(0), c.out(1), c.out(2));
+    layer_norm_gradient(s, rows_, c.in(0), c.in(1), c.in(2), c.in(3), operand(c, 4), c.out(0), c.out(1),
+                        c.out(2));
   }
+  bool needs(std::size_t) const override { return false; }
+  bool may_read(std::size_t i) const override { return i == 4; }
 
 private:
   layer_norm_rows rows_;

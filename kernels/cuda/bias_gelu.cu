@@ -44,8 +44,8 @@ __device__ void store_neighbours(T* to, const neighbours<count>& n) {
     store_eight(to, {{n.v[0], n.v[1], n.v[2], n.v[3], n.v[4], n.v[5], n.v[6], n.v[7]}});
 }
 
-template <unsigned count, class X, class Y>
-__global__ void bias_gelu_kernel(const X* x, const float* b, Y* y, float* slope,
+template <unsigned count, class X, class Y, class Slope>
+__global__ void bias_gelu_kernel(const X* x, const float* b, Y* y, Slope* slope,
                                  divider<std::uint32_t> columns, std::uint32_t n) {
   for (std::size_t k = grid_thread() * count; k < n; k += grid_threads() * count) {
     auto column = static_cast<std::uint32_t>(k);
@@ -64,8 +64,8 @@ __global__ void bias_gelu_kernel(const X* x, const float* b, Y* y, float* slope,
   }
 }
 
-template <unsigned count, class B, class Y>
-__global__ void multiply_kernel(const float* a, const B* b, Y* y, std::size_t n) {
+template <unsigned count, class A, class B, class Y>
+__global__ void multiply_kernel(const A* a, const B* b, Y* y, std::size_t n) {
   for (std::size_t k = grid_thread() * count; k < n; k += grid_threads() * count) {
     const auto left = load_neighbours<count>(a + k), right = load_neighbours<count>(b + k);
     neighbours<count> to;
@@ -75,16 +75,16 @@ __global__ void multiply_kernel(const float* a, const B* b, Y* y, std::size_t n)
   }
 }
 
-/// How many neighbours fill 16 bytes of both.
-template <class X, class Y>
-constexpr unsigned in_a_pack = sizeof(X) == sizeof(float) && sizeof(Y) == sizeof(float) ? 4 : 8;
+/// How many neighbours fill 16 bytes of each type.
+template <class... T>
+constexpr unsigned in_a_pack = ((sizeof(T) == sizeof(float)) && ...) ? 4 : 8;
 
-template <class X, class Y>
-void compute(const cuda_stream& s, const X* x, const float* b, Y* y, float* slope, std::size_t rows,
+template <class X, class Y, class Slope>
+void compute(const cuda_stream& s, const X* x, const float* b, Y* y, Slope* slope, std::size_t rows,
              std::size_t columns) {
-  constexpr unsigned several = in_a_pack<X, Y>;
+  constexpr unsigned several = in_a_pack<X, Y, Slope>;
   const bool packs = columns % several == 0 && are_packs(x, b, y, slope);
-  const auto kernel = packs ? bias_gelu_kernel<several, X, Y> : bias_gelu_kernel<1, X, Y>;
+  const auto kernel = packs ? bias_gelu_kernel<several, X, Y, Slope> : bias_gelu_kernel<1, X, Y, Slope>;
   for_row_chunks(s, "bias_gelu", rows, columns, [&](std::size_t first, std::size_t count) {
     const std::size_t at = first * columns, n = count * columns;
     launch(s, "bias_gelu", blocks_for(packs ? n / several : n), threads_per_block, 0, kernel, x + at, b,
@@ -92,12 +92,12 @@ void compute(const cuda_stream& s, const X* x, const float* b, Y* y, float* slop
   });
 }
 
-template <class B, class Y>
-void multiply(const cuda_stream& s, const float* slope, const B* dy, Y* dz, std::size_t n) {
-  constexpr unsigned several = in_a_pack<B, Y>;
+template <class Slope, class B, class Y>
+void multiply(const cuda_stream& s, const Slope* slope, const B* dy, Y* dz, std::size_t n) {
+  constexpr unsigned several = in_a_pack<Slope, B, Y>;
   const bool packs = n % several == 0 && are_packs(slope, dy, dz);
   launch(s, "bias_gelu_gradient", blocks_for(packs ? n / several : n), threads_per_block, 0,
-         packs ? multiply_kernel<several, B, Y> : multiply_kernel<1, B, Y>, slope, dy, dz, n);
+         packs ? multiply_kernel<several, Slope, B, Y> : multiply_kernel<1, Slope, B, Y>, slope, dy, dz, n);
 }
 
 read_numbers as_read(const written_numbers& x) {
@@ -106,17 +106,21 @@ read_numbers as_read(const written_numbers& x) {
 
 } // namespace
 
-void bias_gelu(const cuda_stream& s, read_numbers x, const float* b, written_numbers y, float* slope,
+void bias_gelu(const cuda_stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
                std::size_t rows, std::size_t columns) {
   if (rows * columns == 0) return;
-  std::visit([&](const auto* from, auto* to) { compute(s, from, b, to, slope, rows, columns); }, x, y);
+  std::visit(
+      [&](const auto* from, auto* to, auto* slopes) { compute(s, from, b, to, slopes, rows, columns); }, x, y,
+      slope);
 }
 
-void bias_gelu_gradient(const cuda_stream& s, const float* slope, read_numbers dy, written_numbers dz,
+void bias_gelu_gradient(const cuda_stream& s, read_numbers slope, read_numbers dy, written_numbers dz,
                         float* db, std::size_t rows, std::size_t columns) {
   if (columns == 0) return;
   const std::size_t n = rows * columns;
-  if (n > 0) std::visit([&](const auto* from, auto* to) { multiply(s, slope, from, to, n); }, dy, dz);
+  if (n > 0)
+    std::visit([&](const auto* slopes, const auto* from, auto* to) { multiply(s, slopes, from, to, n); },
+               slope, dy, dz);
   sum_middle(s, "bias_gelu_gradient", as_read(dz), {1, rows, columns}, 1, db);
 }
 

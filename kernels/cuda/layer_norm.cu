@@ -69,8 +69,10 @@ __global__ void long_layer_norm_kernel(const float* x, const float* gamma, const
 }
 
 /// The operands of the gradient.
+template <class DY>
 struct gradient_operands {
-  const float *x, *gamma, *mean, *inverse, *dy;
+  const float *x, *gamma, *mean, *inverse;
+  const DY* dy;
 };
 
 /// Where each block writes what its rows add to the gradients of gamma and of beta: float32[blocks, columns]
@@ -107,9 +109,9 @@ __device__ void sum_over_groups(const float (&mine)[count], float* room, float* 
   __syncthreads(); // the room may be used again
 }
 
-template <unsigned count, unsigned size>
+template <unsigned count, unsigned size, class DY>
 __global__ void __launch_bounds__(gradient_threads, count > 24 ? 2 : 3)
-    layer_norm_gradient_kernel(gradient_operands from, float* dx, parameter_parts parts, row_lanes n) {
+    layer_norm_gradient_kernel(gradient_operands<DY> from, float* dx, parameter_parts parts, row_lanes n) {
   const row_lanes one_row{1, n.columns, n.width};
   const auto columns = static_cast<float>(n.columns);
   float of_gamma[count] = {}, of_beta[count] = {};
@@ -141,15 +143,16 @@ __global__ void __launch_bounds__(gradient_threads, count > 24 ? 2 : 3)
   sum_over_groups<count, size>(of_beta, room, parts.beta + blockIdx.x * n.columns, n, lane);
 }
 
-__global__ void long_layer_norm_gradient_kernel(gradient_operands from, float* dx, std::size_t rows,
+template <class DY>
+__global__ void long_layer_norm_gradient_kernel(gradient_operands<DY> from, float* dx, std::size_t rows,
                                                 std::size_t columns) {
   float* const room = shared_memory<float>();
   for (std::size_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const float *const x = from.x + row * columns, *const dy = from.dy + row * columns,
-                       *const gamma = from.gamma;
+    const float *const x = from.x + row * columns, *const gamma = from.gamma;
+    const DY* const dy = from.dy + row * columns;
     const float mu = from.mean[row], inv = from.inverse[row];
-    const auto gradient = [=](std::size_t i) { return dy[i] * gamma[i]; };
-    const auto product = [=](std::size_t i) { return dy[i] * gamma[i] * ((x[i] - mu) * inv); };
+    const auto gradient = [=](std::size_t i) { return as_float(dy[i]) * gamma[i]; };
+    const auto product = [=](std::size_t i) { return as_float(dy[i]) * gamma[i] * ((x[i] - mu) * inv); };
     const float sum = block_sum(strided_sum(threadIdx.x, columns, blockDim.x, gradient), room);
     const float sum_x_hat = block_sum(strided_sum(threadIdx.x, columns, blockDim.x, product), room);
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
@@ -159,17 +162,20 @@ __global__ void long_layer_norm_gradient_kernel(gradient_operands from, float* d
 }
 
 /// The gradients of gamma and beta over the rows that block (x, y) has; a thread has one column.
-__global__ void long_parameter_kernel(gradient_operands from, parameter_parts parts, std::size_t rows,
+template <class DY>
+__global__ void long_parameter_kernel(gradient_operands<DY> from, parameter_parts parts, std::size_t rows,
                                       std::size_t columns) {
   const std::size_t column = grid_thread();
   if (column >= columns) return;
-  const float *const x = from.x, *const dy = from.dy, *const mean = from.mean, *const inverse = from.inverse;
+  const float *const x = from.x, *const mean = from.mean, *const inverse = from.inverse;
+  const DY* const dy = from.dy;
   const auto x_hat = [=](std::size_t row) { return (x[row * columns + column] - mean[row]) * inverse[row]; };
   const std::size_t place = blockIdx.y * columns + column;
-  parts.gamma[place] = strided_sum(blockIdx.y, rows, gridDim.y,
-                                   [=](std::size_t row) { return dy[row * columns + column] * x_hat(row); });
-  parts.beta[place] =
-      strided_sum(blockIdx.y, rows, gridDim.y, [=](std::size_t row) { return dy[row * columns + column]; });
+  parts.gamma[place] = strided_sum(blockIdx.y, rows, gridDim.y, [=](std::size_t row) {
+    return as_float(dy[row * columns + column]) * x_hat(row);
+  });
+  parts.beta[place] = strided_sum(blockIdx.y, rows, gridDim.y,
+                                  [=](std::size_t row) { return as_float(dy[row * columns + column]); });
 }
 
 /// How many parts of both sums the scratch memory holds, at most `wanted`, and at least one.
@@ -192,22 +198,24 @@ void sum_parameters(const cuda_stream& s, std::size_t count, std::size_t columns
   sum_columns(s, "layer_norm_gradient", parts.beta, count, columns, 1, dbeta);
 }
 
-void long_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradient_operands& from, float* dx,
-                   float* dgamma, float* dbeta) {
+template <class DY>
+void long_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradient_operands<DY>& from,
+                   float* dx, float* dgamma, float* dbeta) {
   if (r.rows > 0)
     launch(s, "layer_norm_gradient", blocks_for(r.rows, 1), threads_per_block, room_bytes,
-           long_layer_norm_gradient_kernel, from, dx, r.rows, r.width);
+           long_layer_norm_gradient_kernel<DY>, from, dx, r.rows, r.width);
   const auto across = static_cast<unsigned>((r.width + threads_per_block - 1) / threads_per_block);
   const std::size_t wanted = std::min<std::size_t>(busy_blocks / across + 1, r.rows / 16 + 1);
   const std::size_t count = parts_in_scratch(s, wanted, r.width);
   sum_parameters(s, count, r.width, dgamma, dbeta, [&](const parameter_parts& parts) {
     launch(s, "layer_norm_gradient", dim3(across, static_cast<unsigned>(count)), threads_per_block, 0,
-           long_parameter_kernel, from, parts, r.rows, r.width);
+           long_parameter_kernel<DY>, from, parts, r.rows, r.width);
   });
 }
 
-void short_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradient_operands& from, float* dx,
-                    float* dgamma, float* dbeta, bool packed) {
+template <class DY>
+void short_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradient_operands<DY>& from,
+                    float* dx, float* dgamma, float* dbeta, bool packed) {
   const row_lanes n = lanes_of(r.rows, r.width);
   const std::size_t rows_of_block = gradient_threads / n.width;
   const std::size_t wanted =
@@ -217,8 +225,8 @@ void short_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradie
     with_register_count(r.width, packed, [&]<unsigned elements, unsigned size>() {
       if constexpr (size > 1 || elements * warp_size <= longest_register_gradient)
         launch(s, "layer_norm_gradient", static_cast<unsigned>(count), gradient_threads,
-               rows_of_block * r.width * sizeof(float), layer_norm_gradient_kernel<elements, size>, from, dx,
-               parts, n);
+               rows_of_block * r.width * sizeof(float), layer_norm_gradient_kernel<elements, size, DY>, from,
+               dx, parts, n);
     });
   });
 }
@@ -248,15 +256,19 @@ void layer_norm(const cuda_stream& s, const layer_norm_rows& r, const float* x, 
 }
 
 void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
-                         const float* mean, const float* inverse, const float* dy, float* dx, float* dgamma,
+                         const float* mean, const float* inverse, read_numbers dy, float* dx, float* dgamma,
                          float* dbeta) {
   if (r.width == 0) return;
-  const gradient_operands from{x, gamma, mean, inverse, dy};
-  const bool packed = are_packed_rows(r.width, x, gamma, dy, dx);
-  if (r.width > (packed ? longest_register_row : longest_register_gradient))
-    long_gradient(s, r, from, dx, dgamma, dbeta);
-  else
-    short_gradient(s, r, from, dx, dgamma, dbeta, packed);
+  std::visit(
+      [&]<class DY>(const DY* numbers) {
+        const gradient_operands<DY> from{x, gamma, mean, inverse, numbers};
+        const bool packed = are_packed_rows(r.width, x, gamma, numbers, dx);
+        if (r.width > (packed ? longest_register_row : longest_register_gradient))
+          long_gradient(s, r, from, dx, dgamma, dbeta);
+        else
+          short_gradient(s, r, from, dx, dgamma, dbeta, packed);
+      },
+      dy);
 }
 
 } // namespace mailgrad::cuda

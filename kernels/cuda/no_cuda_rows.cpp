@@ -34,12 +34,12 @@ void cross_entropy_gradient(const cuda_stream& s, const float*, const std::int32
   refuse_card(s, "cross_entropy_gradient");
 }
 
-void bias_gelu(const cuda_stream& s, read_numbers, const float*, written_numbers, float*, std::size_t,
-               std::size_t) {
+void bias_gelu(const cuda_stream& s, read_numbers, const float*, written_numbers, written_numbers,
+               std::size_t, std::size_t) {
   refuse_card(s, "bias_gelu");
 }
 
-void bias_gelu_gradient(const cuda_stream& s, const float*, read_numbers, written_numbers, float*,
+void bias_gelu_gradient(const cuda_stream& s, read_numbers, read_numbers, written_numbers, float*,
                         std::size_t, std::size_t) {
   refuse_card(s, "bias_gelu_gradient");
 }
@@ -59,7 +59,7 @@ void layer_norm(const cuda_stream& s, const layer_norm_rows&, const float*, cons
 }
 
 void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows&, const float*, const float*,
-                         const float*, const float*, const float*, float*, float*, float*) {
+                         const float*, const float*, read_numbers, float*, float*, float*) {
   refuse_card(s, "layer_norm_gradient");
 }
 

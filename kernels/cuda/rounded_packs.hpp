@@ -73,6 +73,15 @@ __device__ inline void store_eight(bfloat16* x, const eight_floats& n) {
 
 /// One number, or four if `x` is a multiple of 8 bytes.
 template <unsigned size>
+__device__ moved_floats<size> load_floats(const bfloat16* x) {
+  if constexpr (size == 1) {
+    return {{as_float(*x)}};
+  } else {
+    const uint2 p = *reinterpret_cast<const uint2*>(x);
+    return {{first_of(p.x), second_of(p.x), first_of(p.y), second_of(p.y)}};
+  }
+}
+template <unsigned size>
 __device__ void store_floats(bfloat16* x, const moved_floats<size>& m) {
   if constexpr (size == 1)
     store_number(x, m.v[0]);

@@ -73,8 +73,9 @@ struct register_row {
   float v[count];
 
   /// `absent` stands for the elements that are not there.
-  __device__ register_row(const float* x, const row_lanes& n, std::size_t row, unsigned lane, float absent) {
-    const float* const from = x + row * n.columns;
+  template <class X>
+  __device__ register_row(const X* x, const row_lanes& n, std::size_t row, unsigned lane, float absent) {
+    const X* const from = x + row * n.columns;
     const unsigned columns = row < n.rows ? static_cast<unsigned>(n.columns) : 0;
 #pragma unroll
     for (unsigned p = 0; p < packs; ++p) {

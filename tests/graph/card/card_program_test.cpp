@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CardProgram,
                                            model_case{"lenet", {28, 28, 1}}));
 
 /// The largest share by which a value of a program may differ from that of the host. The operands of each
-/// product are rounded, by 2^-11 or 2^-9 each, and errors add up through the layers and in sums of many.
+/// product are rounded, by 2^-11 or 2^-8 each, and errors add up through the layers and in sums of many.
 struct precision_case {
   product_precision products;
   double bound;

@@ -64,10 +64,11 @@ protected:
     return {lane(), values, in_bfloat16, shift};
   }
   /// Rounding to bfloat16 is off by 2^-8 of a number.
-  static void expect_rounded(const std::vector<float>& found, const std::vector<float>& expected) {
+  static void expect_rounded(const std::vector<float>& found, const std::vector<float>& expected,
+                             float times = 1) {
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i)
-      ASSERT_NEAR(found[i], expected[i], 0x1.02p-8F * std::abs(expected[i]) + 1e-5F) << i;
+      ASSERT_NEAR(found[i], expected[i], times * 0x1.02p-8F * std::abs(expected[i]) + 1e-5F) << i;
   }
 };
 
@@ -88,6 +89,19 @@ TEST_F(CardRoundedValues, OfLayerNormAreThoseOfTheHost) {
       expect_rounded(on_y.read(), y);
       expect_close(on_mean.read(), mean);
       expect_close(on_inverse.read(), inverse);
+
+      const auto dy = rounded(normal_values(x.size(), 4));
+      std::vector<float> dx(x.size()), dgamma(width), dbeta(width);
+      layer_norm_gradient(host_stream{}, r, x.data(), gamma.data(), mean.data(), inverse.data(), dy.data(),
+                          dx.data(), dgamma.data(), dbeta.data());
+      const either_array on_dy = either(dy, true, shift);
+      const auto on_dx = unwritten<float>(dx.size()), on_dgamma = unwritten<float>(width),
+                 on_dbeta = unwritten<float>(width);
+      layer_norm_gradient(card(), r, on_x.data(), on_gamma.data(), on_mean.data(), on_inverse.data(),
+                          on_dy.read_from(), on_dx.data(), on_dgamma.data(), on_dbeta.data());
+      expect_close(on_dx.read(), dx, 4);
+      expect_close(on_dgamma.read(), dgamma, 4);
+      expect_close(on_dbeta.read(), dbeta, 4);
     }
 }
 
@@ -103,16 +117,18 @@ TEST_F(CardRoundedValues, OfBiasGeluAndItsGradientAreThoseOfTheHost) {
           std::vector<float> y(n), slope(n), dz(n), db(columns);
           bias_gelu(host_stream{}, x.data(), b.data(), y.data(), slope.data(), rows, columns);
           bias_gelu_gradient(host_stream{}, slope.data(), dy.data(), dz.data(), db.data(), rows, columns);
-          const auto on_b = array(b), on_db = unwritten<float>(columns), on_slope = unwritten<float>(n);
+          const auto on_b = array(b), on_db = unwritten<float>(columns);
           const std::vector<float> none(n, NAN);
+          const either_array on_slope = either(none, to_rounded, shift);
           const either_array on_x = either(x, from_rounded, shift), on_y = either(none, to_rounded, shift);
-          bias_gelu(card(), on_x.read_from(), on_b.data(), on_y.write_to(), on_slope.data(), rows, columns);
+          bias_gelu(card(), on_x.read_from(), on_b.data(), on_y.write_to(), on_slope.write_to(), rows,
+                    columns);
           expect_rounded(on_y.read(), y);
-          expect_close(on_slope.read(), slope);
+          expect_rounded(on_slope.read(), slope);
           const either_array on_dy = either(dy, from_rounded, shift), on_dz = either(none, to_rounded, shift);
-          bias_gelu_gradient(card(), on_slope.data(), on_dy.read_from(), on_dz.write_to(), on_db.data(), rows,
-                             columns);
-          expect_rounded(on_dz.read(), dz);
+          bias_gelu_gradient(card(), on_slope.read_from(), on_dy.read_from(), on_dz.write_to(), on_db.data(),
+                             rows, columns);
+          expect_rounded(on_dz.read(), dz, to_rounded ? 2 : 1);
           const auto sums = on_db.read();
           for (std::size_t i = 0; i < columns; ++i)
             EXPECT_NEAR(sums[i], db[i], 0x1p-8F * std::sqrt(static_cast<float>(rows)) * 4) << i;
