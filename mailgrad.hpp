@@ -34,6 +34,7 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/graphviz.hpp>
@@ -91,6 +92,7 @@
 #include <mailgrad/tensor/dtype.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
+#include <mailgrad/tensor/product_precision.hpp>
 #include <mailgrad/tensor/shape.hpp>
 #include <mailgrad/tensor/stream.hpp>
 #include <mailgrad/tensor/tensor.hpp>

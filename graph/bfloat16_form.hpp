@@ -14,8 +14,8 @@ class bfloat16_form {
 public:
   virtual ~bfloat16_form() = default;
 
-  /// Whether operand `i` has to be bfloat16, since it is multiplied. This may depend on what was told so far of
-  /// results.
+  /// Whether operand `i` has to be bfloat16, since it is multiplied. This may depend on what was told so far
+  /// of results.
   virtual bool needs(std::size_t i) const = 0;
   /// Whether operand `i` may be bfloat16.
   virtual bool may_read(std::size_t i) const { return needs(i); }

@@ -7,7 +7,8 @@
 
 namespace mailgrad {
 
-/// An array of floats, or one of numbers that are rounded to bfloat16, for kernels that take either on a card.
+/// An array of floats, or one of numbers that are rounded to bfloat16, for kernels that take either on a
+/// card.
 using read_numbers = std::variant<const float*, const bfloat16*>;
 using written_numbers = std::variant<float*, bfloat16*>;
 

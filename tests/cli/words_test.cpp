@@ -71,6 +71,19 @@ TEST(Tool, RefusesValuesOutOfRangeInOneLine) {
   }
 }
 
+TEST(Tool, RefusesAnotherPrecisionOnCores) {
+  for (const char* precision : {"tf32", "bfloat16"}) {
+    tool t({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, "--precision", precision});
+    EXPECT_EQ(t.code(), 2) << precision;
+    EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr(precision), HasSubstr("cpu:0 computes in float32")));
+  }
+  tool nothing({"train", "--precision", "half"});
+  EXPECT_THAT(nothing.err(), AllOf(IsOneLine(), HasSubstr("float32, tf32 or bfloat16")));
+  tool elsewhere({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, "--precision", "tf32",
+                  "--processes", "2"});
+  EXPECT_THAT(elsewhere.err(), AllOf(IsOneLine(), HasSubstr("--precision")));
+}
+
 TEST(Tool, TakesEitherStepsOrEpochs) {
   tool t({"train", "--steps", "5", "--epochs", "2"});
   EXPECT_EQ(t.code(), 2);

@@ -55,9 +55,9 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   const json o = json::parse(to_json(finished_run()));
   EXPECT_THAT(field_names(o),
               ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
-                          "span", "weights", "policy", "wire", "devices", "workers", "micro_batches",
-                          "stages", "data", "optimizer", "learning_rate", "batch", "shards", "ended", "why",
-                          "enough", "steps", "samples", "epochs", "updates", "wall_seconds",
+                          "span", "weights", "policy", "wire", "devices", "precision", "workers",
+                          "micro_batches", "stages", "data", "optimizer", "learning_rate", "batch", "shards",
+                          "ended", "why", "enough", "steps", "samples", "epochs", "updates", "wall_seconds",
                           "steps_per_second", "samples_per_second", "final_loss", "test_loss",
                           "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
                           "validation_rmse", "best", "sample", "ledger", "staleness", "time_split",
