@@ -84,6 +84,11 @@ float settings::take_rate(std::string_view key, float otherwise) {
   return rate;
 }
 
+std::string_view settings::take_text(std::string_view key, std::string_view otherwise) {
+  const setting* s = find(key);
+  return s ? s->value : otherwise;
+}
+
 std::size_t settings::take_word(std::string_view key, std::size_t otherwise,
                                 std::span<const std::string_view> words) {
   const setting* s = find(key);

@@ -36,6 +36,8 @@ public:
   double take_number(std::string_view key, double otherwise, double least, double below);
   /// A share, 0 <= rate < 1, also as a float.
   float take_rate(std::string_view key, float otherwise);
+  /// The text as it is written; may be empty.
+  std::string_view take_text(std::string_view key, std::string_view otherwise);
   /// The index of a word in `words`.
   std::size_t take_word(std::string_view key, std::size_t otherwise, std::span<const std::string_view> words);
   /// "yes" or "no".

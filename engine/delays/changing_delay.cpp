@@ -1,0 +1,39 @@
+#include <mailgrad/engine/delays/changing_delay.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mailgrad {
+
+double markov_delay::seconds(std::uint64_t step, double) {
+  const double both = terms_.to_slow + terms_.to_fast;
+  if (known_ == 0) {
+    slow_ = both > 0 && step_draws(who_.seed, who_.worker, 0).uniform() < terms_.to_slow / both;
+    known_ = 1;
+  }
+  for (; known_ < step; ++known_) {
+    const double u = step_draws(who_.seed, who_.worker, known_).uniform();
+    if (u < (slow_ ? terms_.to_fast : terms_.to_slow)) slow_ = !slow_;
+  }
+  return std::min(terms_.time * (slow_ ? terms_.factor : 1), longest);
+}
+
+outage_delay::outage_delay(drawn_worker who, const terms& t)
+    : terms_(t), phase_(t.every * step_draws(who.seed, who.worker, 0).uniform()) {}
+
+/// A period is time to work and then an outage.
+double outage_delay::seconds(std::uint64_t, double begins) {
+  const double works = terms_.every - terms_.lasts;
+  const double at = std::fmod(begins + phase_, terms_.every);
+  const double before = at < works ? 0 : terms_.every - at; // until the outage that it begins in has passed
+  const double left = at < works ? works - at : works;      // until the next one
+  const double outages = terms_.time <= left ? 0 : std::ceil((terms_.time - left) / works);
+  return std::min(before + terms_.time + outages * terms_.lasts, longest);
+}
+
+double traced_delay::seconds(std::uint64_t, double begins) {
+  while (present_ + 1 < rows_->size() && (*rows_)[present_ + 1].at <= begins) ++present_;
+  return (*rows_)[present_].takes;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,268 @@
+#include <mailgrad/engine/delays/delay_spec.hpp>
+
+#include <mailgrad/engine/delays/changing_delay.hpp>
+#include <mailgrad/engine/delays/delay_trace.hpp>
+#include <mailgrad/engine/delays/drawn_delay.hpp>
+#include <mailgrad/engine/delays/worker_formula.hpp>
+#include <mailgrad/options/named_choice.hpp>
+#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/number.hpp>
+#include <mailgrad/options/settings.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+using law_maker = std::function<std::unique_ptr<delay_law>(std::uint32_t worker, std::uint64_t seed)>;
+using amounts = std::vector<double>; ///< by worker
+
+constexpr double any = std::numeric_limits<double>::infinity();
+constexpr double tiny = 1e-12;       ///< the least number of seconds that is above 0
+constexpr double longest_mean = 1e6; ///< seconds
+
+[[noreturn]] void fail(std::string_view text, std::string_view why) {
+  throw std::invalid_argument(fmt::format("delays '{}': {}", text, why));
+}
+
+worker_formula parsed(std::string_view text, std::string_view formula) {
+  try {
+    return worker_formula(formula);
+  } catch (const std::invalid_argument& e) {
+    fail(text, e.what());
+  }
+}
+
+/// The formula `formula` in `text` for each worker: seconds above 0, or from 0 on if `least` is 0.
+amounts seconds_by(std::string_view text, std::string_view what, std::string_view formula, double least,
+                   std::uint32_t workers) {
+  const worker_formula f = parsed(text, formula);
+  amounts all(workers);
+  for (std::uint32_t r = 0; r < workers; ++r) {
+    all[r] = f.of(r, workers);
+    if (!(all[r] >= least && all[r] <= longest_mean))
+      fail(text, fmt::format("{} must be {} 0 seconds and at most {:g}, found {:g} for worker {}", what,
+                             least > 0 ? "above" : "at least", longest_mean, all[r], r));
+  }
+  return all;
+}
+
+/// The settings of one law.
+class law_text {
+public:
+  law_text(std::string_view text, std::uint32_t workers)
+      : text_(text), workers_(workers), settings_("delays", text) {}
+
+  std::uint32_t workers() const noexcept { return workers_; }
+  settings& numbers() noexcept { return settings_; }
+
+  amounts seconds(std::string_view key, std::string_view otherwise, double least = tiny) {
+    return seconds_by(text_, key, settings_.take_text(key, otherwise), least, workers_);
+  }
+  double above_0(std::string_view key, double otherwise) {
+    const double n = settings_.take_number(key, otherwise, 0, any);
+    if (n == 0) settings_.fail(fmt::format("{} must be above 0", key));
+    return n;
+  }
+  double probability(std::string_view key, double otherwise) {
+    const double p = settings_.take_number(key, otherwise, 0, any);
+    if (p > 1) settings_.fail(fmt::format("{} is a probability, from 0 to 1, not {:g}", key, p));
+    return p;
+  }
+
+private:
+  std::string_view text_;
+  std::uint32_t workers_;
+  settings settings_;
+};
+
+/// base + scale * draw, both by worker.
+template <class Shape>
+law_maker drawn(amounts base, amounts scale, Shape shape) {
+  return [=](std::uint32_t r, std::uint64_t seed) -> std::unique_ptr<delay_law> {
+    return std::make_unique<drawn_delay<Shape>>(drawn_worker{seed, r}, base[r], scale[r], shape);
+  };
+}
+amounts nothing(const law_text& t) { return amounts(t.workers()); }
+
+law_maker exponential(law_text& t) { return drawn(nothing(t), t.seconds("mean", "1"), exponential_draw{}); }
+
+law_maker shifted_exponential(law_text& t) {
+  amounts shift = t.seconds("shift", "1", 0);
+  return drawn(std::move(shift), t.seconds("mean", "1"), exponential_draw{});
+}
+
+law_maker pareto(law_text& t) {
+  const double alpha = t.above_0("alpha", 2);
+  return drawn(nothing(t), t.seconds("least", "1"), pareto_draw{alpha});
+}
+
+law_maker gamma(law_text& t) {
+  const double cv = t.numbers().take_number("cv", 0.1, 1e-6, 1e3);
+  const double machines = t.numbers().take_number("machines", 0, 0, 1e3);
+  const amounts mean = t.seconds("mean", "1");
+  return [=](std::uint32_t r, std::uint64_t seed) -> std::unique_ptr<delay_law> {
+    step_draws once(seed, r, 0);
+    const double of_machine = machines > 0 ? gamma_draw{machines}(once) : 1;
+    return std::make_unique<drawn_delay<gamma_draw>>(drawn_worker{seed, r}, 0, mean[r] * of_machine,
+                                                     gamma_draw{cv});
+  };
+}
+
+law_maker lognormal(law_text& t) {
+  const double sigma = t.numbers().take_number("sigma", 0.5, 0, 10);
+  return drawn(nothing(t), t.seconds("mean", "1"), lognormal_draw{sigma});
+}
+
+law_maker half_normal(law_text& t) {
+  amounts base = t.seconds("base", "1", 0);
+  return drawn(std::move(base), t.seconds("sigma", "1"), half_normal_draw{});
+}
+
+law_maker slowdown(law_text& t) {
+  const slowdown_draw shape{t.probability("p", 0.05), t.above_0("factor", 10)};
+  return drawn(nothing(t), t.seconds("time", "1"), shape);
+}
+
+law_maker markov(law_text& t) {
+  markov_delay::terms terms;
+  terms.factor = t.above_0("factor", terms.factor);
+  terms.to_slow = t.probability("to-slow", terms.to_slow);
+  terms.to_fast = t.probability("to-fast", terms.to_fast);
+  const amounts time = t.seconds("time", "1");
+  return [=](std::uint32_t r, std::uint64_t seed) mutable -> std::unique_ptr<delay_law> {
+    terms.time = time[r];
+    return std::make_unique<markov_delay>(drawn_worker{seed, r}, terms);
+  };
+}
+
+law_maker outages(law_text& t) {
+  outage_delay::terms terms;
+  terms.every = t.numbers().take_number("every", terms.every, 1e-3, longest_mean);
+  terms.lasts = t.numbers().take_number("lasts", terms.lasts, 0, longest_mean);
+  if (terms.lasts > 0.999 * terms.every)
+    t.numbers().fail(fmt::format("an outage lasts at most 99.9 % of every={:g} seconds, not {:g} seconds",
+                                 terms.every, terms.lasts));
+  const amounts time = t.seconds("time", "1");
+  return [=](std::uint32_t r, std::uint64_t seed) mutable -> std::unique_ptr<delay_law> {
+    terms.time = time[r];
+    return std::make_unique<outage_delay>(drawn_worker{seed, r}, terms);
+  };
+}
+
+struct known_law {
+  delay_form form;
+  law_maker (*make)(law_text&);
+};
+
+constexpr std::array known{
+    known_law{{"exp:mean=1", "exponential times: workers without memory"}, exponential},
+    known_law{{"shifted-exp:shift=1,mean=1", "a fixed part and an exponential one"}, shifted_exponential},
+    known_law{{"pareto:alpha=2,least=1", "a heavy tail; without a variance if alpha is 2 or less"}, pareto},
+    known_law{{"gamma:cv=0.1,mean=1,machines=0",
+               "cv is the standard deviation by the mean; machines= that of the workers' means"},
+              gamma},
+    known_law{{"lognormal:sigma=0.5,mean=1", "sigma is the standard deviation of the logarithm"}, lognormal},
+    known_law{{"half-normal:base=1,sigma=1", "a fixed part and the absolute value of a normal one"},
+              half_normal},
+    known_law{{"slowdown:p=0.05,factor=10,time=1", "a step takes `factor` times as long with probability p"},
+              slowdown},
+    known_law{{"markov:to-slow=0.05,to-fast=0.2,factor=10,time=1",
+               "a worker stays slow or fast for some steps; probabilities of a change before a step"},
+              markov},
+    known_law{{"outages:every=100,lasts=10,time=1", "a worker stands still for a part of each period"},
+              outages},
+};
+
+/// The text after the colon.
+std::string_view rest_of(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  return colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
+}
+
+law_maker constant(std::string_view text, std::uint32_t workers) {
+  if (rest_of(text).empty()) fail(text, "write it as constant:2 or constant:sqrt(i)");
+  return drawn(seconds_by(text, "T", rest_of(text), tiny, workers), amounts(workers), no_draw{});
+}
+
+law_maker list(std::string_view text, std::uint32_t workers) {
+  amounts each;
+  for (const std::string_view word : words_between(rest_of(text), ',')) {
+    const auto seconds = parse_number(word);
+    if (!seconds || !(*seconds > 0 && *seconds <= longest_mean))
+      fail(text, fmt::format("'{}' is no number of seconds above 0 and at most {:g}", word, longest_mean));
+    each.push_back(*seconds);
+  }
+  if (each.size() != workers)
+    fail(text, fmt::format("expected a number for each of {} workers, found {}", workers, each.size()));
+  return drawn(std::move(each), amounts(workers), no_draw{});
+}
+
+law_maker trace(std::string_view text, std::uint32_t workers) {
+  if (rest_of(text).empty()) fail(text, "write it as trace:FILE");
+  return [rows = read_delay_trace(rest_of(text), workers)](std::uint32_t r, std::uint64_t) {
+    return std::make_unique<traced_delay>(rows[r]);
+  };
+}
+
+/// Laws with other words after the colon than settings.
+struct plain_law {
+  delay_form form;
+  law_maker (*make)(std::string_view text, std::uint32_t workers);
+};
+
+constexpr std::array plain{
+    plain_law{{"constant:T", "T seconds, by a formula of the worker's number i: 2, sqrt(i), i^2, 1+4*i"},
+              constant},
+    plain_law{{"list:1,1,4", "the seconds of each worker"}, list},
+    plain_law{{"trace:FILE", "lines t,worker,duration: seconds of the steps that begin at t or later"},
+              trace},
+};
+
+std::vector<std::string_view> law_names() {
+  std::vector<std::string_view> names;
+  for (const delay_form& f : delay_forms()) names.push_back(name_of_choice(f.text));
+  return names;
+}
+
+law_maker maker_of(std::string_view text, std::uint32_t workers) {
+  const std::string_view name = name_of_choice(text);
+  const auto is_named = [&](const auto& law) { return name_of_choice(law.form.text) == name; };
+  if (const auto* p = std::ranges::find_if(plain, is_named); p != plain.end()) return p->make(text, workers);
+  const auto* law = std::ranges::find_if(known, is_named);
+  if (law == known.end())
+    throw std::invalid_argument(
+        fmt::format("delays '{}' are unknown; {}", name, suggestion(name, law_names())));
+  law_text settings(text, workers);
+  law_maker made = law->make(settings);
+  settings.numbers().require_nothing_left();
+  return made;
+}
+
+} // namespace
+
+delay_spec::delay_spec(std::string_view text, std::uint32_t workers)
+    : text_(text), workers_(workers), make_(maker_of(text_, workers)) {}
+
+std::unique_ptr<delay_law> delay_spec::law_of(rank worker, std::uint64_t seed) const {
+  if (worker.value >= workers_)
+    throw std::invalid_argument(
+        fmt::format("delays '{}': there is no worker {} of {}", text_, worker.value, workers_));
+  return make_(worker.value, seed);
+}
+
+std::vector<delay_form> delay_forms() {
+  std::vector<delay_form> forms;
+  for (const plain_law& law : plain) forms.push_back(law.form);
+  for (const known_law& law : known) forms.push_back(law.form);
+  return forms;
+}
+
+} // namespace mailgrad

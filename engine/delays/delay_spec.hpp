@@ -1,0 +1,42 @@
+#pragma once
+
+#include <mailgrad/engine/delays/delay_law.hpp>
+#include <mailgrad/optim/identity.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// The law by which the steps of all workers take time, parsed once from the text of an option.
+class delay_spec {
+public:
+  /// "exp", "gamma:cv=0.1,mean=2", "constant:sqrt(i)", "list:1,1,4", "trace:times.csv". A trace is read here.
+  ///
+  /// Errors  std::invalid_argument in one line that says what would be right; file_error for a trace.
+  delay_spec(std::string_view text, std::uint32_t workers);
+
+  const std::string& text() const noexcept { return text_; }
+  std::uint32_t workers() const noexcept { return workers_; }
+
+  /// The times of one worker. Those of the same seed are the same. The worker must be among `workers()`.
+  std::unique_ptr<delay_law> law_of(rank worker, std::uint64_t seed) const;
+
+private:
+  std::string text_;
+  std::uint32_t workers_;
+  std::function<std::unique_ptr<delay_law>(std::uint32_t worker, std::uint64_t seed)> make_;
+};
+
+/// How each law is written, with all its settings, and what it does in a few words.
+struct delay_form {
+  std::string_view text;
+  std::string_view what;
+};
+std::vector<delay_form> delay_forms();
+
+} // namespace mailgrad
