@@ -1,0 +1,103 @@
+#include <mailgrad/engine/worker/delayed_runner.hpp>
+
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+namespace mailgrad {
+
+/// Tells the owner that a step has ended, at the earliest when its prescribed time is over.
+class delayed_runner::ending : public std::enable_shared_from_this<ending> {
+public:
+  ending(std::shared_ptr<const time_source> time, std::shared_ptr<step_timer> timer)
+      : time_(std::move(time)), timer_(std::move(timer)) {}
+
+  void set_notice(std::function<void()> notice) {
+    const std::lock_guard held(mutex_);
+    notice_ = std::move(notice);
+  }
+
+  void set_due(instant due) {
+    const std::lock_guard held(mutex_);
+    due_ = due;
+  }
+
+  bool is_due() const {
+    const std::lock_guard held(mutex_);
+    return gives_up_ || time_->now() >= due_;
+  }
+
+  /// The step is computed.
+  void tell_when_due() {
+    if (is_due()) return tell();
+    timer_->at(due(), [self = shared_from_this()] { self->tell(); });
+  }
+
+  void give_up() {
+    const std::lock_guard held(mutex_);
+    gives_up_ = true;
+  }
+
+  /// The owner has ended, and nothing of it may be reached from a thread any more.
+  void close() { set_notice({}); }
+
+private:
+  instant due() const {
+    const std::lock_guard held(mutex_);
+    return due_;
+  }
+  /// Under the lock, so that close() waits until the notice has returned.
+  void tell() {
+    const std::lock_guard held(mutex_);
+    if (notice_) notice_();
+  }
+
+  std::shared_ptr<const time_source> time_;
+  std::shared_ptr<step_timer> timer_;
+  mutable std::mutex mutex_; ///< guards all below
+  std::function<void()> notice_;
+  instant due_{0};
+  bool gives_up_ = false;
+};
+
+instant span_of(double seconds) noexcept { return instant{std::llround(seconds * 1e9)}; }
+
+delayed_runner::delayed_runner(std::shared_ptr<step_runner> own, step_delays delays)
+    : own_(std::move(own)), law_(std::move(delays.law)), time_(std::move(delays.time)), begun_(delays.begun),
+      ending_(std::make_shared<ending>(time_, std::move(delays.timer))) {}
+
+delayed_runner::~delayed_runner() { ending_->close(); }
+
+void delayed_runner::on_end(std::function<void()> notice) {
+  ending_->set_notice(std::move(notice));
+  own_->on_end([ending = ending_] { ending->tell_when_due(); });
+}
+
+void delayed_runner::use_weights(std::uint32_t shard, const snapshot& values) {
+  own_->use_racing_weights(racing());
+  own_->use_weights(shard, values);
+}
+
+void delayed_runner::use_host_weights(std::uint32_t shard, const float* values,
+                                      std::shared_ptr<const void> owner) {
+  own_->use_racing_weights(racing());
+  own_->use_host_weights(shard, values, std::move(owner));
+}
+
+step_state delayed_runner::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
+  const instant now = time_->now();
+  ending_->set_due(now + span_of(law_->seconds(++steps_, in_seconds(now - begun_))));
+  own_->use_racing_weights(racing());
+  if (own_->begin_step(std::move(inputs), std::move(out)) == step_state::under_way)
+    return step_state::under_way;
+  if (ending_->is_due()) return step_state::finished;
+  ending_->tell_when_due();
+  return step_state::under_way;
+}
+
+step_state delayed_runner::give_up() {
+  ending_->give_up();
+  return own_->give_up();
+}
+
+} // namespace mailgrad

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <mailgrad/engine/worker/delayed_runner.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// A runner for simulated time, in which computing takes no time, and a step as long as its law prescribes.
+///
+/// A step is computed when it ends, from the weights of its begin. So the runners of all workers can share
+/// another one, with one program and its memory. A step that its owner gives up is never computed.
+/// Threads  one for all that share a runner; the timer calls on that thread too.
+class simulated_runner final : public step_runner {
+public:
+  /// `shared` computes on the host, within begin_step(), and nobody uses it but simulated runners.
+  simulated_runner(std::shared_ptr<step_runner> shared, step_delays delays)
+      : shared_(std::move(shared)), delays_(std::move(delays)) {}
+
+  std::shared_ptr<gradient> make_gradient() const override { return shared_->make_gradient(); }
+  void on_end(std::function<void()> notice) override { notice_ = std::move(notice); }
+  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void> owner) override;
+  double squared_norm(const gradient& g) const override { return shared_->squared_norm(g); }
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
+  float end_step() override;
+  std::string waits_for() const override { return "the end of a simulated step"; }
+
+private:
+  float compute();
+
+  std::shared_ptr<step_runner> shared_;
+  step_delays delays_;
+  std::function<void()> notice_;
+  std::uint64_t steps_ = 0;
+  std::vector<const float*> weights_; ///< by shard; the worker holds them
+  std::shared_ptr<const batch> inputs_;
+  std::shared_ptr<gradient> out_;
+  std::optional<float> loss_; ///< if it is computed already
+};
+
+} // namespace mailgrad
