@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/protocol/register_messages.hpp>
+#include <mailgrad/actors/scheduler/stepping_system.hpp>
 #include <mailgrad/tests/support/drawn_orders.hpp>
 #include <mailgrad/tests/support/manual_time.hpp>
 
@@ -12,83 +12,19 @@
 #include <tuple>
 #include <vector>
 
-#if CAF_MAJOR_VERSION >= 1
-#include <caf/detail/actor_system_access.hpp>
-#include <caf/resumable.hpp>
-#include <caf/scheduler.hpp>
-
-#include <deque>
-#else
-#include <caf/scheduler/test_coordinator.hpp>
-#endif
-
 // Runs actors on the test's own thread, one message at a time. The test also sets the time.
 
 namespace mailgrad::testing {
 
-#if CAF_MAJOR_VERSION >= 1
-
-/// A scheduler for tests like that of CAF 0.17. The one of CAF 1.x does not let the test choose the next
-/// actor. This class fits CAF 1.0 and 1.1; schedulers of CAF 1.2 take more arguments.
-class stepping_scheduler final : public caf::scheduler {
+/// A system that steps through messages in orders that a test draws.
+class deterministic_system : public stepping_system {
 public:
-  void schedule(caf::resumable* who) override { jobs.push_back(who); }
-  void delay(caf::resumable* who) override { jobs.push_back(who); }
-  void start() override {}
-  void stop() override {
-    while (try_run_once()) {
-    }
-  }
-
-  bool try_run_once() {
-    if (jobs.empty()) return false;
-    caf::resumable* who = jobs.front();
-    jobs.pop_front();
-    if (who->resume(this, 1) == caf::resumable::resume_later)
-      jobs.push_back(who);
-    else
-      caf::intrusive_ptr_release(who);
-    return true;
-  }
-
-  std::deque<caf::resumable*>
-      jobs; ///< the actors with a message; each has one reference that the scheduler owns
-};
-
-class stepping_home : caf::actor_system {
-public:
-  explicit stepping_home(caf::actor_system_config& config) : caf::actor_system(config, set_up, nullptr) {}
-
-  caf::actor_system& system() noexcept { return *this; }
-
-private:
-  static void set_up(caf::actor_system& system, caf::actor_system_config&, void*) {
-    caf::detail::actor_system_access(system).scheduler(std::make_unique<stepping_scheduler>());
-  }
-};
-
-#else
-
-using stepping_scheduler = caf::scheduler::test_coordinator;
-using stepping_home = messaging::actor_home;
-
-#endif
-
-/// An actor system whose messages are delivered one by one.
-class deterministic_system {
-public:
-  ~deterministic_system() { run(); }
-
-  caf::actor_system& actors() { return home_.system(); }
-
-  /// Delivers one message to the actor that has waited longest. Returns false if no message is under way.
-  bool step() { return scheduler().try_run_once(); }
+  using stepping_system::step;
 
   /// Delivers one message to an actor that `order` draws among those with a message.
   bool step(drawn_order& order) {
-    auto& ready = scheduler().jobs;
-    if (ready.empty()) return false;
-    std::swap(ready.front(), ready[order.below(ready.size())]);
+    if (ready().empty()) return false;
+    std::swap(ready().front(), ready()[order.below(ready().size())]);
     return step();
   }
 
@@ -109,28 +45,7 @@ public:
   }
 
   /// The actor that step() would run next; null if no message is under way.
-  const caf::resumable* next() {
-    auto& ready = scheduler().jobs;
-    return ready.empty() ? nullptr : ready.front();
-  }
-
-  std::size_t run() {
-    std::size_t steps = 0;
-    while (step()) ++steps;
-    return steps;
-  }
-
-private:
-  stepping_scheduler& scheduler() { return dynamic_cast<stepping_scheduler&>(home_.system().scheduler()); }
-  struct config : caf::actor_system_config {
-    config() {
-      register_messages(*this);
-#if CAF_MAJOR_VERSION < 1
-      set("scheduler.policy", caf::atom("testing"));
-#endif
-    }
-  } config_;
-  stepping_home home_{config_};
+  const caf::resumable* next() { return ready().empty() ? nullptr : ready().front(); }
 };
 
 /// An actor that remembers every message of the listed types that it receives.
