@@ -1,0 +1,170 @@
+#include <mailgrad/lab/virtual_run.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
+#include <mailgrad/actors/scheduler/stepping_system.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/delays/delay_spec.hpp>
+#include <mailgrad/engine/plan/final_test.hpp>
+#include <mailgrad/engine/plan/run_description.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/worker/simulated_runner.hpp>
+#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/lab/virtual_clock.hpp>
+#include <mailgrad/lab/virtual_options.hpp>
+
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace mailgrad::lab {
+using messaging::send_anonymously;
+
+namespace {
+
+run_plan virtual_plan(model_function model, std::shared_ptr<const data_split> data, training_options options,
+                      std::uint32_t workers) {
+  run_plan plan = plan_run(std::move(model), std::move(data), virtual_options(std::move(options), workers));
+  plan.run = {1};          // the same in each run with the same options
+  plan.update_helpers = 0; // there are no threads to help
+  return plan;
+}
+
+} // namespace
+
+class virtual_run::implementation {
+public:
+  implementation(model_function model, std::shared_ptr<const data_split> data, training_options options,
+                 virtual_run_options lab)
+      : lab_(std::move(lab)), delays_(lab_.delays, lab_.workers),
+        plan_(virtual_plan(std::move(model), std::move(data), std::move(options), lab_.workers)) {
+    crew_.emplace(system_.actors(), plan_, crew_options());
+  }
+  /// Events hold actors, which must be gone before their system.
+  ~implementation() {
+    crew_->give_up();
+    system_.run();
+    clock_->clear();
+    crew_.reset();
+    system_.run();
+  }
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+
+  void run();
+  training_report report(const std::function<bool()>& stop_test);
+  run_trace trace() { return trace_of(ended(), instant{0}, ended_at_); }
+  std::span<const float> parameters();
+  const run_plan& plan() const noexcept { return plan_; }
+  std::uint64_t events() const noexcept { return events_; }
+
+private:
+  run_crew_options crew_options();
+  std::shared_ptr<step_runner> runner_of(rank worker, std::shared_ptr<step_runner> own);
+  void stop_if_asked();
+  const run_outcome& ended() const;
+  std::optional<std::uint64_t> written() const;
+
+  const virtual_run_options lab_;
+  const delay_spec delays_;
+  const run_plan plan_;
+  const std::shared_ptr<virtual_clock> clock_ = std::make_shared<virtual_clock>();
+  std::shared_ptr<step_runner> shared_; ///< computes the steps of all workers
+  std::optional<run_outcome> outcome_;
+  instant ended_at_{0};
+  std::vector<float> parameters_;
+  std::uint64_t events_ = 0;
+  bool stopping_ = false;
+  stepping_system system_; ///< its actors use the members above
+  std::optional<run_crew> crew_;
+};
+
+run_crew_options virtual_run::implementation::crew_options() {
+  run_crew_options options{clock_};
+  options.coordinator_has_thread = false;
+  options.on_progress = lab_.on_progress;
+  options.on_end = [this](run_outcome outcome) {
+    outcome_ = std::move(outcome);
+    ended_at_ = clock_->now();
+  };
+  options.runner = [this](rank worker, std::shared_ptr<step_runner> own) {
+    return runner_of(worker, std::move(own));
+  };
+  return options;
+}
+
+/// All workers compute with the runner that was made for the first.
+std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
+                                                                    std::shared_ptr<step_runner> own) {
+  if (!shared_) shared_ = std::move(own);
+  return std::make_shared<simulated_runner>(
+      shared_, step_delays{delays_.law_of(worker, lab_.delays_seed), clock_, clock_, instant{0}});
+}
+
+void virtual_run::implementation::run() {
+  system_.run();
+  while (!outcome_ && clock_->next()) {
+    ++events_;
+    system_.run();
+    stop_if_asked();
+  }
+  if (!outcome_) throw std::logic_error("lab: the run has not ended, and nothing is left that could happen");
+}
+
+/// To ask costs more than an event.
+void virtual_run::implementation::stop_if_asked() {
+  constexpr std::uint64_t between = 1024;
+  if (stopping_ || events_ % between != 0 || !lab_.stop || !lab_.stop()) return;
+  stopping_ = true;
+  send_anonymously(crew_->coordinator(), stop_training{"stopped on request"});
+}
+
+const run_outcome& virtual_run::implementation::ended() const {
+  if (!outcome_) throw std::logic_error("lab: the run has not ended");
+  return *outcome_;
+}
+
+std::optional<std::uint64_t> virtual_run::implementation::written() const {
+  const hogwild_store* store = crew_->store();
+  return store ? std::optional(store->version()) : std::nullopt;
+}
+
+std::span<const float> virtual_run::implementation::parameters() {
+  const run_outcome& outcome = ended();
+  if (!parameters_.empty()) return parameters_;
+  if (plan_.has_shards()) {
+    parameters_ = joined_weights(outcome, *plan_.layout).value_or(std::vector<float>());
+  } else {
+    parameters_.resize(plan_.layout->size());
+    crew_->store()->load(0, parameters_);
+  }
+  return parameters_;
+}
+
+training_report virtual_run::implementation::report(const std::function<bool()>& stop_test) {
+  training_report r = report_of(ended(), written());
+  describe(r, plan_, ended_at_, outcome_->checkpoints);
+  if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
+  test_trained(r, plan_, parameters(), stop_test);
+  return r;
+}
+
+virtual_run::virtual_run(model_function model, std::shared_ptr<const data_split> data,
+                         training_options options, virtual_run_options lab)
+    : self_(std::make_unique<implementation>(std::move(model), std::move(data), std::move(options),
+                                             std::move(lab))) {}
+virtual_run::~virtual_run() = default;
+
+void virtual_run::run() { self_->run(); }
+training_report virtual_run::report(const std::function<bool()>& stop_test) {
+  return self_->report(stop_test);
+}
+run_trace virtual_run::trace() { return self_->trace(); }
+std::span<const float> virtual_run::parameters() { return self_->parameters(); }
+const parameter_layout& virtual_run::layout() const noexcept { return *self_->plan().layout; }
+std::uint64_t virtual_run::total_steps() const noexcept { return self_->plan().steps; }
+std::uint64_t virtual_run::events() const noexcept { return self_->events(); }
+
+} // namespace mailgrad::lab

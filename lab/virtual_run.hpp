@@ -1,0 +1,70 @@
+#pragma once
+
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/engine/account/run_trace.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/graph/models/model.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace mailgrad::lab {
+
+/// What a run in virtual time needs beside the options of a training.
+struct virtual_run_options {
+  std::uint32_t workers = 1;
+  std::string delays = "constant:1"; ///< how long steps take, in the grammar of delay_spec
+  std::uint64_t delays_seed = 1;
+  /// Called now and then with what is done; may be empty.
+  std::function<void(const training_progress&)> on_progress{};
+  /// Asked now and then; true: the run ends when every worker has finished its step. May be empty.
+  std::function<bool()> stop{};
+};
+
+/// A training in virtual time: the actors that train for real, on one thread, with a clock that jumps from
+/// one event to the next. Gradients are computed for real; a step takes as long as a law says.
+///
+/// Guarantees  the same options give the same weights, to the bit, and the same report.
+/// Differs     from a run of `training`: messages and updates take no time. Workers share one program.
+/// Threads one.
+class virtual_run {
+public:
+  /// `options.devices` and `options.workers` are ignored: each worker is simulated.
+  ///
+  /// Errors  std::invalid_argument: an option is wrong, or makes no sense in virtual time; those of plan_run()
+  ///         and delay_spec.
+  virtual_run(model_function model, std::shared_ptr<const data_split> data, training_options options,
+              virtual_run_options lab);
+  ~virtual_run();
+  virtual_run(const virtual_run&) = delete;
+  virtual_run& operator=(const virtual_run&) = delete;
+
+  /// Runs to the end, or goes on. Called once.
+  void run();
+
+  /// The report of a run that has ended; `wall_seconds` and all other times are virtual. As
+  /// training::report(), it tests the weights; `stop_test` ends that early if it returns true.
+  training_report report(const std::function<bool()>& stop_test = {});
+
+  /// The timeline, if options.trace_events asked for one.
+  run_trace trace();
+
+  /// float32[n], after the end; empty if a shard was lost.
+  std::span<const float> parameters();
+  const parameter_layout& layout() const noexcept;
+  /// Mini-batches of all workers together.
+  std::uint64_t total_steps() const noexcept;
+  /// Events of the clock so far: one for each step of a worker.
+  std::uint64_t events() const noexcept;
+
+private:
+  class implementation;
+  std::unique_ptr<implementation> self_;
+};
+
+} // namespace mailgrad::lab

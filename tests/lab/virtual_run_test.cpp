@@ -1,0 +1,171 @@
+#include <mailgrad/tests/lab/lab_runs.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace mailgrad {
+namespace {
+
+using testing::lab_case;
+using testing::lab_delays;
+using testing::lab_options;
+using testing::run_in_lab;
+using testing::small_data;
+using testing::small_model;
+
+/// Gradients large enough to tell runs apart.
+training_options lively_options(const lab_case& c) {
+  training_options o = lab_options(c);
+  o.batch = 4;
+  o.optimizer = testing::sgd(0.1);
+  return o;
+}
+
+TEST(VirtualRun, TrainsInVirtualTime) {
+  const lab_case c{4, "constant:2", "async", 40};
+  const training_report r = run_in_lab(c, lively_options(c));
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  EXPECT_EQ(r.steps, 40U);
+  EXPECT_EQ(r.updates, 40U);
+  EXPECT_EQ(r.workers, 4U);
+  EXPECT_DOUBLE_EQ(r.wall_seconds, 20);
+  EXPECT_TRUE(r.test_loss);
+}
+
+TEST(VirtualRun, IsRepeatedToTheBitByItsSeeds) {
+  lab_case c{5, "lognormal:sigma=1", "ssp:2", 200};
+  const training_report first = run_in_lab(c, lively_options(c));
+  const training_report again = run_in_lab(c, lively_options(c));
+  EXPECT_EQ(first.parameters_sha256, again.parameters_sha256);
+  EXPECT_EQ(first.wall_seconds, again.wall_seconds);
+  EXPECT_EQ(first.staleness.buckets(), again.staleness.buckets());
+  c.seed = 2;
+  const training_report other = run_in_lab(c, lively_options(c));
+  EXPECT_NE(first.parameters_sha256, other.parameters_sha256);
+}
+
+/// Without other workers, nothing depends on time.
+TEST(VirtualRun, MakesTheWeightsOfARealRun) {
+  for (const char* policy : {"async", "sync", "hogwild"}) {
+    const lab_case c{1, "exp", policy, 60};
+    training_options real = lively_options(c);
+    real.devices = {{device_kind::cpu, 0}};
+    const training_report trained = train(small_model(), small_data(), real);
+    EXPECT_EQ(run_in_lab(c, lively_options(c)).parameters_sha256, trained.parameters_sha256) << policy;
+  }
+}
+
+/// Under the barrier, delays change the time alone.
+TEST(VirtualRun, MakesTheSameWeightsUnderABarrierWhateverTheDelays) {
+  const lab_case even{3, "constant:1", "sync", 60};
+  const lab_case uneven{3, "list:1,5,2", "sync", 60};
+  const training_report one = run_in_lab(even, lively_options(even));
+  const training_report other = run_in_lab(uneven, lively_options(uneven));
+  EXPECT_EQ(one.parameters_sha256, other.parameters_sha256);
+  EXPECT_DOUBLE_EQ(one.wall_seconds, 20);
+  EXPECT_DOUBLE_EQ(other.wall_seconds, 100);
+  EXPECT_NEAR(other.worker_waits[0].barrier, 80, 5);
+}
+
+TEST(VirtualRun, BalancesTheLedgerUnderEveryPolicy) {
+  for (const char* policy :
+       {"async", "sync", "hogwild", "ssp:1", "dssp:1,3", "backup:1", "k-async:2", "k-batch-async:3",
+        "k-batch-sync:3", "rennala:3", "ringmaster:2", "async, sync@100, hogwild@200"}) {
+    const lab_case c{4, "exp:mean=i", policy, 300};
+    training_options o = lively_options(c);
+    o.shards = std::string_view(policy) == "hogwild" ? 1 : 3;
+    const training_report r = run_in_lab(c, o);
+    EXPECT_EQ(r.ended, "completed") << policy << ": " << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << policy << ": " << to_string(r.ledger);
+    EXPECT_EQ(r.steps, 300U) << policy;
+    EXPECT_EQ(r.parameters_sha256, run_in_lab(c, o).parameters_sha256) << policy;
+  }
+}
+
+TEST(VirtualRun, TrainsWithLocalStepsCuresAndSampledGaps) {
+  const lab_case c{4, "exp", "async", 120};
+  training_options local = lively_options(c);
+  local.local_steps = 3;
+  const training_report r = run_in_lab(c, local);
+  EXPECT_GE(r.updates, 40U);
+  EXPECT_LE(r.updates, 44U) << "the last of each worker may be of fewer steps";
+  training_options cured = lively_options(c);
+  cured.cure = "inverse";
+  EXPECT_TRUE(run_in_lab(c, cured).mean_step_factor);
+  training_options sampled = lively_options(c);
+  sampled.sample_gap = 10;
+  EXPECT_GT(run_in_lab(c, sampled).gradient_cosine.count(), 0U);
+}
+
+TEST(VirtualRun, TellsItsTimeline) {
+  const lab_case c{2, "constant:1", "sync", 4};
+  training_options o = lively_options(c);
+  o.trace_events = 100;
+  lab::virtual_run run(small_model(), small_data(), o, lab_delays(c));
+  run.run();
+  run.report();
+  EXPECT_GE(run.trace().tracks.size(), 4U);
+}
+
+TEST(VirtualRun, CanBeStopped) {
+  const lab_case c{3, "exp", "async", 1'000'000};
+  lab::virtual_run_options lab = lab_delays(c);
+  lab.stop = [] { return true; };
+  lab::virtual_run run(small_model(), small_data(), lab_options(c), lab);
+  EXPECT_EQ(run.total_steps(), 1'000'000U);
+  run.run();
+  const training_report r = run.report();
+  EXPECT_EQ(r.ended, "stopped");
+  EXPECT_TRUE(r.ledger.balances());
+  EXPECT_LT(r.steps, 2000U);
+}
+
+TEST(VirtualRun, CanBeGivenUpBeforeItsEnd) {
+  const lab_case c{3, "exp", "async", 100};
+  const lab::virtual_run run(small_model(), small_data(), lab_options(c), lab_delays(c));
+}
+
+TEST(VirtualRun, RefusesWhatMakesNoSenseInVirtualTime) {
+  const auto with = [](const std::function<void(training_options&)>& change) {
+    return [change] {
+      const lab_case c{2, "exp", "async", 10};
+      training_options o = lab_options(c);
+      change(o);
+      run_in_lab(c, o);
+    };
+  };
+  testing::expect_refused({
+      {"no worker", [] { run_in_lab({0}); }, "lab: a run in virtual time needs a worker"},
+      {"delays",
+       [] {
+         run_in_lab({2, "gama"});
+       },
+       "delays 'gama' are unknown; did you mean 'gamma'?"},
+      {"policy",
+       [] {
+         run_in_lab({2, "exp", "backup:2"});
+       },
+       "policy 'backup:2'"},
+      {"a recording", with([](auto& o) { o.record = "run.rec"; }), "is repeated by its seeds"},
+      {"checkpoints", with([](auto& o) { o.checkpoints.folder = "here"; }), "keeps no checkpoints"},
+      {"metrics", with([](auto& o) { o.metrics = "m.jsonl"; }), "writes no files while it goes on"},
+      {"tests", with([](auto& o) { o.patience = 3; }), "tests its weights at its end only"},
+      {"seats", with([](auto& o) { o.seats = 3; }), "has all its workers from the start"},
+      {"a card", with([](auto& o) {
+         o.parameters = device{device_kind::cuda, 0};
+       }),
+       "on the host"},
+      {"sums", with([](auto& o) { o.all_reduce = true; }), "has no ranks of MPI"},
+  });
+}
+
+} // namespace
+} // namespace mailgrad
