@@ -266,6 +266,7 @@ void device_actor::on_pause(const pause_worker& x) {
 
 /// A step that is held is taken when all shards have answered, if it is among the steps before the switch.
 void device_actor::flush_before_switch() {
+  if (lines_.awaits_again()) return;
   const auto last = gate_.flush_due(exchange_->is_summing());
   if (!last) return;
   const bool takes_held = exchange_->holds_step() && lines_.step() < *last;
@@ -280,6 +281,7 @@ void device_actor::flush_before_switch() {
 /// Pauses between two steps only, since a gradient that is being computed, and local steps, belong to the old
 /// epoch.
 void device_actor::pause_if_asked() {
+  if (lines_.awaits_again()) return;
   const auto asked = gate_.take_pause(exchange_->is_summing());
   if (!asked) return;
   exchange_->flush();

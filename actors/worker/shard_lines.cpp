@@ -128,6 +128,12 @@ void shard_lines::keep(archive& a) {
   if (a.reads()) had_answered_ = std::move(answered);
 }
 
+bool shard_lines::awaits_again() const {
+  for (std::uint32_t s = 0; s < held_.size(); ++s)
+    if (had_answered(s) && !held_[s].values) return true;
+  return false;
+}
+
 std::string shard_lines::waits_for() const {
   return fmt::format("the weights of {} of {} shards after step {}", missing_, shards_.size(), step_.value);
 }

@@ -59,6 +59,8 @@ public:
   bool had_answered(std::uint32_t shard) const {
     return shard < had_answered_.size() && had_answered_[shard];
   }
+  /// Whether such an answer has not come again. Until then it is not known which version the worker holds.
+  bool awaits_again() const;
 
   /// Another policy begins. The weights are released, and all shards will send new ones.
   void begin_epoch(policy_epoch epoch);

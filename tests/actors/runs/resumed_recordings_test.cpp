@@ -203,7 +203,7 @@ TEST_F(ResumedRecordings, EndWhenTheRecorderIsLost) {
 TEST_F(ResumedRecordings, OfEveryCureAndLocalStepsAreRepeated) {
   std::size_t repeated = 0;
   for (const testing::treated_run& t : testing::treated_runs)
-    for (drawn_order& order : drawn_orders(resumed_orders / 4)) {
+    for (drawn_order& order : drawn_orders(resumed_orders / 2)) {
       SCOPED_TRACE(std::string(t.cure) + " " + t.policy + " local steps " + std::to_string(t.local_steps));
       repeated += resume_and_repeat(testing::treated(t), order);
     }
