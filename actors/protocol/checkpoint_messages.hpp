@@ -30,6 +30,14 @@
 //     device, between two steps: marks as above
 //     when all workers stand still: the shards copy the block, or the coordinator if the run has none
 //     coordinator --block_copied--> every device, which goes on
+//
+// When every batch is dealt, workers push what they have kept, leave, and so let others go on that wait for
+// them. A run that is made longer must not have that behind it. So a worker that is about to end asks first,
+// and the last checkpoint is one of before that. The other workers mark when they are about to end, too, or
+// get weights of behind it:
+//
+//     device, when all shards have answered its last step --worker_at_end--> coordinator
+//     coordinator --mark_at_end--> every device: marks as above, then it ends
 // Source  Chandy & Lamport, "Distributed Snapshots: Determining Global States of Distributed Systems", ACM
 //         TOCS 1985.
 
@@ -65,6 +73,19 @@ struct hold_for_checkpoint {
 /// up. No answer.
 struct block_copied {
   std::uint64_t number = 0;
+};
+
+/// Device to coordinator, if the run keeps its end: the feeder has no further batch, all gradients are
+/// answered, and the worker ends as soon as it has an answer, `mark_at_end`.
+struct worker_at_end {
+  rank worker;
+  incarnation life{};
+};
+
+/// Coordinator to every device, when the first is about to end: mark before you end. A device answers with
+/// its marks and its part.
+struct mark_at_end {
+  std::uint64_t number = 0; ///< 0: there is no checkpoint of the end, so do not mark
 };
 
 /// Device to each shard: what it pushed up to `step` belongs to the checkpoint. The shard sends its
@@ -133,6 +154,14 @@ auto inspect(Inspector& f, hold_for_checkpoint& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, block_copied& x) {
+  return wire::fields(f, x, wire::field("number", x.number));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_at_end& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
+}
+template <class Inspector>
+auto inspect(Inspector& f, mark_at_end& x) {
   return wire::fields(f, x, wire::field("number", x.number));
 }
 template <class Inspector>

@@ -40,6 +40,7 @@ void checkpointer::on_joined(rank joined, const caf::actor& device) {
 void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_ptr<hogwild_writer> writer) {
   worker& w = workers_[report.worker.value];
   w.gone = true;
+  w.at_end = false;
   w.lost = lost;
   w.last = report;
   w.last.trace = nullptr;
@@ -74,7 +75,41 @@ void checkpointer::ask(const worker& w) const {
     send(self_, w.device, take_checkpoint{number_});
 }
 
+/// Another policy than hogwild has things to push and to forget at the end. Workers of hogwild go as they are.
+void checkpointer::begin_end(bool switching) {
+  if (std::ranges::none_of(workers_, &worker::at_end)) return;
+  if (!active() || given_up_ || end_given_up_) return let_end(0);
+  if (end_ != 0) return let_end(end_); // also one that has joined behind it
+  if (switching || collecting_ || !all_here()) return;
+  if (in_block()) return let_end(0);
+  collect();
+  end_ = number_;
+  for (const worker& w : workers_)
+    if (!w.gone) send(self_, w.device, mark_at_end{end_});
+}
+
+/// Answers those that wait.
+void checkpointer::let_end(std::uint64_t number) {
+  for (worker& w : workers_)
+    if (std::exchange(w.at_end, false)) send(self_, w.device, mark_at_end{number});
+}
+
+void checkpointer::on_end_of(rank ending) { workers_[ending.value].at_end = true; }
+
+void checkpointer::give_up_end() {
+  end_given_up_ = true;
+  let_end(end_);
+}
+
+/// Whether nothing was trained behind the checkpoint of the end.
+bool checkpointer::end_is_kept() const {
+  std::uint64_t trained = options_.card.steps;
+  for (const worker& w : workers_) trained += w.last.steps;
+  return end_steps_ == trained && std::ranges::none_of(workers_, &worker::lost);
+}
+
 void checkpointer::begin_if_due(bool switching) {
+  begin_end(switching);
   const bool anybody = std::ranges::any_of(workers_, [](const worker& w) { return w.device && !w.gone; });
   if (!due_ || switching || collecting_ || writing_ || !all_here() || !anybody) return;
   collect();
@@ -126,6 +161,7 @@ void checkpointer::take_last(std::function<void()> done) {
   when_done_ = std::move(done);
   if (!active() || given_up_ || last_begun_) return std::exchange(when_done_, nullptr)();
   if (writing_ || collecting_) return; // it begins when that is done
+  if (end_is_kept()) return std::exchange(when_done_, nullptr)();
   last_begun_ = true;
   collect();
   ask_shards_and_feeder();
@@ -140,6 +176,7 @@ void checkpointer::give_up() {
   note_given_up();
   if (holding_) let_go_on();
   given_up_ = true;
+  give_up_end();
   due_ = collecting_ = false;
   parts_.clear();
   if (when_done_ && !writing_) std::exchange(when_done_, nullptr)();
@@ -199,11 +236,13 @@ void checkpointer::take_own_part() {
 
 void checkpointer::write_if_whole() {
   const std::size_t others = 1 + (options_.recorder ? 1 : 0) + parts_.count(block_part);
-  if (holding_ || parts_.size() < workers_.size() + shards_.size() + others) return;
+  if (!collecting_ || writing_ || holding_) return;
+  if (parts_.size() < workers_.size() + shards_.size() + others) return;
   take_own_part();
   note_whole();
   collecting_ = false;
   writing_ = true;
+  if (number_ == end_) end_steps_ = steps_;
   send(self_, options_.writer, write_checkpoint{number_, steps_, std::exchange(parts_, {})});
 }
 
@@ -237,6 +276,8 @@ void checkpointer::on_written(const checkpoint_written& x) {
     account_.failure = x.failure;
   }
   account_.seconds += in_seconds(instant{x.took});
+  if (x.number == end_ && !x.failure.empty()) end_steps_.reset();
+  write_if_whole();
   if (when_done_) take_last(std::exchange(when_done_, nullptr));
 }
 
@@ -257,7 +298,7 @@ void checkpointer::note_whole() {
 
 void checkpointer::note_end(const checkpoint_written& x) {
   if (!options_.traced) return;
-  checkpoint_times& last = timeline_.back();
+  checkpoint_times& last = *std::ranges::find(timeline_, x.number, &checkpoint_times::number);
   last.ended = time_->now();
   last.what = x.failure.empty() ? checkpoint_times::fate::written : checkpoint_times::fate::failed;
   last.file = x.file;

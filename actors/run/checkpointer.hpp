@@ -34,11 +34,13 @@ struct checkpointer_options {
 /// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors,
 /// and gives them to the writer. checkpoint_messages.hpp draws the protocol.
 ///
-/// Guarantees  one checkpoint at a time. What is asked for meanwhile is taken once, afterwards. None begins
+/// Guarantees  one checkpoint is collected at a time. What is asked for meanwhile is taken once, afterwards. None begins
 ///             before all workers have joined, or while the policy switches.
 ///
 ///     idle --due--> collecting --all parts--> writing --written--> idle
 ///
+/// The checkpoint of the end begins when the first worker is about to end, also while another one is written.
+/// If a worker trains on behind it, there is one more when no worker is left.
 /// Under hogwild it holds the workers while it collects: it copies the block when all of them stand still, or
 /// the shards do, and then lets them go on.
 /// Threads  those of the coordinator that owns it.
@@ -62,6 +64,10 @@ public:
   void on_gone(const worker_report& report, bool lost, std::shared_ptr<hogwild_writer> writer = nullptr);
   void on_part(const checkpoint_part& x);
   void on_written(const checkpoint_written& x);
+  /// A worker is about to end, and waits until it is told to mark.
+  void on_end_of(rank worker);
+  /// The run has not completed, so no checkpoint of its end begins. Workers that wait for one end.
+  void give_up_end();
 
   /// What the tests have shown, for the next checkpoint. It may tell of a test behind the cut: the run that
   /// goes on does not make that one again, and so each test counts once.
@@ -96,11 +102,15 @@ private:
     bool gone = false;
     bool lost = false;
     bool absent = false; ///< from the present checkpoint, since it was lost before its mark
+    bool at_end = false; ///< and waits to be told to mark
     worker_report last{};
     std::shared_ptr<hogwild_writer> writer{}; ///< of hogwild, since it has finished
   };
 
   bool all_here() const;
+  void begin_end(bool switching);
+  void let_end(std::uint64_t number);
+  bool end_is_kept() const;
   bool in_block() const;
   void ask(const worker& w) const;
   void collect();
@@ -132,8 +142,11 @@ private:
   bool holding_ = false; ///< the workers, until the block is copied
   bool writing_ = false;
   bool given_up_ = false;
-  bool last_begun_ = false; ///< the checkpoint of the end
-  instant asked_{0};        ///< when the parts were asked for
+  bool end_given_up_ = false;
+  std::uint64_t end_ = 0;                  ///< the number of the checkpoint of the end; 0: not begun
+  std::optional<std::uint64_t> end_steps_; ///< that it has, unless it could not be written
+  bool last_begun_ = false;                ///< the checkpoint of the end
+  instant asked_{0};                       ///< when the parts were asked for
   std::uint64_t steps_ = 0; ///< trained by the workers whose parts are here, and before the run was resumed
   checkpoint_parts parts_;
   std::function<void()> when_done_;

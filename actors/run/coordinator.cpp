@@ -68,6 +68,7 @@ caf::behavior coordinator::make_behavior() {
 caf::message_handler coordinator::checkpoints() {
   return {
       on(self_, [this](const checkpoint_part& x) { on_part(x); }),
+      on(self_, [this](const worker_at_end& x) { on_end_of(x); }),
       on(self_, [this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
       on(self_,
          [this](const recorder_lost&) {
@@ -89,6 +90,7 @@ caf::message_handler coordinator::checkpoints() {
            checkpointer_.on_written(x);
            if (options_.on_checkpoint) options_.on_checkpoint(checkpointer_.account());
            go_on_with_checkpoints();
+           seat_newcomers();
            end_if_all_reported();
          }),
   };
@@ -134,6 +136,14 @@ void coordinator::on_part(const checkpoint_part& x) {
   checkpointer_.on_part(x);
   go_on_with_checkpoints();
   seat_newcomers();
+}
+
+/// The state of a run that is stopped or fails is no end from which it could be made longer.
+void coordinator::on_end_of(const worker_at_end& x) {
+  if (!seats_.is_of(x.worker, x.life)) return;
+  if (outcome_.how != run_outcome::ending::completed) checkpointer_.give_up_end();
+  checkpointer_.on_end_of(x.worker);
+  go_on_with_checkpoints();
 }
 
 /// A run that is stopped can be resumed as if it had not been: its state is kept before the workers finish
@@ -273,6 +283,7 @@ void coordinator::stop(run_outcome::ending how, std::string why) {
     outcome_.how = how;
     outcome_.why = std::move(why);
   }
+  checkpointer_.give_up_end();
   if (diverges_as_recorded(how)) return;
   send(self_, options_.feeder, stop_dealing{});
   switcher_.stop();

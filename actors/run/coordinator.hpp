@@ -104,6 +104,7 @@ private:
   void on_switched(const policy_switched& x);
   void on_report(const shard_report& x);
   void on_part(const checkpoint_part& x);
+  void on_end_of(const worker_at_end& x);
   void on_signals(const signals_observed& x);
   void account_for(const worker_report& report, bool lost = false,
                    std::shared_ptr<hogwild_writer> writer = nullptr);

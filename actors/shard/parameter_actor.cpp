@@ -200,6 +200,7 @@ void parameter_actor::on_push(const push_gradient& x) {
 }
 
 void parameter_actor::on_leave(const worker_left& x) {
+  cut_.before_leaving(x.worker);
   if (!workers_.leave(x)) return;
   order_.leave(x.worker, x.life);
   take_what_is_ready();

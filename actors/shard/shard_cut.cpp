@@ -48,6 +48,11 @@ void shard_cut::before(const gradient_id& id) {
   if (!of_.order.is_led()) keep_now();
 }
 
+void shard_cut::before_leaving(rank worker) {
+  if (number_ == 0 || kept_ || worker.value >= marks_.size() || !marks_[worker.value]) return;
+  if (!of_.order.is_led()) keep_now();
+}
+
 void shard_cut::add(const push_gradient& x) {
   if (kept_ && belongs(x.header.id)) beside_.push_back({x, of_.updates.read_by(x.header.id.worker)});
 }

@@ -49,6 +49,8 @@ public:
   void begin(std::uint64_t number, const caf::actor& collector);
   /// This gradient is about to be admitted: the state is kept first if it does not belong.
   void before(const gradient_id& id);
+  /// This worker leaves: the state is kept first if the worker has marked.
+  void before_leaving(rank worker);
   /// This gradient has been admitted: it is kept beside the state if it belongs.
   void add(const push_gradient& x);
   /// The first shard has kept its state at this turn.

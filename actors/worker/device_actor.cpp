@@ -147,6 +147,7 @@ caf::message_handler device_actor::messages_of_a_run() {
       on(self_, [this](const take_checkpoint& x) { mark(x.number); }),
       on(self_, [this](const hold_for_checkpoint& x) { on_hold(x); }),
       on(self_, [this](const block_copied& x) { go_on_after(x); }),
+      on(self_, [this](const mark_at_end& x) { on_mark_at_end(x); }),
       on(self_,
          [this](const turn_missing& x) {
            or_fail(report_.steps, [&] {
@@ -235,6 +236,25 @@ void device_actor::go_on_after(const block_copied& x) {
   start_step_if_ready();
 }
 
+void device_actor::on_mark_at_end(const mark_at_end& x) {
+  end_mark_ = x.number;
+  start_step_if_ready();
+}
+
+/// Asks once. The mark is made here, unless weights of behind the checkpoint have come before.
+bool device_actor::waits_to_end() {
+  if (!options_.keeps_end) return false;
+  if (end_mark_) {
+    mark(*end_mark_);
+    return false;
+  }
+  if (at_end_since_) return true;
+  end_wait_for_batch();
+  at_end_since_ = options_.time->now();
+  send(self_, options_.coordinator, worker_at_end{options_.worker, options_.life});
+  return true;
+}
+
 // -- weights, batches and pauses: when the next step may begin ---------------------------------------------
 
 void device_actor::on_weights(const shard_weights& x) {
@@ -259,7 +279,9 @@ void device_actor::cut_batch(const dealt_samples& x) {
   foresee();
 }
 
+/// A worker that waits to end does so before the switch, as it does in a replay, where none waits.
 void device_actor::on_pause(const pause_worker& x) {
+  if (at_end_since_ && !end_mark_) on_mark_at_end({});
   gate_.ask_for_pause(x);
   pause_if_asked();
 }
@@ -299,6 +321,7 @@ void device_actor::start_step_if_ready() {
   or_fail(report_.steps, [this] {
     if (auto again = exchange_->bind_repeat()) return compute(std::move(again), true);
     if (!next_batch_ && gate_.expects_batch()) return wait_for_batch();
+    if (!next_batch_ && !gate_.leaves() && waits_to_end()) return;
     // Not earlier: for replays it must make no difference whether a pause comes before or after the answers.
     exchange_->go_on();
     if (next_batch_ && !gate_.leaves()) return start_step();
@@ -412,6 +435,8 @@ void device_actor::name_waits_to(const caf::actor& asker) const {
     tell(fmt::format("the sum of the gradients of all workers in step {}", report_.steps), summing_since_);
   else if (const auto held = gate_.held_since())
     tell(fmt::format("the block to be copied for checkpoint {}", *gate_.hold()), *held);
+  else if (at_end_since_ && !end_mark_)
+    tell("the checkpoint of the end", *at_end_since_);
   else if (starved_since_)
     tell("a batch from the feeder", *starved_since_);
   else if (!lines_.all_answered())

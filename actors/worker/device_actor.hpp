@@ -51,6 +51,7 @@ struct device_actor_options {
   std::string tells_trace{}; ///< as the worker on this device, to a coordinator elsewhere; empty: it does not
   std::uint64_t sample_gap = 0;            ///< see shard_exchange
   std::shared_ptr<saved_fields> resumed{}; ///< the worker's part of a checkpoint to go on from; or null
+  bool keeps_end = false; ///< the run has a checkpoint of its end, for which the worker asks before it ends
 };
 
 /// One worker. It feeds its runner with mini-batches and delivers each gradient through its exchange, which
@@ -73,6 +74,9 @@ struct device_actor_options {
 ///
 /// A checkpoint marks the place between two messages, and the worker goes on at once. Under hogwild it marks
 /// between two steps, and begins the next one when the block is copied.
+///
+/// Before it ends, it asks for the checkpoint of the end, and waits for the answer. What it then pushes, and
+/// that it leaves, lies behind its mark.
 ///
 /// A switch of policy pauses the worker between two steps. The weights that it holds are then out of date,
 /// and it waits for those of the next epoch.
@@ -103,6 +107,8 @@ private:
   void on_hold(const hold_for_checkpoint& x);
   void stand_still_if_asked();
   void go_on_after(const block_copied& x);
+  void on_mark_at_end(const mark_at_end& x);
+  bool waits_to_end();
 
   void on_weights(const shard_weights& x);
   void cut_batch(const dealt_samples& x);
@@ -175,6 +181,8 @@ private:
   caf::actor owner_;                     ///< who asked it to leave; null: no actor, or nobody did
   bool reported_ = false;
   std::uint64_t marked_ = 0; ///< the last checkpoint
+  std::optional<instant> at_end_since_;   ///< when it asked whether it may end
+  std::optional<std::uint64_t> end_mark_; ///< the checkpoint of the end; 0: there is none
   marked_parts marked_parts_;
 };
 

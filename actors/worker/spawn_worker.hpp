@@ -42,6 +42,7 @@ struct worker_surroundings {
   worker_peers peers;
   std::shared_ptr<const time_source> time;
   instant created{0};                   ///< where its timeline begins
+  bool keeps_end = false;               ///< it asks for the checkpoint of the end before it ends
   bool tells_timeline = false;          ///< to the coordinator, which is in another process
   notice_pace pace{};                   ///< how often it tells the tracker of its steps
   std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
