@@ -23,8 +23,9 @@ const own_parameter_actor& own_kind(const parameter_actor_kind& chosen) {
 
 std::shared_ptr<lane> lane_of(shard_surroundings& with) {
   // Every worker waits for an update, which takes less time than a step.
-  if (with.card) return std::make_shared<cuda::card_lane>(with.card->index, product_precision::float32,
-                                                            cuda::runtime::urgency::first);
+  if (with.card)
+    return std::make_shared<cuda::card_lane>(with.card->index, product_precision::float32,
+                                             cuda::runtime::urgency::first);
   return std::make_shared<host_lane>(std::move(with.blocks));
 }
 

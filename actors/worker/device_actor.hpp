@@ -180,7 +180,7 @@ private:
   std::optional<instant> starved_since_; ///< set while weights are there and a batch is not
   caf::actor owner_;                     ///< who asked it to leave; null: no actor, or nobody did
   bool reported_ = false;
-  std::uint64_t marked_ = 0; ///< the last checkpoint
+  std::uint64_t marked_ = 0;              ///< the last checkpoint
   std::optional<instant> at_end_since_;   ///< when it asked whether it may end
   std::optional<std::uint64_t> end_mark_; ///< the checkpoint of the end; 0: there is none
   marked_parts marked_parts_;

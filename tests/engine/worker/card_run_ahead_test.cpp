@@ -24,8 +24,8 @@ protected:
     on_card_.reset();
     model_request request = request_for(*data_, 8);
     request.devices = {{device_kind::cuda, 0}};
-    on_card_.emplace(testing::small_model(), request, layout_, watch_, weight_place::same_card, graphs,
-                     run_ahead);
+    on_card_.emplace(testing::small_model(), request, layout_, watch_, weight_place::same_card,
+                     product_precision::float32, graphs, run_ahead);
     on_card_->on_end([this] { ++ended_; });
     ended_ = taken_ = 0;
     there_.clear();
