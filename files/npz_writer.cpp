@@ -74,7 +74,7 @@ zip_int64_t archive_output::run(void* data, zip_uint64_t length, zip_source_cmd_
     return sizeof(zip_stat_t);
   }
   case ZIP_SOURCE_WRITE:
-    out_.write(static_cast<const char*>(data), static_cast<std::streamsize>(length));
+    out_.write_ahead({static_cast<const std::byte*>(data), static_cast<std::size_t>(length)});
     return checked(static_cast<zip_int64_t>(length));
   case ZIP_SOURCE_SEEK_WRITE:
     return seek(data, length);

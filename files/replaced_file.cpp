@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -99,6 +100,22 @@ replaced_file::~replaced_file() {
     std::filesystem::remove(written_, ignored);
   }
   if (lock_ >= 0) ::close(lock_);
+}
+
+/// Failures of the disk are told by fsync(), and a file system that cannot begin early begins later.
+void replaced_file::write_ahead(std::span<const std::byte> bytes) {
+  constexpr std::size_t piece = std::size_t{8} << 20;
+  flush();
+  off64_t at = tellp();
+  while (!bytes.empty() && good()) {
+    const std::span<const std::byte> next = bytes.first(std::min(piece, bytes.size()));
+    write(reinterpret_cast<const char*>(next.data()), static_cast<std::streamsize>(next.size()));
+    bytes = bytes.subspan(next.size());
+    if (next.size() < piece || lock_ < 0) continue;
+    flush();
+    sync_file_range(lock_, at, static_cast<off64_t>(piece), SYNC_FILE_RANGE_WRITE);
+    at += static_cast<off64_t>(piece);
+  }
 }
 
 int replaced_file::keep() { return keep(false); }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <span>
 #include <string>
 
 namespace mailgrad {
@@ -23,6 +25,10 @@ public:
   ~replaced_file() override;
   replaced_file(const replaced_file&) = delete;
   replaced_file& operator=(const replaced_file&) = delete;
+
+  /// Writes many bytes at the present place. The disk begins with the first of them while the last are still
+  /// to come, so keep_on_disk() has less to wait for.
+  void write_ahead(std::span<const std::byte> bytes);
 
   /// Closes the complete file and moves it to its place. Returns 0, or the errno of the failure.
   [[nodiscard]] int keep();

@@ -167,9 +167,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const array_
 
   replaced_file out(path.string());
   out << length << text;
-  for (const array_to_store& a : arrays)
-    out.write(reinterpret_cast<const char*>(a.values.data()),
-              static_cast<std::streamsize>(a.values.size_bytes()));
+  for (const array_to_store& a : arrays) out.write_ahead(std::as_bytes(a.values));
   if (const int why = out.keep_on_disk(); why != 0) throw_unwritable(path, why);
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -45,6 +46,25 @@ TEST_F(ReplacedFile, CanWaitForTheDisk) {
   EXPECT_EQ(f.keep_on_disk(), 0);
   EXPECT_EQ(text_of(file_), "after");
   EXPECT_TRUE(nothing_beside());
+}
+
+TEST_F(ReplacedFile, WritesManyBytesAheadInTheirOrder) {
+  std::string many(std::size_t{40} << 20, 'x');
+  for (std::size_t i = 0; i < many.size(); i += 4093) many[i] = static_cast<char>(i % 251);
+  replaced_file f(file_);
+  f << "before ";
+  f.write_ahead(std::as_bytes(std::span(many)));
+  f.write_ahead({});
+  f << " after";
+  EXPECT_EQ(f.keep_on_disk(), 0);
+  EXPECT_TRUE(text_of(file_) == "before " + many + " after");
+}
+
+TEST_F(ReplacedFile, FailsWhenItWritesAheadOntoAFullDisk) {
+  const std::string many(std::size_t{3} << 20, 'x');
+  replaced_file f("/dev/full");
+  f.write_ahead(std::as_bytes(std::span(many)));
+  EXPECT_EQ(f.keep(), ENOSPC);
 }
 
 TEST_F(ReplacedFile, LeavesTheOlderOneIfItIsNotKept) {
