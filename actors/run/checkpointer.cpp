@@ -75,39 +75,6 @@ void checkpointer::ask(const worker& w) const {
     send(self_, w.device, take_checkpoint{number_});
 }
 
-/// Another policy than hogwild has things to push and to forget at the end. Workers of hogwild go as they are.
-void checkpointer::begin_end(bool switching) {
-  if (std::ranges::none_of(workers_, &worker::at_end)) return;
-  if (!active() || given_up_ || end_given_up_) return let_end(0);
-  if (end_ != 0) return let_end(end_); // also one that has joined behind it
-  if (switching || collecting_ || !all_here()) return;
-  if (in_block()) return let_end(0);
-  collect();
-  end_ = number_;
-  for (const worker& w : workers_)
-    if (!w.gone) send(self_, w.device, mark_at_end{end_});
-}
-
-/// Answers those that wait.
-void checkpointer::let_end(std::uint64_t number) {
-  for (worker& w : workers_)
-    if (std::exchange(w.at_end, false)) send(self_, w.device, mark_at_end{number});
-}
-
-void checkpointer::on_end_of(rank ending) { workers_[ending.value].at_end = true; }
-
-void checkpointer::give_up_end() {
-  end_given_up_ = true;
-  let_end(end_);
-}
-
-/// Whether nothing was trained behind the checkpoint of the end.
-bool checkpointer::end_is_kept() const {
-  std::uint64_t trained = options_.card.steps;
-  for (const worker& w : workers_) trained += w.last.steps;
-  return end_steps_ == trained && std::ranges::none_of(workers_, &worker::lost);
-}
-
 void checkpointer::begin_if_due(bool switching) {
   begin_end(switching);
   const bool anybody = std::ranges::any_of(workers_, [](const worker& w) { return w.device && !w.gone; });
@@ -155,16 +122,6 @@ void checkpointer::take_part_of(std::uint32_t r) {
   if (options_.block && has_block) fields->group("block", [&] { w.writer->keep(*fields); });
   steps_ += w.last.steps;
   parts_[name] = fields;
-}
-
-void checkpointer::take_last(std::function<void()> done) {
-  when_done_ = std::move(done);
-  if (!active() || given_up_ || last_begun_) return std::exchange(when_done_, nullptr)();
-  if (writing_ || collecting_) return; // it begins when that is done
-  if (end_is_kept()) return std::exchange(when_done_, nullptr)();
-  last_begun_ = true;
-  collect();
-  ask_shards_and_feeder();
 }
 
 void checkpointer::ask_shards_and_feeder() {

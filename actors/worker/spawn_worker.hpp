@@ -42,7 +42,6 @@ struct worker_surroundings {
   worker_peers peers;
   std::shared_ptr<const time_source> time;
   instant created{0};                   ///< where its timeline begins
-  bool keeps_end = false;               ///< it asks for the checkpoint of the end before it ends
   bool tells_timeline = false;          ///< to the coordinator, which is in another process
   notice_pace pace{};                   ///< how often it tells the tracker of its steps
   std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
@@ -57,6 +56,7 @@ struct worker_surroundings {
   std::shared_ptr<mark_watch> watch{}; ///< tells when the steps on a card end; null: that of the process
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
+  bool keeps_end = false; ///< asks for the checkpoint of the end before it ends
 };
 
 struct spawned_worker {
