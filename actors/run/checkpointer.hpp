@@ -34,8 +34,8 @@ struct checkpointer_options {
 /// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors,
 /// and gives them to the writer. checkpoint_messages.hpp draws the protocol.
 ///
-/// Guarantees  one checkpoint is collected at a time. What is asked for meanwhile is taken once, afterwards. None begins
-///             before all workers have joined, or while the policy switches.
+/// Guarantees  one checkpoint is collected at a time. What is asked for meanwhile is taken once, afterwards.
+///             None begins before all workers have joined, or while the policy switches.
 ///
 ///     idle --due--> collecting --all parts--> writing --written--> idle
 ///

@@ -10,7 +10,8 @@
 namespace mailgrad {
 using messaging::send;
 
-/// Another policy than hogwild has things to push and to forget at the end. Workers of hogwild go as they are.
+/// Another policy than hogwild has things to push and to forget at the end. Workers of hogwild go as they
+/// are.
 void checkpointer::begin_end(bool switching) {
   if (std::ranges::none_of(workers_, &worker::at_end)) return;
   if (!active() || given_up_ || end_given_up_) return let_end(0);
