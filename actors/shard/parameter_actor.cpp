@@ -53,7 +53,7 @@ void parameter_actor::resume() {
     // It had ended, or a later incarnation had not come here yet: it joins anew, and says where it stands.
     if (!worker.returns && r < options_.steps.size())
       worker.account.last_step = worker.waiting_step = options_.steps[r];
-    if (worker.returns && worker.owed) worker.waits_since = now;
+    if (worker.returns && worker.owed) workers_.wait({r}, now);
     if (!worker.returns || worker.owed) continue;
     if (worker.answer.values)
       updates_.has({r}, worker.answer.values);
@@ -175,7 +175,7 @@ void parameter_actor::greet(rank worker, incarnation life) {
     newcomer.in_policy = true;
     policy_->join(worker);
   }
-  if (newcomer.device && newcomer.life == life) newcomer.waits_since = options_.time->now();
+  if (newcomer.device && newcomer.life == life) workers_.wait(worker, options_.time->now());
   release();
 }
 

@@ -45,7 +45,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   worker_slot& worker = workers_[g.id.worker];
   const bool waits = worker.device ? worker.life == g.id.life : worker.returns;
   if (worker.life == g.id.life && g.batches > worker.batches) worker.note_trained(g);
-  if (waits) worker.waits_since = worker.arrived;
+  if (waits) workers_.wait(g.id.worker, worker.arrived);
   ++worker.account.ledger.produced;
   watch_.idle(!updates_.batch_is_empty(), worker.arrived, order_.is_followed());
   if (!order_.is_followed()) taking_ = g.id.worker;
@@ -115,7 +115,7 @@ void parameter_actor::drop_stray(const gradient_header& x) {
   worker_slot& worker = workers_[x.id.worker];
   worker.discard_unjudged(updates_.gap_of(x), "other epoch");
   watch_.moment(trace_kind::discard, x, "other epoch");
-  worker.waits_since = worker.arrived;
+  workers_.wait(x.id.worker, worker.arrived);
   release();
 }
 
@@ -187,14 +187,14 @@ void parameter_actor::note_update() {
 }
 
 void parameter_actor::release(std::optional<rank> just_taken) {
-  for (std::uint32_t r = 0; r < workers_.count(); ++r) {
-    worker_slot& worker = workers_[{r}];
-    if (!worker.waits_since || !policy_->may_start({r})) continue;
+  workers_.each_waiting([&](rank r) {
+    if (!policy_->may_start(r)) return;
+    worker_slot& worker = workers_[r];
     worker.owed = false;
-    const auto stay = worker.end_wait(options_.time->now(), just_taken != rank{r}, barrier_opened_);
-    worker.answer = {options_.weights->version(), updates_.weights_for({r}), std::exchange(worker.met, {})};
+    const auto stay = worker.end_wait(options_.time->now(), just_taken != r, barrier_opened_);
+    worker.answer = {options_.weights->version(), updates_.weights_for(r), std::exchange(worker.met, {})};
     if (!worker.returns) answer(worker, stay);
-  }
+  });
 }
 
 } // namespace mailgrad

@@ -47,7 +47,7 @@ void worker_slot::begin(incarnation next) {
 }
 
 worker_slots::worker_slots(std::uint32_t workers, std::uint32_t seats, run_id run)
-    : run_(run), slots_(seats), used_(workers) {
+    : run_(run), slots_(seats), used_(workers), may_wait_((seats + 63) / 64) {
   for (std::uint32_t r = workers; r < seats; ++r) {
     slots_[r].in_policy = false;
     slots_[r].left = slots_[r].empty = true;
@@ -108,9 +108,14 @@ void worker_slots::begin_policy(std::span<const std::uint8_t> present, instant n
     worker.merged = false;
     worker.waits_since.reset();
     if (!worker.in_policy || !worker.device) continue;
-    worker.waits_since = now; // the device counts the wait until now
+    wait({static_cast<std::uint32_t>(r)}, now); // the device counts the wait until now
     worker.owed = true;
   }
+}
+
+void worker_slots::wait(rank worker, instant since) {
+  slots_[worker.value].waits_since = since;
+  may_wait_[worker.value / 64] |= std::uint64_t{1} << worker.value % 64;
 }
 
 bool worker_slots::all_wait() const {

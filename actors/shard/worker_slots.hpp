@@ -5,6 +5,8 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -92,6 +94,11 @@ public:
 
   /// A policy begins for the workers that are `present`, by rank. Each waits from now on.
   void begin_policy(std::span<const std::uint8_t> present, instant now);
+  /// The worker waits from `since` on.
+  void wait(rank worker, instant since);
+  /// Calls f(rank) for each worker that waits, by rank. The time does not grow with those that do not.
+  template <class F>
+  void each_waiting(F f);
   /// Whether every worker that takes part waits.
   bool all_wait() const;
 
@@ -105,6 +112,17 @@ private:
   run_id run_;
   std::vector<worker_slot> slots_; ///< by rank
   std::uint32_t used_;
+  std::vector<std::uint64_t> may_wait_; ///< a bit for each rank: all that wait, and some that no longer do
 };
+
+template <class F>
+void worker_slots::each_waiting(F f) {
+  for (std::size_t word = 0; word < may_wait_.size(); ++word)
+    for (std::uint64_t left = may_wait_[word]; left != 0; left &= left - 1) {
+      const auto r = static_cast<std::uint32_t>(64 * word + static_cast<std::size_t>(std::countr_zero(left)));
+      if (slots_[r].waits_since) f(rank{r});
+      if (!slots_[r].waits_since) may_wait_[word] &= ~(left & -left);
+    }
+}
 
 } // namespace mailgrad

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,6 +12,9 @@ namespace mailgrad {
 /// A pool of objects that are lent as shared pointers, so that a steady step allocates nothing. The pool
 /// keeps a pointer to each object; an object is free while there is no other pointer to it.
 ///
+/// A pool of up to 32 objects makes no more than are lent at once. A larger one looks at some of them only,
+/// so that the time does not grow with the pool, and may make another although one is free. The more are
+/// free, the more rarely that happens.
 /// Threads one owner calls; users may release their pointers on any thread.
 template <class T>
 class object_pool {
@@ -19,8 +23,12 @@ public:
   explicit object_pool(std::function<std::shared_ptr<T>()> make) : make_(std::move(make)) {}
 
   std::shared_ptr<T> take() {
-    for (const auto& object : objects_)
-      if (is_free(object)) return object;
+    const std::size_t first = std::min(objects_.size(), looks);
+    for (std::size_t i = 0; i < first; ++i)
+      if (is_free(objects_[i])) return objects_[i];
+    const std::size_t others = objects_.size() - first;
+    for (std::size_t i = 0; i < std::min(others, looks); ++i)
+      if (const auto& object = objects_[first + next_++ % others]; is_free(object)) return object;
     objects_.push_back(make_());
     return objects_.back();
   }
@@ -32,8 +40,11 @@ public:
   static bool is_free(const std::shared_ptr<T>& object) noexcept { return object.use_count() == 1; }
 
 private:
+  static constexpr std::size_t looks = 16; ///< at the first objects, and at the others in turn
+
   std::function<std::shared_ptr<T>()> make_;
   std::vector<std::shared_ptr<T>> objects_;
+  std::size_t next_ = 0; ///< of the others
 };
 
 } // namespace mailgrad

@@ -133,6 +133,26 @@ TEST_F(WorkerSlots, BeginAPolicyWithThoseThatArePresent) {
   EXPECT_FALSE(slots_[{1}].waits_since);
 }
 
+TEST_F(WorkerSlots, VisitThoseThatWaitByRank) {
+  worker_slots many(200, 200, run_id{5});
+  const auto waiting = [&many] {
+    std::vector<std::uint32_t> ranks;
+    many.each_waiting([&](rank r) { ranks.push_back(r.value); });
+    return ranks;
+  };
+  EXPECT_THAT(waiting(), ::testing::IsEmpty());
+  for (const std::uint32_t r : {199U, 3U, 64U, 63U}) many.wait({r}, 1s);
+  EXPECT_THAT(waiting(), ElementsAre(3, 63, 64, 199));
+  EXPECT_THAT(waiting(), ElementsAre(3, 63, 64, 199)) << "they still wait";
+  many[{63}].waits_since.reset();
+  many.each_waiting([&](rank r) {
+    if (r.value == 199) many[r].waits_since.reset();
+  });
+  EXPECT_THAT(waiting(), ElementsAre(3, 64));
+  many.wait({63}, 2s);
+  EXPECT_THAT(waiting(), ElementsAre(3, 63, 64));
+}
+
 /// A gradient that arrived at 10 s from a mailbox of 2 s, was judged at 11 s and answered at 15 s.
 TEST_F(WorkerSlots, DivideAStayIntoItsSpans) {
   const auto stay = [&](bool merged, bool by_others, instant opened) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -52,6 +54,31 @@ TEST_F(ObjectPool, MakesNothingInASteadyState) {
     const auto b = pool_.take();
   }
   EXPECT_EQ(made_, 2);
+}
+
+TEST_F(ObjectPool, MakesAnotherInASmallPoolOnlyWhileAllAreOut) {
+  std::vector<std::shared_ptr<int>> out;
+  for (int i = 0; i < 32; ++i) out.push_back(pool_.take());
+  for (std::size_t i = 0; i < 32; ++i) {
+    const int* const address = out[i].get();
+    out[i].reset();
+    EXPECT_EQ(pool_.take().get(), address);
+  }
+  EXPECT_EQ(made_, 32);
+}
+
+/// Objects come back in the order in which they were lent, or in any other.
+TEST_F(ObjectPool, StaysSmallWhenManyAreOut) {
+  constexpr std::size_t many = 2000;
+  for (const std::size_t stride : {std::size_t{1}, std::size_t{767}}) {
+    std::vector<std::shared_ptr<int>> out(many);
+    for (std::size_t i = 0; i < 20 * many; ++i) {
+      auto& slot = out[i * stride % many];
+      slot.reset();
+      slot = pool_.take();
+    }
+    EXPECT_LT(pool_.size(), 2 * many);
+  }
 }
 
 } // namespace
