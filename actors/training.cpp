@@ -12,6 +12,7 @@
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
@@ -21,6 +22,7 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
@@ -81,6 +83,8 @@ training_options for_workers_elsewhere(training_options options, const remote::s
     throw std::invalid_argument(
         fmt::format("serve: expected 1 to {} devices of all workers together, found {} workers of {} devices",
                     most, serve.workers, serve.devices));
+  if (!options.delays.empty())
+    throw std::invalid_argument("delays: those of workers in other processes cannot be prescribed");
   const auto cores = std::max({1U, std::thread::hardware_concurrency(), serve.devices});
   options.devices.clear();
   for (std::uint32_t d = 0; d < serve.workers * serve.devices; ++d)
@@ -128,6 +132,7 @@ private:
   watch_files files_to_watch() const;
   run_crew_options crew_options();
   void keep_checkpoints();
+  void delay_steps(run_crew_options& options) const;
   void wait();
   std::vector<caf::actor> gather(const remote::serve_options& serve, const run_crew_options& crew);
   remote::run_answer answer(const std::string& what, const std::string& argument);
@@ -309,6 +314,7 @@ run_crew_options training::implementation::crew_options() {
     books_.close();
   };
   options.on_books = [this](std::uint64_t request, const run_outcome& books) { books_.take(request, books); };
+  if (!this->options().delays.empty()) delay_steps(options);
   options.on_wait = [this](const wait_named& w) {
     watch_->tell(w);
     std::lock_guard guard(mutex_);
@@ -316,6 +322,15 @@ run_crew_options training::implementation::crew_options() {
     changed_.notify_all();
   };
   return options;
+}
+
+void training::implementation::delay_steps(run_crew_options& options) const {
+  const auto law = std::make_shared<const delay_spec>(this->options().delays, plan_.seats());
+  options.runner = [law, time = time_, begun = created_, seed = this->options().delays_seed](
+                       rank worker, std::shared_ptr<step_runner> own) -> std::shared_ptr<step_runner> {
+    return std::make_shared<delayed_runner>(
+        std::move(own), step_delays{law->law_of(worker, seed), time, timer_of_process(), begun});
+  };
 }
 
 /// They were told of the plug-ins that the policies of the options name, and of no other.

@@ -26,6 +26,7 @@ training_options virtual_options(training_options asked, std::uint32_t workers) 
   refuse(!asked.evaluate_every.never() || !asked.stop_when.empty() || asked.patience > 0 ||
              asked.keep != kept_weights::last,
          "tests its weights at its end only");
+  if (asked.delays.empty()) asked.delays = "constant:1";
   asked.devices.assign(workers, {device_kind::cpu, 0});
   asked.workers = 0; // as many as devices
   return asked;

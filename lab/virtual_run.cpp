@@ -14,6 +14,7 @@
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_options.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -32,14 +33,20 @@ run_plan virtual_plan(model_function model, std::shared_ptr<const data_split> da
   return plan;
 }
 
+/// By steps, as a second of virtual time is nothing to wait for; about a thousand steps of all together.
+notice_pace virtual_pace(std::size_t tellers) {
+  return {instant::max(), std::max<std::uint64_t>(8, 1000 / std::max<std::size_t>(1, tellers))};
+}
+
 } // namespace
 
 class virtual_run::implementation {
 public:
   implementation(model_function model, std::shared_ptr<const data_split> data, training_options options,
                  virtual_run_options lab)
-      : lab_(std::move(lab)), delays_(lab_.delays, lab_.workers),
-        plan_(virtual_plan(std::move(model), std::move(data), std::move(options), lab_.workers)) {
+      : lab_(std::move(lab)),
+        plan_(virtual_plan(std::move(model), std::move(data), std::move(options), lab_.workers)),
+        delays_(plan_.options.delays, lab_.workers) {
     crew_.emplace(system_.actors(), plan_, crew_options());
   }
   /// Events hold actors, which must be gone before their system.
@@ -68,8 +75,8 @@ private:
   std::optional<std::uint64_t> written() const;
 
   const virtual_run_options lab_;
-  const delay_spec delays_;
   const run_plan plan_;
+  const delay_spec delays_;
   const std::shared_ptr<virtual_clock> clock_ = std::make_shared<virtual_clock>();
   std::shared_ptr<step_runner> shared_; ///< computes the steps of all workers
   std::optional<run_outcome> outcome_;
@@ -85,6 +92,8 @@ run_crew_options virtual_run::implementation::crew_options() {
   run_crew_options options{clock_};
   options.coordinator_has_thread = false;
   options.on_progress = lab_.on_progress;
+  options.workers_cut_batches = true;
+  options.pace = virtual_pace;
   options.on_end = [this](run_outcome outcome) {
     outcome_ = std::move(outcome);
     ended_at_ = clock_->now();
@@ -100,7 +109,7 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
                                                                     std::shared_ptr<step_runner> own) {
   if (!shared_) shared_ = std::move(own);
   return std::make_shared<simulated_runner>(
-      shared_, step_delays{delays_.law_of(worker, lab_.delays_seed), clock_, clock_, instant{0}});
+      shared_, step_delays{delays_.law_of(worker, plan_.options.delays_seed), clock_, clock_, instant{0}});
 }
 
 void virtual_run::implementation::run() {
@@ -146,6 +155,7 @@ std::span<const float> virtual_run::implementation::parameters() {
 training_report virtual_run::implementation::report(const std::function<bool()>& stop_test) {
   training_report r = report_of(ended(), written());
   describe(r, plan_, ended_at_, outcome_->checkpoints);
+  r.delays->virtual_time = true;
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   test_trained(r, plan_, parameters(), stop_test);
   return r;

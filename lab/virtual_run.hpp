@@ -11,15 +11,12 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 
 namespace mailgrad::lab {
 
 /// What a run in virtual time needs beside the options of a training.
 struct virtual_run_options {
   std::uint32_t workers = 1;
-  std::string delays = "constant:1"; ///< how long steps take, in the grammar of delay_spec
-  std::uint64_t delays_seed = 1;
   /// Called now and then with what is done; may be empty.
   std::function<void(const training_progress&)> on_progress{};
   /// Asked now and then; true: the run ends when every worker has finished its step. May be empty.
@@ -34,10 +31,11 @@ struct virtual_run_options {
 /// Threads one.
 class virtual_run {
 public:
-  /// `options.devices` and `options.workers` are ignored: each worker is simulated.
+  /// `options.devices` and `options.workers` are ignored: each worker is simulated. Without options.delays,
+  /// each step takes a second.
   ///
-  /// Errors  std::invalid_argument: an option is wrong, or makes no sense in virtual time; those of plan_run()
-  ///         and delay_spec.
+  /// Errors  std::invalid_argument: an option is wrong, or makes no sense in virtual time; those of
+  ///         plan_run() and delay_spec.
   virtual_run(model_function model, std::shared_ptr<const data_split> data, training_options options,
               virtual_run_options lab);
   ~virtual_run();

@@ -85,6 +85,7 @@ std::shared_ptr<trace_track> run_crew::new_track(std::string name) const {
 }
 
 notice_pace run_crew::pace_among(std::size_t workers) const {
+  if (options_.pace) return options_.pace(workers);
   const training_options& o = plan_.options;
   const std::array wanted{o.metrics_every, plan_.tests_during_run() ? o.evaluate_every : interval{}};
   return pace_for(wanted, plan_.steps_per_epoch(), workers);
@@ -229,6 +230,8 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
   with.run_ahead = plan_.options.run_ahead;
   with.products = plan_.options.precision;
   with.pace = pace_among(plan_.workers());
+  if (options_.workers_cut_batches)
+    with.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->train);
   if (plan_.options.all_reduce) with.sums = options_.sums({worker});
   return spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
 }

@@ -56,6 +56,11 @@ struct run_crew_options {
   std::shared_ptr<mark_watch> watch{};
   /// Gives the actor that a worker uses as shard: one that stands between both, or the shard itself.
   std::function<caf::actor(rank worker, std::uint32_t shard, const caf::actor& handle)> between{};
+  /// Whether workers cut their batches themselves, from the samples of the plan. The feeder then has no
+  /// memory of batches, of which it would search one for each of very many workers.
+  bool workers_cut_batches = false;
+  /// How often each of so many tells of its steps; null: as pace_for() says, for times of this machine.
+  std::function<notice_pace(std::size_t tellers)> pace{};
   /// Gives what a worker adds its gradients up with, if the plan says that it does.
   std::function<std::shared_ptr<net::all_reduce>(rank worker)> sums{};
   /// Gives the runner that a worker uses instead of `own`, the one of the plan.

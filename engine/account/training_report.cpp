@@ -96,6 +96,11 @@ json waits_of_run(const training_report& r) {
   return waits;
 }
 
+json to_object(const std::optional<prescribed_delays>& d) {
+  if (!d) return nullptr;
+  return {{"law", d->law}, {"seed", d->seed}, {"virtual_time", d->virtual_time}};
+}
+
 json to_object(const batch_origins& b) {
   return {{"own", b.own}, {"sent", b.sent}, {"spared_bytes", b.spared_bytes}};
 }
@@ -234,6 +239,7 @@ std::string to_json(const training_report& r) {
       {"curve", to_array(r.curve)},
       {"evaluations", {{"count", r.evaluations.count}, {"seconds", r.evaluations.seconds}}},
       {"local_steps", to_object_of_local_steps(r)},
+      {"delays", to_object(r.delays)},
       {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},
       {"parameters_sha256", r.parameters_sha256},
       {"seed", r.seed},

@@ -69,6 +69,13 @@ struct best_test {
   std::string weights_sha256{}; ///< of the weights, with the gaps between variables
 };
 
+/// The law by which the steps of a run took time.
+struct prescribed_delays {
+  std::string law;
+  std::uint64_t seed = 1;
+  bool virtual_time = false; ///< the run was simulated, and all its times are virtual
+};
+
 /// What tests of the weights during a run cost, on a thread of their own.
 struct evaluation_cost {
   std::uint64_t count = 0;
@@ -134,6 +141,7 @@ struct training_report {
   std::uint64_t local_steps = 0;                 ///< of a worker between two exchanges; 0: none
   std::string outer_optimizer;                   ///< of the shards, with local steps
   double outer_learning_rate = 0;
+  std::optional<prescribed_delays> delays; ///< none: steps took as long as they needed
   std::string cure = "none";
   std::optional<double> mean_step_factor; ///< the mean factor of the cure; absent if the cure has none
   std::string parameters_sha256;

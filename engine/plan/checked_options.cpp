@@ -1,5 +1,6 @@
 #include <mailgrad/engine/plan/checked_options.hpp>
 
+#include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/all_reduce_terms.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
@@ -148,6 +149,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_sums_can_be(o);
   require_precision(o);
   require_parameter_place(o, policies, cure);
+  if (!o.delays.empty() && !o.replay) delay_spec(o.delays, seats_of(o)); // refuses what is none
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument(
         fmt::format("record: a replay repeats recording '{}' and makes none of its own", o.replay->name));

@@ -18,6 +18,7 @@ void describe(training_report& r, const run_plan& plan) {
   r.optimizer = name(o.optimizer);
   r.learning_rate = base_learning_rate(o.optimizer);
   r.batch = o.batch;
+  if (!o.delays.empty()) r.delays = prescribed_delays{o.delays, o.delays_seed};
   r.local_steps = o.local_steps;
   if (o.local_steps > 0) {
     r.outer_optimizer = name(o.outer);

@@ -171,6 +171,7 @@ void plan_replay(run_plan& plan) {
                                       "beginning alone; leave out the checkpoint",
                                       o.replay->name));
   o.keep = kept_weights::last; // those of the recorded end
+  o.delays.clear();
   require_same_run(*o.replay, o, facts_and_names(plan));
   for (const recorded_switch& s : o.replay->end.switches)
     require_switch(o, plan.policies, plan.cure, s.policy); // the cure may exclude a policy of the recording

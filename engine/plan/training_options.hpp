@@ -66,6 +66,10 @@ struct training_options {
   /// Workers add their gradients up among themselves before a shard sees them, which needs ranks of MPI, and
   /// what all_reduce_terms.hpp says.
   bool all_reduce = false;
+  /// How long the steps of workers take at least, in the grammar of delay_spec; a worker idles for the rest.
+  /// Empty: as long as they need. A replay ignores it, since it makes no difference to the weights.
+  std::string delays{};
+  std::uint64_t delays_seed = 1; ///< of these times
   std::string cure = "none";     ///< a cure of staleness, in the grammar of make_cure()
   optimizer_options optimizer;   ///< the default is plain SGD
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards

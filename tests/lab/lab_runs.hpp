@@ -25,11 +25,13 @@ inline training_options lab_options(const lab_case& c) {
   o.policy = c.policy;
   o.steps = c.steps;
   o.batch = 1;
+  o.delays = c.delays;
+  o.delays_seed = c.seed;
   o.optimizer = sgd(1e-4); // the weights hardly move, so no run diverges
   return o;
 }
 
-inline lab::virtual_run_options lab_delays(const lab_case& c) { return {c.workers, c.delays, c.seed}; }
+inline lab::virtual_run_options lab_delays(const lab_case& c) { return {c.workers}; }
 
 inline training_report run_in_lab(const lab_case& c, const training_options& options) {
   lab::virtual_run run(small_model(), small_data(), options, lab_delays(c));

@@ -58,6 +58,7 @@ TEST(VirtualRun, MakesTheWeightsOfARealRun) {
     const lab_case c{1, "exp", policy, 60};
     training_options real = lively_options(c);
     real.devices = {{device_kind::cpu, 0}};
+    real.delays.clear();
     const training_report trained = train(small_model(), small_data(), real);
     EXPECT_EQ(run_in_lab(c, lively_options(c)).parameters_sha256, trained.parameters_sha256) << policy;
   }
