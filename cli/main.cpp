@@ -79,7 +79,7 @@ int run(int argc, char** argv) {
                               make_switch_command(app), make_stop_command(app),    make_replay_command(app),
                               make_test_command(app),   make_predict_command(app), make_generate_command(app),
                               make_export_command(app), make_report_command(app),  make_devices_command(app),
-                              make_graph_command(app),  make_keys_command(app)};
+                              make_graph_command(app),  make_keys_command(app),    make_lab_command(app)};
   try {
     const std::vector<const char*> words = words_of(app, argc, argv);
     app.parse(static_cast<int>(words.size()), words.data());

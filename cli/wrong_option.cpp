@@ -14,14 +14,16 @@ namespace mailgrad {
 
 namespace {
 
+/// The innermost that was given, as `run` of `mailgrad lab run`.
 const CLI::App& parsed_command(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app : *chosen.front();
+  return chosen.empty() ? app : parsed_command(*chosen.front());
 }
 
-/// "mailgrad train"
+/// "mailgrad train", "mailgrad lab run"
 std::string name_of(const CLI::App& command) {
-  return command.get_parent() ? "mailgrad " + command.get_name() : "mailgrad";
+  const CLI::App* above = command.get_parent();
+  return above ? name_of(*above) + ' ' + command.get_name() : "mailgrad";
 }
 
 std::string where_to_look(const CLI::App& command) {
@@ -86,7 +88,7 @@ std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
     const auto [one, other] = both_ends(why);
     return fmt::format("{} makes sense only with {}: add it", one, other);
   }
-  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !command.get_parent())
+  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !commands_of(command).empty())
     return "a command is missing; " + suggested("", commands_of(command));
   const CLI::Option* option = option_in(why, command);
   if (option == nullptr || dynamic_cast<const CLI::ValidationError*>(&e) != nullptr) return why;
@@ -103,7 +105,7 @@ std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
 
 std::string unknown_argument(const CLI::App& command, const std::string& word) {
   const std::string text = name_of(command) + " has no argument '" + word + "'";
-  if (!command.get_parent()) return text + "; " + suggested(word, commands_of(command));
+  if (const auto names = commands_of(command); !names.empty()) return text + "; " + suggested(word, names);
   return text + where_to_look(command);
 }
 

@@ -40,6 +40,7 @@ command make_report_command(CLI::App& app);
 command make_devices_command(CLI::App& app);
 command make_graph_command(CLI::App& app);
 command make_keys_command(CLI::App& app);
+command make_lab_command(CLI::App& app);
 
 /// The report of a run that ended, and the exit code with which `mailgrad train` would end.
 struct finished_run {

@@ -3,6 +3,7 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/lab/delay_help.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
@@ -325,7 +326,8 @@ command make_train_command(CLI::App& app) {
   add_send_batches_flag(*parser, words->remote);
   add_wire_option(*parser, words->remote);
   parser->footer(
-      models() + policies_and_cures() + '\n' + default_learning_rates() + '\n' + model_file_format() + "\n" +
+      models() + policies_and_cures() + '\n' + delays_in_help() + '\n' + default_learning_rates() + '\n' +
+      model_file_format() + "\n" +
       wrapped(
           "A policy with a step, such as sync@1000, begins when that many mini-batches have been dealt. "
           "Each worker may then still have one to train, which it trains under the new policy. The report "

@@ -21,7 +21,9 @@ std::string joined(const auto& names) {
   return text;
 }
 
-void add_what(CLI::App& parser, train_words& w) {
+} // namespace
+
+void add_data_options(CLI::App& parser, train_words& w) {
   parser
       .add_option("--model", w.model,
                   "The model: " + joined(built_in_models()) +
@@ -94,7 +96,9 @@ void add_what(CLI::App& parser, train_words& w) {
       ->group("What to train");
 }
 
-void add_how(CLI::App& parser, train_words& w) {
+namespace {
+
+void add_devices(CLI::App& parser, train_words& w) {
   parser
       .add_option(
           "--devices", w.devices,
@@ -123,6 +127,25 @@ void add_how(CLI::App& parser, train_words& w) {
       ->check(one_of(product_precision_names()))
       ->capture_default_str()
       ->group("How to run it");
+}
+
+} // namespace
+
+void add_delay_options(CLI::App& parser, train_words& w) {
+  auto* delays = parser
+                     .add_option("--delays", w.delays,
+                                 "How long each step of a worker takes, by a law of the list below; a real "
+                                 "worker idles when it has computed faster")
+                     ->type_name("LAW")
+                     ->group("How to run it");
+  if (!w.delays.empty()) delays->capture_default_str();
+  parser.add_option("--delays-seed", w.delays_seed, "Seed of these times")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("How to run it");
+}
+
+void add_policy_options(CLI::App& parser, train_words& w) {
   parser
       .add_option("--policy", w.policy,
                   "How closely the workers keep together, as listed below; several in turn as \"async, "
@@ -148,6 +171,8 @@ void add_how(CLI::App& parser, train_words& w) {
       ->group("How to run it");
 }
 
+namespace {
+
 void add_spanning(CLI::App& parser, train_words& w) {
   const std::string group = "Models over several devices";
   add_spanning_flags(parser, w.span, group);
@@ -167,7 +192,9 @@ void add_spanning(CLI::App& parser, train_words& w) {
       ->group(group);
 }
 
-void add_optimizer(CLI::App& parser, train_words& w) {
+} // namespace
+
+void add_optimizer_options(CLI::App& parser, train_words& w) {
   parser
       .add_option("--optimizer", w.optimizer,
                   "The update rule: " + joined(optimizer_names()) +
@@ -199,7 +226,7 @@ void add_optimizer(CLI::App& parser, train_words& w) {
       ->group("Optimiser");
 }
 
-void add_local_steps(CLI::App& parser, train_words& w) {
+void add_local_step_options(CLI::App& parser, train_words& w) {
   auto* steps =
       parser
           .add_option(
@@ -225,7 +252,7 @@ void add_local_steps(CLI::App& parser, train_words& w) {
       ->group("Local steps");
 }
 
-void add_outputs(CLI::App& parser, train_words& w) {
+void add_result_options(CLI::App& parser, train_words& w) {
   output_paths& paths = w.outputs;
   parser
       .add_option(
@@ -265,12 +292,22 @@ void add_outputs(CLI::App& parser, train_words& w) {
       ->check(whole_number(0))
       ->capture_default_str()
       ->group("Output");
+}
+
+namespace {
+
+void add_record(CLI::App& parser, train_words& w) {
   parser
-      .add_option("--record", paths.record,
+      .add_option("--record", w.outputs.record,
                   "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
       ->check(file_name())
       ->type_name("FILE")
       ->group("Output");
+}
+
+} // namespace
+
+void add_text_options(CLI::App& parser, train_words& w) {
   parser
       .add_option("--sample-length", w.sample_length,
                   "For text: how many symbols the trained model writes at the end; 0: none")
@@ -288,6 +325,8 @@ void add_outputs(CLI::App& parser, train_words& w) {
       ->disable_flag_override()
       ->group("Output");
 }
+
+namespace {
 
 void add_metrics(CLI::App& parser, train_words& w) {
   parser
@@ -360,13 +399,17 @@ void add_ending(CLI::App& parser, train_words& w) {
 } // namespace
 
 void add_options(CLI::App& parser, train_words& w) {
-  add_what(parser, w);
-  add_how(parser, w);
+  add_data_options(parser, w);
+  add_devices(parser, w);
+  add_policy_options(parser, w);
+  add_delay_options(parser, w);
   add_spanning(parser, w);
-  add_optimizer(parser, w);
-  add_local_steps(parser, w);
+  add_optimizer_options(parser, w);
+  add_local_step_options(parser, w);
   add_checkpoint_options(parser, w.checkpoints, "Checkpoints");
-  add_outputs(parser, w);
+  add_result_options(parser, w);
+  add_record(parser, w);
+  add_text_options(parser, w);
   add_live_options(parser, w.live, "Output");
   add_metrics(parser, w);
   add_ending(parser, w);

@@ -36,9 +36,12 @@ struct train_words {
   std::string precision = "float32";
   spanning_words span;
   std::uint32_t workers = 0;
+  std::uint32_t simulated = 0; ///< workers in virtual time; 0: they are real
   std::optional<std::size_t> micro_batches;
   std::string policy = "async";
   std::string cure = "none";
+  std::string delays; ///< empty: none
+  std::uint64_t delays_seed = 1;
   std::string load;
   std::string load_strict = "yes";
   std::string optimizer = "sgd";
@@ -74,6 +77,15 @@ struct train_words {
 };
 
 void add_options(CLI::App& parser, train_words& w);
+
+// Parts of these options, for commands that take some of them.
+void add_data_options(CLI::App& parser, train_words& w);
+void add_policy_options(CLI::App& parser, train_words& w);
+void add_delay_options(CLI::App& parser, train_words& w);
+void add_optimizer_options(CLI::App& parser, train_words& w);
+void add_local_step_options(CLI::App& parser, train_words& w);
+void add_result_options(CLI::App& parser, train_words& w); ///< files that are written at the end
+void add_text_options(CLI::App& parser, train_words& w);   ///< what a text model writes, and --quiet
 
 /// How many workers are processes of their own.
 std::uint32_t workers_elsewhere(const train_words& w);

@@ -81,10 +81,17 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
 }
 
 void read_workers(const train_words& w, training_options& o) {
+  if (w.remote.any() && !w.delays.empty())
+    throw std::invalid_argument(
+        "--delays: those of workers in other processes cannot be prescribed; leave it out");
   if (!w.remote.any() && w.remote.wire != "float32")
     throw std::invalid_argument(
         "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
   if (w.remote.any()) return read_workers_elsewhere(w, o);
+  if (w.simulated > 0) {
+    o.workers = w.simulated;
+    return;
+  }
   o.devices = read_devices(w.devices);
   if (has_parameters_on_card(w)) o.parameters = parse_device(w.parameters);
   o.run_ahead = w.run_ahead;
@@ -151,6 +158,8 @@ training_options understood(const train_words& w) {
   require_spanning_policies(w, parse_policy_schedule(w.policy, std::max(o.workers, o.seats)));
   o.policy = w.policy;
   o.cure = w.cure;
+  o.delays = w.delays;
+  o.delays_seed = w.delays_seed;
   o.optimizer = parse_optimizer(w.optimizer);
   o.optimizer.learning_rate = w.learning_rate;
   o.optimizer.schedule = parse_schedule(w.schedule);

@@ -62,6 +62,24 @@ std::string staleness_in_words(const staleness_histogram& h) {
                      h.max());
 }
 
+/// With more workers, the summary has no line for each.
+constexpr std::uint32_t most_workers_named = 64;
+
+/// "means from 0.98 (worker 3) to 12.04 (worker 999)"
+std::string range_of_workers(const training_report& r) {
+  std::vector<staleness_histogram> gaps(r.workers);
+  for (const exchange_figures& x : r.exchanges)
+    if (x.worker < r.workers) gaps[x.worker].merge(x.gaps);
+  const auto by_mean = [&](std::size_t a, std::size_t b) { return gaps[a].mean() < gaps[b].mean(); };
+  std::vector<std::size_t> told;
+  for (std::size_t w = 0; w < gaps.size(); ++w)
+    if (!gaps[w].empty()) told.push_back(w);
+  if (told.empty()) return "no gradient was applied";
+  const auto [least, most] = std::ranges::minmax_element(told, by_mean);
+  return fmt::format("means from {:.2f} (worker {}) to {:.2f} (worker {})", gaps[*least].mean(), *least,
+                     gaps[*most].mean(), *most);
+}
+
 std::string validation_in_words(const training_report& r) {
   std::string text = fmt::format("loss {:.4f}", *r.validation_loss);
   if (r.validation_accuracy) text += fmt::format(", accuracy {:.4f}", *r.validation_accuracy);
@@ -258,7 +276,8 @@ std::string in_words(const training_report& r) {
   if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
   if (r.test_rmse) text += fmt::format("test RMSE     {:.4f}\n", *r.test_rmse);
   text += "staleness     " + staleness_in_words(r.staleness) + '\n';
-  for (std::uint32_t w = 0; r.workers > 1 && w < r.workers; ++w)
+  if (r.workers > most_workers_named) text += "  by worker   " + range_of_workers(r) + '\n';
+  for (std::uint32_t w = 0; r.workers > 1 && w < r.workers && r.workers <= most_workers_named; ++w)
     text += fmt::format("{}{} ({})\n", padded(fmt::format("  worker {}", w)),
                         staleness_in_words(staleness_of(r, w)), devices_in_words(r, w));
   if (r.precision != "float32") text += "products      in " + r.precision + '\n';

@@ -1,0 +1,125 @@
+#include <mailgrad/cli/lab/lab_run.hpp>
+
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/progress_display.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
+#include <mailgrad/cli/version.hpp>
+
+#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/lab/virtual_run.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// Shows what is done of a run in virtual time, a few times in each second of this machine.
+class lab_progress {
+public:
+  lab_progress(std::uint64_t steps, bool quiet)
+      : display_(std::cerr, quiet ? progress_display::style::none : progress_display::suitable_style(),
+                 steps) {}
+
+  void show(training_progress p) {
+    constexpr instant between = std::chrono::milliseconds{200};
+    const instant now = time_.now();
+    if (now - shown_ < between) return;
+    shown_ = now;
+    p.elapsed = now - begun_; // how long it still takes is a matter of this machine
+    display_.show(p);
+  }
+  void finish() { display_.finish(); }
+  double seconds() const { return in_seconds(time_.now() - begun_); }
+
+private:
+  machine_time time_;
+  instant begun_ = time_.now();
+  instant shown_{0};
+  progress_display display_;
+};
+
+std::string introduction(const train_words& w, const data_split& data, const training_options& o) {
+  return fmt::format("{}: {} samples to train on, {} to test on\n{}; {} with {} simulated workers, whose "
+                     "steps take {}, seed {}",
+                     data.name, data.train.size(), data.test.size(), w.model, o.policy, w.simulated, w.delays,
+                     w.delays_seed);
+}
+
+/// "1000 s of virtual time in 0.52 s; 4 updates/s, 0.25 s for each"
+std::string times_in_words(const training_report& r, double real_seconds) {
+  return fmt::format("{:.6g} s of virtual time in {:.2f} s; {:.6g} updates/s, {:.6g} s for each\n",
+                     r.wall_seconds, real_seconds, static_cast<double>(r.updates) / r.wall_seconds,
+                     r.wall_seconds / static_cast<double>(r.updates));
+}
+
+int exit_code_of_lab(const training_report& r, int signal) {
+  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
+  return signal != 0 && r.ended != "failed" && r.ended != "diverged" ? exit_code::of_signal(signal)
+                                                                     : exit_code::failed;
+}
+
+void write_results(const run_outputs& outputs, lab::virtual_run& run, const training_report& r,
+                   const model_card& card) {
+  const std::span<const float> weights = run.parameters();
+  std::vector<std::string> failures = outputs.write(
+      r, run.trace(), weights.empty() ? std::vector<named_weights>() : weights_by_name(run.layout(), weights),
+      card);
+  if (failures.empty()) return;
+  const std::string last = failures.back();
+  failures.pop_back();
+  for (const std::string& why : failures) say_failure(why);
+  throw std::runtime_error(last);
+}
+
+} // namespace
+
+int run_in_lab(const train_words& w, std::vector<std::string> given) {
+  const std::string date = utc_date(std::chrono::system_clock::now());
+  const run_inputs inputs{w.model, w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
+                          nullptr, w.load};
+  training_options options = understood(w);
+  options.words = std::move(given);
+  options.model_name = w.model;
+  const run_outputs outputs(w.outputs, files_of(inputs));
+  if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
+  options.start_whole = w.load_strict == "yes";
+  const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+  const model_card card = card_for(model_text(w.model), *data);
+  const interrupt ctrl_c;
+  lab::virtual_run_options lab{w.simulated};
+  lab.stop = [&] { return ctrl_c.requested(); };
+  std::optional<lab_progress> shown;
+  lab.on_progress = [&](const training_progress& p) {
+    if (shown) shown->show(p);
+  };
+  lab::virtual_run run(find_model(w.model), data, options, lab);
+  for (const std::string& remark : data->remarks) say_failure(remark);
+  if (!w.quiet) std::cerr << introduction(w, *data, options) << '\n';
+  shown.emplace(run.total_steps(), w.quiet);
+  run.run();
+  shown->finish();
+  const double real_seconds = shown->seconds();
+  training_report r = run.report([&] { return ctrl_c.requested(); });
+  r.origin.commit = build_commit;
+  r.origin.date = date;
+  std::ostream& out = outputs.take_standard_output() ? std::cerr : std::cout;
+  out << in_words(r) << "virtual time  " << times_in_words(r, real_seconds);
+  if (!r.why.empty()) say_failure(r.why);
+  write_results(outputs, run, r, card);
+  return exit_code_of_lab(r, ctrl_c.signal());
+}
+
+} // namespace mailgrad
