@@ -21,7 +21,8 @@ public:
     bool is_next = false;
     {
       const std::lock_guard held(mutex_);
-      is_next = due_.emplace(when, std::move(tell)) == due_.begin();
+      const auto added = due_.emplace(when, std::move(tell));
+      is_next = added == due_.begin(); // not in one expression, which may ask for the begin before
     }
     if (is_next) changed_.notify_one();
   }
