@@ -37,6 +37,7 @@ private:
   std::vector<std::uint64_t> dense_;
   std::map<std::uint64_t, std::uint64_t> rare_;
   std::uint64_t total_ = 0;
+  double sum_ = 0; ///< of all gaps; exact up to 2^53
 };
 
 } // namespace mailgrad
