@@ -68,11 +68,17 @@ void card_lane::write(std::span<const float> from, memory& to) {
   if (from.size_bytes() > to.bytes())
     throw shape_error("write", shape{from.size()}, shape{to.bytes() / sizeof(float)});
   if (from.empty()) return;
-  std::erase_if(writes_, [](const write_under_way& w) { return w.done.passed(); });
+  forget_written();
+  runtime::make_current(stream_.card()); // pinned memory would else wake the first card
   pinned_block values(from.size_bytes());
   std::ranges::copy(from, values.as<float>().begin());
   runtime::copy(stream_.get(), to.on<float>(where_).data(), values.as<float>().data(), from.size_bytes());
-  writes_.push_back({std::move(values), record()});
+  writes_.push_back({std::move(values), marks_.record()});
+}
+
+/// The values of a shard's first weights would else be kept in pinned memory for the whole run.
+void card_lane::forget_written() {
+  std::erase_if(writes_, [](const write_under_way& w) { return w.done.passed(); });
 }
 
 memory card_lane::lend_on_host(std::size_t bytes) {
@@ -96,7 +102,10 @@ void card_lane::copy_to_host(const memory& from, std::size_t first, memory& to) 
 
 void card_lane::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }
 
-mark card_lane::record() { return marks_.record(); }
+mark card_lane::record() {
+  forget_written();
+  return marks_.record();
+}
 
 mark card_lane::record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
   return marks_.record(std::move(told_by), ticket);

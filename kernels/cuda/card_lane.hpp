@@ -51,6 +51,7 @@ public:
   std::optional<fault_word> take_fault();
 
 private:
+  void forget_written();
   const cuda_stream& stream_of_card() const noexcept { return std::get<cuda_stream>(where_); }
 
   /// Pinned memory that a copy to the card still reads.
