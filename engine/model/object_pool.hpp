@@ -27,8 +27,10 @@ public:
     for (std::size_t i = 0; i < first; ++i)
       if (is_free(objects_[i])) return objects_[i];
     const std::size_t others = objects_.size() - first;
-    for (std::size_t i = 0; i < std::min(others, looks); ++i)
-      if (const auto& object = objects_[first + next_++ % others]; is_free(object)) return object;
+    for (std::size_t i = 0; i < std::min(others, looks); ++i) {
+      if (next_ >= others) next_ = 0;
+      if (const auto& object = objects_[first + next_++]; is_free(object)) return object;
+    }
     objects_.push_back(make_());
     return objects_.back();
   }
@@ -44,7 +46,7 @@ private:
 
   std::function<std::shared_ptr<T>()> make_;
   std::vector<std::shared_ptr<T>> objects_;
-  std::size_t next_ = 0; ///< of the others
+  std::size_t next_ = 0; ///< of the others; goes round
 };
 
 } // namespace mailgrad

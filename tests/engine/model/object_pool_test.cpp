@@ -62,7 +62,8 @@ TEST_F(ObjectPool, MakesAnotherInASmallPoolOnlyWhileAllAreOut) {
   for (std::size_t i = 0; i < 32; ++i) {
     const int* const address = out[i].get();
     out[i].reset();
-    EXPECT_EQ(pool_.take().get(), address);
+    out[i] = pool_.take();
+    EXPECT_EQ(out[i].get(), address);
   }
   EXPECT_EQ(made_, 32);
 }
