@@ -232,6 +232,16 @@ TEST_F(Checkpoints, GoOnWithOtherDevices) {
 }
 
 /// The books begin anew with other workers, but the names of checkpoints count the steps of the whole run.
+/// Cores cannot reach weights on a card, so what was said of these is left out.
+TEST_F(Checkpoints, ForgetWhereWeightsLayOnOtherDevices) {
+  report(train({"--checkpoint", folder(), "--parameters", "host", "--run-ahead", "0"}, "200"));
+  const words kept = resumed({"--steps", "300"})["command"];
+  EXPECT_THAT(kept, ::testing::IsSupersetOf({"--parameters=host", "--run-ahead=0"}));
+  const words elsewhere = resumed({"--steps", "400", "--devices", "cpu:0"})["command"];
+  EXPECT_THAT(elsewhere, ::testing::Each(::testing::Not(::testing::AnyOf(
+                             ::testing::StartsWith("--parameters"), ::testing::StartsWith("--run-ahead")))));
+}
+
 TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
   report(train({"--checkpoint", folder(), "--devices", "cpu:0,cpu:0"}, "200"));
   EXPECT_EQ(resumed({"--devices", "cpu:0", "--steps", "500"})["steps"], 300);
