@@ -30,7 +30,10 @@ public:
   /// The step is computed.
   void tell_when_due() {
     if (is_due()) return tell();
-    timer_->at(due(), [self = shared_from_this()] { self->tell(); });
+    // The timer, which this holds, may never come to it.
+    timer_->at(due(), [self = weak_from_this()] {
+      if (const auto held = self.lock()) held->tell();
+    });
   }
 
   void give_up() {
