@@ -9,34 +9,28 @@
 // With --gpt it measures a transformer as large as the smallest GPT-2, as a graph, with products in TF32 and
 // in bfloat16, and its TFLOP/s by the count of operations that stands at operations_of().
 //
-//   card_steps [--replays | --gpt] [--tiny]     --tiny: few steps, to try the program itself
+// With --operations it measures that transformer in bfloat16 operation by operation, launched: a line for each
+// kind of operation with how many a step has, and the time of all in microseconds, the longest first.
+//
+//   card_steps [--replays | --gpt | --operations] [--tiny]     --tiny: few steps, to try the program itself
 
+#include "card_model.hpp"
 #include "card_timing.hpp"
+#include "measured_operations.hpp"
 
 #include <mailgrad/files/sha256.hpp>
-#include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/program/program.hpp>
-#include <mailgrad/kernels/accumulate.hpp>
-#include <mailgrad/kernels/update.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 using namespace mailgrad;
 using namespace mailgrad::bench;
 
 namespace {
-
-/// A model, and the batches that it learns from.
-struct measured_model {
-  const char* name;
-  const char* model; ///< with its settings
-  model_request request;
-};
 
 /// Models of Fashion-MNIST's pictures, and a transformer of 10.7 million weights for letters, as Karpathy's
 /// nanoGPT has it.
@@ -74,65 +68,6 @@ std::vector<measured_model> tiny_models() {
   const model_request letters{.sample_dims = {8}, .features = feature_kind::tokens, .classes = 9, .batch = 2};
   return {measured_models().front(), {"gpt", "gpt:layers=1,width=8,heads=2", letters}};
 }
-
-/// A model with its weights, gradients and one batch on the card.
-class card_model {
-public:
-  card_model(cuda::card_lane& lane, const measured_model& m) : lane_(lane), arrays_(lane) {
-    const model_outputs made = build_model(find_model(m.model), graph_, m.request);
-    std::vector<value> fetches{made.loss};
-    for (const adjoint& a : gradients(made.loss, graph_.variables())) fetches.push_back(a.dense.value());
-    program_.emplace(graph_, fetches, std::span<const value>{}, lane);
-    bind();
-    const auto classes = static_cast<std::int32_t>(m.request.classes);
-    for (const value& v : graph_.inputs())
-      program_->bind(v, v.type().type == dtype::int32
-                            ? static_cast<const void*>(arrays_.labels(v.dims().size(), classes))
-                            : arrays_.floats(v.dims().size()));
-  }
-
-  void queue_step() {
-    const auto& s = std::get<cuda_stream>(lane_.where());
-    program_->queue(s);
-    const scaled_gradient g{gradients_, 1};
-    float* const velocity = velocity_;
-    update(s, momentum_update{1e-4F, .9F}, {}, {{weights_, size_}, {weights_, size_}, {&g, 1}},
-           {&velocity, 1});
-  }
-  std::size_t kernels() const { return program_->kernel_count() + 1; }
-  std::vector<float> weights() {
-    std::vector<float> there(size_);
-    cuda::runtime::copy(std::get<cuda_stream>(lane_.where()).stream, there.data(), weights_,
-                        size_ * sizeof(float));
-    lane_.finish();
-    return there;
-  }
-
-private:
-  /// Weights and gradients lie one behind the other, as in a shard.
-  void bind() {
-    for (const value& v : graph_.variables())
-      size_ += aligned(v.dims().size() * sizeof(float)) / sizeof(float);
-    weights_ = arrays_.floats(size_);
-    scale_in_place(lane_.where(), 0.05F, {weights_, size_}); // so that a hundred steps do not diverge
-    gradients_ = arrays_.room<float>(size_);
-    velocity_ = arrays_.room<float>(size_);
-    program_->bind_fetch(0, arrays_.room<float>(1));
-    std::size_t at = 0, fetch = 1;
-    for (const value& v : graph_.variables()) {
-      program_->bind(v, weights_ + at);
-      program_->bind_fetch(fetch++, gradients_ + at);
-      at += aligned(v.dims().size() * sizeof(float)) / sizeof(float);
-    }
-  }
-
-  cuda::card_lane& lane_;
-  card_arrays arrays_;
-  graph graph_;
-  std::optional<program> program_;
-  std::size_t size_ = 0;
-  float *weights_ = nullptr, *gradients_ = nullptr, *velocity_ = nullptr;
-};
 
 void print_row(const std::string& name, const std::vector<double>& took, double operations = 0) {
   std::printf("%s\t%.2f\t%.1f\t0\t%.2f\n", name.c_str(), median(took), 100 * spread(took),
@@ -172,6 +107,16 @@ void measure_large(const measured_model& m, product_precision p, double operatio
   print_row(row, card_timer(lane).microseconds(step), operations);
   std::printf("%s\t%zu kernels\n", row.c_str(), model.kernels());
   std::fflush(stdout);
+}
+
+void measure_operations(const measured_model& m, bool tiny) {
+  cuda::card_lane lane(0, product_precision::bfloat16);
+  card_model model(lane, m);
+  model.queue_step(); // loads the kernels' code, and lets cuBLAS choose
+  lane.finish();
+  measured_operations operations(lane, model);
+  for (int i = 0; i < (tiny ? 2 : 9); ++i) operations.measure_step();
+  operations.print(std::string("of ") + m.name);
 }
 
 /// How a step is queued.
@@ -222,6 +167,10 @@ int main(int argc, char** argv) {
   }
   const std::set<std::string_view> words(argv + 1, argv + argc);
   const bool tiny = words.contains("--tiny");
+  if (words.contains("--operations")) {
+    measure_operations(tiny ? tiny_models().back() : large_model(), tiny);
+    return 0;
+  }
   if (words.contains("--gpt")) {
     for (const product_precision p : {product_precision::tf32, product_precision::bfloat16})
       measure_large(tiny ? tiny_models().back() : large_model(), p, tiny ? 0 : operations_of_large_step());

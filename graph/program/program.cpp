@@ -22,7 +22,7 @@ public:
     return source.is_of(model_) && plan_.storage_of(source) != storage::none;
   }
   void run(const stream& s, std::uint64_t number, const completion& done);
-  void queue(const cuda_stream& s);
+  void queue(const cuda_stream& s, const std::function<void(std::string_view)>& queued);
   void raise(const cuda::fault_word& fault) const;
   std::size_t arena_bytes() const noexcept { return arena_.bytes(); }
   std::size_t kernel_count() const noexcept { return plan_.steps.size(); }
@@ -142,7 +142,7 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
   if (const auto* card = std::get_if<cuda_stream>(&where)) {
     if (done) throw std::logic_error("program: a run on a card ends after run() has returned");
     cuda::begin_step(*card, number);
-    return queue(*card);
+    return queue(*card, {});
   }
   if (!arena_.is_on_host()) throw std::logic_error("program: one of a card cannot run on the host");
   require_bound();
@@ -155,13 +155,15 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
   if (done) done();
 }
 
-void program::implementation::queue(const cuda_stream& where) {
+void program::implementation::queue(const cuda_stream& where,
+                                    const std::function<void(std::string_view)>& queued) {
   if (arena_.is_on_host()) throw std::logic_error("program: one of the host cannot run on a card");
   require_bound();
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     cuda_stream s = where;
     s.operation = static_cast<std::uint32_t>(i);
     run_step(s, i, 0); // kernels read the step's number from the lane's words
+    if (queued) queued(plan_.steps[i].words);
   }
 }
 
@@ -211,7 +213,9 @@ void program::bind_fetch(std::size_t index, void* memory, next_use use) {
 const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
 bool program::needs(const value& source) const { return self_->needs(source); }
 void program::run(const stream& s, std::uint64_t step, const completion& done) { self_->run(s, step, done); }
-void program::queue(const cuda_stream& s) { self_->queue(s); }
+void program::queue(const cuda_stream& s, const std::function<void(std::string_view)>& queued) {
+  self_->queue(s, queued);
+}
 void program::raise(const cuda::fault_word& fault) const { self_->raise(fault); }
 std::size_t program::arena_bytes() const noexcept { return self_->arena_bytes(); }
 std::size_t program::kernel_count() const noexcept { return self_->kernel_count(); }

@@ -99,7 +99,7 @@ private:
     planned_step made{std::make_unique<round_executable>(n)};
     made.inputs = {from};
     made.outputs = {plan_.storages.size() - 1};
-    made.words = words;
+    made.words = words + " of a rounded operand";
     plan_.steps.push_back(std::move(made));
     return copies_[from] = plan_.storages.size() - 1;
   }
