@@ -9,8 +9,8 @@
 // With --gpt it measures a transformer as large as the smallest GPT-2, as a graph, with products in TF32 and
 // in bfloat16, and its TFLOP/s by the count of operations that stands at operations_of().
 //
-// With --operations it measures that transformer in bfloat16 operation by operation, launched: a line for each
-// kind of operation with how many a step has, and the time of all in microseconds, the longest first.
+// With --operations it measures that transformer in bfloat16 operation by operation, launched: a line for
+// each kind of operation with how many a step has, and the time of all in microseconds, the longest first.
 //
 //   card_steps [--replays | --gpt | --operations] [--tiny]     --tiny: few steps, to try the program itself
 

@@ -69,8 +69,8 @@ public:
   /// Nothing in it depends on the step, so it can be captured once and replayed on the lane's stream, while
   /// the program, its lane and all bound memory stay.
   ///
-  /// `queued` is called behind each kernel with what it computes, "models.cpp:12: gather", so that a measurement
-  /// can record the time between two.
+  /// `queued` is called behind each kernel with what it computes, "models.cpp:12: gather", so that a
+  /// measurement can record the time between two.
   ///
   /// Errors  as run() on a card.
   void queue(const cuda_stream& s, const std::function<void(std::string_view what)>& queued = {});

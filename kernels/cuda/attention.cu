@@ -61,9 +61,8 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     attention_kernel(attention_heads heads, const typename Tile::number* qkv, Y* y, float* log_sums,
                      float scale, float lowest) {
   auto* const queries = shared_memory<typename Tile::number>();
-  auto* const keys = queries + Tile::vectors_of_rows;
-  auto* const values = keys + Tile::vectors_of_columns;
-  auto* const room = values + Tile::vectors_of_columns;
+  auto* const columns = queries + Tile::vectors_of_rows;
+  auto* const room = columns + Tile::tiles * 2 * Tile::vectors_of_columns;
   const attention_place<Tile> at;
   const auto window = static_cast<unsigned>(heads.a.window);
   const unsigned first = (gridDim.y - 1 - blockIdx.y) * Tile::rows;
@@ -72,11 +71,15 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   attention_rows<Tile> result{};
 
   load_vectors<Tile, Tile::rows>(queries, heads.vectors_of_qkv(qkv, 0), first);
+  const auto load = [&](typename Tile::number* to, unsigned key) {
+    load_vectors<Tile, Tile::columns>(to, heads.vectors_of_qkv(qkv, 1), key);
+    load_vectors<Tile, Tile::columns>(to + Tile::vectors_of_columns, heads.vectors_of_qkv(qkv, 2), key);
+  };
+  tiles_in_turn<Tile, decltype(load)> tiles(columns, 2 * Tile::vectors_of_columns, 0, end, load);
   for (unsigned key = 0; key < end; key += Tile::columns) {
-    __syncthreads(); // the keys and values before may still be read
-    load_vectors<Tile, Tile::columns>(keys, heads.vectors_of_qkv(qkv, 1), key);
-    load_vectors<Tile, Tile::columns>(values, heads.vectors_of_qkv(qkv, 2), key);
-    __syncthreads();
+    const auto* const keys = tiles.at(key);
+    const auto* const values = keys + Tile::vectors_of_columns;
+    if (key >= first + at.warp_row + Tile::warp_rows) continue; // no row of this warp sees these keys
     attention_pairs<Tile> scores;
     scores.multiply(queries, keys, at);
     if (key + Tile::columns > first + 1) mask(scores, first, key, lowest, at);
@@ -98,7 +101,8 @@ __global__ void __launch_bounds__(Tile::threads, 2)
 template <class Tile, class Y>
 void run(const cuda_stream& s, const attention_shape& a, const typename Tile::number* qkv, Y* y,
          float* log_sums) {
-  constexpr unsigned numbers = Tile::vectors_of_rows + 2 * Tile::vectors_of_columns + Tile::weights;
+  constexpr unsigned numbers =
+      Tile::vectors_of_rows + Tile::tiles * 2 * Tile::vectors_of_columns + Tile::weights;
   launch(s, "causal_attention", attention_grid<Tile>(a), Tile::threads, numbers * sizeof(*qkv),
          attention_kernel<Tile, Y>, heads_of<Tile>(a, qkv, y), qkv, y, log_sums, attention_scale(a),
          -std::numeric_limits<float>::infinity());
@@ -120,8 +124,8 @@ void causal_attention(const cuda_stream& s, const attention_shape& a, const bflo
   if (a.batch * a.window * a.width() == 0) return;
   std::visit(
       [&](auto* to) {
-        if (a.head_width <= 64) return run<attention_matrices<64, 8, 64>>(s, a, qkv, to, log_sums);
-        run<attention_matrices<128, 4, 64>>(s, a, qkv, to, log_sums);
+        if (a.head_width <= 64) return run<attention_matrices<64, 4, 2, 64>>(s, a, qkv, to, log_sums);
+        run<attention_matrices<128, 4, 1, 64>>(s, a, qkv, to, log_sums);
       },
       y);
 }

@@ -59,9 +59,8 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     query_gradient_kernel(attention_operands<typename Tile::number> from, DQkv* dqkv) {
   auto* const queries = shared_memory<typename Tile::number>();
   auto* const dys = queries + Tile::vectors_of_rows;
-  auto* const keys = dys + Tile::vectors_of_rows;
-  auto* const values = keys + Tile::vectors_of_columns;
-  auto* const room = values + Tile::vectors_of_columns;
+  auto* const columns = dys + Tile::vectors_of_rows;
+  auto* const room = columns + Tile::tiles * 2 * Tile::vectors_of_columns;
   const attention_place<Tile> at;
   const attention_heads& heads = from.heads;
   const auto window = static_cast<unsigned>(heads.a.window);
@@ -79,11 +78,15 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   load_vectors<Tile, Tile::rows>(queries, heads.vectors_of_qkv(from.qkv, 0), first);
   load_vectors<Tile, Tile::rows>(dys, heads.vectors_of_y(from.dy), first);
   attention_rows<Tile> result{};
+  const auto load = [&](typename Tile::number* to, unsigned key) {
+    load_vectors<Tile, Tile::columns>(to, heads.vectors_of_qkv(from.qkv, 1), key);
+    load_vectors<Tile, Tile::columns>(to + Tile::vectors_of_columns, heads.vectors_of_qkv(from.qkv, 2), key);
+  };
+  tiles_in_turn<Tile, decltype(load)> tiles(columns, 2 * Tile::vectors_of_columns, 0, end, load);
   for (unsigned key = 0; key < end; key += Tile::columns) {
-    __syncthreads(); // the keys and values before may still be read
-    load_vectors<Tile, Tile::columns>(keys, heads.vectors_of_qkv(from.qkv, 1), key);
-    load_vectors<Tile, Tile::columns>(values, heads.vectors_of_qkv(from.qkv, 2), key);
-    __syncthreads();
+    const auto* const keys = tiles.at(key);
+    const auto* const values = keys + Tile::vectors_of_columns;
+    if (key >= first + at.warp_row + Tile::warp_rows) continue; // no row of this warp sees these keys
     attention_pairs<Tile> scores, gradient;
     scores.multiply(queries, keys, at);
     gradient.multiply(dys, values, at);
@@ -100,17 +103,19 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   result.store(dqkv + heads.in_qkv(0), heads.layout_of_qkv(), first, at);
 }
 
+/// Numbers of shared memory for a tile of queries: their vectors and those of dY, and two floats of each.
+template <class Tile>
+constexpr unsigned column_numbers = 2 * Tile::vectors_of_columns +
+                                    2 * Tile::columns * sizeof(float) / sizeof(typename Tile::number);
+
 /// The gradients of keys and values: dS^T Q and P^T dY. Here the rows are keys, and the columns queries.
 template <class Tile, class DQkv>
 __global__ void __launch_bounds__(Tile::threads, 2)
     key_gradient_kernel(attention_operands<typename Tile::number> from, DQkv* dqkv) {
   auto* const keys = shared_memory<typename Tile::number>();
   auto* const values = keys + Tile::vectors_of_rows;
-  auto* const queries = values + Tile::vectors_of_rows;
-  auto* const dys = queries + Tile::vectors_of_columns;
-  auto* const room = dys + Tile::vectors_of_columns;
-  auto* const log_sums = reinterpret_cast<float*>(room + Tile::weights);
-  float* const projections = log_sums + Tile::columns;
+  auto* const columns = values + Tile::vectors_of_rows;
+  auto* const room = columns + Tile::tiles * column_numbers<Tile>;
   const attention_place<Tile> at;
   const attention_heads& heads = from.heads;
   const auto window = static_cast<unsigned>(heads.a.window);
@@ -120,17 +125,25 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   load_vectors<Tile, Tile::rows>(values, heads.vectors_of_qkv(from.qkv, 2), first);
   attention_rows<Tile> of_keys{}, of_values{};
   static_assert(Tile::rows % Tile::columns == 0, "the first queries that see a key begin a tile");
+  const auto load = [&](typename Tile::number* to, unsigned query) {
+    load_vectors<Tile, Tile::columns>(to, heads.vectors_of_qkv(from.qkv, 0), query);
+    load_vectors<Tile, Tile::columns>(to + Tile::vectors_of_columns, heads.vectors_of_y(from.dy), query);
+    if (threadIdx.x >= Tile::columns) return;
+    auto* const log_sums = reinterpret_cast<float*>(to + 2 * Tile::vectors_of_columns);
+    const unsigned position = query + threadIdx.x;
+    const bool there = position < window;
+    const std::size_t found = heads.in_positions() + (there ? position : 0);
+    load_number<Tile>(log_sums + threadIdx.x, from.log_sums + found, there);
+    load_number<Tile>(log_sums + Tile::columns + threadIdx.x, from.projections + found, there);
+  };
+  tiles_in_turn<Tile, decltype(load)> tiles(columns, column_numbers<Tile>, first, window, load);
   for (unsigned query = first; query < window; query += Tile::columns) {
-    __syncthreads(); // the queries before may still be read
-    load_vectors<Tile, Tile::columns>(queries, heads.vectors_of_qkv(from.qkv, 0), query);
-    load_vectors<Tile, Tile::columns>(dys, heads.vectors_of_y(from.dy), query);
-    if (threadIdx.x < Tile::columns) {
-      const unsigned position = query + threadIdx.x;
-      const bool there = position < window;
-      log_sums[threadIdx.x] = there ? from.log_sums[heads.in_positions() + position] : 0;
-      projections[threadIdx.x] = there ? from.projections[heads.in_positions() + position] : 0;
-    }
-    __syncthreads();
+    const auto* const queries = tiles.at(query);
+    const auto* const dys = queries + Tile::vectors_of_columns;
+    const auto* const log_sums = reinterpret_cast<const float*>(dys + Tile::vectors_of_columns);
+    const float* const projections = log_sums + Tile::columns;
+    if (query + Tile::columns <= first + at.warp_row)
+      continue; // no key of this warp is seen by these queries
     attention_pairs<Tile> weights, gradient;
     weights.multiply(keys, queries, at);
 #pragma unroll
@@ -173,17 +186,21 @@ void compute_projections(const cuda_stream& s, const attention_shape& a, const Y
          y, dy, projections, n);
 }
 
-template <class Tile, class DQkv, class T = typename Tile::number>
+/// The tile for the queries' gradient has room for more columns than that for keys and values, which adds up
+/// two results.
+template <class QueryTile, class KeyTile, class DQkv, class T = typename QueryTile::number>
 void run(const cuda_stream& s, const attention_shape& a, const T* qkv, const float* log_sums, const T* dy,
          const float* projections, DQkv* dqkv) {
   const attention_operands<T> from{
-      heads_of<Tile>(a, qkv, dy, dqkv), qkv, dy, log_sums, projections, attention_scale(a)};
-  constexpr unsigned vectors = 2 * Tile::vectors_of_rows + 2 * Tile::vectors_of_columns + Tile::weights;
-  launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads, vectors * sizeof(T),
-         query_gradient_kernel<Tile, DQkv>, from, dqkv);
-  launch(s, "causal_attention_gradient", attention_grid<Tile>(a), Tile::threads,
-         vectors * sizeof(T) + 2 * Tile::columns * sizeof(float), key_gradient_kernel<Tile, DQkv>, from,
-         dqkv);
+      heads_of<QueryTile>(a, qkv, dy, dqkv), qkv, dy, log_sums, projections, attention_scale(a)};
+  constexpr unsigned for_queries = 2 * QueryTile::vectors_of_rows +
+                                   QueryTile::tiles * 2 * QueryTile::vectors_of_columns + QueryTile::weights;
+  launch(s, "causal_attention_gradient", attention_grid<QueryTile>(a), QueryTile::threads,
+         for_queries * sizeof(T), query_gradient_kernel<QueryTile, DQkv>, from, dqkv);
+  constexpr unsigned for_keys =
+      2 * KeyTile::vectors_of_rows + KeyTile::tiles * column_numbers<KeyTile> + KeyTile::weights;
+  launch(s, "causal_attention_gradient", attention_grid<KeyTile>(a), KeyTile::threads, for_keys * sizeof(T),
+         key_gradient_kernel<KeyTile, DQkv>, from, dqkv);
 }
 
 } // namespace
@@ -194,7 +211,7 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, c
   if (a.batch * a.window * a.width() == 0) return;
   auto* const projections = static_cast<float*>(scratch);
   compute_projections(s, a, y, dy, projections);
-  const auto with = [&]<class Tile>(Tile) { run<Tile>(s, a, qkv, log_sums, dy, projections, dqkv); };
+  const auto with = [&]<class Tile>(Tile) { run<Tile, Tile>(s, a, qkv, log_sums, dy, projections, dqkv); };
   if (a.head_width <= 32) return with(attention_tile<32, 4, 4, 8>{});
   if (a.head_width <= 64) return with(attention_tile<64, 4, 4, 8>{});
   if (a.head_width <= 96) return with(attention_tile<96, 4, 4, 4>{});
@@ -210,9 +227,11 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, c
   std::visit(
       [&](auto* to) {
         if (a.head_width <= 64)
-          run<attention_matrices<64, 4, 64>>(s, a, qkv, log_sums, dy, projections, to);
+          run<attention_matrices<64, 4, 2, 64>, attention_matrices<64, 4, 2, 32>>(s, a, qkv, log_sums, dy,
+                                                                                  projections, to);
         else
-          run<attention_matrices<128, 4, 32>>(s, a, qkv, log_sums, dy, projections, to);
+          run<attention_matrices<128, 4, 1, 32>, attention_matrices<128, 4, 1, 32>>(s, a, qkv, log_sums, dy,
+                                                                                    projections, to);
       },
       dqkv);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/attention.hpp>
+#include <mailgrad/kernels/cuda/attention_vectors.hpp>
 #include <mailgrad/kernels/cuda/rounded_packs.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 
@@ -24,11 +25,13 @@ template <unsigned Width, unsigned Warps, unsigned ThreadRows, unsigned ThreadCo
 struct attention_tile {
   using number = float;
   using pack = float_pack;
+  static constexpr unsigned tiles = 1;       ///< of columns that there is room for
   static constexpr unsigned row_threads = 8; ///< that have a row together
   static constexpr unsigned width = Width;   ///< numbers of a vector; those that a head lacks are zeros
   static constexpr unsigned threads = Warps * warp_size;
   static constexpr unsigned thread_rows = ThreadRows, thread_columns = ThreadColumns;
-  static constexpr unsigned rows = Warps * 4 * ThreadRows, columns = 8 * ThreadColumns;
+  static constexpr unsigned warp_rows = 4 * ThreadRows, rows = Warps * warp_rows;
+  static constexpr unsigned columns = 8 * ThreadColumns;
   static constexpr unsigned step = width + 4;          ///< floats of shared memory from vector to vector
   static constexpr unsigned result_packs = width / 32; ///< of a row of results that a thread has
   static_assert(width % 32 == 0 && thread_columns % 4 == 0);
@@ -39,26 +42,14 @@ struct attention_tile {
   static constexpr unsigned weights = rows * part_step; // in floats, as the two above
 };
 
-/// How the vectors of one head lie, one for each position of its window.
-struct head_layout {
-  std::size_t step; ///< numbers from one position to the next
-  unsigned window, width;
-  bool packs; ///< whether neighbours may be moved 16 bytes at a time
-};
-
-template <class T>
-struct head_vectors : head_layout {
-  const T* values;
-};
-
 /// The pairs and the results that a thread of a tile has.
 template <class Tile>
 struct attention_place {
-  unsigned first_row, lane;
+  unsigned warp_row, first_row, lane;
 
   __device__ attention_place()
-      : first_row(threadIdx.x / warp_size * 4 * Tile::thread_rows + threadIdx.x % warp_size / 8),
-        lane(threadIdx.x % 8) {}
+      : warp_row(threadIdx.x / warp_size * Tile::warp_rows),
+        first_row(warp_row + threadIdx.x % warp_size / 8), lane(threadIdx.x % 8) {}
   __device__ unsigned row(unsigned i) const { return first_row + 4 * i; }
   __device__ unsigned column(unsigned j) const { return lane + 8 * j; }
   __device__ unsigned number(unsigned pack) const { return lane * 4 + pack * 32; } ///< in a row of results
@@ -75,72 +66,6 @@ __device__ inline float power_of_2(float x) {
 #else
   return exp2f(x);
 #endif
-}
-
-__device__ inline void put_number(float_pack& p, unsigned i, float x) { p.v[i] = x; }
-
-/// A pack of one of the first `count` vectors, zeros where there is none. Within a tile, offsets have 32
-/// bits.
-template <class Pack, class T>
-__device__ Pack numbers_of(const head_vectors<T>& from, unsigned count, unsigned vector, unsigned number) {
-  Pack found{};
-  if (vector >= count) return found;
-  const T* const at = from.values + (vector * static_cast<unsigned>(from.step) + number);
-  if (from.packs) {
-    if (number < from.width) found = load_pack(at);
-    return found;
-  }
-#pragma unroll
-  for (unsigned i = 0; i < Pack::size; ++i)
-    if (number + i < from.width) put_number(found, i, at[i]);
-  return found;
-}
-
-/// The largest divisor of n of at most 8.
-constexpr unsigned loads_together(unsigned n) {
-  unsigned found = 8;
-  while (n % found != 0) --found;
-  return found;
-}
-
-/// Copies packs of `count` vectors to shared memory, of which find(vector, number) has one.
-template <class Tile, unsigned count, class Find>
-__device__ void copy_vectors(typename Tile::number* room, Find find) {
-  using pack = typename Tile::pack;
-  constexpr unsigned packs = Tile::width / pack::size, turns = count * packs / Tile::threads;
-  constexpr unsigned together = loads_together(turns);
-  static_assert(count * packs % Tile::threads == 0);
-#pragma unroll 1
-  for (unsigned turn = 0; turn < turns; turn += together) {
-    pack found[together];
-#pragma unroll
-    for (unsigned t = 0; t < together; ++t) {
-      const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
-      found[t] = find(k / packs, k % packs * pack::size);
-    }
-#pragma unroll
-    for (unsigned t = 0; t < together; ++t) {
-      const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
-      *reinterpret_cast<pack*>(room + k / packs * Tile::step + k % packs * pack::size) = found[t];
-    }
-  }
-}
-
-/// Copies the vectors of `count` positions to shared memory. Those behind the window are zeros.
-template <class Tile, unsigned count>
-__device__ void load_vectors(typename Tile::number* room, head_vectors<typename Tile::number> from,
-                             unsigned first) {
-  const unsigned left = from.window - first;
-  from.values += first * from.step;
-  if (from.packs && from.width == Tile::width && left >= count) { // as most are
-    copy_vectors<Tile, count>(room, [&](unsigned vector, unsigned number) {
-      return load_pack(from.values + (vector * static_cast<unsigned>(from.step) + number));
-    });
-  } else {
-    copy_vectors<Tile, count>(room, [&](unsigned vector, unsigned number) {
-      return numbers_of<typename Tile::pack>(from, left, vector, number);
-    });
-  }
 }
 
 /// A number for each pair of a thread.

@@ -90,6 +90,12 @@ fibre* block::stack_after_end() {
   ++ended_;
   last_ended_ = current_;
   warps_[current_ / warp].ended |= 1U << lane();
+  if (!own.copies.empty()) {
+    const auto& where = own.copies.front().where;
+    complain(fmt::format("{} has ended without waiting for its copy of {}:{}", name_of(current_),
+                         where.file_name(), where.line()));
+    return outside_;
+  }
   if (at_barrier_ > 0) {
     const auto& where = threads_[last_at_barrier_].where;
     complain(fmt::format("{} has ended without the barrier {}:{}, at which {} waits", name_of(current_),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "fibre.hpp"
+#include "language/later_copies.hpp"
 #include "language/launch.hpp"
 #include "ready_threads.hpp"
 #include "sanitizers.hpp"
@@ -21,7 +22,8 @@ namespace mailgrad::simulated_card {
 class block {
 public:
   block(const kernel_launch& launch, const schedule& order, std::uint64_t number, std::byte* shared)
-      : launch_(launch), shared_(shared), ready_(order, number) {}
+      : launch_(launch), shared_(shared), ready_(order, number),
+        copies_early_(order.far == reach::one_warp_far) {}
 
   /// Runs all threads, after `begin` and before `end`; returns what went wrong, if anything did.
   std::optional<std::string> run(order_point& begin, order_point& end);
@@ -41,6 +43,10 @@ public:
   /// The lanes that this thread met last and that handed in something else than 0.
   unsigned bits_of_warp() const;
   unsigned lane() const noexcept { return static_cast<unsigned>(current_ % warp); }
+  /// What this thread has begun to copy and not waited for.
+  std::vector<later_copy>& copies() noexcept { return threads_[current_].copies; }
+  /// Where one warp gets far, its copies get far as well.
+  bool copies_early() const noexcept { return copies_early_; }
 
 private:
   static constexpr std::size_t warp = ready_threads::warp;
@@ -53,6 +59,7 @@ private:
     unsigned mask = 0;
     std::uint64_t handed_in = 0;
     unsigned ordered = 0; ///< how often it has met others in order
+    std::vector<later_copy> copies{};
   };
   struct warp_state {
     unsigned existing = 0, arrived = 0, ended = 0; ///< bits of lanes
@@ -82,6 +89,7 @@ private:
   const kernel_launch& launch_;
   std::byte* shared_;
   ready_threads ready_;
+  bool copies_early_;
   std::vector<thread> threads_;
   std::vector<warp_state> warps_;
   std::vector<fibre*> idle_;

@@ -72,6 +72,8 @@ void meet_in_warp(unsigned mask, std::uint64_t value, bool ordered, std::source_
 }
 std::uint64_t value_of_lane(unsigned lane) { return block::now().value_of(lane); }
 unsigned own_lane() { return block::now().lane(); }
+std::vector<later_copy>& later_copies() { return block::now().copies(); }
+bool copies_early() { return block::now().copies_early(); }
 
 unsigned ballot(unsigned mask, bool mine, std::source_location where) {
   block& now = block::now();

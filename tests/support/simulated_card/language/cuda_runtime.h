@@ -6,6 +6,7 @@
 #include "atomics.hpp"
 #include "indices.hpp"
 #include "intrinsics.hpp"
+#include "later_copies.hpp"
 #include "launch.hpp"
 #include "matrices.hpp"
 #include "warp.hpp"
