@@ -35,6 +35,16 @@ target_compile_options(mailgrad_codegen INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd;-fno-math-errno;-fno-trapping-math>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MAILGRAD_NATIVE}>>:-march=native>)
 
+# g++ says by these macros what it instruments for, which clang 16 does not.
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  foreach(sanitizer address thread)
+    if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*${sanitizer}")
+      string(TOUPPER __SANITIZE_${sanitizer}__=1 macro)
+      add_compile_definitions(${macro})
+    endif()
+  endforeach()
+endif()
+
 # Sets `out` to `targets`, those that are nothing but headers marked as of no concern to who links us.
 function(mailgrad_private_links out)
   set(links)

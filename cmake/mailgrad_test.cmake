@@ -47,7 +47,9 @@ function(mailgrad_add_test folder)
   add_executable(${target} ${arg_SOURCES})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MAILGRAD_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 16)
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  target_compile_options(${target} PRIVATE "${MAILGRAD_TEST_FLAGS}")
+  # g++ tidies its memory up so often that a tenth of the time goes there.
+  target_compile_options(${target} PRIVATE "${MAILGRAD_TEST_FLAGS}"
+    $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=300;--param=ggc-min-heapsize=1000000>)
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main
     mailgrad_warnings mailgrad_codegen mailgrad_unity_warnings)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)

