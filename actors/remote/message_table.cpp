@@ -115,6 +115,7 @@ constexpr std::array table{
     whole<wait_named>(29, "wait_named", by(duty::worker, duty::shard)),
     whole<deal_again>(31, "deal_again", by(duty::worker)),
     whole<trace_told>(32, "trace_told", by(duty::worker)),
+    whole<worker_at_end>(33, "worker_at_end", by(duty::worker)),
     with_body<push_gradient>(30, "push_gradient", by(duty::worker)),
     // to a worker
     whole<give_up>(48, "give_up", by(duty::coordinator)),
@@ -127,6 +128,7 @@ constexpr std::array table{
     whole<seat_given>(57, "seat_given", by(duty::coordinator)),
     whole<dealt_samples>(58, "dealt_samples", by(duty::feeder)),
     whole<trace_taken>(59, "trace_taken", by(duty::coordinator)),
+    whole<mark_at_end>(60, "mark_at_end", by(duty::coordinator)),
     with_body<dealt_batch>(55, "dealt_batch", by(duty::feeder)),
     with_body<shard_weights>(56, "shard_weights", by(duty::shard)),
     // from a shard

@@ -140,6 +140,7 @@ void coordinator::on_part(const checkpoint_part& x) {
 
 /// The state of a run that is stopped or fails is no end from which it could be made longer.
 void coordinator::on_end_of(const worker_at_end& x) {
+  hear(sender_of(self_));
   if (!seats_.is_of(x.worker, x.life)) return;
   if (outcome_.how != run_outcome::ending::completed) checkpointer_.give_up_end();
   checkpointer_.on_end_of(x.worker);

@@ -223,7 +223,6 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
     with.peers.shards[s] = options_.between({worker}, s, shards_[s]);
   if (store_)
     with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
-  with.keeps_end = options_.checkpoint_writer && !plan_.options.replay; // no replay is made longer
   with.runner = options_.runner;
   with.watch = options_.watch;
   with.weights = plan_.options.parameters ? weight_place::same_card : weight_place::host;

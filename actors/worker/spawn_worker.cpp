@@ -48,7 +48,7 @@ public:
     options.time = with_.time;
     options.sample_gap = terms_.sample_gap;
     options.resumed = terms_.resumed;
-    options.keeps_end = with_.keeps_end;
+    options.keeps_end = terms_.keeps_end;
     const std::string track = track_name(options.runner_hears != nullptr);
     options.trace = new_track(track);
     if (options.runner->copies_ahead()) options.copies = new_track(track + ", copies");

@@ -56,7 +56,6 @@ struct worker_surroundings {
   std::shared_ptr<mark_watch> watch{}; ///< tells when the steps on a card end; null: that of the process
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
-  bool keeps_end = false; ///< asks for the checkpoint of the end before it ends
 };
 
 struct spawned_worker {

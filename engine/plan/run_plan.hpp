@@ -87,6 +87,8 @@ struct run_plan {
   /// no actor could tell what a lost worker had done. In a replay they join if they did so when it was
   /// recorded.
   bool is_elastic() const;
+  /// Whether the run keeps a checkpoint of its end, from which it can be made longer. No replay is.
+  bool keeps_end() const { return !options.checkpoints.folder.empty() && !options.replay; }
   /// The mini-batches of one pass over the training set. 1 if the plan has no data.
   std::uint64_t steps_per_epoch() const;
   /// Whether the weights are tested while the run goes on.

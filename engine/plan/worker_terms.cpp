@@ -33,7 +33,7 @@ void keep_local(archive& a, std::optional<local_steps_options>& local) {
 } // namespace
 
 void worker_terms::keep(archive& a) {
-  a.version(3);
+  a.version(4);
   a.field("run", run);
   a.field("worker", worker);
   a.field("life", life);
@@ -46,6 +46,7 @@ void worker_terms::keep(archive& a) {
   a.field("sample gap", sample_gap);
   a.field("micro batches", micro_batches);
   a.field("sums apart", sums_apart);
+  a.field("keeps end", keeps_end);
   a.field("trace events", trace_events);
   keep_nested(a, "resumed", resumed);
   a.field("wire", wire);
@@ -69,6 +70,7 @@ worker_terms terms_of(const run_plan& plan, rank worker, incarnation life, bool 
   t.sample_gap = o.sample_gap;
   t.micro_batches = o.micro_batches;
   t.sums_apart = plan.sums_apart;
+  t.keeps_end = plan.keeps_end();
   t.trace_events = o.trace_events;
   t.all_reduce = o.all_reduce;
   if (plan.resumed && !late) t.resumed = plan.resumed->worker(worker.value);

@@ -45,7 +45,8 @@ struct worker_terms {
   std::uint64_t sample_gap = 0;                             ///< it compares one of so many gradients; 0: none
   std::size_t micro_batches = 1;                            ///< of a worker that spans several devices
   bool sums_apart = false;                                  ///< the shards add up what its devices compute
-  std::size_t trace_events = 0;                             ///< the most events of its timeline; 0: none
+  bool keeps_end = false;                  ///< it asks for the checkpoint of the end before it ends
+  std::size_t trace_events = 0;            ///< the most events of its timeline; 0: none
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
   std::string wire = "float32";            ///< how its gradients travel
   std::vector<shard_place> shard_hosts{};  ///< empty: all shards are with the coordinator

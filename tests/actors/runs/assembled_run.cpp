@@ -87,6 +87,7 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   if (a.devices_each > 1) model = a.replicated ? replicated(small_model()) : pipelined(small_model());
   run_plan plan = plan_run(std::move(model), data, std::move(o));
   plan.options.resume = a.resume;
+  if (a.checkpoint_writer) plan.options.checkpoints.folder = "of the writer";
   plan.options.checkpoints.every_steps = a.checkpoint_every;
   if (a.resume) plan_resume(plan);
   plan.sums_apart = a.sums_apart.value_or(plan.sums_apart);
