@@ -79,9 +79,15 @@ TEST_F(ServerEndTest, TellsBothSidesWhyItRefuses) {
 }
 
 TEST_F(ServerEndTest, RefusesAnotherVersionThatTheHeaderTells) {
-  const connection_id c = open();
-  server.received(c, whole_frame({.version = 2, .kind = frame_kind::hello}, encode(to_features({}))), now);
-  EXPECT_EQ(refusal_to(c), "protocol: expected 1, found 2");
+  for (const std::uint16_t version : {std::uint16_t{1}, std::uint16_t{3}}) {
+    refusals.clear();
+    const std::string both = "protocol: expected 2, found " + std::to_string(version);
+    const connection_id c = open();
+    server.received(c, whole_frame({.version = version, .kind = frame_kind::hello}, encode(to_features({}))),
+                    now);
+    EXPECT_EQ(refusal_to(c), both);
+    EXPECT_THAT(refusals, ElementsAre(both));
+  }
 }
 
 TEST_F(ServerEndTest, RefusesNumbersThatItDoesNotHave) {
