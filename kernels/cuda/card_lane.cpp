@@ -134,14 +134,14 @@ void raise(const fault_word& fault) {
     return;
   case fault_kind::label:
     throw std::out_of_range(
-        fmt::format("label {}, but the logits have {} classes", fault.found(), fault.limit));
+        fmt::format("label {}, but the logits have {} classes", fault.found(), fault.limit()));
   case fault_kind::row:
-    throw std::out_of_range(fmt::format("row {} of a table of {} rows", fault.found(), fault.limit));
+    throw std::out_of_range(fmt::format("row {} of a table of {} rows", fault.found(), fault.limit()));
   case fault_kind::column:
-    throw std::out_of_range(fmt::format("column {} of rows of {} columns", fault.found(), fault.limit));
+    throw std::out_of_range(fmt::format("column {} of rows of {} columns", fault.found(), fault.limit()));
   case fault_kind::entries:
     throw std::out_of_range(
-        fmt::format("row {} is entries from or to {} of {}", fault.element(), fault.found(), fault.limit));
+        fmt::format("row {} is entries from or to {} of {}", fault.element(), fault.found(), fault.limit()));
   }
   throw device_error(world_errc::device_failure,
                      fmt::format("a kernel noted fault {}", static_cast<std::uint32_t>(fault.kind())));

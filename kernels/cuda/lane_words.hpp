@@ -17,7 +17,8 @@ struct fault_word {
   word cause = 0; ///< cuda_stream::operation of the kernel's launch, and a fault_kind below it
   word first = 0; ///< the element's number, inverted so that the largest word is the first element, and below
                   ///< it the label, row, column or entry that does not exist
-  word limit = 0; ///< the number of classes, of the table's rows, or of entries
+  word bound = 0; ///< the same number, inverted, and below it the number of classes, of the rows of that
+                  ///< element's table, or of entries; 2^32 - 1 if there are more
 
   static constexpr word cause_of(fault_kind kind, std::uint32_t operation) {
     return static_cast<word>(operation) << 32 | static_cast<std::uint32_t>(kind);
@@ -25,10 +26,15 @@ struct fault_word {
   static constexpr word first_of(std::uint32_t element, std::int32_t found) {
     return static_cast<word>(~element) << 32 | static_cast<std::uint32_t>(found);
   }
+  static constexpr word bound_of(std::uint32_t element, std::uint64_t limit) {
+    constexpr std::uint64_t most = 0xffffffffU;
+    return static_cast<word>(~element) << 32 | (limit < most ? limit : most);
+  }
   fault_kind kind() const { return static_cast<fault_kind>(cause & 0xffffffffU); }
   std::uint32_t operation() const { return static_cast<std::uint32_t>(cause >> 32); }
   std::uint32_t element() const { return ~static_cast<std::uint32_t>(first >> 32); }
   std::int32_t found() const { return static_cast<std::int32_t>(first & 0xffffffffU); }
+  std::uint32_t limit() const { return static_cast<std::uint32_t>(bound & 0xffffffffU); }
 };
 
 /// What the kernels of one lane read and write besides their operands, in memory of the card.

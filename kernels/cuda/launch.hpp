@@ -131,8 +131,8 @@ struct fault_report {
     const fault_word::word cause = fault_word::cause_of(kind, operation);
     const fault_word::word before = atomicCAS(&words->fault.cause, fault_word::word{0}, cause);
     if (before != 0 && before != cause) return;
-    atomicExch(&words->fault.limit, static_cast<fault_word::word>(limit));
     atomicMax(&words->fault.first, fault_word::first_of(element, found));
+    atomicMax(&words->fault.bound, fault_word::bound_of(element, limit)); // of the same element
   }
 };
 

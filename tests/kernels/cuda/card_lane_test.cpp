@@ -120,7 +120,7 @@ TEST_F(CardLane, TakesTheFirstFaultOnce) {
   const auto fault = lane().take_fault();
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->operation(), 11U);
-  EXPECT_EQ(fault->limit, 2U);
+  EXPECT_EQ(fault->limit(), 2U);
   EXPECT_EQ(fault->found(), 7);
   EXPECT_FALSE(lane().take_fault());
 }
@@ -128,7 +128,7 @@ TEST_F(CardLane, TakesTheFirstFaultOnce) {
 TEST(CardFaults, AreRaisedInTheWordsOfTheHost) {
   using cuda::fault_kind, cuda::fault_word;
   const auto raised = [](fault_kind kind) {
-    return [kind] { cuda::raise({fault_word::cause_of(kind, 5), fault_word::first_of(9, 7), 4}); };
+    return [kind] { cuda::raise({fault_word::cause_of(kind, 5), fault_word::first_of(9, 7), fault_word::bound_of(9, 4)}); };
   };
   cuda::raise({});
   expect_refused({{"label", raised(fault_kind::label), "label 7, but the logits have 4 classes"},

@@ -118,7 +118,7 @@ TEST_F(CardLabels, ThatAreNoClassAreFaultsAndTheOtherRowsCount) {
       EXPECT_EQ(fault->kind(), cuda::fault_kind::label);
       EXPECT_EQ(fault->operation(), 7U);
       EXPECT_EQ(fault->found(), bad);
-      EXPECT_EQ(fault->limit, columns);
+      EXPECT_EQ(fault->limit(), columns);
       EXPECT_TRUE(std::isfinite(loss.read()[0]));
 
       std::vector<float> expected(logits.size()), unused(1);

@@ -97,10 +97,27 @@ TEST_F(CardTablesEdges, ARowThatItsTableLacksIsNotedAndZeroed) {
   EXPECT_EQ(fault->operation(), 5U);
   EXPECT_EQ(fault->element(), 2U);
   EXPECT_EQ(fault->found(), 3);
-  EXPECT_EQ(fault->limit, 3U);
+  EXPECT_EQ(fault->limit(), 3U);
   const std::vector<float> found = result.read();
   EXPECT_EQ(std::vector(found.begin() + 8, found.begin() + 12), std::vector<float>(4));
   EXPECT_EQ(found[12], second.read()[16]);
+}
+
+TEST_F(CardTablesEdges, TheFirstOfManyFaultsIsNotedWithTheSizeOfItsTable) {
+  const auto first = array(normal_values(12, 1)), second = array(normal_values(20, 2));
+  const std::vector<row_table> tables{{first.data(), 3}, {second.data(), 5}};
+  constexpr std::size_t samples = 2000; // of several blocks
+  for (const std::size_t correct : {0U, 1U, 2U, 3U}) {
+    std::vector<std::int32_t> wrong(2 * samples, 9);
+    std::fill_n(wrong.begin(), correct, 1);
+    const auto rows = array(wrong);
+    const auto result = unwritten<float>(wrong.size() * 4);
+    gather_tables(on_card(), tables, 4, rows.span(), result.data());
+    const auto fault = lane().take_fault();
+    ASSERT_TRUE(fault);
+    EXPECT_EQ(fault->element(), correct);
+    EXPECT_EQ(fault->limit(), tables[correct % 2].height);
+  }
 }
 
 TEST_F(CardTablesEdges, RefuseHalfASample) {

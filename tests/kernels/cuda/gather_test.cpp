@@ -69,7 +69,7 @@ TEST_F(CardGather, NotesTheFirstRowThatTheTableLacks) {
     EXPECT_EQ(fault->kind(), cuda::fault_kind::row);
     EXPECT_EQ(fault->operation(), 6U);
     EXPECT_EQ(fault->found(), bad);
-    EXPECT_EQ(fault->limit, height);
+    EXPECT_EQ(fault->limit(), height);
     const std::vector<float> found = result.read();
     EXPECT_THAT(std::vector(found.begin() + 2 * width, found.end()), Each(0.0F));
   }

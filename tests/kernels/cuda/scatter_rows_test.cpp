@@ -96,8 +96,9 @@ TEST_F(CardScatter, NotesTheFirstRowThatTheTableLacks) {
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind(), cuda::fault_kind::row);
   EXPECT_EQ(fault->operation(), 6U);
+  EXPECT_EQ(fault->element(), 71U);
   EXPECT_EQ(fault->found(), rows[71]);
-  EXPECT_EQ(fault->limit, 3U);
+  EXPECT_EQ(fault->limit(), 3U);
   for (const float x : found) EXPECT_TRUE(std::isfinite(x));
 }
 
