@@ -139,8 +139,8 @@ private:
   remote::run_answer answer_before_begin(const std::string& what);
 
   const std::shared_ptr<const time_source> time_;
-  const instant created_; ///< where timelines begin
-  const run_plan plan_;
+  const instant created_;              ///< where timelines begin
+  run_plan plan_;                      ///< as it was made, but for what is no longer needed
   std::vector<float> last_parameters_; ///< with which the run ended
   std::optional<kept_best> best_;      ///< taken in their place
   bool chosen_ = false;                ///< between both
@@ -257,6 +257,7 @@ void training::implementation::record() {
   for (auto& [what, is] : header.facts) // a replay begins where the first process began
     if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
   recorder_.emplace(home_.system(), options().record, header, before);
+  plan_.recorded_before.reset(); // all of it is in the file again
 }
 
 void training::implementation::keep_checkpoints() {

@@ -85,6 +85,10 @@ public:
   static constexpr const char* name = "mailgrad.parameter-actor";
 
   parameter_actor(caf::event_based_actor* self, parameter_actor_options options);
+  /// A card may still read and write what the members below have: gradients, sums, the state of a cure.
+  ~parameter_actor() { options_.weights->finish(); }
+  parameter_actor(const parameter_actor&) = delete;
+  parameter_actor& operator=(const parameter_actor&) = delete;
   caf::behavior make_behavior();
 
 private:

@@ -14,7 +14,8 @@ namespace mailgrad {
 /// and how long it has waited for them. A run of hogwild alone has no shards.
 ///
 /// Guarantees  a gradient is pushed to all shards or to none. The worker releases all weights before a push,
-///             so that a shard without other readers may update in place.
+///             so that a shard without other readers may update in place. A step that is under way on a card
+///             holds its weights until it has ended.
 /// Threads     those of the device actor that owns it.
 class shard_lines {
 public:

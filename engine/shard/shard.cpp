@@ -59,7 +59,9 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
     throw device_error(world_errc::no_such_device, "shard: tables stay on the host, and so do their weights");
 }
 
-shard::~shard() {
+shard::~shard() { finish(); }
+
+void shard::finish() noexcept {
   if (!at_) return; // its state has moved
   try {
     at_->finish(); // before the memory goes that the lane still reads and writes
@@ -190,8 +192,9 @@ void shard::keep(archive& a) {
   if (!a.reads()) {
     keep(a, "weights", snapshot());
   } else {
-    current_ = std::const_pointer_cast<memory>(restored(a.array("weights")).owner());
-    written_ = at_->record();
+    const std::shared_ptr<memory> filled = blocks_.take();
+    written_ = fill(*filled, a.array("weights"));
+    current_ = filled;
   }
   optimizer_->keep(a, *at_);
 }
@@ -200,13 +203,20 @@ void shard::keep(archive& a, std::string_view name, const mailgrad::snapshot& va
   hold_floats(a, name, values.owner(), 0, values.size(), *at_);
 }
 
+/// The block is none of the pool, which would keep one for each answer for as long as the shard lives.
 mailgrad::snapshot shard::restored(const archived_array& values) {
+  const auto filled = std::make_shared<memory>(at_->allocate(range_.size() * sizeof(float)));
+  const mark done = fill(*filled, values);
+  if (!done.passed()) retired_.push_back({done, filled, {}});
+  return mailgrad::snapshot(filled, done);
+}
+
+mark shard::fill(memory& to, const archived_array& values) {
   if (values.values.size() != range_.size())
     throw archive_error(
         fmt::format("{}: expected {} floats, found {}", values.path, range_.size(), values.values.size()));
-  const std::shared_ptr<memory> filled = blocks_.take();
-  at_->write(values.values, *filled);
-  return mailgrad::snapshot(filled, at_->record());
+  at_->write(values.values, to);
+  return at_->record();
 }
 
 update_number shard::next_update() const noexcept {

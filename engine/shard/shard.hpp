@@ -61,6 +61,9 @@ public:
   /// card.
   mailgrad::snapshot host_snapshot();
   const std::shared_ptr<lane>& at() const noexcept { return at_; }
+  /// Waits until the lane has done what is queued, or the card is lost. Who has memory that the lane reads or
+  /// writes calls this before that memory goes.
+  void finish() noexcept;
   /// The number of floats that get dense gradients; they come first.
   std::size_t dense_size() const noexcept { return dense_size_; }
   /// The values of `g` for the dense part of this shard, without addends.
@@ -117,7 +120,8 @@ public:
   void keep(archive& a);
   /// Writes a snapshot of this shard in the same way. restored() reads it.
   void keep(archive& a, std::string_view name, const mailgrad::snapshot& values);
-  /// A snapshot of values that were kept: float32[range of the shard].
+  /// A snapshot of values that were kept: float32[range of the shard]. Its memory goes back when nobody holds
+  /// it.
   ///
   /// Errors  archive_error for another length.
   mailgrad::snapshot restored(const archived_array& values);
@@ -140,6 +144,7 @@ private:
     std::vector<contribution> gradients;
   };
 
+  mark fill(memory& to, const archived_array& values);
   bool threads_help() const noexcept { return !is_on_card(*at_) && optimizer_->divides(); }
   update_number next_update() const noexcept;
   void require_dense(std::size_t floats, std::size_t first) const;

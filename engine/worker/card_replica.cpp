@@ -184,6 +184,7 @@ step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::sh
     abandon();
     throw;
   }
+  for (given_weights& w : shards_) w.on_card = {}; // the step holds them
   return step_state::under_way;
 }
 

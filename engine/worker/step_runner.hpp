@@ -46,9 +46,9 @@ public:
   virtual void on_end([[maybe_unused]] std::function<void()> notice) {}
 
   /// Sets the weights of one shard for the next steps. The worker holds them until the next call for that
-  /// shard, and while a step is under way. A runner that runs ahead holds those of its steps itself. A runner
-  /// with a lane lets it wait for `values.ready()`; one that computes on the host needs weights whose mark
-  /// has passed.
+  /// shard, and while a step is under way. A runner that runs ahead holds those of its steps itself, each
+  /// until its step has ended, so it needs a call for each shard before each step. A runner with a lane lets
+  /// it wait for `values.ready()`; one that computes on the host needs weights whose mark has passed.
   ///
   /// Errors  device_error if it cannot reach them.
   virtual void use_weights(std::uint32_t shard, const snapshot& values) {

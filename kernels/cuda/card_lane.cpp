@@ -82,15 +82,23 @@ void card_lane::forget_written() {
 }
 
 memory card_lane::lend_on_host(std::size_t bytes) {
-  const auto fits = [bytes](const auto& b) {
-    return b.use_count() == 1 && b->bytes() == bytes + block::alignment;
+  forget_unwanted();
+  const auto fits = [bytes](const lent_block& b) {
+    return b.is_free() && b.memory->bytes() == bytes + block::alignment;
   };
   auto found = std::ranges::find_if(lent_, fits);
   if (found == lent_.end()) {
     runtime::make_current(stream_.card()); // pinned memory would else wake the first card
-    found = lent_.insert(lent_.end(), std::make_shared<pinned_block>(bytes + block::alignment));
+    found = lent_.insert(lent_.end(), {std::make_shared<pinned_block>(bytes + block::alignment)});
   }
-  return memory(block::in_memory_of(*found, (*found)->as<std::byte>().first(bytes)));
+  found->last = ++lendings_;
+  return memory(block::in_memory_of(found->memory, found->memory->as<std::byte>().first(bytes)));
+}
+
+/// A checkpoint wants the same blocks each time, unless more gradients wait for their batch than usual.
+void card_lane::forget_unwanted() {
+  const std::uint64_t calls = 2 * lent_.size() + 16;
+  std::erase_if(lent_, [&](const lent_block& b) { return b.is_free() && lendings_ - b.last > calls; });
 }
 
 void card_lane::copy_to_host(const memory& from, std::size_t first, memory& to) {

@@ -35,7 +35,10 @@ public:
   /// Waits for nothing: the values go by way of pinned memory, which the lane keeps until they are there.
   void write(std::span<const float> from, memory& to) override;
   /// Pinned memory, which the lane keeps, since the driver may wait for the card when it gets or frees some.
+  /// What nobody has wanted for twice as many calls as the lane has blocks, and 16 more, goes back.
   memory lend_on_host(std::size_t bytes) override;
+  /// How many blocks of pinned memory the lane keeps to lend, those included that are lent.
+  std::size_t kept_on_host() const noexcept { return lent_.size(); }
   void copy_to_host(const memory& from, std::size_t first, memory& to) override;
   void wait_for(const mark& m) override;
   mark record() override;
@@ -51,7 +54,16 @@ public:
   std::optional<fault_word> take_fault();
 
 private:
+  /// Pinned memory for copies from the card; free if nobody else has it.
+  struct lent_block {
+    std::shared_ptr<pinned_block> memory;
+    std::uint64_t last = 0; ///< the number of the call that lent it
+
+    bool is_free() const noexcept { return memory.use_count() == 1; }
+  };
+
   void forget_written();
+  void forget_unwanted();
   const cuda_stream& stream_of_card() const noexcept { return std::get<cuda_stream>(where_); }
 
   /// Pinned memory that a copy to the card still reads.
@@ -66,7 +78,8 @@ private:
   device_block words_, scratch_;
   pinned_block seen_; ///< the words as they were last read
   std::vector<write_under_way> writes_;
-  std::vector<std::shared_ptr<pinned_block>> lent_; ///< free if nobody else has it
+  std::vector<lent_block> lent_;
+  std::uint64_t lendings_ = 0;
   stream where_;
 };
 

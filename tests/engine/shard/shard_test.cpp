@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <set>
 
@@ -52,6 +53,17 @@ TEST(Shard, TakesOneStepOfTheOptimiserOnTheScaledSum) {
   s.update(two);
   EXPECT_EQ(s.version().value, 1U);
   for (std::size_t i = 0; i < 16; ++i) EXPECT_FLOAT_EQ(s.snapshot().on_host()[i], before[i] - 0.5F * 2.25F);
+}
+
+/// After a resume there is one for each worker, which a run with a barrier never needs again.
+TEST(Shard, KeepsNoBlockForAnAnswerThatNobodyHolds) {
+  shard s(layout_of({{"w", {16}}}, 1), 0, 1, sgd(1));
+  const std::vector<float> values(16, 2);
+  snapshot answer = s.restored({"answer", nullptr, values});
+  EXPECT_EQ(values_of(answer), values);
+  const std::weak_ptr<const memory> block = answer.owner();
+  answer = snapshot();
+  EXPECT_TRUE(block.expired());
 }
 
 TEST(Shard, WritesInPlaceWhenNobodyHoldsItsWeights) {

@@ -102,6 +102,23 @@ TEST_F(CardRunAhead, ComesToTheLossesAndWeightsOfTheHost) {
   }
 }
 
+/// So a shard without other readers updates in place.
+TEST_F(CardRunAhead, LetsGoOfTheWeightsWhenTheStepHasEnded) {
+  build_shards();
+  const auto held = [](const snapshot& s) { return s.owner().use_count(); };
+  const snapshot first = there_[0].snapshot();
+  const long before = held(first);
+  update(begin(samples(0, 8, 0)));
+  EXPECT_EQ(held(first), before) << "the shard has let go, and the step has it";
+  const snapshot second = there_[0].snapshot();
+  begin(samples(8, 8, 1));
+  end();
+  EXPECT_LT(held(first), before);
+  EXPECT_GT(held(second), before);
+  end();
+  EXPECT_EQ(held(second), before);
+}
+
 TEST_F(CardRunAhead, TellsWhenTheCardComputedEachStep) {
   build_shards();
   EXPECT_FALSE(on_card_->span());

@@ -50,6 +50,19 @@ TEST_F(CardLane, WritesPinnedMemoryThatMayChangeAtOnce) {
   EXPECT_THAT(seen, Each(3.0F));
 }
 
+TEST_F(CardLane, LendsTheSameMemoryAgainAndGivesBackWhatNobodyWants) {
+  const auto address = [](const memory& m) { return m.on_host<std::byte>().data(); };
+  std::vector<memory> three;
+  for (int i = 0; i < 3; ++i) three.push_back(lane().lend_on_host(64));
+  const std::vector<const std::byte*> were{address(three[0]), address(three[1]), address(three[2])};
+  three.clear();
+  for (int call = 0; call < 100; ++call) { // as often as two are wanted at once
+    const memory one = lane().lend_on_host(64), two = lane().lend_on_host(64);
+    ASSERT_THAT(were, ::testing::IsSupersetOf({address(one), address(two)}));
+  }
+  EXPECT_EQ(lane().kept_on_host(), 2U);
+}
+
 TEST_F(CardLane, CapturesNothingWhenQueueingFails) {
   const auto x = unwritten<float>(4);
   const auto fails = [&] {
@@ -128,7 +141,9 @@ TEST_F(CardLane, TakesTheFirstFaultOnce) {
 TEST(CardFaults, AreRaisedInTheWordsOfTheHost) {
   using cuda::fault_kind, cuda::fault_word;
   const auto raised = [](fault_kind kind) {
-    return [kind] { cuda::raise({fault_word::cause_of(kind, 5), fault_word::first_of(9, 7), fault_word::bound_of(9, 4)}); };
+    return [kind] {
+      cuda::raise({fault_word::cause_of(kind, 5), fault_word::first_of(9, 7), fault_word::bound_of(9, 4)});
+    };
   };
   cuda::raise({});
   expect_refused({{"label", raised(fault_kind::label), "label 7, but the logits have 4 classes"},
