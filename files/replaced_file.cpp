@@ -118,6 +118,13 @@ void replaced_file::write_ahead(std::span<const std::byte> bytes) {
   }
 }
 
+int replaced_file::sync() {
+  errno = 0;
+  if (!flush()) return errno != 0 ? errno : EIO;
+  if (lock_ < 0) return 0;
+  return fdatasync(lock_) == 0 ? sync_folder_of(written_) : errno;
+}
+
 int replaced_file::keep() { return keep(false); }
 int replaced_file::keep_on_disk() { return keep(true); }
 

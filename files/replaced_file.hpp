@@ -30,6 +30,11 @@ public:
   /// to come, so keep_on_disk() has less to wait for.
   void write_ahead(std::span<const std::byte> bytes);
 
+  /// Waits until the bytes written so far are on the disk, and the name by which they are found before
+  /// keep().
+  /// Returns 0, or the errno of the failure. There is nothing to wait for in a pipe or a device.
+  [[nodiscard]] int sync();
+
   /// Closes the complete file and moves it to its place. Returns 0, or the errno of the failure.
   [[nodiscard]] int keep();
   /// The same, but only when the bytes and the name are on the disk, so that they outlive a power failure.

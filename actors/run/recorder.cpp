@@ -33,11 +33,12 @@ bool recorder::cut_under_way::whole() const {
   return coordinator && feeder && std::ranges::find(shards, false) == shards.end();
 }
 
-/// The cut of that checkpoint, which may be the next; null if that is over.
+/// The cut of that checkpoint; null if it is over, or cannot have begun. The next one begins when the present
+/// one is whole, and a shard may tell of it before the coordinator does.
 recorder::cut_under_way* recorder::cut_of(std::uint64_t number) {
-  if (number < cut_.number) return nullptr;
-  if (number > cut_.number) cut_ = {number, so_far_, std::vector<bool>(so_far_.turns.size())};
-  return &cut_;
+  const bool is_next = number == cut_.number + 1 && cut_.told;
+  if (is_next) cut_ = {number, so_far_, std::vector<bool>(so_far_.turns.size()), false, nullptr, false};
+  return number == cut_.number && !cut_.told ? &cut_ : nullptr;
 }
 
 void recorder::on_marked(const recording_marked& x) {
@@ -45,7 +46,7 @@ void recorder::on_marked(const recording_marked& x) {
   if (cut == nullptr) return;
   if (x.shard == feeder_of_recording) {
     cut->feeder = true;
-  } else if (x.shard.value < cut->shards.size()) {
+  } else if (x.shard.value < cut->shards.size() && !cut->shards[x.shard.value]) {
     cut->shards[x.shard.value] = true;
     cut->at.turns[x.shard.value] = so_far_.turns[x.shard.value];
     cut->at.checksums[x.shard.value] = so_far_.checksums[x.shard.value];
@@ -63,6 +64,8 @@ void recorder::on_mark(const mark_recording& x) {
 
 void recorder::tell_if_marked() {
   if (!cut_.whole()) return;
+  cut_.told = true;
+  options_.file->sync();
   cut_.at.failed = options_.file->failed();
   const auto fields = std::make_shared<saved_fields>();
   fields->field(recording_part, cut_.at);

@@ -26,8 +26,9 @@ struct recorder_options {
 ///     recording --end_recording--> waiting for the feeder's last --the same from it, or its death--> ended
 ///         \-------------------- end_recording that names no feeder ------------------------------------/
 ///
-/// Its part in a checkpoint says how much of the recording lies before that. All of it is then in the file.
-/// Guarantees  on_end is called once, whichever other actor dies.
+/// Its part in a checkpoint says how much of the recording lies before that. All of it is then on the disk.
+/// Guarantees  on_end is called once, whichever other actor dies. A shard that marks what is not its turn yet
+///             spoils no checkpoint but with its own turns.
 class recorder {
 public:
   static constexpr const char* name = "mailgrad.recorder";
@@ -44,6 +45,7 @@ private:
     std::vector<bool> shards;
     bool feeder = false;
     caf::actor coordinator{};
+    bool told = true; ///< the coordinator has the part, or there is none yet
 
     bool whole() const;
   };

@@ -86,15 +86,22 @@ struct recording {
 /// Threads one caller at a time.
 class recording_writer {
 public:
-  /// `keep` is called after the end is written. It puts the file in its place and returns 0 or an errno.
+  /// What a stream cannot do with its file. Each returns 0 or an errno; null: nothing is to be done.
+  struct file_calls {
+    std::function<int()> keep; ///< called after the end is written: puts the file in its place
+    std::function<int()> sync; ///< waits until what is written is on the disk
+  };
+
   recording_writer(std::unique_ptr<std::ostream> out, std::string name, const recording_header& header,
-                   std::function<int()> keep = {});
+                   file_calls file = {});
 
   void add_turns(std::uint32_t shard, std::span<const order_entry> turns);
   void add_deals(std::span<const recorded_deal> deals);
   void add_switch(const recorded_switch& s);
   /// Writes the end without its switches, which add_switch() has written.
   void end(const recording_end& e);
+  /// Waits until all that is written is on the disk, where a power failure leaves it.
+  void sync();
   /// Whether anything could not be written so far.
   bool failed() const noexcept { return failure_ != 0; }
 
@@ -105,7 +112,7 @@ private:
 
   std::unique_ptr<std::ostream> out_;
   std::string name_;
-  std::function<int()> keep_;
+  file_calls file_;
   unsigned long checksum_ = 0;
   int failure_ = 0; ///< errno of the first failure
 };

@@ -53,8 +53,8 @@ void keep_killed(const std::string& path) {
 } // namespace
 
 recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::string name,
-                                   const recording_header& header, std::function<int()> keep)
-    : out_(std::move(out)), name_(std::move(name)), keep_(std::move(keep)) {
+                                   const recording_header& header, file_calls file)
+    : out_(std::move(out)), name_(std::move(name)), file_(std::move(file)) {
   const std::string text = recording_file::text_of(header);
   std::string bytes(recording_file::first_word);
   append_number<4>(bytes, recording_file::known_format);
@@ -113,10 +113,14 @@ void recording_writer::add_switch(const recorded_switch& s) {
   write(part(recording_file::switch_source, text.size()) + text);
 }
 
+void recording_writer::sync() {
+  if (failure_ == 0 && file_.sync) failure_ = file_.sync();
+}
+
 void recording_writer::end(const recording_end& e) {
   const std::string text = recording_file::text_of(e);
   write(part(recording_file::end_source, text.size()) + text, recording_file::last_word);
-  if (failure_ == 0 && keep_) failure_ = keep_();
+  if (failure_ == 0 && file_.keep) failure_ = file_.keep();
   if (failure_ != 0)
     throw std::runtime_error("recording '" + name_ +
                              "' cannot be written: " + std::generic_category().message(failure_));
@@ -138,7 +142,9 @@ std::unique_ptr<recording_writer> open_recording(const std::string& path, const 
   if (!file->is_open())
     throw std::system_error(errno, std::generic_category(), "recording '" + path + "' cannot be written");
   replaced_file* const kept = file.get(); // valid as long as the writer, which owns it
-  return std::make_unique<recording_writer>(std::move(file), path, header, [kept] { return kept->keep(); });
+  return std::make_unique<recording_writer>(
+      std::move(file), path, header,
+      recording_writer::file_calls{[kept] { return kept->keep(); }, [kept] { return kept->sync(); }});
 }
 
 /// As open_recording(). The run that goes on may do so without a recording, if it is told why.
@@ -169,6 +175,7 @@ std::unique_ptr<recording_writer> continue_recording(const std::string& path, co
   if (before.name != partial && before.name != kept && replaced_file::can_replace(path)) keep_killed(path);
   auto again = open_to_go_on(path, header);
   write_again(*again, before);
+  again->sync(); // before the only other copy goes
   if (again->failed())
     recording_file::refuse(path, "what lies before the checkpoint cannot be written there");
   std::error_code ignored;

@@ -48,6 +48,19 @@ TEST_F(ReplacedFile, CanWaitForTheDisk) {
   EXPECT_TRUE(nothing_beside());
 }
 
+TEST_F(ReplacedFile, CanWaitForTheDiskBeforeItIsComplete) {
+  replaced_file f(file_);
+  f << "half";
+  EXPECT_EQ(f.sync(), 0);
+  EXPECT_EQ(text_of(file_ + ".partial"), "half");
+  f << " and whole";
+  EXPECT_EQ(f.keep(), 0);
+  EXPECT_EQ(text_of(file_), "half and whole");
+  replaced_file full("/dev/full");
+  full << "nothing";
+  EXPECT_EQ(full.sync(), ENOSPC);
+}
+
 TEST_F(ReplacedFile, WritesManyBytesAheadInTheirOrder) {
   std::string many(std::size_t{40} << 20, 'x');
   for (std::size_t i = 0; i < many.size(); i += 4093) many[i] = static_cast<char>(i % 251);

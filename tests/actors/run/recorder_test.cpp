@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -27,15 +29,39 @@ protected:
   end_recording ending(const caf::actor& feeder) const {
     return {std::make_shared<recording_end>(recording_end{"completed", "", {}, {}, "ab12"}), feeder};
   }
+  /// A checkpoint, with what the coordinator gets of it.
+  testing::listener<checkpoint_part> begin_checkpoint(std::uint64_t number) {
+    return ask<checkpoint_part>(recorder_, mark_recording{number});
+  }
+  void mark(std::uint64_t number) {
+    tell(recorder_, recording_marked{number, {0}});
+    tell(recorder_, recording_marked{number, feeder_of_recording});
+  }
   recording recorded() const { return parse_recording(bytes_.view(), "memory"); }
+
+  static recording_cut cut_of(const std::shared_ptr<const saved_fields>& part) {
+    saved_fields read = *part;
+    recording_cut cut;
+    read.field(recording_part, cut);
+    return cut;
+  }
 
   std::stringbuf bytes_;
   std::vector<std::string> ends_;
+  std::uint64_t syncs_ = 0;
+  int sync_failure_ = 0;
   testing::listener<end_recording> feeder_ = listen<end_recording>();
-  caf::actor recorder_ = start<recorder>(
-      recorder_options{std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes_), "memory",
-                                                          recording_header{1, 1, {}, {}}),
-                       [this](const std::string& why) { ends_.push_back(why); }});
+  caf::actor recorder_ = start<
+      recorder>(recorder_options{std::make_shared<recording_writer>(
+                                     std::make_unique<std::ostream>(&bytes_), "memory",
+                                     recording_header{1, 1, {}, {}},
+                                     recording_writer::file_calls{
+                                         {},
+                                         [this] {
+                                           ++syncs_;
+                                           return sync_failure_;
+                                         }}),
+                                 [this](const std::string& why) { ends_.push_back(why); }});
 };
 
 TEST_F(Recorder, WaitsForWhatTheFeederHasNotTold) {
@@ -63,6 +89,49 @@ TEST_F(Recorder, EndsIfTheFeederDiedLongAgo) {
   run();
   tell(recorder_, ending(feeder_.actor()));
   EXPECT_THAT(ends_, ElementsAre(HasSubstr("the feeder was lost")));
+}
+
+TEST_F(Recorder, TellsOfACheckpointWhenWhatLiesBeforeItIsOnTheDisk) {
+  for (const std::uint64_t number : {1U, 2U}) {
+    auto coordinator = begin_checkpoint(number);
+    EXPECT_EQ(syncs_, number - 1);
+    mark(number);
+    ASSERT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1));
+    EXPECT_EQ(syncs_, number);
+    const auto fields = coordinator.heard<checkpoint_part>()[0].fields;
+    EXPECT_EQ(cut_of(fields).failed, number == 2);
+    sync_failure_ = ENOSPC;
+  }
+}
+
+/// A parameter host may say what it likes. It must not spoil the checkpoints of the run.
+TEST_F(Recorder, TakesNoMarkOfACheckpointThatCannotHaveBegun) {
+  const auto claim = [this](std::uint64_t number) { tell(recorder_, recording_marked{number, {0}}); };
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    claim(std::numeric_limits<std::uint64_t>::max());
+    claim(number + 1);
+    auto coordinator = begin_checkpoint(number);
+    claim(number + 1);
+    claim(number - 1);
+    EXPECT_THAT(coordinator.heard<checkpoint_part>(), IsEmpty());
+    mark(number);
+    ASSERT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1));
+    EXPECT_EQ(coordinator.heard<checkpoint_part>()[0].number, number);
+    mark(number);
+    EXPECT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1)) << "told once";
+  }
+}
+
+/// What comes behind the first mark of a shard lies behind the checkpoint, whoever marks again.
+TEST_F(Recorder, CountsTheTurnsBeforeTheFirstMark) {
+  const order_entry turn{order_entry::kind::apply, {0}, {1}};
+  auto coordinator = begin_checkpoint(1);
+  tell(recorder_, order_noted{{0}, {turn}, {}});
+  tell(recorder_, recording_marked{1, {0}});
+  tell(recorder_, order_noted{{0}, {turn}, {}});
+  mark(1);
+  ASSERT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1));
+  EXPECT_THAT(cut_of(coordinator.heard<checkpoint_part>()[0].fields).turns, ElementsAre(1));
 }
 
 TEST_F(Recorder, EndsAtOnceWhereNoFeederIsNamed) {
