@@ -163,9 +163,13 @@ void checkpointer::let_go_on_if_copied() {
 
 void checkpointer::let_go_on() {
   holding_ = false;
-  account_.held_seconds += in_seconds(time_->now() - asked_);
-  for (const worker& w : workers_)
-    if (w.device && !w.gone) send(self_, w.device, block_copied{number_});
+  bool anybody = false; // at the end of the run nobody stands still
+  for (const worker& w : workers_) {
+    if (!w.device || w.gone) continue;
+    anybody = true;
+    send(self_, w.device, block_copied{number_});
+  }
+  if (anybody) account_.held_seconds += in_seconds(time_->now() - asked_);
 }
 
 void checkpointer::take_block() {
