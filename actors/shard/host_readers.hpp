@@ -1,12 +1,14 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>
 
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace mailgrad {
 
@@ -21,7 +23,7 @@ class host_readers {
 public:
   /// `watch` tells when copies have come; null: that of the process, if it is needed.
   host_readers(caf::event_based_actor* self, std::shared_ptr<shard> weights,
-               std::shared_ptr<mark_watch> watch);
+               std::shared_ptr<mark_watch> watch, std::shared_ptr<const time_source> time);
 
   /// Calls `then` when all copies have come that the shard has queued, now or from serve(), in the order of
   /// the calls.
@@ -34,15 +36,20 @@ public:
   /// Errors  device_error: the card is lost.
   void serve();
 
+  /// "shard 0 waits for its weights to come from the card, for 2 of those who asked"; nothing if it does not.
+  std::optional<wait_named> name_wait() const;
+
 private:
   struct reader {
     mark copied;
     std::function<void()> then;
+    instant since;
   };
 
   caf::event_based_actor* self_;
   std::shared_ptr<shard> weights_;
   std::shared_ptr<mark_watch> watch_;
+  std::shared_ptr<const time_source> time_;
   std::deque<reader> waiting_;
 };
 

@@ -27,7 +27,7 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       watch_(self, options_.tracker, options_.time, options_.trace, options_.pace, trace_to_coordinator()),
       updater_(self, options_.weights, std::move(options_.helpers), options_.time),
       updates_(options_.weights, options_.cure, workers_, watch_, updater_),
-      readers_(self, options_.weights, options_.watch),
+      readers_(self, options_.weights, options_.watch, options_.time),
       order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),
               options_.recorder, options_.replayed}),
       lease_(options_.weights, options_.store),

@@ -19,6 +19,7 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
     send(self_, asker,
          wait_named{fmt::format("shard {} waits for the coordinator to take its timeline", me.value),
                     (now - watch_.told_at()).count()});
+  if (const auto copies = readers_.name_wait()) send(self_, asker, *copies);
   if (next_policy_)
     send(self_, asker, wait_for_switch(me, *next_policy_, switch_asked_, workers_.all(), now));
   for (const wait_named& w : waits_of_workers(me, policy_->name(), workers_.all(), now))

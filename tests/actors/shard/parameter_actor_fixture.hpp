@@ -20,7 +20,8 @@ protected:
       : index_(shards - 1), layout_(layout_of({{"w", {16 * shards}}}, shards)) {}
 
   void serve(const std::string& policy, std::uint32_t workers, const std::string& cure = "none") {
-    auto weights = std::make_shared<shard>(layout_, index_, 1, sgd(1));
+    auto weights = lane_ ? std::make_shared<shard>(layout_, index_, 1, sgd(1), lane_)
+                         : std::make_shared<shard>(layout_, index_, 1, sgd(1));
     begin_ = weights->snapshot().on_host()[0];
     shard_ = start<parameter_actor>(
         parameter_actor_options{.weights = std::move(weights),
@@ -32,7 +33,8 @@ protected:
                                 .recorder = recorder_,
                                 .replayed = replayed_,
                                 .trace = std::make_shared<trace_track>("shard 0", 100, time_->now()),
-                                .tells_trace_to = tells_trace_to_});
+                                .tells_trace_to = tells_trace_to_,
+                                .watch = watch_});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
@@ -59,7 +61,9 @@ protected:
   std::vector<listener<shard_weights>> devices_;
   caf::actor recorder_{};                       ///< gets the turns; none unless a test has one
   std::shared_ptr<const recording> replayed_{}; ///< the run to repeat, if there is one
-  caf::actor tells_trace_to_{}; ///< a coordinator that is told the timeline; none unless a test has one
+  caf::actor tells_trace_to_{};  ///< a coordinator that is told the timeline; none unless a test has one
+  std::shared_ptr<lane> lane_{}; ///< of the shard; null: that of the host
+  std::shared_ptr<mark_watch> watch_{}; ///< tells when marks of the lane pass; none if they do at once
   float begin_ = 0;
   std::uint64_t epoch_ = 0; ///< of what is pushed
 };

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
+#include <mailgrad/tests/tensor/late_lane.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,6 +63,38 @@ TEST_F(ParameterActor, SaysSinceWhenASwitchWaits) {
   ASSERT_FALSE(waits.empty());
   EXPECT_THAT(waits[0].what, HasSubstr("sync"));
   EXPECT_EQ(instant{waits[0].span}, 2s);
+}
+
+/// Tells of all marks when it is asked to.
+class kept_notices final : public mark_watch {
+public:
+  void when_passed(mark, notice tell) override { all_.push_back(std::move(tell)); }
+  void tell() {
+    for (const notice& n : std::exchange(all_, {})) n(nullptr);
+  }
+
+private:
+  std::vector<notice> all_;
+};
+
+TEST_F(ParameterActor, SaysThatItsWeightsHaveNotComeFromTheCard) {
+  const auto late = std::make_shared<testing::late_lane>();
+  const auto watch = std::make_shared<kept_notices>();
+  lane_ = late;
+  watch_ = watch;
+  serve("async", 1);
+  auto asked = ask<shard_read>(shard_, read_shard{});
+  time_->advance(2s);
+  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_EQ(waits[0].what, "shard 0 waits for its weights to come from the card, for 1 of those who asked");
+  EXPECT_EQ(instant{waits[0].span}, 2s);
+  EXPECT_THAT(asked.heard<shard_read>(), IsEmpty());
+  late->run();
+  watch->tell();
+  run();
+  EXPECT_THAT(asked.heard<shard_read>(), SizeIs(1));
+  EXPECT_THAT(ask<wait_named>(shard_, name_waits{}).heard<wait_named>(), IsEmpty());
 }
 
 } // namespace
