@@ -9,10 +9,21 @@
 #include <string>
 #include <vector>
 
-// Checks that public functions refuse wrong shapes, wrong lengths and null pointers with an exception of one
+// Checks that functions refuse wrong shapes, wrong lengths and null pointers with an exception of one
 // line. The sanitizers check that nothing is read before that.
 
 namespace mailgrad::testing {
+
+/// The words of the exception that `call` throws; empty if it throws none.
+template <class Call>
+std::string words_of_refusal(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return {};
+}
 
 struct misuse {
   std::string what;

@@ -1,25 +1,14 @@
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 
+#include <mailgrad/tests/support/refusal.hpp>
+
 #include <gtest/gtest.h>
 
-#include <exception>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace mailgrad {
 namespace {
-
-/// The words of the exception that it throws; empty if none.
-template <class F>
-std::string refusal_of_block(F&& act) {
-  try {
-    std::forward<F>(act)();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return {};
-}
 
 checkpoint kept(const hogwild_store& block, block_weights which) {
   return checkpoint::of({{block_part, keep_block(block, which)}}, "kept");
@@ -60,14 +49,14 @@ TEST(KeptBlock, LeavesTheWeightsToTheShards) {
 TEST(KeptBlock, IsRefusedIfItDoesNotFit) {
   const hogwild_store block(std::vector<float>{1, 2, 3});
   hogwild_store longer(std::vector<float>(4));
-  EXPECT_EQ(refusal_of_block(
+  EXPECT_EQ(testing::words_of_refusal(
                 [&] { restore_block(kept(block, block_weights::all), longer, block_weights::all, 0); }),
             "block/weights: expected 4 floats, found 3");
   hogwild_store again(std::vector<float>(3));
-  EXPECT_EQ(
-      refusal_of_block([&] { restore_block(kept(block, block_weights::all), again, block_weights::all, 1); }),
-      "block: its workers made 1 updates, and it counts 0");
-  EXPECT_NE(refusal_of_block(
+  EXPECT_EQ(testing::words_of_refusal(
+                [&] { restore_block(kept(block, block_weights::all), again, block_weights::all, 1); }),
+            "block: its workers made 1 updates, and it counts 0");
+  EXPECT_NE(testing::words_of_refusal(
                 [&] { restore_block(kept(block, block_weights::in_shards), again, block_weights::all, 0); }),
             "");
 }

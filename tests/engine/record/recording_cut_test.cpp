@@ -1,28 +1,17 @@
 #include <mailgrad/engine/record/recording_cut.hpp>
 
+#include <mailgrad/tests/support/refusal.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <exception>
 #include <memory>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace mailgrad {
 namespace {
-
-/// The words of the exception that it throws; empty if none.
-template <class F>
-std::string refusal_of_cut(F&& act) {
-  try {
-    std::forward<F>(act)();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return {};
-}
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -81,7 +70,7 @@ TEST(RecordingCut, IsTheSameInPiecesAndInAFile) {
 TEST(RecordingCut, RefusesARecordingThatCannotGoOn) {
   const recording r = recorded();
   const auto refused = [&](const recording& from, const recording_cut& at, std::size_t switches = 1) {
-    return refusal_of_cut([&] { part_before(from, at, trained, switches); });
+    return testing::words_of_refusal([&] { part_before(from, at, trained, switches); });
   };
   recording_cut more = cut_after(r, 5);
   more.turns[0] = 9;
