@@ -1,7 +1,8 @@
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 
+#include <mailgrad/tensor/lane.hpp>
+
 #include <algorithm>
-#include <string>
 
 namespace mailgrad {
 
@@ -46,7 +47,8 @@ std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
 void hogwild_writer::keep(archive& a) {
   a.version(1);
   a.field("updates", updates_);
-  for (const optimizer_state& s : optimizer_->state()) a.floats("state " + std::string(s.name), s.values);
+  host_lane here;
+  optimizer_->keep(a, here);
 }
 
 /// Counts only finished updates, so two updates that are made at once may have the same number.
