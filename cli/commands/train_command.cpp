@@ -145,9 +145,26 @@ std::string workers_in_words(std::uint32_t workers, std::uint32_t devices) {
                      devices == 1 ? "" : fmt::format(", each on {} devices", devices));
 }
 
+/// What a run that is resumed does if its recording cannot go on.
+enum class without_recording : std::uint8_t { fails, goes_on };
+
+/// Makes a run, perhaps without its recording. No actor of it lives before its recording has begun.
+std::unique_ptr<training> begun(training_options& options, without_recording then,
+                                const std::function<std::unique_ptr<training>()>& make) {
+  try {
+    return make();
+  } catch (const recording_error& e) {
+    if (then == without_recording::fails || options.record.empty()) throw;
+    say_failure(std::string("this run is recorded no longer: ") + e.what());
+  }
+  options.record.clear();
+  return make();
+}
+
 /// `given` are the options that a recording keeps.
 finished_run run_with(const train_words& w, std::vector<std::string> given,
-                      std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from) {
+                      std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from,
+                      without_recording then) {
   const std::string date = utc_date(std::chrono::system_clock::now());
   const run_inputs inputs{w.model,      w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
                           replay.get(), w.load};
@@ -173,9 +190,11 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (w.remote.any())
     served.emplace(w.remote, local_workers_of(w), w.quiet, ctrl_c,
                    [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
-  const auto made = served ? std::make_unique<training>(
-                                 model, data, options, served->options(options.workers, devices_elsewhere(w)))
-                           : std::make_unique<training>(model, data, options);
+  const auto made = begun(options, then, [&] {
+    return served ? std::make_unique<training>(model, data, options,
+                                               served->options(options.workers, devices_elsewhere(w)))
+                  : std::make_unique<training>(model, data, options);
+  });
   training& run = *made;
   if (served) served->begin(run);
   for (const std::string& remark : data->remarks) say_failure(remark);
@@ -211,9 +230,10 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
 
 /// As run_with(), but names the model, devices and batch when memory runs out.
 finished_run train_with(const train_words& w, std::vector<std::string> given,
-                        std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from) {
+                        std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from,
+                        without_recording then = without_recording::fails) {
   try {
-    return run_with(w, std::move(given), std::move(replay), std::move(from));
+    return run_with(w, std::move(given), std::move(replay), std::move(from), then);
   } catch (const std::bad_alloc& e) {
     const std::string why = e.what(); // a block says how much it asked for
     throw std::runtime_error(
@@ -240,21 +260,8 @@ bool names_recording(const std::vector<std::string>& words) {
   return std::ranges::any_of(words, [](const std::string& word) { return word.starts_with("--record="); });
 }
 
-/// As train_with(), for a run that is resumed. If the recording that its options name cannot go on, the run
-/// does so without it, unless that was asked for now.
-finished_run train_on(train_words w, const std::vector<std::string>& words, bool must_record,
-                      const std::shared_ptr<const checkpoint>& from) {
-  if (w.outputs.record.empty() || must_record) return train_with(w, words, nullptr, from);
-  try {
-    return train_with(w, words, nullptr, from);
-  } catch (const recording_error& e) { // no actor lives yet
-    say_failure(std::string("this run is recorded no longer: ") + e.what());
-  }
-  w.outputs.record.clear();
-  return train_with(w, words, nullptr, from);
-}
-
-/// Goes on with the options of the checkpoint and those given now.
+/// Goes on with the options of the checkpoint and those given now. It fails without its recording only if
+/// that was asked for now.
 int resume(const train_words& w, const std::vector<std::string>& given) {
   if (!w.load.empty())
     throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
@@ -269,7 +276,8 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
     again.workers = w.workers;
     again.devices = w.devices;
   }
-  return train_on(std::move(again), words, names_recording(given), from).code;
+  const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
+  return train_with(again, words, nullptr, from, then).code;
 }
 
 /// The options that describe a run: a recording lacks those that name files to write, a checkpoint has them,
