@@ -3,7 +3,8 @@
 A round begins a run, kills it with SIGKILL after a time drawn from its length, resumes it, kills that too, and lets the
 last one end. It fails if a run cannot be resumed, a checkpoint is torn, a mini-batch is trained twice or not at all, or the weights of a
 run whose bits do not depend on chance are others than without interruption. Some of the runs are recorded: what the killed
-ones and the last one recorded is one recording, whose replay must end with the weights of the last.
+ones and the last one recorded is one recording, whose replay must end with the weights of the last. A recording may be lost where a
+worker had left before the checkpoint, but most must be repeated.
 """
 import json
 import subprocess
@@ -16,6 +17,7 @@ EXACT = [["--devices", "cpu:0,cpu:0", "--policy", "sync", "--shards", "2"],
          ["--local-steps", "3", "--optimizer", "adam"],
          ["--cure", "dana-zero", "--lr", "0.01"],
          ["--policy", "hogwild", "--optimizer", "adam"],
+         ["--processes", "2", "--policy", "sync", "--local-steps", "2"],
          ["--policy", "async, hogwild@9000, ssp:1@18000", "--shards", "2"]]
 FREE = [["--devices", "cpu:0,cpu:0", "--policy", "async", "--shards", "2"],
         ["--devices", "cpu:0,cpu:0,cpu:0", "--policy", "k-async:2", "--shards", "2"],
@@ -57,6 +59,7 @@ def rounds_of(tool, scratch, rounds, draw):
     run = [tool, "train", "--model", "mlp:hidden=16", "--data", str(data), "--batch", "8", "--steps", str(STEPS),
            "--quiet"]
     whole, lengths = {}, {}
+    recorded = replayed = 0
     for number in range(rounds):
         options = draw.choice(EXACT + FREE)
         key = " ".join(options)
@@ -69,11 +72,14 @@ def rounds_of(tool, scratch, rounds, draw):
         recording = scratch / f"run {number}.rec"
         if "hogwild" not in key and draw.random() < 0.5:
             command += ["--record", str(recording)]
+            recorded += 1
         kills = 0
         for _ in range(draw.randint(1, 4)):
             kills += killed(command, draw.uniform(0, lengths[key]))
             if kept.is_dir() and any(kept.glob("checkpoint-*.safetensors")):
                 command = [tool, "train", "--resume", str(kept), "--quiet"]
+                if "--processes" in options and draw.random() < 0.7:
+                    command += ["--processes", "2"]  # else it goes on in one
         last = finished(command, scratch / "report.json")
         counted = last["ledger"]["produced"] if "--local-steps" not in options else last["steps"]
         if last["steps"] != STEPS or counted != STEPS:
@@ -84,6 +90,9 @@ def rounds_of(tool, scratch, rounds, draw):
         repeated = recording.exists()  # not if a run was killed between its last checkpoint and the end of its recording
         if repeated:
             repeat(tool, recording)
+            replayed += 1
+        if recorded >= 10 and 2 * replayed < recorded:
+            raise Failure(f"only {replayed} of {recorded} recordings went on")
         for file in [*kept.glob("*"), *scratch.glob("*.rec*")]:
             file.unlink()
         yield True, True, f"{' '.join(options)}: {kills} times killed and resumed" + (", and replayed" if repeated else "")
