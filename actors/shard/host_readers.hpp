@@ -1,9 +1,9 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/lane_waits.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
-#include <mailgrad/engine/worker/mark_watch.hpp>
 
 #include <deque>
 #include <functional>
@@ -34,23 +34,16 @@ public:
   /// Calls those whose weights have come; to be called at each `weights_copied`.
   ///
   /// Errors  device_error: the card is lost.
-  void serve();
+  void serve() { waits_.serve(); }
 
   /// "shard 0 waits for its weights to come from the card, for 2 of those who asked"; nothing if it does not.
   std::optional<wait_named> name_wait() const;
 
 private:
-  struct reader {
-    mark copied;
-    std::function<void()> then;
-    instant since;
-  };
-
-  caf::event_based_actor* self_;
   std::shared_ptr<shard> weights_;
-  std::shared_ptr<mark_watch> watch_;
   std::shared_ptr<const time_source> time_;
-  std::deque<reader> waiting_;
+  std::deque<instant> asked_; ///< when each of those asked whose copies have not come
+  lane_waits waits_;
 };
 
 } // namespace mailgrad

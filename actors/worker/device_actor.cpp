@@ -22,7 +22,8 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
            [this](trace_piece piece) {
              send(self_, options_.coordinator, trace_told{options_.worker, options_.life, std::move(piece)});
            }}),
-      gradients_([this] { return options_.runner->make_gradient(); }) {
+      gradients_([this] { return options_.runner->make_gradient(); }),
+      queued_(self, options_.works_in ? options_.works_in : std::make_shared<host_lane>(), options_.watch) {
   report_.worker = options_.worker;
   report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
   const worker_context me = context();
@@ -49,10 +50,11 @@ worker_context device_actor::context() {
           report_, *options_.time, options_.trace.get(), &gate_.steps()};
 }
 
-/// Not if the worker itself reads a gradient before it is pushed.
+/// Not if the worker itself reads a gradient on the host before it is pushed.
 bool device_actor::may_run_ahead() const {
-  const bool reads_gradients = options_.local || options_.sums || options_.writer ||
-                               options_.clip_norm != 0 || options_.sample_gap > 0;
+  const bool local_on_host = options_.local && !is_on_card(*options_.local->at());
+  const bool reads_gradients =
+      local_on_host || options_.sums || options_.writer || options_.clip_norm != 0 || options_.sample_gap > 0;
   return options_.runner->most_under_way() > 1 && !reads_gradients;
 }
 
@@ -136,6 +138,7 @@ caf::message_handler device_actor::messages_of_a_run() {
            flush_before_switch();
          }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
+      on(self_, [this](const weights_copied&) { queued_.serve(); }),
       on(self_,
          [this](const batch_copied& x) {
            if (options_.copies)
@@ -204,11 +207,14 @@ void device_actor::mark(std::uint64_t checkpoint) {
     marked_parts_.add(std::move(part)); // the losses of its last steps are still to come
 }
 
+/// What its exchange keeps may still be on its way from a card. A card that is lost ends the run.
 void device_actor::send_part(marked_part part) {
   part.fields->field("report", part.report);
-  send(self_, options_.coordinator,
-       checkpoint_part{part.checkpoint, fmt::format("worker {}", options_.worker.value),
-                       std::move(part.fields), part.report.steps});
+  checkpoint_part whole{part.checkpoint, fmt::format("worker {}", options_.worker.value),
+                        std::move(part.fields), part.report.steps};
+  queued_.when_done([this, whole = std::move(whole)](const std::exception_ptr& why) {
+    if (!why) send(self_, options_.coordinator, whole);
+  });
 }
 
 void device_actor::on_hold(const hold_for_checkpoint& x) {
@@ -409,9 +415,11 @@ void device_actor::end_with(Notice notice) {
   over_shards_->leave();
   send(self_, options_.feeder, worker_left{options_.worker, options_.life});
   timeline_.end([this, notice = std::move(notice)] {
-    send(self_, options_.coordinator, notice);
-    reported_ = true;
-    quit_if_through();
+    queued_.when_done([this, notice](const std::exception_ptr&) {
+      send(self_, options_.coordinator, notice);
+      reported_ = true;
+      quit_if_through();
+    });
   });
   if (timeline_.is_ending()) watch(self_, options_.coordinator, give_up{});
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/lane_waits.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/trace_teller.hpp>
 #include <mailgrad/actors/worker/block_exchange.hpp>
@@ -37,6 +38,8 @@ struct device_actor_options {
   bool direct = false;                    ///< the first policy is hogwild
   std::vector<std::size_t> shard_begins;  ///< where each shard begins in the shared block; {0} without shards
   std::shared_ptr<local_steps> local;     ///< with local steps only; owned by the actor while it lives
+  std::shared_ptr<lane> works_in{};    ///< of the work that the actor itself queues; null: that of the host
+  std::shared_ptr<mark_watch> watch{}; ///< of that lane, if it is one of a card; null: that of the process
   /// Adds gradients up over all workers before they go to the shards; null: each goes there by itself.
   std::shared_ptr<net::all_reduce> sums{};
   double clip_norm = 0; ///< the largest global norm of a gradient; 0: no limit
@@ -171,6 +174,7 @@ private:
   trace_teller timeline_;
 
   object_pool<gradient> gradients_;
+  lane_waits queued_;            ///< work that the exchange has queued
   instant summing_since_{0};     ///< when the step began whose gradient is added up with those of others
   std::uint64_t batches_ = 0;    ///< number of batches begun
   device_clock device_time_;     ///< of a device that says when it computed

@@ -19,7 +19,7 @@ void local_exchange::go_on() {
   update_by_rule(local_->rule(), [this] { local_->go_on(); });
 }
 
-void local_exchange::bind() { of_.runner.use_host_weights(0, local_->weights(), local_); }
+void local_exchange::bind() { of_.runner.use_weights(0, local_->weights()); }
 
 void local_exchange::deliver(computed_gradient g) {
   spent_ += g.spent.value_or(instant{0});
@@ -29,8 +29,7 @@ void local_exchange::deliver(computed_gradient g) {
     flush();
     return;
   }
-  update_by_rule(local_->rule(), [&] { local_->step(*g.values, g.scale); });
-  g.values.reset();
+  update_by_rule(local_->rule(), [&] { local_->step(std::move(g.values), g.scale); });
   if (local_->exchange_due()) flush();
 }
 

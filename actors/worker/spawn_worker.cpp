@@ -27,7 +27,7 @@ public:
     options.worker = terms_.worker;
     options.life = terms_.life;
     options.late = terms_.late;
-    if (terms_.local) options.local = std::make_shared<local_steps>(terms_.layout, *terms_.local);
+    if (terms_.local) give_local_steps(options);
     if (with_.shared) {
       options.writer =
           std::make_shared<hogwild_writer>(*terms_.layout, with_.shared->store, with_.shared->rule);
@@ -88,6 +88,16 @@ private:
     const auto spanning = std::make_shared<spanning_replica>(std::move(span));
     options.runner = spanning;
     options.runner_hears = [spanning](caf::event_based_actor* self) { return spanning->hear(self); };
+  }
+
+  /// They are taken where the shards lie, in a lane of their own if that is a card.
+  void give_local_steps(device_actor_options& options) const {
+    options.works_in = std::make_shared<host_lane>();
+    if (with_.weights == weight_place::same_card)
+      options.works_in = std::make_shared<cuda::card_lane>(
+          terms_.request.devices.front().index, product_precision::float32, cuda::runtime::urgency::first);
+    options.watch = with_.watch;
+    options.local = std::make_shared<local_steps>(terms_.layout, *terms_.local, options.works_in);
   }
 
   std::shared_ptr<step_runner> runner_on(const model_request& request) const {

@@ -41,11 +41,6 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
   if (!o.parameters) return;
   require_workers_there(o);
   if (has_hogwild(policies)) refuse(o, "under hogwild the weights are a block of the host; take async");
-  if (o.local_steps > 0)
-    refuse(o, "workers with local steps keep their own weights on the host; leave one of both out");
-  if (cure.traits().pull)
-    refuse(o, fmt::format("under cure '{}' workers keep their own weights on the host; leave one of both out",
-                          o.cure));
   if (o.sample_gap > 0) refuse(o, "sampled gaps are measured on the host; leave one of both out");
   if (o.parameter_actor)
     refuse(o, fmt::format("parameter actor '{}' runs on the host; leave one of both out",

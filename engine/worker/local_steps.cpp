@@ -1,6 +1,9 @@
 #include <mailgrad/engine/worker/local_steps.hpp>
 
+#include <mailgrad/kernels/copy_bytes.hpp>
 #include <mailgrad/kernels/map_weights.hpp>
+#include <mailgrad/optim/kept_memory.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -10,24 +13,50 @@
 
 namespace mailgrad {
 
-local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options)
-    : layout_(std::move(layout)), options_(options),
-      optimizer_(make_optimizer(options.optimizer, layout_->size())), own_(layout_->size() * sizeof(float)),
-      read_(layout_->shard_count()), differences_([size = layout_->dense_size()] {
+local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options,
+                         std::shared_ptr<lane> at)
+    : layout_(std::move(layout)), options_(options), at_(std::move(at)),
+      optimizer_(make_optimizer(options.optimizer, layout_->size(), *at_)),
+      own_(std::make_shared<memory>(at_->allocate(layout_->size() * sizeof(float)))),
+      read_(layout_->shard_count()),
+      differences_([lane = at_, bytes = layout_->dense_size() * sizeof(float)] {
         auto made = std::make_shared<gradient>();
-        made->dense = memory(block(size * sizeof(float)));
+        made->dense = lane->allocate(bytes);
         return made;
       }) {}
 
-void local_steps::receive(std::uint32_t shard, snapshot values, const snapshot& met) {
-  const shard_range range = layout_->shard(shard);
-  const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
-  if (options_.pull && read_[shard] && met) {
-    map_weights(where_, elastic_pull{*options_.pull}, std::array{met.on(where_).data()},
-                std::array{own.data()}, own.size());
-  } else {
-    std::ranges::copy(values.on_host().first(range.size()), own.begin());
+local_steps::~local_steps() {
+  if (!at_) return; // its state has moved
+  try {
+    at_->finish(); // before the memory goes that the lane still reads and writes
+  } catch (const device_error&) {
+    // The card is lost, and nothing of it runs any more.
   }
+}
+
+std::span<float> local_steps::own(const shard_range& range) {
+  return own_->on<float>(at_->where()).subspan(range.begin, range.size());
+}
+
+/// Marks the end of what is queued, which reads `read`.
+void local_steps::queued(std::shared_ptr<const void> read) {
+  while (!retired_.empty() && retired_.front().until.passed()) retired_.pop_front();
+  written_ = at_->record();
+  if (read && !written_.passed()) retired_.push_back({written_, std::move(read)});
+}
+
+void local_steps::receive(std::uint32_t shard, snapshot values, const snapshot& met) {
+  const stream& s = at_->where();
+  const std::span<float> mine = own(layout_->shard(shard));
+  const bool pulls = options_.pull && read_[shard] && met;
+  const snapshot& from = pulls ? met : values;
+  at_->wait_for(from.ready());
+  if (pulls)
+    map_weights(s, elastic_pull{*options_.pull}, std::array{from.on(s).data()}, std::array{mine.data()},
+                mine.size());
+  else
+    copy_bytes(s, mine.data(), from.on(s).first(mine.size()).data(), mine.size_bytes());
+  queued(from.owner());
   read_[shard] = std::move(values);
 }
 
@@ -35,16 +64,19 @@ void local_steps::start_anew() noexcept {
   for (auto& read : read_) read.reset();
 }
 
-void local_steps::step(const gradient& g, float scale) {
+void local_steps::step(std::shared_ptr<const gradient> g, float scale) {
   ++steps_;
+  at_->wait_for(g->ready);
+  const float* const values = g->dense.on<float>(at_->where()).data();
   const shard_range all{0, layout_->dense_size()};
-  for (const shard_range& range : ranges_of(g.covered, all)) {
-    const scaled_gradient one{g.dense.on_host<float>().data() + range.begin, scale};
-    const std::span<float> own = own_.as<float>().subspan(range.begin, range.size());
-    optimizer_->update(where_, {own, own, {&one, 1}, steps_, range.begin, 1});
+  for (const shard_range& range : ranges_of(g->covered, all)) {
+    const scaled_gradient one{values + range.begin, scale};
+    const std::span<float> mine = own(range);
+    optimizer_->update(at_->where(), {mine, mine, {&one, 1}, steps_, range.begin, 1});
   }
-  covered_ = g.covered;
+  covered_ = g->covered;
   ++taken_;
+  queued(std::move(g));
 }
 
 void local_steps::hold(std::shared_ptr<const gradient> g, float scale) {
@@ -53,52 +85,55 @@ void local_steps::hold(std::shared_ptr<const gradient> g, float scale) {
 }
 
 void local_steps::go_on() {
-  if (const auto due = std::exchange(held_, nullptr)) step(*due, held_scale_);
+  if (auto due = std::exchange(held_, nullptr)) step(std::move(due), held_scale_);
 }
 
 std::shared_ptr<const gradient> local_steps::difference() {
+  const stream& s = at_->where();
   const std::shared_ptr<gradient> result = differences_.take();
-  const std::span<float> out = result->dense.on_host<float>();
-  for (std::size_t s = 0; s < read_.size(); ++s) {
-    const std::size_t begin = layout_->shard(s).begin;
-    const std::size_t count = std::min(layout_->shard(s).end, out.size()) - begin;
-    map_weights(where_, subtraction{},
-                std::array{read_[s].on(where_).data(), std::as_const(own_).as<float>().data() + begin},
-                std::array{out.data() + begin}, count);
-    if (!options_.pull) read_[s].reset(); // a shard updates in place while no worker holds its snapshot
+  const std::span<float> out = result->dense.on<float>(s);
+  for (std::size_t i = 0; i < read_.size(); ++i) {
+    const shard_range range = layout_->shard(i);
+    const std::size_t count = std::min(range.end, out.size()) - range.begin;
+    at_->wait_for(read_[i].ready());
+    map_weights(s, subtraction{}, std::array<const float*, 2>{read_[i].on(s).data(), own(range).data()},
+                std::array{out.data() + range.begin}, count);
+    queued(read_[i].owner());
+    if (!options_.pull) read_[i].reset(); // a shard updates in place while no worker holds its snapshot
   }
+  result->ready = at_->record();
   result->covered = covered_;
   taken_ = 0;
   return result;
 }
 
-namespace {
-
-/// Copies floats into memory of their own.
-snapshot host_snapshot(std::span<const float> values) {
-  block copy(values.size_bytes());
-  std::ranges::copy(values, copy.as<float>().begin());
-  return snapshot(std::make_shared<const memory>(std::move(copy)));
-}
-
-} // namespace
-
 void local_steps::keep(archive& a) {
   a.version(1);
-  a.floats("weights", own_.as<float>());
-  host_lane here;
-  optimizer_->keep(a, here);
+  keep_floats(a, "weights", *own_, *at_);
+  optimizer_->keep(a, *at_);
   a.field("taken", taken_);
   a.field("steps", steps_);
-  for (std::size_t s = 0; s < read_.size(); ++s) {
-    const std::string name = fmt::format("read {}", s);
-    bool present = static_cast<bool>(read_[s]);
-    a.field("has " + name, present);
-    if (present && !a.reads()) a.hold(name, read_[s].owner(), read_[s].on_host());
-    if (present && a.reads()) read_[s] = host_snapshot(a.array(name).values);
-  }
+  for (std::size_t s = 0; s < read_.size(); ++s) keep_read(a, s);
   keep_ranges(a, "covered", covered_);
   keep_held(a);
+  if (a.reads()) queued(nullptr);
+}
+
+void local_steps::keep_read(archive& a, std::size_t shard) {
+  const std::string name = fmt::format("read {}", shard);
+  snapshot& read = read_[shard];
+  bool present = static_cast<bool>(read);
+  a.field("has " + name, present);
+  if (!present) return;
+  if (!a.reads()) {
+    at_->wait_for(read.ready());
+    hold_floats(a, name, read.owner(), 0, read.size(), *at_);
+    return queued(read.owner());
+  }
+  const std::span<const float> values = a.array(name).values;
+  auto copy = std::make_shared<memory>(at_->allocate(values.size_bytes()));
+  at_->write(values, *copy);
+  read = snapshot(std::move(copy), at_->record());
 }
 
 void local_steps::keep_held(archive& a) {
@@ -106,10 +141,16 @@ void local_steps::keep_held(archive& a) {
   a.field("holds a step", held);
   a.field("held_scale", held_scale_);
   if (!held) return;
-  if (!a.reads()) return a.hold("held", held_, held_->dense.on_host<float>());
+  if (!a.reads()) {
+    at_->wait_for(held_->ready);
+    hold_floats(a, "held", std::shared_ptr<const memory>(held_, &held_->dense), 0, layout_->dense_size(),
+                *at_);
+    return queued(held_);
+  }
   const auto read = std::make_shared<gradient>();
-  read->dense = memory(block(layout_->dense_size() * sizeof(float)));
-  a.floats("held", read->dense.on_host<float>());
+  read->dense = at_->allocate(layout_->dense_size() * sizeof(float));
+  keep_floats(a, "held", read->dense, *at_);
+  read->ready = at_->record();
   read->covered = covered_; // all gradients of a round cover the same
   held_ = read;
 }

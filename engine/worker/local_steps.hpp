@@ -5,9 +5,11 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -27,14 +29,22 @@ struct local_steps_options {
 /// A worker's own weights and its steps on them. At an exchange the shards get the change of the weights in
 /// place of a gradient. With SGD of learning rate 1 as their outer optimiser, the shards thus average models.
 ///
+/// The weights lie in the lane given, with the state of the rule. On a card each step is queued behind the
+/// gradient that it takes, which may still be computed, and what it reads is held until it has run.
+///
 /// Source  Stich, "Local SGD converges fast and communicates little", ICLR 2019, arXiv:1805.09767; with an
 ///         outer Nesterov momentum: Douillard et al., "DiLoCo", 2023, arXiv:2311.08105.
 /// Shapes  snapshots of a shard are float32[its range]. Models with tables of sparse gradients do not work
 ///         here.
+/// Errors  device_error: a card that fails, or values that the lane does not reach.
 /// Threads one caller at a time.
 class local_steps {
 public:
-  local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options);
+  local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options,
+              std::shared_ptr<lane> at = std::make_shared<host_lane>());
+  local_steps(local_steps&&) noexcept = default;
+  /// Waits for the work that is queued.
+  ~local_steps();
 
   /// Takes the weights of one shard as the worker's own. In the answer to an elastic exchange, the worker's
   /// own weights are instead pulled to `met`, the shard's weights at the exchange.
@@ -47,11 +57,13 @@ public:
   /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }
 
-  /// float32[layout.size()]
-  const float* weights() const noexcept { return own_.as<float>().data(); }
+  /// float32[layout.size()]. Unlike those of other snapshots they change with the next step, which must be
+  /// queued behind the work that reads them.
+  snapshot weights() const { return snapshot(own_, written_); }
+  const std::shared_ptr<lane>& at() const noexcept { return at_; }
 
   /// Takes one step with the worker's own optimiser, by `g` times `scale`.
-  void step(const gradient& g, float scale);
+  void step(std::shared_ptr<const gradient> g, float scale);
 
   /// Whether an elastic exchange is due before the next step. The caller then holds the gradient, because the
   /// exchange compares the weights that it was computed from with those of the shards.
@@ -70,18 +82,30 @@ public:
   /// gradient. It covers what the worker's gradients cover. The next round begins.
   std::shared_ptr<const gradient> difference();
 
-  /// Writes or reads the worker's own weights and all that its steps depend on. It is copied.
+  /// Writes or reads the worker's own weights and all that its steps depend on. It is copied; what lies on a
+  /// card has come when a mark recorded after this call has passed.
   void keep(archive& a);
 
 private:
+  /// Memory that work which may still be running reads.
+  struct retired {
+    mark until;
+    std::shared_ptr<const void> what;
+  };
+
+  std::span<float> own(const shard_range& range);
+  void queued(std::shared_ptr<const void> read);
+  void keep_read(archive& a, std::size_t shard);
   void keep_held(archive& a);
 
   std::shared_ptr<const parameter_layout> layout_;
   local_steps_options options_;
+  std::shared_ptr<lane> at_;
   std::unique_ptr<optimizer> optimizer_;
-  stream where_ = host_stream{};
-  block own_;
-  std::vector<snapshot> read_; ///< by shard
+  std::shared_ptr<memory> own_;
+  mark written_;                ///< passes when `own_` is as the last call has left it
+  std::deque<retired> retired_; ///< in the order of their marks
+  std::vector<snapshot> read_;  ///< by shard
   object_pool<gradient> differences_;
   std::shared_ptr<const coverage> covered_; ///< by the last gradient; all gradients of a round cover the same
   std::shared_ptr<const gradient> held_;

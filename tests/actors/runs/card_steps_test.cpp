@@ -141,16 +141,19 @@ TEST_P(CardSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
 
 INSTANTIATE_TEST_SUITE_P(
     EveryWayOfAGradient, CardSteps,
-    ::testing::Values(card_case{"async"}, card_case{"sync"}, card_case{"hogwild"}, card_case{"ssp:1"},
-                      card_case{"backup:1"}, card_case{"async, hogwild@4, sync@8"}, card_case{"async", 2},
-                      card_case{"async", 0, 2}, card_case{"async", 0, 0, "dana-zero"},
-                      card_case{"async", 0, 0, "none", true, 0.5}, card_case{"async", 0, 0, "none", true},
-                      card_case{"async", 0, 0, "none", true, 0, 0}, card_case{"sync", 0, 0, "none", true},
-                      card_case{"sync", 0, 0, "none", true, 0, 0},
-                      card_case{"ssp:1", 0, 0, "dc-asgd-a", true}, card_case{"backup:1", 0, 0, "none", true},
-                      card_case{"k-async:2", 0, 0, "none", true},
-                      card_case{"async, sync@4, ssp:2@8", 0, 0, "none", true},
-                      card_case{"async", 0, 0, "dana-zero", true}),
+    ::testing::Values(
+        card_case{"async"}, card_case{"sync"}, card_case{"hogwild"}, card_case{"ssp:1"},
+        card_case{"backup:1"}, card_case{"async, hogwild@4, sync@8"}, card_case{"async", 2},
+        card_case{"async", 0, 2}, card_case{"async", 0, 0, "dana-zero"},
+        card_case{"async", 0, 0, "none", true, 0.5}, card_case{"async", 0, 0, "none", true},
+        card_case{"async", 0, 0, "none", true, 0, 0}, card_case{"sync", 0, 0, "none", true},
+        card_case{"sync", 0, 0, "none", true, 0, 0}, card_case{"ssp:1", 0, 0, "dc-asgd-a", true},
+        card_case{"backup:1", 0, 0, "none", true}, card_case{"k-async:2", 0, 0, "none", true},
+        card_case{"async, sync@4, ssp:2@8", 0, 0, "none", true}, card_case{"async", 0, 0, "dana-zero", true},
+        card_case{"async", 2, 0, "none", true}, card_case{"async", 2, 0, "none", true, 0, 0},
+        card_case{"async", 2, 0, "none", true, 0.5}, card_case{"sync", 3, 0, "none", true},
+        card_case{"async", 2, 0, "easgd", true}, card_case{"async, ssp:2@8", 2, 0, "none", true},
+        card_case{"async, sync@8", 2, 0, "easgd", true}),
     name_of);
 
 /// A run on processors is recorded, and repeated on the card.
@@ -195,7 +198,9 @@ INSTANTIATE_TEST_SUITE_P(
                       card_case{"async", 0, 0, "none", true}, card_case{"async", 0, 0, "none", true, 0, 0},
                       card_case{"sync", 0, 0, "none", true}, card_case{"k-async:2", 0, 0, "none", true},
                       card_case{"async", 0, 0, "gap-aware", true},
-                      card_case{"async", 0, 0, "dana-slim", true}),
+                      card_case{"async", 0, 0, "dana-slim", true}, card_case{"async", 2, 0, "none", true},
+                      card_case{"async", 2, 0, "none", true, 0.5}, card_case{"async", 2, 0, "easgd", true},
+                      card_case{"async", 2, 0, "easgd", true, 0, 0}),
     name_of);
 
 class CardSync : public CardSteps {};
@@ -223,6 +228,33 @@ TEST_F(CardSync, ComesToTheWeightsOfTheProcessorsInEveryOrder) {
         ASSERT_NEAR(found[i], expected->weights[i], 1e-5) << i << " in order " << order.seed();
     }
     system_.run();
+  }
+}
+
+/// Nor may what a worker or a shard queues before that has run which it reads.
+TEST_F(CardSync, WithWeightsThereComesToTheWeightsOfTheProcessorsInEveryOrder) {
+  for (const card_case& c : {card_case{"sync", 0, 0, "none", true}, card_case{"sync", 3, 0, "none", true},
+                             card_case{"sync", 2, 0, "easgd", true}}) {
+    assembly a = assembly_of(c);
+    a.batches = 24;
+    const auto expected = finish(a, 1);
+    ASSERT_TRUE(expected);
+    for (drawn_order& order : drawn_orders(orders / 2)) {
+      set_up();
+      const auto watch = std::make_shared<asked_watch>();
+      {
+        const assembled_run run = assemble(placed(c, a, data_, watch));
+        forbid_waits(order.seed() % 4);
+        play(order, *watch);
+        set_up();
+        ASSERT_EQ(run.times_ended(), 1U);
+        const std::vector<float> found = run.weights();
+        ASSERT_EQ(found.size(), expected->weights.size());
+        for (std::size_t i = 0; i < found.size(); ++i)
+          ASSERT_NEAR(found[i], expected->weights[i], 1e-5) << i << " in order " << order.seed();
+      }
+      system_.run();
+    }
   }
 }
 
@@ -353,7 +385,7 @@ TEST_P(CardFaultsInRuns, EndTheRunInOrderAtEveryCall) {
     const auto watch = std::make_shared<asked_watch>();
     drawn_order order(n);
     {
-      const assembled_run run = assemble(placed(GetParam(), {}, data_, watch));
+      const assembled_run run = assemble(placed(GetParam(), assembly_of(GetParam()), data_, watch));
       set_up({.lost_card_at = n});
       play(order, *watch);
       ASSERT_EQ(run.times_ended(), 1U) << n;
@@ -370,7 +402,8 @@ TEST_P(CardFaultsInRuns, EndTheRunInOrderAtEveryCall) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, CardFaultsInRuns,
-                         ::testing::Values(card_case{"async"}, card_case{"async", 0, 0, "none", true}),
+                         ::testing::Values(card_case{"async"}, card_case{"async", 0, 0, "none", true},
+                                           card_case{"async", 2, 0, "none", true}),
                          name_of);
 
 } // namespace

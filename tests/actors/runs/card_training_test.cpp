@@ -206,13 +206,20 @@ TEST_F(CardRuns, WithWeightsThereReportAfterAResumeWhatTheyWouldHaveReported) {
 
 /// The run goes on there, and on processors.
 TEST_F(CardRuns, WithWeightsThereGoOnFromACheckpoint) {
-  for (const auto& [policy, cure] : {std::pair("async", "none"), std::pair("async", "dc-asgd-a"),
-                                     std::pair("sync", "none"), std::pair("k-batch-async:3", "none")}) {
+  struct kept_run {
+    const char* policy;
+    const char* cure;
+    std::uint64_t local_steps = 0;
+  };
+  for (const auto& [policy, cure, local_steps] :
+       {kept_run{"async", "none"}, kept_run{"async", "dc-asgd-a"}, kept_run{"sync", "none"},
+        kept_run{"k-batch-async:3", "none"}, kept_run{"async", "none", 3}, kept_run{"sync", "easgd", 2}}) {
     const scratch_folder folder;
     const bool alone = std::string_view(policy) != "sync";
     training_options o = all_on_card(policy, alone ? 1 : 2);
     o.cure = cure;
     o.optimizer = parse_optimizer(o.cure == "none" ? "adam" : "sgd");
+    o.local_steps = local_steps;
     const training_options whole = o;
     const std::vector<float> at_once = weights_of(o);
     o.epochs = 2;
@@ -253,7 +260,6 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
   refused("name a card", [](auto& o) { o.parameters = device{}; });
   refused("lane of its own", [](auto& o) { o.parameters->lane = 1; });
   refused("hogwild", [](auto& o) { o.policy = "async, hogwild@10"; });
-  refused("local steps", [](auto& o) { o.local_steps = 2; });
   refused("sampled gaps", [](auto& o) { o.sample_gap = 5; });
   refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
   refused("rule 'own-momentum'",

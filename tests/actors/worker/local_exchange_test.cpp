@@ -69,10 +69,10 @@ TEST_F(LocalExchange, ComputesAtItsOwnWeights) {
   over_->bind();
   ASSERT_THAT(runner_.weights, SizeIs(1)) << "they are one block";
   EXPECT_EQ(runner_.weights[0].shard, 0U);
-  EXPECT_EQ(runner_.weights[0].values, local_->weights());
-  EXPECT_EQ(local_->weights()[0], 10);
+  EXPECT_EQ(runner_.weights[0].values, local_->weights().on_host().data());
+  EXPECT_EQ(local_->weights().on_host()[0], 10);
   step(1);
-  EXPECT_EQ(local_->weights()[0], 9);
+  EXPECT_EQ(local_->weights().on_host()[0], 9);
 }
 
 /// At the end of the data fewer steps than usual are pushed, if there were any.
@@ -94,21 +94,21 @@ TEST_F(LocalExchange, HoldsTheStepThatFollowsAnElasticExchangeUntilAllShardsHave
   ASSERT_THAT(pushed(0), SizeIs(1)) << "before the second step is taken";
   EXPECT_EQ(pushed(0)[0].header.batches, 1U);
   EXPECT_EQ(pushed(0)[0].header.samples, 10U);
-  EXPECT_EQ(local_->weights()[0], 9);
+  EXPECT_EQ(local_->weights().on_host()[0], 9);
   for (std::uint32_t s = 0; s < 2; ++s) {
     shard_weights x = part(s, 1, 10);
     x.payload.met = part(s, 1, 5).payload.values;
     over_->receive(x);
   }
-  EXPECT_EQ(local_->weights()[0], 7) << "half of the way from 9 to the 5 that the exchange met";
+  EXPECT_EQ(local_->weights().on_host()[0], 7) << "half of the way from 9 to the 5 that the exchange met";
   over_->go_on();
-  EXPECT_EQ(local_->weights()[0], 5);
+  EXPECT_EQ(local_->weights().on_host()[0], 5);
 }
 
 TEST_F(LocalExchange, StepsByTheScaleOfItsGradient) {
   begin(2);
   act([&] { over_->deliver({testing::constant_gradient(*layout_, 8), 0.25F, time_->now(), 0ns}); });
-  EXPECT_EQ(local_->weights()[0], 8);
+  EXPECT_EQ(local_->weights().on_host()[0], 8);
 }
 
 /// Each push tells what was spent since the one before.
@@ -132,8 +132,8 @@ TEST_F(LocalExchange, TakesTheWeightsThatShardsSendAsItsOwn) {
   for (std::uint32_t s = 0; s < 2; ++s) over_->receive(part(s, 1, 20));
   EXPECT_TRUE(lines_.all_answered());
   over_->go_on();
-  EXPECT_EQ(local_->weights()[0], 20);
-  EXPECT_EQ(local_->weights()[layout_->size() - 1], 20);
+  EXPECT_EQ(local_->weights().on_host()[0], 20);
+  EXPECT_EQ(local_->weights().on_host()[layout_->size() - 1], 20);
 }
 
 TEST_F(LocalExchange, HoldsAStepWithItsScale) {
@@ -146,9 +146,9 @@ TEST_F(LocalExchange, HoldsAStepWithItsScale) {
     over_->receive(x);
   }
   over_->go_on();
-  EXPECT_EQ(local_->weights()[0], 7) << "9 - 8 / 4";
+  EXPECT_EQ(local_->weights().on_host()[0], 7) << "9 - 8 / 4";
   over_->go_on();
-  EXPECT_EQ(local_->weights()[0], 7) << "the step is taken once";
+  EXPECT_EQ(local_->weights().on_host()[0], 7) << "the step is taken once";
 }
 
 /// Otherwise the elastic answer would pull the worker's weights only half of the way.
@@ -162,7 +162,7 @@ TEST_F(LocalExchange, BeginsAPolicyWithTheWeightsOfTheShards) {
     x.payload.met = part(s, 1, 5).payload.values;
     over_->receive(x);
   }
-  EXPECT_EQ(local_->weights()[0], 30);
+  EXPECT_EQ(local_->weights().on_host()[0], 30);
 }
 
 } // namespace

@@ -41,7 +41,7 @@ public:
   }
 
   float shards() const { return shard_->snapshot().on_host()[0]; }
-  float of_worker(std::size_t r) const { return workers_[r].weights()[0]; }
+  float of_worker(std::size_t r) const { return workers_[r].weights().on_host()[0]; }
   float largest() const {
     float most = 0;
     for (const float w : shard_->snapshot().on_host()) most = std::max(most, std::abs(w));
@@ -54,9 +54,9 @@ private:
     std::vector<contribution> parts;
     for (const rank r : who) {
       local_steps& l = workers_[r.value];
-      const auto gradient = testing::dense_gradient({l.weights(), layout_->dense_size()});
+      const auto gradient = testing::dense_gradient(l.weights().on_host().first(layout_->dense_size()));
       if (!l.exchanges_first()) {
-        l.step(*gradient, 1);
+        l.step(gradient, 1);
         continue;
       }
       l.hold(gradient, 1);

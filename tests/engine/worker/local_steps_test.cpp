@@ -29,7 +29,8 @@ protected:
       l.receive(s, filled(layout_->shard(s).size(), value));
   }
   std::vector<float> own(const local_steps& l) const {
-    return {l.weights(), l.weights() + layout_->dense_size()};
+    const auto all = l.weights().on_host().first(layout_->dense_size());
+    return {all.begin(), all.end()};
   }
   static std::vector<float> of(const gradient& g) {
     return {g.dense.on_host<float>().begin(), g.dense.on_host<float>().end()};
@@ -52,7 +53,7 @@ TEST_F(LocalSteps, SendWhatTheyHaveMoved) {
   receive(l, 10);
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(l.exchange_due());
-    l.step(*ones_, 2);
+    l.step(ones_, 2);
   }
   EXPECT_TRUE(l.exchange_due());
   EXPECT_THAT(own(l), Each(7.0F));
@@ -63,7 +64,7 @@ TEST_F(LocalSteps, SendWhatTheyHaveMoved) {
 TEST_F(LocalSteps, GoOnFromTheShardsWeights) {
   local_steps l(layout_, options(1));
   receive(l, 10);
-  l.step(*ones_, 1);
+  l.step(ones_, 1);
   l.difference();
   receive(l, 4);
   EXPECT_THAT(own(l), Each(4.0F));
@@ -75,10 +76,10 @@ TEST_F(LocalSteps, KeepTheStateOfTheirOptimiserFromRoundToRound) {
   o.optimizer.learning_rate = 1;
   local_steps l(layout_, o);
   receive(l, 0);
-  l.step(*ones_, 1);
+  l.step(ones_, 1);
   l.difference();
   receive(l, 0);
-  l.step(*ones_, 1);
+  l.step(ones_, 1);
   EXPECT_THAT(own(l), Each(-1.5F));
 }
 
@@ -89,7 +90,7 @@ TEST_F(LocalSteps, AreDrawnToTheWeightsTheyMetIfTheyAreElastic) {
   local_steps l(layout_, o);
   receive(l, 10);
   EXPECT_FALSE(l.exchanges_first());
-  l.step(*ones_, 4); // x = 8
+  l.step(ones_, 4); // x = 8
   EXPECT_FALSE(l.exchange_due()) << "the shards are met when the next gradient is there";
   ASSERT_TRUE(l.exchanges_first());
   l.hold(ones_, 2);
@@ -110,7 +111,7 @@ TEST_F(LocalSteps, TakeTheShardsWeightsAfterASwitchEvenIfTheyAreElastic) {
   o.pull = 0.25F;
   local_steps l(layout_, o);
   receive(l, 10);
-  l.step(*ones_, 4);
+  l.step(ones_, 4);
   l.hold(ones_, 2);
   l.difference();
   l.start_anew();

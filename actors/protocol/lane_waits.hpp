@@ -1,0 +1,47 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/worker/mark_watch.hpp>
+#include <mailgrad/tensor/lane.hpp>
+
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+
+namespace mailgrad {
+
+/// Lets an actor go on with something when its lane has done what was queued, and handle other messages
+/// meanwhile. The watch sends the actor `weights_copied`, at which it calls serve().
+///
+///     when_done() --nothing is queued--> then()
+///       \ on a card --mark passed, weights_copied--> serve() --> then()
+///
+/// Threads one caller at a time.
+class lane_waits {
+public:
+  /// Called once. The argument is null if the work is done, else why it never will be: a device_error.
+  using continuation = std::function<void(const std::exception_ptr&)>;
+
+  /// `watch` tells when marks pass; null: that of the process, if it is needed.
+  lane_waits(caf::event_based_actor* self, std::shared_ptr<lane> at, std::shared_ptr<mark_watch> watch);
+
+  /// Calls `then` when all is done that the lane was given before, now or from serve(), in the order of the
+  /// calls.
+  void when_done(continuation then);
+  /// Calls those whose work is done; to be called at each `weights_copied`.
+  void serve();
+
+private:
+  struct waiting {
+    mark done;
+    continuation then;
+  };
+
+  caf::event_based_actor* self_;
+  std::shared_ptr<lane> at_;
+  std::shared_ptr<mark_watch> watch_;
+  std::deque<waiting> waiting_;
+};
+
+} // namespace mailgrad
