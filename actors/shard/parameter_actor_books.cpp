@@ -72,6 +72,7 @@ void parameter_actor::on_report_asked() {
 shard_report parameter_actor::report(const snapshot& values) {
   order_.flush();
   watch_.flush_gaps();
+  updates_.note_distances(); // all have come, since `values` have
   shard_report r{options_.weights->index(), options_.weights->version(), {}, values, watch_.take_trace()};
   for (std::uint32_t w = 0; w < workers_.used(); ++w) {
     worker_account& account = r.workers.emplace_back(workers_[{w}].account);

@@ -72,6 +72,7 @@ void shard_cut::keep_now() {
   };
   of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, false); });
   of_.lease.fetch();
+  of_.updates.note_distances();
   kept_ = std::make_shared<saved_fields>();
   keep_state(*kept_, of_, true);
   of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, true); });

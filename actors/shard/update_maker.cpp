@@ -97,8 +97,17 @@ double update_maker::observe(const push_gradient& x) {
 /// Keeps the present weights, at which the device will compute the sampled gradient once more.
 void update_maker::sample(const push_gradient& x) {
   worker_slot& worker = workers_[x.header.id.worker];
-  worker.account.weight_gap.add(weights_->distance_to(x.payload.read));
+  auto measured = weights_->measure_distance(x.payload.read);
+  distances_.push_back({x.header.id.worker, std::move(measured), weights_->at()->record()});
+  note_distances();
   worker.met = {x.header.id.step, weights_->snapshot()};
+}
+
+void update_maker::note_distances() {
+  for (; !distances_.empty() && distances_.front().until.passed(); distances_.pop_front()) {
+    const sampled_distance& d = distances_.front();
+    workers_[d.worker].account.weight_gap.add(weights_->distance_of(*d.measured));
+  }
 }
 
 } // namespace mailgrad

@@ -9,6 +9,7 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 
 namespace mailgrad {
@@ -57,10 +58,21 @@ public:
   void keep_cure(archive& a) { cure_.keep(a); }
   void keep_batch(archive& a, run_id run) { batch_.keep(a, run); }
 
+  /// Adds the distances of sampled gradients that have been measured by now to the accounts. What lies on a
+  /// card is measured a little later than the gradient is taken.
+  void note_distances();
+
   /// No further gradient comes from `worker`.
   void leave(rank worker) { cure_.leave(worker); }
 
 private:
+  /// How far the weights had moved when a sampled gradient came.
+  struct sampled_distance {
+    rank worker;
+    std::shared_ptr<const memory> measured;
+    mark until; ///< then it has come
+  };
+
   double observe(const push_gradient& x);
   void sample(const push_gradient& x);
   contribution counted(const waiting_gradient& g, float share);
@@ -71,7 +83,8 @@ private:
   shard_updater& updater_;
   shard_cure cure_;
   gradient_batch batch_;
-  bool of_batch_ = false; ///< the present update is made of a batch
+  bool of_batch_ = false;                  ///< the present update is made of a batch
+  std::deque<sampled_distance> distances_; ///< that have still to come
 };
 
 } // namespace mailgrad

@@ -24,11 +24,12 @@ void shard_exchange::deliver(computed_gradient g) {
 std::shared_ptr<const batch> shard_exchange::bind_repeat() {
   if (!comparison_.ready()) return nullptr;
   for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, comparison_.weights({s}));
-  return comparison_.stale().source;
+  of_.runner.compare_with(comparison_.stale());
+  return comparison_.stale()->source;
 }
 
 void shard_exchange::take_repeat(const gradient& fresh) {
-  comparison_.compare(fresh);
+  comparison_.end(of_.runner.cosine_to(*comparison_.stale(), fresh));
   of_.report.gradient_cosine = comparison_.cosines();
   for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, lines_.weights(s));
 }

@@ -41,7 +41,6 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
   if (!o.parameters) return;
   require_workers_there(o);
   if (has_hogwild(policies)) refuse(o, "under hogwild the weights are a block of the host; take async");
-  if (o.sample_gap > 0) refuse(o, "sampled gaps are measured on the host; leave one of both out");
   if (o.parameter_actor)
     refuse(o, fmt::format("parameter actor '{}' runs on the host; leave one of both out",
                           o.parameter_actor->name));

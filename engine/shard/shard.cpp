@@ -92,10 +92,20 @@ snapshot shard::host_snapshot() {
   return result;
 }
 
-double shard::distance_to(const mailgrad::snapshot& older) const {
+double shard::distance_to(const mailgrad::snapshot& older) { return distance_of(*measure_distance(older)); }
+
+std::shared_ptr<const memory> shard::measure_distance(const mailgrad::snapshot& older) {
   const stream& s = at_->where();
-  const double squares = squared_distance(s, std::as_const(*current_).on<float>(s), older.on(s));
-  return std::sqrt(squares / static_cast<double>(weight_count_));
+  if (distance_.bytes() == 0) distance_ = at_->allocate(sizeof(double));
+  squared_distance(s, std::as_const(*current_).on<float>(s), older.on(s), distance_.on<double>(s).data());
+  auto squares = std::make_shared<memory>(at_->lend_on_host(sizeof(double)));
+  at_->copy_to_host(distance_, 0, *squares);
+  hold(older.owner());
+  return squares;
+}
+
+double shard::distance_of(const memory& measured) const {
+  return std::sqrt(measured.on_host<double>()[0] / static_cast<double>(weight_count_));
 }
 
 void shard::update(std::span<const contribution> gradients, double rate) {

@@ -81,7 +81,11 @@ public:
   /// The root mean square of the differences between the weights and `older` ones of this shard, which Barkai
   /// et al. call the gap. It is exactly 0 if they are the same.
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
-  double distance_to(const mailgrad::snapshot& older) const;
+  double distance_to(const mailgrad::snapshot& older);
+  /// What distance_to() makes of it, float64[1] on the host: it may be read when a mark has passed that was
+  /// recorded after this call.
+  std::shared_ptr<const memory> measure_distance(const mailgrad::snapshot& older);
+  double distance_of(const memory& measured) const;
 
   /// Lets what is queued from now on read a gradient that a card may still compute.
   void wait_for(const gradient& g) { at_->wait_for(g.ready); }
@@ -177,6 +181,7 @@ private:
   std::unique_ptr<parallel_update> alone_; ///< for an update by one thread
   std::vector<std::size_t> cuts_;          ///< of the dense part; between two cuts the same gradients count
   std::deque<retired> retired_;            ///< in the order of their marks
+  memory distance_;                        ///< on a card: the last that was measured
   /// The version of the tables in each block of the pool.
   std::vector<std::pair<const memory*, std::uint64_t>> versions_;
   row_log log_;

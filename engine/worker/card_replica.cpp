@@ -174,6 +174,7 @@ step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::sh
   step.out->source = step.inputs;
   if (step.out->covered != step.code->covered()) step.out->covered = step.code->covered();
   step.code->prepare(*step.out);
+  step.compared = std::exchange(compared_, nullptr);
   step.weights = std::move(spare_);
   for (const given_weights& w : shards_)
     if (w.on_card) step.weights.push_back(w.on_card);
@@ -245,14 +246,42 @@ void card_replica::queue() {
   if (weights_at_ == weight_place::host)
     cuda::runtime::copy(s.stream, step.out->dense.on_host<std::byte>().data(), gradient, gradient_.bytes());
   step.code->fetch_rows(*step.out);
-  const bool record_is_last = weights_at_ == weight_place::same_card;
+  if (step.compared) multiply(gradient);
+  const bool stays_there = weights_at_ == weight_place::same_card;
+  const bool record_is_last = stays_there && !step.compared;
   const mark done = record_is_last ? lane_.record(step.code->record_of(step.set), begun_) : lane_.record();
-  step.out->ready = record_is_last ? done : mark();
+  step.out->ready = stays_there ? done : mark();
   watch_->when_passed(done, [ended = ending_](std::exception_ptr why) {
     const std::lock_guard held(ended->mutex);
     if (!ended->failure) ended->failure = std::move(why);
     if (ended->tell) ended->tell();
   });
+}
+
+/// Queues what cosine_to() makes of the step's gradient and the one that it is compared with.
+void card_replica::multiply(const float* fresh) {
+  const stream& s = lane_.where();
+  if (!products_)
+    products_.emplace(
+        inner_products{lane_.allocate(3 * sizeof(double)), cuda::pinned_block(3 * sizeof(double))});
+  double* const found = products_->on_card.on<double>(s).data();
+  const std::span<const float> a = queued_.back().compared->dense.on<float>(s),
+                               b(fresh, layout_->dense_size());
+  inner_product(s, a, b, found);
+  inner_product(s, a, a, found + 1);
+  inner_product(s, b, b, found + 2);
+  cuda::runtime::copy(stream_of(lane_).stream, products_->seen.as<double>().data(), found,
+                      3 * sizeof(double));
+}
+
+void card_replica::compare_with(std::shared_ptr<const gradient> stale) {
+  if (weights_at_ == weight_place::same_card) compared_ = std::move(stale);
+}
+
+std::optional<double> card_replica::cosine_to(const gradient& stale, const gradient& fresh) const {
+  if (weights_at_ == weight_place::host) return cosine(stale, fresh);
+  const std::span<const double> found = products_->seen.as<double>();
+  return cosine(found[0], found[1], found[2]);
 }
 
 /// Waits for what was queued of a step that could not be queued whole, and forgets what it found.

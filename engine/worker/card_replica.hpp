@@ -70,6 +70,8 @@ public:
 
   void use_norms() override { norms_ = true; }
   double squared_norm(const gradient& g) const override;
+  void compare_with(std::shared_ptr<const gradient> stale) override;
+  std::optional<double> cosine_to(const gradient& stale, const gradient& fresh) const override;
 
   std::size_t most_under_way() const noexcept override { return most_under_way_; }
   bool copies_ahead() const noexcept override { return true; }
@@ -100,7 +102,13 @@ private:
     std::size_t set; ///< of the program's inputs
     std::shared_ptr<const batch> inputs;
     std::shared_ptr<gradient> out;
-    std::vector<snapshot> weights; ///< that lie on the card
+    std::vector<snapshot> weights;              ///< that lie on the card
+    std::shared_ptr<const gradient> compared{}; ///< with the gradient of this step; or null
+  };
+  /// The inner products of a stale gradient and a fresh one.
+  struct inner_products {
+    memory on_card; ///< float64[3]
+    cuda::pinned_block seen;
   };
   /// The batch that was foreseen. The replica holds it, so that its address belongs to no other one.
   struct foreseen_batch {
@@ -121,6 +129,7 @@ private:
   void send_weights();
   float* place_for_gradient();
   void note_end(const float* gradient);
+  void multiply(const float* fresh);
   void abandon() noexcept;
   void forget(queued_step& step);
 
@@ -145,6 +154,8 @@ private:
   std::uint64_t begun_ = 0;                                       ///< steps
   std::optional<device_span> span_;                               ///< of the step that has ended
   double squared_norm_ = 0;                                       ///< of its gradient
+  std::shared_ptr<const gradient> compared_;                      ///< with the gradient of the next step
+  std::optional<inner_products> products_;                        ///< of the last comparison
   std::optional<foreseen_batch> foreseen_;
   cuda::kept_graphs graphs_;
 };

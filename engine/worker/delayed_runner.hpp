@@ -36,6 +36,10 @@ public:
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void> owner) override;
   void use_norms() override { own_->use_norms(); }
   double squared_norm(const gradient& g) const override { return own_->squared_norm(g); }
+  void compare_with(std::shared_ptr<const gradient> stale) override { own_->compare_with(std::move(stale)); }
+  std::optional<double> cosine_to(const gradient& stale, const gradient& fresh) const override {
+    return own_->cosine_to(stale, fresh);
+  }
   bool computes_at_once() const noexcept override { return own_->computes_at_once(); }
   bool copies_ahead() const noexcept override { return own_->copies_ahead(); }
   void foresee(std::shared_ptr<const batch> next, std::function<void()> copied) override {

@@ -25,6 +25,10 @@ std::optional<double> cosine(const gradient& a, const gradient& b) {
     if (!std::ranges::equal(of_a.rows, of_b.rows)) return std::nullopt;
     add(of_a.values, of_b.values);
   }
+  return cosine(product, squares_a, squares_b);
+}
+
+std::optional<double> cosine(double product, double squares_a, double squares_b) {
   // One root of the product: for equal gradients it is exact, a product of two roots is not.
   const double both = std::sqrt(squares_a * squares_b);
   if (!std::isfinite(both) || both == 0) return std::nullopt;
@@ -49,8 +53,8 @@ void gradient_comparison::forget() {
   missing_ = weights_.size();
 }
 
-void gradient_comparison::compare(const gradient& fresh) {
-  if (const auto found = cosine(*stale_, fresh)) cosines_.add(*found);
+void gradient_comparison::end(std::optional<double> found) {
+  if (found) cosines_.add(*found);
   forget();
 }
 

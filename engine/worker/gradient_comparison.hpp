@@ -17,6 +17,8 @@ namespace mailgrad {
 /// It is exactly 1 if they are the same. There is none if a gradient is zero or holds a value that is not
 /// finite, or if they list different rows of a table.
 std::optional<double> cosine(const gradient& a, const gradient& b);
+/// The same from the inner products of a with b, with itself, and of b with itself.
+std::optional<double> cosine(double product, double squares_a, double squares_b);
 
 /// Compares a pushed gradient with a fresh one of the same batch. It keeps the pushed gradient and collects
 /// the weights that each shard applied it to. The worker then computes the fresh gradient at these weights.
@@ -34,11 +36,12 @@ public:
 
   /// Whether a comparison has begun and the weights of all shards have come.
   bool ready() const noexcept { return stale_ && missing_ == 0; }
-  const gradient& stale() const noexcept { return *stale_; }
+  const std::shared_ptr<const gradient>& stale() const noexcept { return stale_; }
   const snapshot& weights(shard_index shard) const { return weights_[shard.value]; }
 
-  /// Adds the cosine of the stale gradient and `fresh` to cosines(), and ends the comparison.
-  void compare(const gradient& fresh);
+  /// Adds the cosine of the stale gradient and the fresh one, if there is any, to cosines(), and ends the
+  /// comparison.
+  void end(std::optional<double> found);
 
   const running_stat& cosines() const noexcept { return cosines_; }
 

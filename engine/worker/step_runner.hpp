@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/worker/gradient_comparison.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
@@ -65,6 +66,13 @@ public:
   virtual void use_norms() {}
   /// The square of the norm of `g`, which the last step computed, after end_step() and use_norms().
   virtual double squared_norm(const gradient& g) const { return mailgrad::squared_norm(g); }
+
+  /// Tells the runner, before begin_step(), that the gradient of the next step will be compared with `stale`.
+  virtual void compare_with([[maybe_unused]] std::shared_ptr<const gradient> stale) {}
+  /// The cosine of the angle between both, after end_step(); none as cosine() has it.
+  virtual std::optional<double> cosine_to(const gradient& stale, const gradient& fresh) const {
+    return cosine(stale, fresh);
+  }
 
   /// How many steps may be under way at once. If more than one, gradients may be pushed before they are
   /// there.

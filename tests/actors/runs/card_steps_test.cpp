@@ -152,6 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
         card_case{"async, sync@4, ssp:2@8", 0, 0, "none", true}, card_case{"async", 0, 0, "dana-zero", true},
         card_case{"async", 2, 0, "none", true}, card_case{"async", 2, 0, "none", true, 0, 0},
         card_case{"async", 2, 0, "none", true, 0.5}, card_case{"sync", 3, 0, "none", true},
+        card_case{"async", 0, 2, "none", true}, card_case{"async, sync@4", 0, 1, "none", true},
         card_case{"async", 2, 0, "easgd", true}, card_case{"async, ssp:2@8", 2, 0, "none", true},
         card_case{"async, sync@8", 2, 0, "easgd", true}),
     name_of);
@@ -169,6 +170,10 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
     ASSERT_TRUE(is);
     EXPECT_EQ(was->report.ledger, is->report.ledger);
     EXPECT_EQ(was->report.samples, is->report.samples);
+    EXPECT_EQ(was->report.weight_gap.count(), is->report.weight_gap.count());
+    EXPECT_NEAR(was->report.weight_gap.mean(), is->report.weight_gap.mean(), 1e-6);
+    EXPECT_EQ(was->report.gradient_cosine.count(), is->report.gradient_cosine.count());
+    EXPECT_NEAR(was->report.gradient_cosine.mean(), is->report.gradient_cosine.mean(), 1e-4);
     for (std::size_t s = 0; s < was->outcome.shards.size(); ++s)
       for (std::size_t w = 0; w < was->outcome.shards[s].workers.size(); ++w)
         EXPECT_EQ(was->outcome.shards[s].workers[w].gaps.buckets(),
@@ -200,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(
                       card_case{"async", 0, 0, "gap-aware", true},
                       card_case{"async", 0, 0, "dana-slim", true}, card_case{"async", 2, 0, "none", true},
                       card_case{"async", 2, 0, "none", true, 0.5}, card_case{"async", 2, 0, "easgd", true},
-                      card_case{"async", 2, 0, "easgd", true, 0, 0}),
+                      card_case{"async", 2, 0, "easgd", true, 0, 0}, card_case{"async", 0, 2, "none", true}),
     name_of);
 
 class CardSync : public CardSteps {};

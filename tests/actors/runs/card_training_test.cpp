@@ -184,6 +184,19 @@ TEST_F(CardRuns, WithWeightsThereRunAheadToTheSameBits) {
   EXPECT_THAT([&] { trained(too_far); }, ThrowsMessage<std::invalid_argument>(HasSubstr("run ahead: 2")));
 }
 
+TEST_F(CardRuns, WithWeightsThereFindNoGapWhereOneWorkerIsAlone) {
+  training_options o = all_on_card("async", 1);
+  o.shards = 2;
+  o.sample_gap = 5;
+  const training_report r = trained(o);
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  EXPECT_EQ(r.gradient_cosine.count(), r.steps / 5);
+  EXPECT_EQ(r.gradient_cosine.least(), 1.0);
+  EXPECT_EQ(r.gradient_cosine.greatest(), 1.0);
+  EXPECT_EQ(r.weight_gap.count(), 2 * (r.steps / 5)) << "on each of two shards";
+  EXPECT_EQ(r.weight_gap.greatest(), 0.0);
+}
+
 /// A checkpoint may fall between a gradient and the loss of its step.
 TEST_F(CardRuns, WithWeightsThereReportAfterAResumeWhatTheyWouldHaveReported) {
   const auto loss_of = [](const training_options& o) {
@@ -260,7 +273,6 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
   refused("name a card", [](auto& o) { o.parameters = device{}; });
   refused("lane of its own", [](auto& o) { o.parameters->lane = 1; });
   refused("hogwild", [](auto& o) { o.policy = "async, hogwild@10"; });
-  refused("sampled gaps", [](auto& o) { o.sample_gap = 5; });
   refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
   refused("rule 'own-momentum'",
           [](auto& o) { o.optimizer.rule = make_own_rule(rule_table<testing::own_momentum>); });

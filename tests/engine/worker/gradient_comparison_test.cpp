@@ -69,7 +69,7 @@ TEST(GradientComparison, WaitsForTheWeightsThatTheGradientMetOnEveryShard) {
   EXPECT_FALSE(c.ready()) << "that is of an older gradient";
   c.take({1}, {3}, weights);
   ASSERT_TRUE(c.ready());
-  c.compare(*of({1, 2}));
+  c.end(cosine(*c.stale(), *of({1, 2})));
   EXPECT_FALSE(c.ready());
   EXPECT_EQ(c.cosines().count(), 1U);
   EXPECT_EQ(c.cosines().least(), 1.0);
