@@ -17,7 +17,7 @@ void refuse(bool asked_for, std::string_view what) {
 
 training_options virtual_options(training_options asked, std::uint32_t workers) {
   refuse(workers == 0, "needs a worker");
-  refuse(asked.parameters.has_value(), "keeps its weights on the host; leave parameters out");
+  refuse(!asked.parameters.empty(), "keeps its weights on the host; leave parameters out");
   refuse(asked.seats > 0 || asked.waits_for_workers.count() > 0, "has all its workers from the start");
   refuse(asked.all_reduce, "has no ranks of MPI");
   refuse(!asked.record.empty() || asked.replay, "is repeated by its seeds; leave the recording out");

@@ -9,10 +9,15 @@
 #include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
@@ -41,6 +46,27 @@ void require_crew(const run_plan& plan, const run_crew_options& options) {
   require(!r.workers || !plan.options.all_reduce || options.sums,
           "workers of one process have no sums of MPI; leave all_reduce out");
   if (plan.options.parameter_actor) require_spawnable(*plan.options.parameter_actor);
+}
+
+/// Whether a worker reads the weights of a shard on the card where they are. Its own weights, if it takes
+/// local steps, lie there only if those of all shards do.
+bool reads_there(const run_plan& plan, std::uint32_t worker, std::uint32_t shard) {
+  const training_options& o = plan.options;
+  const device own = devices_of(o, worker).front();
+  const auto is_there = [&](std::uint32_t s) { return is_same_card(own, place_of_shard(o, s)); };
+  if (o.local_steps == 0) return is_there(shard);
+  for (std::uint32_t s = 0; s < o.shards; ++s)
+    if (!is_there(s)) return false;
+  return true;
+}
+
+/// Memory of the host from which shards on cards copy.
+block_source pinned_blocks(const training_options& o) {
+  const auto card = std::ranges::find(o.parameters, device_kind::cuda, &device::kind)->index;
+  return [card](std::size_t bytes) {
+    cuda::runtime::make_current(card); // it would else wake the first card
+    return cuda::pinned_memory(bytes);
+  };
 }
 
 } // namespace
@@ -146,7 +172,10 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   with.trace = new_track(fmt::format("shard {}", s));
   with.pace = pace_among(1); // each shard sees the gradients of all workers
   with.blocks = options_.blocks;
-  with.card = o.parameters;
+  if (const device at = place_of_shard(o, s); at.kind == device_kind::cuda) {
+    with.card = at;
+    for (std::uint32_t r = 0; r < plan_.seats(); ++r) with.elsewhere.push_back(!reads_there(plan_, r, s));
+  }
   with.watch = options_.watch;
   return mailgrad::spawn_shard(
       system_,
@@ -225,7 +254,9 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
     with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
   with.watch = options_.watch;
-  with.weights = plan_.options.parameters ? weight_place::same_card : weight_place::host;
+  for (std::uint32_t s = 0; s < plan_.layout->shard_count(); ++s)
+    with.weights.push_back(reads_there(plan_, worker, s) ? weight_place::same_card : weight_place::host);
+  if (has_shard_on_card(plan_.options)) with.blocks = pinned_blocks(plan_.options);
   with.run_ahead = plan_.options.run_ahead;
   with.products = plan_.options.precision;
   with.pace = pace_among(plan_.workers());

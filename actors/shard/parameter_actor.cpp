@@ -153,10 +153,17 @@ void parameter_actor::come_back(const join_shard& x) {
 /// Sends a worker the weights that are kept for it.
 void parameter_actor::answer(worker_slot& worker, const std::optional<stay_at_shard>& stay) {
   kept_answer x = options_.keep_answers ? worker.answer : std::exchange(worker.answer, {});
-  send(self_, worker.device,
-       shard_weights{
-           {options_.weights->index(), x.version, epoch_, stay, x.met.step, cut_.last(), worker.discarded},
-           {std::move(x.values), std::move(x.met.values)}});
+  shard_weights told{
+      {options_.weights->index(), x.version, epoch_, stay, x.met.step, cut_.last(), worker.discarded},
+      {std::move(x.values), std::move(x.met.values)}};
+  if (!is_elsewhere(workers_.rank_of(worker))) return send(self_, worker.device, std::move(told));
+  told.payload.values = options_.weights->on_host(told.payload.values);
+  told.payload.met = options_.weights->on_host(told.payload.met);
+  readers_.when_copied([this, to = worker.device, told = std::move(told)] { send(self_, to, told); });
+}
+
+bool parameter_actor::is_elsewhere(rank worker) const {
+  return worker.value < options_.elsewhere.size() && options_.elsewhere[worker.value];
 }
 
 void parameter_actor::report_cut() {
@@ -179,7 +186,10 @@ void parameter_actor::greet(rank worker, incarnation life) {
   release();
 }
 
-void parameter_actor::on_push(const push_gradient& x) {
+/// What comes from elsewhere is copied to the card when it comes, also if its turn is still to come.
+void parameter_actor::on_push(const push_gradient& from) {
+  push_gradient x = from;
+  x.payload.values = options_.weights->reachable(std::move(x.payload.values));
   cut_.before(x.header.id);
   if (!workers_.admit(x, options_.time->now())) return;
   worker_slot& worker = workers_[x.header.id.worker];

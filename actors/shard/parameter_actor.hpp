@@ -52,6 +52,9 @@ struct parameter_actor_options {
   std::uint32_t seats = 0;
   notice_pace pace{};                  ///< how often the tracker is told of gradients
   std::shared_ptr<mark_watch> watch{}; ///< if the weights lie on a card; null: that of the process
+  /// By rank, if the weights lie on a card: whether the worker computes elsewhere. It is sent copies that lie
+  /// on the host, and its gradients come from there.
+  std::vector<bool> elsewhere{};
 
   std::uint32_t ranks() const { return std::max(workers, seats); }
 };
@@ -100,7 +103,8 @@ private:
   void come_back(const join_shard& x);
   void answer(worker_slot& worker, const std::optional<stay_at_shard>& stay);
   void report_cut();
-  void on_push(const push_gradient& x);
+  void on_push(const push_gradient& from);
+  bool is_elsewhere(rank worker) const;
   void on_leave(const worker_left& x);
   trained_told trained(const tell_trained& x);
   void on_switch(const switch_policy& x);

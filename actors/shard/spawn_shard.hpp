@@ -34,6 +34,7 @@ struct shard_surroundings {
   block_source blocks{};                       ///< where its weights lie; null: in its process
   std::optional<device> card{};                ///< on which they lie instead
   std::shared_ptr<mark_watch> watch{};         ///< of that card; null: that of the process
+  std::vector<bool> elsewhere{};               ///< as in parameter_actor_options
 };
 
 /// Spawns the parameter actor of a shard: Mailgrad's, or one of the kind `own`.

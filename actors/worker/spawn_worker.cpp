@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace mailgrad {
@@ -90,22 +91,34 @@ private:
     options.runner_hears = [spanning](caf::event_based_actor* self) { return spanning->hear(self); };
   }
 
-  /// They are taken where the shards lie, in a lane of their own if that is a card.
+  bool all_weights_there() const {
+    return !with_.weights.empty() && std::ranges::count(with_.weights, weight_place::host) == 0;
+  }
+
+  /// They are taken where the shards lie, in a lane of their own if that is a card, and on the host if some
+  /// are not there.
   void give_local_steps(device_actor_options& options) const {
-    options.works_in = std::make_shared<host_lane>();
-    if (with_.weights == weight_place::same_card)
+    options.works_in = std::make_shared<host_lane>(with_.blocks);
+    if (all_weights_there())
       options.works_in = std::make_shared<cuda::card_lane>(
           terms_.request.devices.front().index, product_precision::float32, cuda::runtime::urgency::first);
     options.watch = with_.watch;
     options.local = std::make_shared<local_steps>(terms_.layout, *terms_.local, options.works_in);
   }
 
+  /// The weights of local steps are one block.
+  weight_places weights_of_replica() const {
+    if (with_.weights.empty()) return weight_place::host;
+    if (terms_.local) return all_weights_there() ? weight_place::same_card : weight_place::host;
+    return with_.weights;
+  }
+
   std::shared_ptr<step_runner> runner_on(const model_request& request) const {
     if (request.devices.front().kind == device_kind::cpu)
       return std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
-    return std::make_shared<card_replica>(with_.model, request, terms_.replica_layout,
-                                          with_.watch ? with_.watch : watch_of_process(), with_.weights,
-                                          with_.products, cuda::kept_graphs::most_kept, with_.run_ahead);
+    return std::make_shared<card_replica>(
+        with_.model, request, terms_.replica_layout, with_.watch ? with_.watch : watch_of_process(),
+        weights_of_replica(), with_.products, cuda::kept_graphs::most_kept, with_.run_ahead);
   }
 
   caf::actor_system& system_;

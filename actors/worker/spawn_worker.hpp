@@ -50,8 +50,8 @@ struct worker_surroundings {
       samples{}; ///< those of the run, if it has them; null: the feeder sends batches
   /// Adds its gradients up with those of all other workers; null: they do not.
   std::shared_ptr<net::all_reduce> sums{};
-  weight_place weights = weight_place::host; ///< if it computes on a card
-  std::uint64_t run_ahead = 1; ///< steps that it begins before the one under way has ended, if it can
+  std::vector<weight_place> weights{}; ///< by shard, if it computes on a card; empty: all on the host
+  std::uint64_t run_ahead = 1;         ///< steps that it begins before the one under way has ended, if it can
   product_precision products = product_precision::float32; ///< on a card
   std::shared_ptr<mark_watch> watch{}; ///< tells when the steps on a card end; null: that of the process
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.

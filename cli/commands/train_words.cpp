@@ -106,12 +106,13 @@ void add_devices(CLI::App& parser, train_words& w) {
           "'mailgrad devices' lists them")
       ->capture_default_str()
       ->group("How to run it");
-  auto* parameters = parser
-                         .add_option("--parameters", w.parameters,
-                                     "Where the weights lie and are updated: the host, or a card such as "
-                                     "cuda:0 if all devices are lanes of it")
-                         ->capture_default_str()
-                         ->group("How to run it");
+  auto* parameters =
+      parser
+          .add_option("--parameters", w.parameters,
+                      "Where the weights lie and are updated: the host, a card such as cuda:0, "
+                      "or several places for the shards in turn, such as cpu,cuda:0")
+          ->capture_default_str()
+          ->group("How to run it");
   parser
       .add_option("--run-ahead", w.run_ahead,
                   "Steps that a worker begins before the one under way has ended, 0 or 1")

@@ -31,7 +31,7 @@ struct train_words {
   std::string split = "random";
   table_words table;
   std::string devices = "cpu:0";
-  std::string parameters = "host"; ///< or a card
+  std::string parameters = "host"; ///< or places, as devices are named
   std::uint64_t run_ahead = most_run_ahead;
   std::string precision = "float32";
   spanning_words span;

@@ -93,7 +93,7 @@ void read_workers(const train_words& w, training_options& o) {
     return;
   }
   o.devices = read_devices(w.devices);
-  if (has_parameters_on_card(w)) o.parameters = parse_device(w.parameters);
+  if (has_parameters_on_card(w)) o.parameters = read_devices(w.parameters);
   o.run_ahead = w.run_ahead;
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const std::size_t each = o.devices.size() / o.workers;

@@ -41,9 +41,13 @@ struct dense_addend {
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
 ///
 /// The dense part lies on the host, or on the card of the shards that read it. All else lies on the host.
-/// What lies on a card may still be computed: a lane that reads it waits for `ready` first.
+/// What lies on a card may still be computed: a lane that reads it waits for `ready` first. If some shards
+/// are on the worker's card and others are not, the dense part lies in both places, and each has the values
+/// that shards read there.
 struct gradient {
   memory dense;                              ///< float32[parameter_layout::dense_size()]
+  memory on_card{};                          ///< the same for shards on a card, if `dense` is for the others,
+  std::uint32_t card = 0;                    ///< and the number of this card
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
   std::vector<dense_addend> addends; ///< the dense part is the sum of `dense` and these, in this order
   std::vector<gradient_rows> sparse;
@@ -51,7 +55,18 @@ struct gradient {
   std::shared_ptr<const batch> source;           ///< into the batch itself,
   std::vector<std::shared_ptr<const void>> held; ///< or into memory of other owners
   mark ready{};                                  ///< passes when the values are there
+
+  /// The dense part for kernels on `s`: of both places the one that they reach, if they reach one.
+  const memory& dense_for(const stream& s) const noexcept {
+    const auto* const gpu = std::get_if<cuda_stream>(&s);
+    return gpu && on_card.bytes() > 0 && gpu->device == card ? on_card : dense;
+  }
 };
+
+/// Whether `m` is on the side of `s`: on the host, or on a card. memory::on() refuses another card.
+inline bool is_beside(const memory& m, const stream& s) noexcept {
+  return m.is_on_host() == std::holds_alternative<host_stream>(s);
+}
 
 /// The dense part of `g`, including the addends of further devices.
 ///

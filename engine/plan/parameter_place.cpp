@@ -12,41 +12,53 @@ namespace mailgrad {
 
 namespace {
 
-[[noreturn]] void refuse(const training_options& o, const std::string& why) {
-  throw std::invalid_argument(fmt::format("parameters: {}: {}", to_string(*o.parameters), why));
+std::string places_in_words(const training_options& o) {
+  std::string words;
+  for (const device d : o.parameters) words += (words.empty() ? "" : ",") + to_string(d);
+  return words;
 }
 
-/// Every worker computes in a lane of the card that has the weights.
-void require_workers_there(const training_options& o) {
-  if (o.parameters->kind != device_kind::cuda)
-    refuse(o, "name a card, or the host, where they lie without this option");
-  if (o.parameters->lane != 0) refuse(o, "name the card alone; each shard has a lane of its own there");
-  require_here(*o.parameters);
-  const auto away = std::ranges::find_if(o.devices, [&](const device& d) {
-    return d.kind != device_kind::cuda || d.index != o.parameters->index;
-  });
-  if (away != o.devices.end())
-    refuse(o, fmt::format(
-                  "a worker on {} cannot reach weights there; name lanes of that card alone in the devices",
-                  to_string(*away)));
+[[noreturn]] void refuse(const training_options& o, const std::string& why) {
+  throw std::invalid_argument(fmt::format("parameters: {}: {}", places_in_words(o), why));
+}
+
+void require_places(const training_options& o) {
+  for (const device d : o.parameters) {
+    if (d.kind == device_kind::cpu && d.index != 0)
+      refuse(o, "weights on the host belong to no core; say cpu");
+    if (d.lane != 0) refuse(o, "name the card alone; each shard has a lane of its own there");
+    if (d.kind == device_kind::cuda) require_here(d);
+  }
+  if (o.parameters.size() > o.shards)
+    refuse(o, fmt::format("{} places for {} shards; give as many shards, or fewer places",
+                          o.parameters.size(), o.shards));
 }
 
 } // namespace
+
+device place_of_shard(const training_options& o, std::uint32_t shard) {
+  return o.parameters.empty() ? device{} : o.parameters[shard % o.parameters.size()];
+}
+
+bool has_shard_on_card(const training_options& o) {
+  return std::ranges::find(o.parameters, device_kind::cuda, &device::kind) != o.parameters.end();
+}
 
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const cure_spec& cure) {
   if (o.run_ahead > most_run_ahead)
     throw std::invalid_argument(fmt::format(
         "run ahead: {} steps; at most {} can be begun while one is under way", o.run_ahead, most_run_ahead));
-  if (!o.parameters) return;
-  require_workers_there(o);
+  require_places(o);
+  if (!has_shard_on_card(o)) return;
   if (has_hogwild(policies)) refuse(o, "under hogwild the weights are a block of the host; take async");
+  if (o.all_reduce) refuse(o, "all-reduce adds gradients up on the host; leave one of both out");
   if (o.parameter_actor)
     refuse(o, fmt::format("parameter actor '{}' runs on the host; leave one of both out",
                           o.parameter_actor->name));
-  if (std::holds_alternative<own_rule>(o.optimizer.rule))
+  if (std::holds_alternative<own_rule>(o.optimizer.rule) || std::holds_alternative<own_rule>(o.outer.rule))
     refuse(o, fmt::format("rule '{}' is a user's, which runs on the host; leave one of both out",
-                          name(o.optimizer)));
+                          name(std::holds_alternative<own_rule>(o.optimizer.rule) ? o.optimizer : o.outer)));
   if (cure.is_own())
     refuse(o, fmt::format("cure '{}' is a user's, which runs on the host; leave one of both out", o.cure));
 }
@@ -61,7 +73,7 @@ void require_precision(const training_options& o) {
 }
 
 void require_parameter_place(const training_options& o, const parameter_layout& layout) {
-  if (!o.parameters) return;
+  if (!has_shard_on_card(o)) return;
   const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
   if (table != layout.variables().end())
     refuse(o, fmt::format("the gradient of table '{}' comes in rows, which are updated on the host",

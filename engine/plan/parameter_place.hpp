@@ -9,6 +9,16 @@
 
 namespace mailgrad {
 
+/// Where a shard keeps its weights (training_options::parameters).
+device place_of_shard(const training_options& o, std::uint32_t shard);
+
+inline bool is_same_card(device a, device b) noexcept {
+  return a.kind == device_kind::cuda && b.kind == device_kind::cuda && a.index == b.index;
+}
+
+/// Whether any shard is on a card.
+bool has_shard_on_card(const training_options& o);
+
 /// Refuses weights on a card (training_options::parameters) for a run that needs them on the host.
 ///
 /// Errors  std::invalid_argument in one line that says what of the run needs them there; device_error: there

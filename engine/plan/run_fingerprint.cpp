@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/samples_digest.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/sha256.hpp>
@@ -111,6 +112,19 @@ std::string computer_in_words(device d) {
   return d.index < found.cards.size() ? found.cards[d.index].name : "a card";
 }
 
+/// "NVIDIA H100", or what each shard is updated by, if they differ: "the host, NVIDIA H100".
+std::string updaters_in_words(const training_options& o) {
+  std::string words;
+  const std::string first = computer_in_words(place_of_shard(o, 0));
+  bool differ = false;
+  for (std::uint32_t s = 0; s < o.shards; ++s) {
+    const std::string next = computer_in_words(place_of_shard(o, s));
+    differ = differ || next != first;
+    words += (s == 0 ? "" : ", ") + next;
+  }
+  return differ ? words : first;
+}
+
 /// "NVIDIA H100, the host": what each worker computes on. Gradients of a card and of a host round
 /// differently.
 std::string computers_in_words(const training_options& o) {
@@ -167,8 +181,8 @@ run_facts facts_of(const model_function& model, const model_request& request, co
                   {"seed", std::to_string(o.seed)},
                   {std::string(first_weights_fact), o.start ? hash_of(*o.start) : drawn_weights}};
   if (has_card(o)) facts.emplace_back(computers_fact, computers_in_words(o));
-  if (o.parameters || is_recorded(o, updaters_fact))
-    facts.emplace_back(updaters_fact, computer_in_words(o.parameters.value_or(device{})));
+  if (has_shard_on_card(o) || is_recorded(o, updaters_fact))
+    facts.emplace_back(updaters_fact, updaters_in_words(o));
   if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))
     facts.emplace_back(precision_fact, name(o.precision));
   for (const optimizer_options* used : {&o.optimizer, &o.outer})

@@ -28,8 +28,8 @@ namespace {
 /// them up. The choice changes the bits, so facts_of() contains all that decides it.
 bool adds_up_at_shards(const run_plan& plan) {
   const training_options& o = plan.options;
-  return !plan.shares_block() && o.local_steps == 0 && o.optimizer.clip_norm == 0 && !o.parameter_actor &&
-         plan.cure.is_none();
+  return !plan.shares_block() && !has_shard_on_card(o) && o.local_steps == 0 && o.optimizer.clip_norm == 0 &&
+         !o.parameter_actor && plan.cure.is_none();
 }
 
 std::uint64_t steps_of(const run_plan& plan) {
@@ -137,7 +137,7 @@ run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, 
   plan.deal = deal_of(o, *plan.data, plan.first_policy());
   plan.steps = steps_of(plan);
   plan.sums_apart = adds_up_at_shards(plan);
-  plan.update_helpers = o.parameters ? 0 : thread_count(o.devices) - 1;
+  plan.update_helpers = has_shard_on_card(o) ? 0 : thread_count(o.devices) - 1;
   return plan;
 }
 

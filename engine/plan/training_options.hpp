@@ -42,9 +42,10 @@ inline constexpr std::uint64_t most_run_ahead = 1;
 struct training_options {
   /// Each device runs one worker. A device that is named twice runs two workers in turns.
   std::vector<device> devices{{device_kind::cpu, 0}};
-  /// The card on which the shards keep the weights; then every worker is on a lane of it. None: on the host.
-  std::optional<device> parameters{};
-  /// Steps that a worker begins before the one under way has ended, if the weights lie on a card: at most
+  /// Where the shards keep the weights: shard s on the s-th of these, round and round; a card, or `cpu` for
+  /// the host. Empty: all on the host.
+  std::vector<device> parameters{};
+  /// Steps that a worker begins before the one under way has ended, if all weights lie on its card: at most
   /// most_run_ahead. With 0 a shard takes a gradient when it is there, and none waits for a slower worker's.
   std::uint64_t run_ahead = most_run_ahead;
   /// Of the matrix products that workers compute. Others than float32 are for cards, so every worker is on

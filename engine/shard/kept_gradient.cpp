@@ -39,7 +39,8 @@ void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& a
   const shard_range part = at.dense_range();
   if (!is_on_card(l)) return write_part(a, "dense", of, of->dense.on_host<float>(), part);
   at.wait_for(*of); // its turn may not have come
-  hold_floats(a, "dense", std::shared_ptr<const memory>(of, &of->dense), part.begin, part.size(), l);
+  const std::shared_ptr<const memory> there(of, &of->dense_for(l.where()));
+  hold_floats(a, "dense", there, part.begin, part.size(), l);
   at.hold(of);
 }
 

@@ -1,5 +1,6 @@
 #include <mailgrad/engine/shard/shard.hpp>
 
+#include <mailgrad/kernels/copy_bytes.hpp>
 #include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -46,6 +47,11 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
       at_(std::move(at)), blocks_([lane = at_, bytes = (range_.end - range_.begin) * sizeof(float)] {
         return std::make_shared<memory>(lane->allocate(bytes));
       }),
+      brought_([lane = at_, bytes = dense_range().end * sizeof(float)] {
+        auto made = std::make_shared<gradient>();
+        made->dense = lane->allocate(bytes); // up to the end of the shard, which reads only its own part
+        return made;
+      }),
       current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin, *at_)),
       base_learning_rate_(mailgrad::base_learning_rate(options)),
       alone_(std::make_unique<parallel_update>()) {
@@ -83,19 +89,46 @@ void shard::find_tables(const parameter_layout& layout) {
   }
 }
 
-snapshot shard::host_snapshot() {
-  if (!is_on_card(*at_)) return snapshot();
-  const auto copy = std::make_shared<memory>(at_->lend_on_host(current_->bytes()));
-  at_->copy_to_host(*current_, 0, *copy);
+snapshot shard::on_host(const mailgrad::snapshot& values) {
+  if (!values || values.owner()->is_on_host()) return values;
+  const auto copy = std::make_shared<memory>(at_->lend_on_host(values.owner()->bytes()));
+  at_->copy_to_host(*values.owner(), 0, *copy);
   const mailgrad::snapshot result(copy, at_->record());
-  retired_.push_back({result.ready(), current_, {}});
+  retired_.push_back({result.ready(), values.owner(), {}});
   return result;
 }
 
-double shard::distance_to(const mailgrad::snapshot& older) { return distance_of(*measure_distance(older)); }
-
-std::shared_ptr<const memory> shard::measure_distance(const mailgrad::snapshot& older) {
+std::shared_ptr<const gradient> shard::reachable(std::shared_ptr<const gradient> g) {
+  if (!g || is_beside(g->dense_for(at_->where()), at_->where())) return g;
+  require_dense_alone(*g);
+  require_dense(g->dense.bytes() / sizeof(float), range_.begin);
+  const std::shared_ptr<gradient> here = brought_.take();
+  here->covered = g->covered;
   const stream& s = at_->where();
+  copy_bytes(s, here->dense.on<float>(s).data() + range_.begin,
+             g->dense.on_host<float>().data() + range_.begin, dense_size_ * sizeof(float));
+  hold(std::move(g));
+  return here;
+}
+
+snapshot shard::reachable(const mailgrad::snapshot& values) {
+  if (!values || is_beside(*values.owner(), at_->where())) return values;
+  const std::shared_ptr<memory> here = blocks_.take();
+  const stream& s = at_->where();
+  copy_bytes(s, here->on<float>(s).data(), values.owner()->on_host<float>().data(), values.owner()->bytes());
+  hold(values.owner());
+  return mailgrad::snapshot(here, at_->record());
+}
+
+double shard::distance_to(const mailgrad::snapshot& older) const {
+  const stream& s = at_->where();
+  const double squares = squared_distance(s, std::as_const(*current_).on<float>(s), older.on(s));
+  return std::sqrt(squares / static_cast<double>(weight_count_));
+}
+
+std::shared_ptr<const memory> shard::measure_distance(const mailgrad::snapshot& given) {
+  const stream& s = at_->where();
+  const mailgrad::snapshot older = reachable(given);
   if (distance_.bytes() == 0) distance_ = at_->allocate(sizeof(double));
   squared_distance(s, std::as_const(*current_).on<float>(s), older.on(s), distance_.on<double>(s).data());
   auto squares = std::make_shared<memory>(at_->lend_on_host(sizeof(double)));
@@ -127,7 +160,7 @@ void shard::require_dense(std::size_t floats, std::size_t first) const {
 /// Checks only sizes, once for each gradient. The worker is responsible for the values and the row numbers.
 void shard::require_fitting(const contribution& c) const {
   if (!c.values) throw shape_error("shard: a contribution has no gradient");
-  if (is_on_card(*at_)) require_reachable(*c.values);
+  if (is_on_card(*at_)) require_dense_alone(*c.values);
   for (const table& t : tables_)
     for (const gradient_rows& part : c.values->sparse)
       if (part.variable == t.variable && part.values.size() / t.width < part.rows.size())
@@ -140,7 +173,7 @@ void shard::require_fitting(const contribution& c) const {
       require_dense(further.values.bytes() / sizeof(float), range_.begin);
 }
 
-void shard::require_reachable(const gradient& g) const {
+void shard::require_dense_alone(const gradient& g) const {
   if (!g.addends.empty() || !g.sparse.empty())
     throw device_error(
         world_errc::device_failure,
@@ -266,7 +299,7 @@ void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scal
 std::span<const float> shard::part_of(const gradient& g) const {
   require_dense(g.dense.bytes() / sizeof(float), range_.begin);
   if (dense_size_ == 0) return {};
-  return g.dense.on<float>(at_->where()).subspan(range_.begin, dense_size_);
+  return g.dense_for(at_->where()).on<float>(at_->where()).subspan(range_.begin, dense_size_);
 }
 
 std::span<const float> shard::state(std::string_view name) const {

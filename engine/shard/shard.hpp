@@ -59,7 +59,16 @@ public:
   mailgrad::snapshot snapshot() const { return mailgrad::snapshot(current_, written_); }
   /// The same values, to be read on the host when the mark has passed. They are copied only if they lie on a
   /// card.
-  mailgrad::snapshot host_snapshot();
+  mailgrad::snapshot host_snapshot() { return on_host(snapshot()); }
+  /// The same of any snapshot of this shard; empty for an empty one.
+  mailgrad::snapshot on_host(const mailgrad::snapshot& values);
+  /// A gradient that this shard can read: `g`, or a copy of the shard's part of one that lies on the host, in
+  /// memory that copies to a card do not have to wait for.
+  ///
+  /// Errors  device_error: a gradient with rows of tables or with addends, for a shard on a card.
+  std::shared_ptr<const gradient> reachable(std::shared_ptr<const gradient> g);
+  /// The same for weights of this shard.
+  mailgrad::snapshot reachable(const mailgrad::snapshot& values);
   const std::shared_ptr<lane>& at() const noexcept { return at_; }
   /// Waits until the lane has done what is queued, or the card is lost. Who has memory that the lane reads or
   /// writes calls this before that memory goes.
@@ -81,7 +90,9 @@ public:
   /// The root mean square of the differences between the weights and `older` ones of this shard, which Barkai
   /// et al. call the gap. It is exactly 0 if they are the same.
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
-  double distance_to(const mailgrad::snapshot& older);
+  ///
+  /// Errors  device_error: the weights lie on a card.
+  double distance_to(const mailgrad::snapshot& older) const;
   /// What distance_to() makes of it, float64[1] on the host: it may be read when a mark has passed that was
   /// recorded after this call.
   std::shared_ptr<const memory> measure_distance(const mailgrad::snapshot& older);
@@ -153,7 +164,7 @@ private:
   update_number next_update() const noexcept;
   void require_dense(std::size_t floats, std::size_t first) const;
   void require_fitting(const contribution& c) const;
-  void require_reachable(const gradient& g) const;
+  void require_dense_alone(const gradient& g) const;
   void find_tables(const parameter_layout& layout);
   std::uint64_t& version_in(const memory& b);
   void update_tables(std::span<const contribution> gradients, memory& target, double rate);
@@ -172,6 +183,7 @@ private:
   std::vector<table> tables_;
   std::shared_ptr<lane> at_;
   object_pool<memory> blocks_;
+  object_pool<gradient> brought_; ///< copies of gradients that lie on the host
   std::shared_ptr<memory> current_;
   mark written_; ///< passes when the update that made `current_` is done
   version_number version_;

@@ -25,22 +25,29 @@ std::uint32_t card_of(const model_request& request) {
 
 const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.where()); }
 
+std::vector<bool> near_shards(const weight_places& where, std::size_t shards) {
+  std::vector<bool> near(shards);
+  for (std::uint32_t s = 0; s < shards; ++s) near[s] = where.on_card(s);
+  return near;
+}
+
 } // namespace
 
 card_replica::card_replica(model_function build, model_request request,
                            std::shared_ptr<const parameter_layout> layout, std::shared_ptr<mark_watch> watch,
-                           weight_place weights, product_precision products, std::size_t graphs,
+                           const weight_places& weights, product_precision products, std::size_t graphs,
                            std::size_t run_ahead)
     : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)),
       place_(request_.devices.at(0)), watch_(std::move(watch)), lane_(card_of(request_), products),
-      beside_(place_.index), weights_at_(weights), shards_(layout_->shard_count()),
-      most_under_way_(weights == weight_place::same_card ? 1 + run_ahead : 1),
+      beside_(place_.index), near_(near_shards(weights, layout_->shard_count())),
+      all_near_(std::ranges::count(near_, false) == 0), any_near_(std::ranges::count(near_, true) > 0),
+      shards_(layout_->shard_count()), most_under_way_(all_near_ ? 1 + run_ahead : 1),
       weights_(lane_.allocate(layout_->size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))),
       norm_(lane_.allocate(sizeof(double))), graphs_(graphs) {
   queued_.reserve(most_under_way_);
-  if (weights_at_ == weight_place::same_card) return;
+  if (all_near_) return;
   staged_ = cuda::pinned_block(weights_.bytes());
-  gradient_ = lane_.allocate(layout_->dense_size() * sizeof(float));
+  if (!any_near_) gradient_ = lane_.allocate(layout_->dense_size() * sizeof(float));
 }
 
 card_replica::~card_replica() {
@@ -60,9 +67,16 @@ void card_replica::on_end(std::function<void()> notice) {
 
 std::shared_ptr<gradient> card_replica::make_gradient() const {
   cuda::runtime::make_current(place_.index); // pinned memory would else wake the first card
-  if (weights_at_ == weight_place::host) return mailgrad::make_gradient(*layout_, cuda::pinned_memory);
+  if (!any_near_) return mailgrad::make_gradient(*layout_, cuda::pinned_memory);
+  memory there(cuda::allocate_on(stream_of(lane_), layout_->dense_size() * sizeof(float)));
+  if (!all_near_) {
+    auto made = mailgrad::make_gradient(*layout_, cuda::pinned_memory);
+    made->on_card = std::move(there);
+    made->card = place_.index;
+    return made;
+  }
   auto made = std::make_shared<gradient>();
-  made->dense = memory(cuda::allocate_on(stream_of(lane_), layout_->dense_size() * sizeof(float)));
+  made->dense = std::move(there);
   return made;
 }
 
@@ -74,7 +88,7 @@ void card_replica::require_shard(std::uint32_t shard, bool values) const {
 
 void card_replica::use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) {
   require_shard(shard, values != nullptr);
-  if (weights_at_ == weight_place::same_card)
+  if (near_[shard])
     throw device_error(world_errc::device_failure,
                        fmt::format("weights: expected those of shards on {}, found some of the host",
                                    to_string(device{place_.kind, place_.index})));
@@ -84,7 +98,7 @@ void card_replica::use_host_weights(std::uint32_t shard, const float* values, st
 void card_replica::use_weights(std::uint32_t shard, const snapshot& values) {
   if (values && !values.owner()->is_on_host()) {
     require_shard(shard, true);
-    if (weights_at_ == weight_place::host)
+    if (!near_[shard])
       throw device_error(world_errc::device_failure, "weights: expected those of shards on the host");
     values.on(lane_.where()); // refuses those of another card
     shards_[shard] = {nullptr, false, values};
@@ -197,23 +211,38 @@ void card_replica::wait_for_weights() {
 void card_replica::send_weights() {
   const cuda_stream& s = stream_of(lane_);
   float* const there = weights_.on<float>(lane_.where()).data();
-  if (weights_at_ == weight_place::host)
-    return cuda::runtime::copy(s.stream, there, staged_.as<float>().data(), staged_.bytes());
+  if (!any_near_) return cuda::runtime::copy(s.stream, there, staged_.as<float>().data(), staged_.bytes());
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
-    const std::span<const float> values = shards_[i].on_card.on(lane_.where());
-    cuda::runtime::copy(s.stream, there + layout_->shard(i).begin, values.data(),
-                        layout_->shard(i).size() * sizeof(float));
+    const shard_range range = layout_->shard(i);
+    const float* const from =
+        near_[i] ? shards_[i].on_card.on(lane_.where()).data() : staged_.as<float>().data() + range.begin;
+    cuda::runtime::copy(s.stream, there + range.begin, from, range.size() * sizeof(float));
+  }
+}
+
+/// Copies what shards that are not on the card read of the gradient.
+void card_replica::fetch_gradient(const float* from) {
+  const std::span<float> to = queued_.back().out->dense.on_host<float>();
+  const cuda_stream& s = stream_of(lane_);
+  if (!any_near_) return cuda::runtime::copy(s.stream, to.data(), from, to.size_bytes());
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const shard_range range = layout_->shard(i);
+    const std::size_t end = std::min(range.end, to.size());
+    if (near_[i] || range.begin >= end) continue;
+    cuda::runtime::copy(s.stream, to.data() + range.begin, from + range.begin,
+                        (end - range.begin) * sizeof(float));
   }
 }
 
 float* card_replica::place_for_gradient() {
-  memory& there = weights_at_ == weight_place::host ? gradient_ : queued_.back().out->dense;
+  gradient& out = *queued_.back().out;
+  memory& there = !any_near_ ? gradient_ : all_near_ ? out.dense : out.on_card;
   return there.on<float>(lane_.where()).data();
 }
 
 /// Queues the record of the step, with the norm of a gradient that the host does not have.
 void card_replica::note_end(const float* gradient) {
-  const bool norm_wanted = norms_ && weights_at_ == weight_place::same_card;
+  const bool norm_wanted = norms_ && any_near_;
   double* const norm = norm_wanted ? norm_.on<double>(lane_.where()).data() : nullptr;
   if (norm) {
     const std::span<const float> values(gradient, layout_->dense_size());
@@ -243,14 +272,12 @@ void card_replica::queue() {
     step.code->code().queue(s);
     note_end(gradient);
   });
-  if (weights_at_ == weight_place::host)
-    cuda::runtime::copy(s.stream, step.out->dense.on_host<std::byte>().data(), gradient, gradient_.bytes());
+  if (!all_near_) fetch_gradient(gradient);
   step.code->fetch_rows(*step.out);
   if (step.compared) multiply(gradient);
-  const bool stays_there = weights_at_ == weight_place::same_card;
-  const bool record_is_last = stays_there && !step.compared;
+  const bool record_is_last = all_near_ && !step.compared;
   const mark done = record_is_last ? lane_.record(step.code->record_of(step.set), begun_) : lane_.record();
-  step.out->ready = stays_there ? done : mark();
+  step.out->ready = any_near_ ? done : mark();
   watch_->when_passed(done, [ended = ending_](std::exception_ptr why) {
     const std::lock_guard held(ended->mutex);
     if (!ended->failure) ended->failure = std::move(why);
@@ -265,7 +292,7 @@ void card_replica::multiply(const float* fresh) {
     products_.emplace(
         inner_products{lane_.allocate(3 * sizeof(double)), cuda::pinned_block(3 * sizeof(double))});
   double* const found = products_->on_card.on<double>(s).data();
-  const std::span<const float> a = queued_.back().compared->dense.on<float>(s),
+  const std::span<const float> a = queued_.back().compared->dense_for(s).on<float>(s),
                                b(fresh, layout_->dense_size());
   inner_product(s, a, b, found);
   inner_product(s, a, a, found + 1);
@@ -275,11 +302,11 @@ void card_replica::multiply(const float* fresh) {
 }
 
 void card_replica::compare_with(std::shared_ptr<const gradient> stale) {
-  if (weights_at_ == weight_place::same_card) compared_ = std::move(stale);
+  if (any_near_) compared_ = std::move(stale);
 }
 
 std::optional<double> card_replica::cosine_to(const gradient& stale, const gradient& fresh) const {
-  if (weights_at_ == weight_place::host) return cosine(stale, fresh);
+  if (!any_near_) return cosine(stale, fresh);
   const std::span<const double> found = products_->seen.as<double>();
   return cosine(found[0], found[1], found[2]);
 }
@@ -303,7 +330,7 @@ void card_replica::forget(queued_step& step) {
 }
 
 double card_replica::squared_norm(const gradient& g) const {
-  return g.dense.is_on_host() ? mailgrad::squared_norm(g) : squared_norm_;
+  return any_near_ ? squared_norm_ : mailgrad::squared_norm(g);
 }
 
 float card_replica::end_step() {
@@ -316,7 +343,7 @@ float card_replica::end_step() {
   }
   const cuda::step_record& record = *ended.code->record_of(ended.set);
   if (record.fault.cause != 0) ended.code->code().raise(record.fault);
-  if (weights_at_ == weight_place::same_card)
+  if (all_near_)
     span_ = {instant{static_cast<std::int64_t>(record.begun)},
              instant{static_cast<std::int64_t>(record.ended)}};
   squared_norm_ = record.squared_norm;

@@ -23,8 +23,24 @@
 
 namespace mailgrad {
 
-/// Where the shards are for which a worker on a card computes gradients.
+/// Where a shard is for which a worker on a card computes gradients. Another card counts as the host, by way
+/// of which all goes.
 enum class weight_place : std::uint8_t { host, same_card };
+
+/// Where all of them are: in one place, or each in its own.
+class weight_places {
+public:
+  weight_places(weight_place all) : all_(all) {}
+  weight_places(std::vector<weight_place> by_shard) : by_shard_(std::move(by_shard)) {}
+
+  bool on_card(std::uint32_t shard) const {
+    return (shard < by_shard_.size() ? by_shard_[shard] : all_) == weight_place::same_card;
+  }
+
+private:
+  weight_place all_ = weight_place::host;
+  std::vector<weight_place> by_shard_;
+};
 
 /// A model on a lane of a card. A step copies weights and batch to the card, runs the model's kernels there
 /// and copies the gradient back; all of it is queued when begin_step() returns, and nothing waits for it. The
@@ -41,6 +57,9 @@ enum class weight_place : std::uint8_t { host, same_card };
 /// pushed as soon as the step has begun. So the next step may be begun as well, which the lane then runs
 /// without a pause. The replica holds what a step reads and writes until the step has ended.
 ///
+/// If some shards are on the card and others are not, each gets its weights and its part of the gradient as
+/// if all were there. Such a gradient is pushed when its step has ended.
+///
 /// The first batch of each size compiles a program and takes memory of the card, for which that step waits;
 /// other steps take none. foresee() does nothing for a batch of such a size, since the owner could not take
 /// the end of the step under way meanwhile. It also does nothing while the batch that was foreseen before,
@@ -54,7 +73,7 @@ public:
   /// at most are kept as graphs; with 0, kernels are always launched one by one. `run_ahead` is how many
   /// steps may be begun while one is under way, 0 or 1; with weights on the host, none.
   card_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
-               std::shared_ptr<mark_watch> watch, weight_place weights = weight_place::host,
+               std::shared_ptr<mark_watch> watch, const weight_places& weights = weight_place::host,
                product_precision products = product_precision::float32,
                std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1);
   /// Waits for the steps and the copy that are under way.
@@ -125,6 +144,7 @@ private:
   void stage_other_weights();
   void require_shard(std::uint32_t shard, bool values) const;
   void queue();
+  void fetch_gradient(const float* from);
   void wait_for_weights();
   void send_weights();
   float* place_for_gradient();
@@ -141,13 +161,14 @@ private:
   std::shared_ptr<ending> ending_ = std::make_shared<ending>();
   cuda::card_lane lane_;
   cuda::copy_stream beside_;
-  weight_place weights_at_;
+  std::vector<bool> near_;   ///< by shard: it is on the card
+  bool all_near_, any_near_; ///< of these
   bool norms_ = false;
   std::vector<given_weights> shards_;
   std::size_t most_under_way_;
   cuda::pinned_block staged_;
   memory weights_, loss_, norm_; ///< on the card
-  memory gradient_;              ///< on the card, if a copy of it goes to the host
+  memory gradient_;              ///< on the card, if only a copy of it on the host is pushed
   std::map<std::size_t, std::unique_ptr<card_program>> programs_; ///< by batch size
   std::vector<queued_step> queued_;                               ///< the steps under way, the oldest first
   std::vector<snapshot> spare_;                                   ///< room for the weights of the next one

@@ -161,7 +161,7 @@ TEST(VirtualRun, RefusesWhatMakesNoSenseInVirtualTime) {
       {"tests", with([](auto& o) { o.patience = 3; }), "tests its weights at its end only"},
       {"seats", with([](auto& o) { o.seats = 3; }), "has all its workers from the start"},
       {"a card", with([](auto& o) {
-         o.parameters = device{device_kind::cuda, 0};
+         o.parameters = {{device_kind::cuda, 0}};
        }),
        "on the host"},
       {"sums", with([](auto& o) { o.all_reduce = true; }), "has no ranks of MPI"},

@@ -61,8 +61,9 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   o.devices.clear();
   for (std::uint32_t r = 0; r < a.workers; ++r)
     for (std::uint32_t d = 0; d < a.devices_each; ++d)
-      o.devices.push_back(a.parameters ? device{device_kind::cuda, a.parameters->index, r}
-                                       : device{device_kind::cpu, d});
+      o.devices.push_back(a.parameters.size() == 1 ? device{device_kind::cuda, a.parameters[0].index, r}
+                                                   : device{device_kind::cpu, d});
+  if (!a.devices.empty()) o.devices = a.devices;
   o.parameters = a.parameters;
   o.run_ahead = a.run_ahead;
   o.workers = a.workers;

@@ -56,8 +56,9 @@ struct assembly {
   caf::actor checkpoint_writer{};              ///< the actor that gets the checkpoints
   std::uint64_t checkpoint_every = 0;          ///< batches; 0: none is due by itself
   std::shared_ptr<const checkpoint> resume{};  ///< to go on from
-  /// The card on which the weights lie; each worker is then on a lane of it.
-  std::optional<device> parameters{};
+  /// Where the weights lie. If it is one card, each worker is on a lane of it.
+  std::vector<device> parameters{};
+  std::vector<device> devices{};            ///< of the workers; empty: as that says
   std::uint64_t run_ahead = most_run_ahead; ///< of these workers
   std::shared_ptr<mark_watch> watch{};      ///< of that card
   double clip_norm = 0;

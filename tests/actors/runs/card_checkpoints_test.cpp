@@ -45,7 +45,7 @@ protected:
   std::optional<result> run(assembly a, drawn_order& order) {
     const auto watch = std::make_shared<asked_watch>();
     const auto kept = std::make_shared<keeping_writer::kept_checkpoints>();
-    a.parameters = device{device_kind::cuda, 0};
+    a.parameters = {{device_kind::cuda, 0}};
     a.watch = watch;
     a.checkpoint_writer = messaging::spawn<keeping_writer>(system_.actors(), kept);
     std::optional<result> ended;

@@ -31,7 +31,7 @@ TEST_F(CardPrecisions, OfTf32AndBfloat16LearnAsWellAsInFloat32) {
   const auto accuracy = [](product_precision p, bool weights_there) {
     training_options o = card_options("sync", 2);
     o.precision = p;
-    if (weights_there) o.parameters = device{device_kind::cuda, 0};
+    if (weights_there) o.parameters = {{device_kind::cuda, 0}};
     const training_report r = trained(o, small_data(400));
     EXPECT_EQ(r.ended, "completed") << r.why;
     EXPECT_EQ(r.precision, name(p));

@@ -142,7 +142,7 @@ TEST_P(CardTrace, ShowsStepsWithWeightsThereByTheClockOfTheCard) {
       a.workers = 1;
       a.batches = 20;
       a.trace_events = 1000;
-      a.parameters = device{device_kind::cuda, 0};
+      a.parameters = {{device_kind::cuda, 0}};
       a.run_ahead = ahead;
       const auto watch = std::make_shared<asked_watch>();
       a.watch = watch;

@@ -123,7 +123,7 @@ TEST_F(CardRuns, ShowTheCopiesOfTheirBatchesBeforeTheSteps) {
 /// The weights lie on the card as well.
 training_options all_on_card(const std::string& policy, std::uint32_t lanes) {
   training_options o = card_options(policy, lanes);
-  o.parameters = device{device_kind::cuda, 0};
+  o.parameters = {{device_kind::cuda, 0}};
   return o;
 }
 
@@ -169,6 +169,77 @@ TEST_F(CardRuns, WithWeightsThereBalanceTheLedgerUnderEveryPolicyAndCure) {
     EXPECT_EQ(r.samples, 800U) << policy << ' ' << cure;
     EXPECT_GT(r.test_accuracy, 0.8) << policy << ' ' << cure;
   }
+}
+
+/// Workers on lanes of the card and on a core, and shards in turn at these places.
+training_options mixed(const std::string& policy, std::vector<device> places) {
+  training_options o = card_options(policy, 3);
+  o.devices[1] = {device_kind::cpu, 0};
+  o.parameters = std::move(places);
+  o.shards = 3;
+  return o;
+}
+
+const std::vector<std::vector<device>>& mixes() {
+  static const std::vector<std::vector<device>> all{
+      {{device_kind::cuda, 0}}, {{}, {device_kind::cuda, 0}}, {{device_kind::cuda, 0}, {}, {}}};
+  return all;
+}
+
+TEST_F(CardRuns, WithWeightsThereAndElsewhereComeToTheWeightsOfTheProcessorsInSync) {
+  for (const std::vector<device>& places : mixes()) {
+    training_options there = mixed("sync", places), here = options_for("sync", 3);
+    for (training_options* o : {&there, &here}) {
+      o->optimizer = parse_optimizer("adam");
+      o->optimizer.clip_norm = 0.5;
+      o->shards = 3;
+    }
+    const std::vector<float> found = weights_of(there), expected = weights_of(here);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
+  }
+}
+
+TEST_F(CardRuns, WithWeightsThereAndElsewhereBalanceTheLedgerUnderEveryPolicyAndCure) {
+  const std::pair<const char*, const char*> all[]{
+      {"async", "none"},    {"ssp:2", "none"},      {"k-batch-async:4", "none"}, {"async", "dc-asgd-a"},
+      {"async", "dana-dc"}, {"async", "gap-aware"}, {"async, sync@20", "none"},  {"async", "easgd"}};
+  std::size_t mix = 0;
+  for (const auto& [policy, cure] : all) {
+    SCOPED_TRACE(std::string(policy) + ' ' + cure);
+    training_options o = mixed(policy, mixes()[mix++ % mixes().size()]);
+    o.cure = cure;
+    o.optimizer = parse_optimizer("sgd");
+    o.optimizer.learning_rate = 0.05;
+    if (o.cure == "easgd") o.local_steps = 2;
+    o.sample_gap = o.cure == "none" ? 3 : 0;
+    o.evaluate_every = {.steps = 10};
+    const training_report r = trained(o, small_data(200));
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+    EXPECT_EQ(r.samples, 800U);
+    EXPECT_GT(r.test_accuracy, o.cure == "easgd" ? 0.5 : 0.8);
+  }
+}
+
+TEST_F(CardRuns, WithWeightsThereAndElsewhereAreRepeatedAndGoOn) {
+  const scratch_folder folder;
+  training_options o = mixed("async", mixes()[1]);
+  o.record = (folder.path() / "run.rec").string();
+  const std::vector<float> was = weights_of(o);
+  o.replay = std::make_shared<const recording>(read_recording(o.record));
+  o.record.clear();
+  EXPECT_EQ(weights_of(o), was);
+  o.parameters = {{device_kind::cuda, 0}};
+  EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of shards")));
+  o = mixed("sync", mixes()[1]);
+  const std::vector<float> at_once = weights_of(o);
+  o.epochs = 2;
+  o.checkpoints = {.folder = (folder.path() / "ck").string(), .every_steps = 5};
+  weights_of(o);
+  o = mixed("sync", mixes()[1]);
+  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path() / "ck").what);
+  EXPECT_EQ(weights_of(o), at_once);
 }
 
 TEST_F(CardRuns, WithWeightsThereRunAheadToTheSameBits) {
@@ -242,7 +313,7 @@ TEST_F(CardRuns, WithWeightsThereGoOnFromACheckpoint) {
     o = whole;
     o.resume = last;
     EXPECT_EQ(weights_of(o), at_once) << policy << ' ' << cure;
-    o.parameters.reset();
+    o.parameters.clear();
     for (std::uint32_t i = 0; i < o.devices.size(); ++i) o.devices[i] = {device_kind::cpu, i};
     const std::vector<float> on_host = weights_of(o);
     for (std::size_t i = 0; i < at_once.size(); ++i)
@@ -258,7 +329,7 @@ TEST_F(CardRuns, WithWeightsThereAreReplayedThereAlone) {
   o.replay = std::make_shared<const recording>(read_recording(o.record));
   o.record.clear();
   EXPECT_EQ(weights_of(o), was);
-  o.parameters.reset();
+  o.parameters.clear();
   EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of shards")));
 }
 
@@ -269,15 +340,15 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
     EXPECT_THAT([&] { trained(o); },
                 ThrowsMessage<std::exception>(AllOf(HasSubstr("parameters: "), HasSubstr(why))));
   };
-  refused("a worker on cpu:0", [](auto& o) { o.devices[1] = {device_kind::cpu, 0}; });
-  refused("name a card", [](auto& o) { o.parameters = device{}; });
-  refused("lane of its own", [](auto& o) { o.parameters->lane = 1; });
+  refused("say cpu", [](auto& o) { o.parameters[0] = {device_kind::cpu, 1}; });
+  refused("2 places for 1 shards", [](auto& o) { o.parameters.push_back({}); });
+  refused("lane of its own", [](auto& o) { o.parameters[0].lane = 1; });
   refused("hogwild", [](auto& o) { o.policy = "async, hogwild@10"; });
   refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
   refused("rule 'own-momentum'",
           [](auto& o) { o.optimizer.rule = make_own_rule(rule_table<testing::own_momentum>); });
   training_options elsewhere = all_on_card("async", 2);
-  elsewhere.parameters->index = 7;
+  elsewhere.parameters[0].index = 7;
   EXPECT_THAT([&] { trained(elsewhere); }, ThrowsMessage<device_error>(HasSubstr("cuda:7 is not available")));
   EXPECT_THAT([] { trained(all_on_card("async", 1), testing::sparse_data()); },
               ThrowsMessage<std::exception>(HasSubstr("table")));

@@ -96,6 +96,46 @@ TEST_F(CardShard, LeavesASnapshotAsItIs) {
   EXPECT_FLOAT_EQ(host_copy(s)[303], first[303] - 4);
 }
 
+/// As it comes from a worker elsewhere.
+TEST_F(CardShard, ReadsGradientsOfTheHost) {
+  const parameter_layout layout = layout_of({{"w", {1013}}, {"b", {7}}}, 2);
+  shard on_card(layout, 1, 3, testing::sgd(0.1), lane_), on_host(layout, 1, 3, testing::sgd(0.1));
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    const std::vector<float> values = random_values(layout.dense_size(), t);
+    const auto pinned = make_gradient(layout, cuda::pinned_memory);
+    std::ranges::copy(values, pinned->dense.on_host<float>().begin());
+    const auto brought = on_card.reachable(pinned);
+    EXPECT_NE(brought, pinned);
+    EXPECT_EQ(on_card.reachable(brought), brought);
+    const contribution of_card{brought, 1}, of_host{pinned, 1};
+    on_card.update({&of_card, 1});
+    on_host.update({&of_host, 1});
+    EXPECT_EQ(on_host.reachable(pinned), pinned);
+  }
+  const std::vector<float> found = host_copy(on_card);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found[i], on_host.snapshot().on_host()[i], 1e-5) << i;
+  const auto added = make_gradient(layout, cuda::pinned_memory);
+  added->addends.emplace_back();
+  EXPECT_THAT([&] { on_card.reachable(added); }, ThrowsMessage<device_error>(HasSubstr("lie on the host")));
+}
+
+TEST_F(CardShard, MeasuresHowFarItsWeightsHaveMoved) {
+  const parameter_layout layout = layout_of({{"w", {304}}}, 1);
+  shard s(layout, 0, 3, testing::sgd(1), lane_);
+  const snapshot first = s.snapshot();
+  const contribution one{there(std::vector<float>(304, 2)), 1};
+  s.update({&one, 1});
+  const snapshot copy = s.on_host(first);
+  const auto by_card = s.measure_distance(first);
+  lane_->finish();
+  const auto by_host = s.measure_distance(copy), none = s.measure_distance(s.snapshot());
+  lane_->finish();
+  EXPECT_NEAR(s.distance_of(*by_card), 2, 1e-5);
+  EXPECT_EQ(s.distance_of(*by_host), s.distance_of(*by_card));
+  EXPECT_EQ(s.distance_of(*none), 0.0);
+}
+
 TEST_F(CardShard, CopiesForTheHostAreOfTheirVersion) {
   const parameter_layout layout = layout_of({{"w", {304}}}, 1);
   shard s(layout, 0, 3, testing::sgd(1), lane_);
