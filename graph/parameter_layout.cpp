@@ -1,6 +1,7 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 
 #include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/byte_count.hpp>
 
 #include <fmt/format.h>
 
@@ -72,15 +73,18 @@ std::vector<placed_variable> variables_of(const graph& model, const std::vector<
 
 } // namespace
 
-parameter_layout::parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards)
-    : parameter_layout(variables_of(model, sparse), shards) {}
+parameter_layout::parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards,
+                                   shard_cuts where)
+    : parameter_layout(variables_of(model, sparse), shards, where) {}
 
-parameter_layout::parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards) {
+parameter_layout::parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards,
+                                   shard_cuts where)
+    : cuts_(where) {
   place(variables, false);
   dense_size_ = size_;
   place(variables, true);
   if (size_ == 0) throw std::invalid_argument("the model has no variables to train");
-  cut(shards);
+  cuts_ == shard_cuts::between_variables ? cut_between(shards) : cut(shards);
 }
 
 void parameter_layout::place(const std::vector<placed_variable>& all, bool tables) {
@@ -119,6 +123,63 @@ void parameter_layout::cut(std::size_t shards) {
                 : std::clamp(places.nearest(size_ * i / shards), place + 1, places.last() - (shards - i));
     shards_.push_back({begin, places.position(place)});
   }
+}
+
+namespace {
+
+/// How many shards it takes, none larger than `most` floats. Variables keep their order.
+std::size_t shards_needed(const std::vector<placed_variable>& variables, std::size_t most) {
+  std::size_t shards = 1;
+  std::size_t held = 0;
+  for (const placed_variable& v : variables) {
+    const std::size_t floats = round_up(v.dims.size());
+    if (held + floats > most) {
+      ++shards;
+      held = 0;
+    }
+    held += floats;
+  }
+  return shards;
+}
+
+/// The size of the largest shard, made as small as it can be.
+std::size_t least_largest(const std::vector<placed_variable>& variables, std::size_t size,
+                          std::size_t shards) {
+  std::size_t least = 0;
+  for (const placed_variable& v : variables) least = std::max(least, round_up(v.dims.size()));
+  std::size_t most = size;
+  while (least < most) {
+    const std::size_t middle = least + (most - least) / 2;
+    if (shards_needed(variables, middle) <= shards)
+      most = middle;
+    else
+      least = middle + 1;
+  }
+  return most;
+}
+
+} // namespace
+
+/// Fills one shard after the other up to the least size of the largest, but leaves a variable for each later
+/// shard.
+void parameter_layout::cut_between(std::size_t shards) {
+  if (shards == 0 || shards > variables_.size())
+    throw std::invalid_argument(
+        fmt::format("{} shards cannot be cut between the variables of a model of {}; it has room for 1 to {}",
+                    shards, variables_.size(), variables_.size()));
+  const std::size_t most = least_largest(variables_, size_, shards);
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  for (std::size_t v = 0; v < variables_.size(); ++v) {
+    const std::size_t floats = round_up(variables_[v].dims.size());
+    const bool needed_later = variables_.size() - v < shards - shards_.size();
+    if (end > begin && (end + floats - begin > most || needed_later)) {
+      shards_.push_back({begin, end});
+      begin = end;
+    }
+    end += floats;
+  }
+  shards_.push_back({begin, end});
 }
 
 shard_range parameter_layout::shard(std::size_t index) const {
@@ -170,16 +231,22 @@ std::string parameter_layout::balance_in_words() const {
   const std::size_t all = weight_count();
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < shards_.size(); ++i) parts.push_back(weight_count(i));
-  const auto in_words = [all](std::size_t part) {
-    return fmt::format("{} ({:.1f} %)", part, 100.0 * static_cast<double>(part) / static_cast<double>(all));
+  const bool whole = cuts_ == shard_cuts::between_variables;
+  const auto share = [all](std::size_t part) {
+    return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(all));
   };
-  std::string text =
-      fmt::format("{} weights in {} {}", all, parts.size(), parts.size() == 1 ? "shard" : "shards");
+  const auto in_words = [&](std::size_t part) {
+    const std::string bytes = whole ? byte_count(part * sizeof(float)).text() + std::string(", ") : "";
+    return fmt::format("{} ({}{})", part, bytes, share(part));
+  };
+  std::string text = fmt::format("{} weights in {} {}{}", all, parts.size(),
+                                 parts.size() == 1 ? "shard" : "shards", whole ? " of whole variables" : "");
   if (parts.size() > most_listed) {
     const auto [least, most] = std::ranges::minmax(parts);
-    return fmt::format("{} of {} to {}", text, in_words(least), in_words(most));
+    return fmt::format("{}{} {} to {}", text, whole ? ":" : " of", in_words(least), in_words(most));
   }
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? ": " : ", ") + in_words(parts[i]);
+  if (whole) text += fmt::format("; the largest has {}", share(std::ranges::max(parts)));
   return text;
 }
 

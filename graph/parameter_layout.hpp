@@ -37,11 +37,18 @@ struct variable_piece {
   std::size_t length = 0;
 };
 
+/// Where the flat vector may be cut into shards.
+enum class shard_cuts : std::uint8_t {
+  within_variables, ///< shards are about equally large
+  between_variables ///< each variable lies whole in one shard, so shards may differ much in size
+};
+
 /// The places of a model's variables in one flat vector, and the cuts of that vector into shards.
 ///
 /// Variables with dense gradients come first, then tables with sparse gradients, each group in the order in
 /// which the model made them. Shards are contiguous and about equally large. A cut lies on a cache line, and
-/// in a table also between two rows. So each variable, and each piece of one, begins on a cache line of its
+/// in a table also between two rows. Cuts between variables make the largest shard as small as it can be.
+/// In both cases each variable, and each piece of one, begins on a cache line of its
 /// shard. The offsets do not depend on the number of shards.
 ///
 /// Errors  std::invalid_argument if there are no variables, one holds no weights, a scalar is marked as
@@ -49,15 +56,18 @@ struct variable_piece {
 class parameter_layout {
 public:
   /// `sparse` has one element for each of model.variables(): whether its gradient is a list of rows.
-  parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards);
+  parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards,
+                   shard_cuts where = shard_cuts::within_variables);
   /// Takes variables in the order given. Their offsets are ignored and computed anew.
-  parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards);
+  parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards,
+                   shard_cuts where = shard_cuts::within_variables);
 
   const std::vector<placed_variable>& variables() const noexcept { return variables_; }
   std::size_t size() const noexcept { return size_; }             ///< floats, gaps between variables included
   std::size_t dense_size() const noexcept { return dense_size_; } ///< floats before the first table
   std::size_t weight_count() const noexcept;                      ///< floats that belong to a variable
 
+  shard_cuts cuts() const noexcept { return cuts_; }
   std::size_t shard_count() const noexcept { return shards_.size(); }
   /// Errors  std::out_of_range, here and in pieces(), if there is no such shard or variable.
   shard_range shard(std::size_t index) const;
@@ -70,7 +80,8 @@ public:
   /// Errors  std::invalid_argument if there is no such shard, or `values` is shorter than the shard.
   void initialise_shard(std::size_t index, std::uint64_t seed, std::span<float> values) const;
 
-  /// "535818 weights in 2 shards: 267904 (50.0 %), 267914 (50.0 %)"
+  /// "535818 weights in 2 shards: 267904 (50.0 %), 267914 (50.0 %)". Of shards that are cut between variables
+  /// it tells the bytes and the largest share too.
   std::string balance_in_words() const;
 
   /// Whether names, shapes, places and cuts are the same. First values may differ.
@@ -79,10 +90,12 @@ public:
 private:
   void place(const std::vector<placed_variable>& all, bool tables);
   void cut(std::size_t shards);
+  void cut_between(std::size_t shards);
 
   std::vector<placed_variable> variables_;
   std::size_t size_ = 0;
   std::size_t dense_size_ = 0;
+  shard_cuts cuts_;
   std::vector<shard_range> shards_;
 };
 

@@ -75,11 +75,11 @@ void variable_union::add(const graph& model, std::span<const adjoint> adjoints, 
   }
 }
 
-parameter_layout variable_union::lay_out(std::size_t shards) const {
+parameter_layout variable_union::lay_out(std::size_t shards, shard_cuts where) const {
   std::vector<placed_variable> variables;
   for (const entry& e : entries_)
     variables.push_back({e.name, e.type.dims, e.first_values, 0, e.form == gradient_form::rows});
-  return {variables, shards};
+  return {variables, shards, where};
 }
 
 } // namespace mailgrad

@@ -29,7 +29,7 @@ public:
   void add(const graph& model, std::span<const adjoint> adjoints, std::uint32_t worker);
 
   /// Errors  as the constructor of parameter_layout.
-  parameter_layout lay_out(std::size_t shards) const;
+  parameter_layout lay_out(std::size_t shards, shard_cuts where = shard_cuts::within_variables) const;
 
 private:
   enum class gradient_form : std::uint8_t { none, whole, rows };

@@ -8,7 +8,8 @@
 
 namespace mailgrad {
 
-parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards) {
+parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards,
+                         shard_cuts where) {
   variable_union all;
   request.batch = 1;
   for (request.worker = 0; request.worker < request.workers; ++request.worker) {
@@ -17,7 +18,7 @@ parameter_layout lay_out(const model_function& build, model_request request, std
     const std::vector<value> variables = g.variables();
     all.add(g, gradients(outputs.loss, variables), request.worker);
   }
-  return all.lay_out(shards);
+  return all.lay_out(shards, where);
 }
 
 } // namespace mailgrad

@@ -12,6 +12,7 @@ namespace mailgrad {
 ///
 /// Errors  graph_error from the model function, or as variable_union has it; std::invalid_argument for more
 ///         shards than can be cut.
-parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards);
+parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards,
+                         shard_cuts where = shard_cuts::within_variables);
 
 } // namespace mailgrad

@@ -17,14 +17,15 @@ struct wanted {
   bool sparse = false;
 };
 
-parameter_layout layout_of(const std::vector<wanted>& variables, std::size_t shards) {
+parameter_layout layout_of(const std::vector<wanted>& variables, std::size_t shards,
+                           shard_cuts where = shard_cuts::within_variables) {
   graph g;
   std::vector<bool> sparse;
   for (const wanted& w : variables) {
     g.variable(w.name, w.dims, initialiser::uniform(1, 2));
     sparse.push_back(w.sparse);
   }
-  return {g, sparse, shards};
+  return {g, sparse, shards, where};
 }
 
 const std::vector<wanted> mlp{{"a/weights", {784, 512}}, {"a/bias", {512}},        {"b/weights", {512, 256}},
@@ -67,6 +68,55 @@ TEST(ParameterLayout, SaysTheBalanceInWords) {
 TEST(ParameterLayout, SaysOfManyShardsTheLeastAndTheLargest) {
   EXPECT_EQ(layout_of({{"a", {16 * 490}}, {"b", {3}}}, 491).balance_in_words(),
             "7843 weights in 491 shards of 3 (0.0 %) to 16 (0.2 %)");
+}
+
+TEST(ParameterLayout, LeavesVariablesWholeIfARuleLooksAtThem) {
+  for (std::size_t shards = 1; shards <= mlp.size(); ++shards) {
+    const parameter_layout l = layout_of(mlp, shards, shard_cuts::between_variables);
+    EXPECT_EQ(l.shard_count(), shards);
+    EXPECT_EQ(l.shard(0).begin, 0U);
+    EXPECT_EQ(l.shard(shards - 1).end, l.size());
+    for (std::size_t s = 0; s < shards; ++s) EXPECT_GT(l.shard(s).size(), 0U) << s << " of " << shards;
+    for (std::size_t v = 0; v < mlp.size(); ++v) EXPECT_EQ(l.pieces(v).size(), 1U) << mlp[v].name;
+  }
+}
+
+TEST(ParameterLayout, MakesTheLargestShardOfWholeVariablesAsSmallAsItCanBe) {
+  const std::vector<wanted> uneven{{"a", {16}}, {"b", {32}}, {"c", {16}}, {"d", {48}}, {"e", {16}}};
+  const auto largest = [&](std::size_t shards) {
+    const parameter_layout l = layout_of(uneven, shards, shard_cuts::between_variables);
+    std::size_t most = 0;
+    for (std::size_t s = 0; s < shards; ++s) most = std::max(most, l.shard(s).size());
+    return most;
+  };
+  EXPECT_EQ(largest(1), 128U);
+  EXPECT_EQ(largest(2), 64U); // a b c, d e
+  EXPECT_EQ(largest(3), 64U); // a, b c, d e
+  EXPECT_EQ(largest(4), 48U);
+}
+
+TEST(ParameterLayout, RefusesMoreShardsOfWholeVariablesThanThereAreVariables) {
+  EXPECT_THAT([] { layout_of(mlp, 7, shard_cuts::between_variables); },
+              ThrowsMessage<std::invalid_argument>("7 shards cannot be cut between the variables of a model "
+                                                   "of 6; it has room for 1 to 6"));
+}
+
+TEST(ParameterLayout, SaysTheBytesOfShardsOfWholeVariables) {
+  EXPECT_EQ(layout_of(mlp, 2, shard_cuts::between_variables).balance_in_words(),
+            "535818 weights in 2 shards of whole variables: 401408 (1.5 MiB, 74.9 %), 134410 (525.0 KiB, "
+            "25.1 %); the largest has 74.9 %");
+  EXPECT_EQ(layout_of({{"a", {16}},
+                       {"b", {16}},
+                       {"c", {16}},
+                       {"d", {16}},
+                       {"e", {16}},
+                       {"f", {16}},
+                       {"g", {16}},
+                       {"h", {16}},
+                       {"i", {48}}},
+                      9, shard_cuts::between_variables)
+                .balance_in_words(),
+            "176 weights in 9 shards of whole variables: 16 (64 bytes, 9.1 %) to 48 (192 bytes, 27.3 %)");
 }
 
 TEST(ParameterLayout, CutsATableBetweenRowsOnly) {
